@@ -1,0 +1,1 @@
+"""The P4Runtime controller: routes, multicast trees and faults."""

@@ -1,0 +1,1 @@
+"""Scenarios, the command line, results and reports."""

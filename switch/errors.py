@@ -1,0 +1,34 @@
+"""The family of errors that Weft reports to its user, each with the exit status it ends the command with."""
+
+from __future__ import annotations
+
+
+class WeftError(Exception):
+    """Something that the user is told in one message, without a traceback.
+
+    The message names the thing, shows the value, says what is valid and what to do next.
+    """
+
+    exit_status = 4
+
+
+class InputError(WeftError):
+    """A scenario, topology, option or program that makes no sense (exit status 2)."""
+
+    exit_status = 2
+
+
+class MachineError(WeftError):
+    """The machine lacks something that was asked for: root, a tool, a kernel feature (exit status 3)."""
+
+    exit_status = 3
+
+
+class RunError(WeftError):
+    """A run that started and could not be completed or verified (exit status 4)."""
+
+    exit_status = 4
+
+
+class ProtocolError(RunError):
+    """A peer that broke a protocol: a malformed or impossible message."""

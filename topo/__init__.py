@@ -1,0 +1,1 @@
+"""What the network is (pure data) and the worlds that bring it up."""
