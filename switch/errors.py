@@ -19,9 +19,9 @@ class InputError(WeftError):
 
 
 class MachineError(WeftError):
-    """The machine lacks something that was asked for: root, a tool, a kernel feature (exit status 3)."""
+    """The machine lacks something that was asked for: root, a tool, a kernel feature (exit status 2)."""
 
-    exit_status = 3
+    exit_status = 2
 
 
 class RunError(WeftError):
