@@ -1,0 +1,63 @@
+// The switch program of Weft's fabrics: every leaf, spine and core runs it.
+//
+// It routes IPv4 with equal-cost multipath, replicates multicast along the trees that the
+// controller installed, counts packets and bytes per port, and loses packets on purpose where the
+// controller asked for it. All tables are owned by the controller (folder controller/).
+
+#include <core.p4>
+#include <v1model.p4>
+
+#include "include/headers.p4"
+#include "include/parser.p4"
+#include "include/faults.p4"
+#include "include/multicast.p4"
+#include "include/forwarding.p4"
+
+control FabricIngress(inout headers_t hdr,
+                  inout metadata_t meta,
+                  inout standard_metadata_t standard_metadata) {
+    // What arrived on each port, counted before any loss.
+    counter(PORTS, CounterType.packets_and_bytes) port_ingress;
+
+    IngressFault() fault;
+    Multicast() multicast;
+    Forwarding() forwarding;
+
+    apply {
+        port_ingress.count((bit<32>)standard_metadata.ingress_port);
+        fault.apply(meta, standard_metadata);
+        if (meta.lost == 0) {
+            if (!hdr.ipv4.isValid() || standard_metadata.checksum_error == 1
+                    || standard_metadata.parser_error != error.NoError || hdr.ipv4.ttl <= 1) {
+                mark_to_drop(standard_metadata);
+            } else if (hdr.ipv4.dst_addr[31:28] == MULTICAST_PREFIX) {
+                multicast.apply(hdr, standard_metadata);
+            } else {
+                forwarding.apply(hdr, meta, standard_metadata);
+            }
+        }
+    }
+}
+
+control FabricEgress(inout headers_t hdr,
+                 inout metadata_t meta,
+                 inout standard_metadata_t standard_metadata) {
+    // What was put on each port's link, counted before any loss on that link.
+    counter(PORTS, CounterType.packets_and_bytes) port_egress;
+
+    EgressFault() fault;
+
+    apply {
+        if (standard_metadata.instance_type == INSTANCE_REPLICATION
+                && standard_metadata.egress_port == standard_metadata.ingress_port) {
+            // A multicast tree is undirected: a packet never goes back to where it came from.
+            mark_to_drop(standard_metadata);
+        } else {
+            port_egress.count((bit<32>)standard_metadata.egress_port);
+            fault.apply(meta, standard_metadata);
+        }
+    }
+}
+
+V1Switch(FabricParser(), FabricVerifyChecksum(), FabricIngress(), FabricEgress(),
+         FabricComputeChecksum(), FabricDeparser()) main;
