@@ -1,0 +1,206 @@
+"""The Clos shapes: leaf-spine, a single switch, fat trees of two or three tiers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from switch.errors import InputError
+from topo.network import (
+    DEFAULT_DELAY_NS,
+    DEFAULT_QUEUE_BYTES,
+    DEFAULT_RATE_BPS,
+    HOST_PORT,
+    LINK_TIERS,
+    MAX_HOSTS_PER_LEAF,
+    MAX_PORTS,
+    MAX_SWITCHES,
+    Direction,
+    Host,
+    Link,
+    LinkTier,
+    Node,
+    Port,
+    Switch,
+    Tier,
+    Topology,
+    check_link_figures,
+    format_ipv4,
+    format_mac,
+    host_address,
+)
+
+__all__ = [
+    "DEFAULT_DELAY_NS",
+    "DEFAULT_QUEUE_BYTES",
+    "DEFAULT_RATE_BPS",
+    "LINK_TIERS",
+    "Direction",
+    "Host",
+    "Link",
+    "LinkTier",
+    "Node",
+    "Port",
+    "Switch",
+    "Tier",
+    "Topology",
+    "fat_tree",
+    "format_ipv4",
+    "format_mac",
+    "leaf_spine",
+    "single",
+]
+
+
+def leaf_spine(
+    leaves: int = 4,
+    spines: int = 2,
+    hosts_per_leaf: int = 2,
+    rate_bps: int = DEFAULT_RATE_BPS,
+    *,
+    fabric_rate_bps: int | None = None,
+    delay_ns: int = DEFAULT_DELAY_NS,
+    queue_bytes: int = DEFAULT_QUEUE_BYTES,
+) -> Topology:
+    """Every leaf linked to every spine, ``hosts_per_leaf`` hosts below each leaf.
+
+    ``rate_bps`` is the rate of all links, or of the host links alone where ``fabric_rate_bps`` is
+    given. Raises InputError for counts below 1, more hosts than a leaf's subnet has addresses,
+    more links than a switch has ports, and impossible rates, delays or queue bounds.
+    """
+    build = _Builder(rate_bps, fabric_rate_bps, delay_ns, queue_bytes)
+    return _two_tiers("leaf-spine", build, leaves, spines, hosts_per_leaf)
+
+
+def single(
+    hosts: int,
+    rate_bps: int = DEFAULT_RATE_BPS,
+    *,
+    delay_ns: int = DEFAULT_DELAY_NS,
+    queue_bytes: int = DEFAULT_QUEUE_BYTES,
+) -> Topology:
+    """All hosts on one switch, ``leaf0``. Raises InputError as :func:`leaf_spine` does."""
+    _at_least_one("hosts", hosts)
+    build = _Builder(rate_bps, None, delay_ns, queue_bytes)
+    build.add_leaf(hosts)
+    return build.topology("single")
+
+
+def fat_tree(
+    k: int,
+    tiers: int = 3,
+    rate_bps: int = DEFAULT_RATE_BPS,
+    *,
+    fabric_rate_bps: int | None = None,
+    delay_ns: int = DEFAULT_DELAY_NS,
+    queue_bytes: int = DEFAULT_QUEUE_BYTES,
+) -> Topology:
+    """A fat tree of switches with ``k`` ports, without oversubscription.
+
+    Two tiers: k leaves, k/2 spines, k/2 hosts a leaf (k*k/2 hosts). Three tiers: the k-ary fat
+    tree of Al-Fares, Loukissas and Vahdat (SIGCOMM 2008, section 3): k pods of k/2 leaves and k/2
+    aggregation switches, (k/2)^2 cores, k^3/4 hosts; aggregation switch j of every pod is linked
+    to cores j*k/2 to (j+1)*k/2 - 1.
+    """
+    if k < 2 or k % 2:
+        raise InputError(f"fat tree of {k}-port switches: k has to be even and at least 2")
+    half = k // 2
+    if tiers == 2:
+        build = _Builder(rate_bps, fabric_rate_bps, delay_ns, queue_bytes)
+        return _two_tiers("fat-tree", build, k, half, half)
+    if tiers != 3:
+        raise InputError(f"fat tree of {tiers} tiers: a fat tree here has 2 or 3 tiers")
+    _check_size("hosts a leaf", half, MAX_HOSTS_PER_LEAF, "a leaf's /24 holds no more addresses")
+    _check_size("ports a switch", k, MAX_PORTS, "v1model has no more port numbers")
+    _check_size("switches", 2 * k * half + half * half, MAX_SWITCHES, "a MAC address holds 16 bits")
+    build = _Builder(rate_bps, fabric_rate_bps, delay_ns, queue_bytes)
+    leaves = [build.add_leaf(half, pod=index // half) for index in range(k * half)]
+    aggs = [build.add_switch("agg", index, pod=index // half) for index in range(k * half)]
+    cores = [build.add_switch("core", index) for index in range(half * half)]
+    for pod in range(k):
+        members = slice(pod * half, (pod + 1) * half)
+        build.join(leaves[members], aggs[members])
+    for position in range(half):
+        build.join(aggs[position::half], cores[position * half : (position + 1) * half])
+    return build.topology("fat-tree")
+
+
+def _two_tiers(
+    name: str, build: _Builder, leaves: int, spines: int, hosts_per_leaf: int
+) -> Topology:
+    _at_least_one("leaves", leaves)
+    _at_least_one("spines", spines)
+    _at_least_one("hosts a leaf", hosts_per_leaf)
+    _check_size("leaves", leaves, MAX_PORTS, "a spine has one port for each")
+    below = [build.add_leaf(hosts_per_leaf, uplinks=spines) for _ in range(leaves)]
+    above = [build.add_switch("spine", index) for index in range(spines)]
+    build.join(below, above)
+    return build.topology(name)
+
+
+def _at_least_one(what: str, number: int) -> None:
+    if number < 1:
+        raise InputError(f"{number} {what}: at least 1 is needed")
+
+
+def _check_size(what: str, number: int, limit: int, why: str) -> None:
+    if number > limit:
+        raise InputError(f"{number} {what}: at most {limit}, as {why}")
+
+
+@dataclass
+class _Builder:
+    """Collects nodes and links; hands out ports, ranks, device ids and addresses as they come."""
+
+    rate_bps: int
+    fabric_rate_bps: int | None
+    delay_ns: int
+    queue_bytes: int
+    hosts: list[Host] = field(default_factory=list)
+    switches: list[Switch] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    used: dict[str, int] = field(default_factory=dict)
+    leaves: int = 0
+
+    def __post_init__(self) -> None:
+        for rate_bps in (self.rate_bps, self.fabric_rate_bps):
+            if rate_bps is not None:
+                check_link_figures(rate_bps, self.delay_ns, self.queue_bytes)
+
+    def add_switch(self, tier: Tier, index: int, pod: int | None = None) -> Switch:
+        switch = Switch(f"{tier}{index}", tier, index, len(self.switches) + 1, pod)
+        self.switches.append(switch)
+        self.used[switch.name] = 0
+        return switch
+
+    def add_leaf(self, hosts: int, *, uplinks: int = 0, pod: int | None = None) -> Switch:
+        """A leaf with its hosts on ports 1 to ``hosts``."""
+        _check_size("hosts a leaf", hosts, MAX_HOSTS_PER_LEAF, "its /24 holds no more addresses")
+        _check_size("ports a leaf", hosts + uplinks, MAX_PORTS, "v1model has no more port numbers")
+        leaf = self.add_switch("leaf", self.leaves, pod)
+        gateway = host_address(leaf.index, MAX_HOSTS_PER_LEAF)
+        for position in range(hosts):
+            rank = len(self.hosts)
+            address = host_address(leaf.index, position)
+            host = Host(f"h{rank}", rank, address, 0x0200 << 32 | address, leaf.name, gateway)
+            self.hosts.append(host)
+            self._link(Port(host.name, HOST_PORT), self._next_port(leaf), self.rate_bps)
+        self.leaves += 1
+        return leaf
+
+    def join(self, below: Sequence[Switch], above: Sequence[Switch]) -> None:
+        """Link every switch of ``below`` with every one of ``above``."""
+        rate_bps = self.fabric_rate_bps if self.fabric_rate_bps is not None else self.rate_bps
+        for lower in below:
+            for upper in above:
+                self._link(self._next_port(lower), self._next_port(upper), rate_bps)
+
+    def topology(self, name: str) -> Topology:
+        return Topology(name, tuple(self.hosts), tuple(self.switches), tuple(self.links))
+
+    def _next_port(self, switch: Switch) -> Port:
+        self.used[switch.name] += 1
+        return Port(switch.name, self.used[switch.name])
+
+    def _link(self, a: Port, b: Port, rate_bps: int) -> None:
+        self.links.append(Link(a, b, rate_bps, self.delay_ns, self.queue_bytes))

@@ -1,0 +1,377 @@
+"""What the network is, as pure data: hosts, switches and links with names and addresses.
+
+Nothing here opens a socket or knows which world will bring the network up. Nodes are named by
+tier and index (``h3``, ``leaf0``, ``spine1``, ``agg2``, ``core0``); a link by its two ends, lower
+one first (``h0-leaf0``, ``leaf0-spine1``); one direction of it by where it goes
+(``leaf0>spine1``). Ports of a switch count from 1: what hangs below it first, then its uplinks. A
+host has one port, number 1.
+
+Addresses: host j of leaf i is ``10.(i div 256).(i mod 256).(j + 1)`` in that leaf's /24, whose
+gateway is ``.254``. MAC addresses: ``02:00`` and the IPv4 address for a host, ``06:00:00:00`` and
+the device id for a switch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+from switch.errors import InputError
+
+Tier = Literal["leaf", "spine", "agg", "core"]
+"""A leaf has hosts; a spine tops two tiers; aggregation and core top a fat tree's three."""
+
+LinkTier = Literal["host_up", "host_down", "fabric_up", "fabric_down"]
+"""Where in the Clos one direction of a link lies."""
+
+LINK_TIERS: tuple[LinkTier, ...] = get_args(LinkTier)
+
+LEVELS: dict[Tier, int] = {"leaf": 1, "spine": 2, "agg": 2, "core": 3}
+"""How far above the hosts (level 0) a switch stands."""
+
+MAX_HOSTS_PER_LEAF = 253
+"""A leaf's /24 without its network, gateway (.254) and broadcast addresses."""
+
+MAX_PORTS = 509
+"""v1model's port numbers have 9 bits; 0 is unused, 510 is the CPU port, 511 means drop."""
+
+MAX_SWITCHES = 65535
+"""A switch's MAC address holds its device id in 16 bits."""
+
+DEFAULT_RATE_BPS = 100_000_000
+DEFAULT_DELAY_NS = 0
+DEFAULT_QUEUE_BYTES = 512 * 1024
+"""Bound of a port's queue. Room for bursts of all roots of a paced multicast Allgather that meet at
+one host."""
+
+HOST_PORT = 1
+
+
+def format_ipv4(address: int) -> str:
+    """Dotted text of an IPv4 address given as an integer."""
+    return ".".join(str(byte) for byte in address.to_bytes(4, "big"))
+
+
+def format_mac(mac: int) -> str:
+    """Colon-separated text of a MAC address given as an integer."""
+    return mac.to_bytes(6, "big").hex(":")
+
+
+@dataclass(frozen=True)
+class Host:
+    """An end host: one rank, one network interface, below one leaf."""
+
+    name: str
+    rank: int
+    address: int
+    """IPv4 address as an integer, most significant byte first on the wire."""
+    mac: int
+    leaf: str
+    gateway: int
+    """The leaf's IPv4 address in the host's subnet; its MAC address is the leaf's."""
+    level: int = 0
+
+    @property
+    def ip(self) -> str:
+        """The IPv4 address as dotted text."""
+        return format_ipv4(self.address)
+
+    @property
+    def mac_text(self) -> str:
+        """The MAC address as colon-separated text."""
+        return format_mac(self.mac)
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A P4 switch. ``index`` counts within its tier; ``device_id`` counts from 1 over all the
+    switches."""
+
+    name: str
+    tier: Tier
+    index: int
+    device_id: int
+    pod: int | None = None
+    """The pod of a leaf or aggregation switch in a three-tier fat tree."""
+
+    @property
+    def level(self) -> int:
+        """1 for a leaf, 2 for a spine or an aggregation switch, 3 for a core switch."""
+        return LEVELS[self.tier]
+
+    @property
+    def mac(self) -> int:
+        """The MAC address of all its ports, as an integer."""
+        return 0x0600_0000_0000 | self.device_id
+
+    @property
+    def mac_text(self) -> str:
+        """The MAC address as colon-separated text."""
+        return format_mac(self.mac)
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port of a node, by number."""
+
+    node: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Link:
+    """A full-duplex link; ``a`` is the end nearer to the hosts. Rate, delay and queue hold in
+    either direction."""
+
+    a: Port
+    b: Port
+    rate_bps: int
+    delay_ns: int
+    queue_bytes: int
+
+    @property
+    def name(self) -> str:
+        """For example ``leaf0-spine1``."""
+        return f"{self.a.node}-{self.b.node}"
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One direction of a link: what leaves ``source`` and arrives at ``destination``."""
+
+    link: Link
+    source: Port
+    destination: Port
+    tier: LinkTier
+
+    @property
+    def name(self) -> str:
+        """For example ``leaf0>spine1``."""
+        return f"{self.source.node}>{self.destination.node}"
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """(from, to): the nodes' names, the key of per-direction figures."""
+        return self.source.node, self.destination.node
+
+    @property
+    def upward(self) -> bool:
+        """Whether it leads away from the hosts."""
+        return self.tier in ("host_up", "fabric_up")
+
+
+Node = Host | Switch
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A network: its nodes in order (hosts by rank, switches by device id) and its links."""
+
+    name: str
+    """The shape's name: ``leaf-spine``, ``single`` or ``fat-tree``."""
+    hosts: tuple[Host, ...]
+    switches: tuple[Switch, ...]
+    links: tuple[Link, ...]
+
+    @cached_property
+    def nodes(self) -> dict[str, Node]:
+        """Every host and switch by name."""
+        nodes: dict[str, Node] = {host.name: host for host in self.hosts}
+        nodes.update((switch.name, switch) for switch in self.switches)
+        return nodes
+
+    @cached_property
+    def directions(self) -> tuple[Direction, ...]:
+        """Both directions of every link: upward, then downward, in the order of the links."""
+        return tuple(
+            direction for link in self.links for direction in (self._up(link), self._down(link))
+        )
+
+    def _up(self, link: Link) -> Direction:
+        host = self.nodes[link.a.node].level == 0
+        return Direction(link, link.a, link.b, "host_up" if host else "fabric_up")
+
+    def _down(self, link: Link) -> Direction:
+        host = self.nodes[link.a.node].level == 0
+        return Direction(link, link.b, link.a, "host_down" if host else "fabric_down")
+
+    @cached_property
+    def _outward(self) -> dict[str, tuple[Direction, ...]]:
+        outward: dict[str, list[Direction]] = {name: [] for name in self.nodes}
+        for direction in self.directions:
+            outward[direction.source.node].append(direction)
+        return {
+            name: tuple(sorted(found, key=lambda direction: direction.source.number))
+            for name, found in outward.items()
+        }
+
+    @cached_property
+    def _links_by_name(self) -> dict[str, Link]:
+        return {link.name: link for link in self.links}
+
+    @cached_property
+    def _directions_by_ends(self) -> dict[tuple[str, str], Direction]:
+        return {direction.ends: direction for direction in self.directions}
+
+    def node(self, name: str) -> Node:
+        """The host or switch of that name; InputError if there is none."""
+        try:
+            return self.nodes[name]
+        except KeyError:
+            raise InputError(_unknown("node", name, self.nodes)) from None
+
+    def host(self, key: int | str) -> Host:
+        """The host of that rank or name; InputError if there is none."""
+        if isinstance(key, int):
+            if not 0 <= key < len(self.hosts):
+                raise InputError(f"no rank {key}: the ranks are 0 to {len(self.hosts) - 1}")
+            return self.hosts[key]
+        node = self.nodes.get(key)
+        if not isinstance(node, Host):
+            raise InputError(_unknown("host", key, [host.name for host in self.hosts]))
+        return node
+
+    def switch(self, name: str) -> Switch:
+        """The switch of that name; InputError if there is none."""
+        node = self.nodes.get(name)
+        if not isinstance(node, Switch):
+            raise InputError(_unknown("switch", name, [switch.name for switch in self.switches]))
+        return node
+
+    def switches_of(self, tier: Tier) -> tuple[Switch, ...]:
+        """The switches of a tier, by index."""
+        return tuple(switch for switch in self.switches if switch.tier == tier)
+
+    def hosts_of(self, leaf: str) -> tuple[Host, ...]:
+        """The hosts below a leaf, by port; empty for the other switches."""
+        self.switch(leaf)
+        below = (self.nodes[name] for name in self.neighbours(leaf))
+        return tuple(node for node in below if isinstance(node, Host))
+
+    def leaf_of(self, host: int | str) -> Switch:
+        """The leaf that a host hangs on."""
+        return self.switch(self.host(host).leaf)
+
+    def outward(self, node: str) -> tuple[Direction, ...]:
+        """What leaves a node: one direction a port, by port number."""
+        self.node(node)
+        return self._outward[node]
+
+    def neighbours(self, node: str) -> tuple[str, ...]:
+        """The names of a node's neighbours, by port number."""
+        return tuple(direction.destination.node for direction in self.outward(node))
+
+    def port_to(self, node: str, neighbour: str) -> int:
+        """The number of the port of ``node`` that leads to ``neighbour``; InputError if none
+        does."""
+        return self.direction(node, neighbour).source.number
+
+    def link_between(self, one: str, other: str) -> Link:
+        """The link between two neighbours, named in either order; InputError if there is none."""
+        return self.direction(one, other).link
+
+    def direction(self, source: str, destination: str) -> Direction:
+        """The direction from a node to its neighbour; InputError if they are not neighbours."""
+        try:
+            return self._directions_by_ends[source, destination]
+        except KeyError:
+            pass
+        self.node(destination)
+        raise InputError(
+            f"no link from {source} to {destination}: {source} is linked to "
+            + _some(self.neighbours(source))
+        )
+
+    def link(self, name: str) -> Link:
+        """The link of that name (``leaf0-spine1``, ends in either order); InputError if there is
+        none."""
+        found = self._links_by_name.get(name)
+        if found is None:
+            found = self._links_by_name.get("-".join(reversed(name.split("-"))))
+        if found is None:
+            raise InputError(_unknown("link", name, self._links_by_name))
+        return found
+
+    def select(self, text: str) -> tuple[Direction, ...]:
+        """The directions that a text names: both of a link ``leaf0-spine1``, or the one
+        ``leaf0>spine1``."""
+        source, arrow, destination = text.partition(">")
+        if not arrow:
+            link = self.link(text)
+            ends = link.a.node, link.b.node
+            return self._directions_by_ends[ends], self._directions_by_ends[ends[::-1]]
+        found = self._directions_by_ends.get((source.strip(), destination.strip()))
+        if found is None:
+            names = [direction.name for direction in self.directions]
+            raise InputError(_unknown("direction of a link", text, names))
+        return (found,)
+
+    def directions_of(self, tier: LinkTier) -> tuple[Direction, ...]:
+        """All directions of a tier of links."""
+        return tuple(direction for direction in self.directions if direction.tier == tier)
+
+    def with_link(
+        self,
+        name: str,
+        *,
+        rate_bps: int | None = None,
+        delay_ns: int | None = None,
+        queue_bytes: int | None = None,
+    ) -> Topology:
+        """The same network with one link's figures changed; InputError for an unknown link or a bad
+        figure."""
+        old = self.link(name)
+        new = dataclasses.replace(
+            old,
+            rate_bps=old.rate_bps if rate_bps is None else rate_bps,
+            delay_ns=old.delay_ns if delay_ns is None else delay_ns,
+            queue_bytes=old.queue_bytes if queue_bytes is None else queue_bytes,
+        )
+        check_link_figures(new.rate_bps, new.delay_ns, new.queue_bytes)
+        links = tuple(new if link is old else link for link in self.links)
+        return dataclasses.replace(self, links=links)
+
+    def describe(self) -> str:
+        """One line: the shape and its counts."""
+        counts = [f"{len(self.hosts)} hosts"]
+        for tier in ("leaf", "agg", "spine", "core"):
+            number = sum(switch.tier == tier for switch in self.switches)
+            if number:
+                counts.append(f"{number} {tier} switch{'es' if number > 1 else ''}")
+        return f"{self.name}: {', '.join(counts)}, {len(self.links)} links"
+
+
+def check_link_figures(rate_bps: int, delay_ns: int, queue_bytes: int) -> None:
+    """Raise InputError unless a link could have these figures."""
+    if rate_bps <= 0:
+        raise InputError(f"link rate {rate_bps} bit/s: a rate is above 0, such as 100Mbit")
+    if delay_ns < 0:
+        raise InputError(f"link delay {delay_ns} ns: a delay is 0 or more")
+    if queue_bytes < 1:
+        raise InputError(
+            f"queue bound {queue_bytes} bytes: a port's queue holds at least one packet; "
+            f"the default is {DEFAULT_QUEUE_BYTES}"
+        )
+
+
+def host_address(leaf: int, position: int) -> int:
+    """IPv4 address of host number ``position`` of leaf number ``leaf``, both from 0."""
+    return 10 << 24 | leaf << 8 | position + 1
+
+
+def _some(names: Iterable[str], limit: int = 8) -> str:
+    known = list(names)
+    more = f" and {len(known) - limit} more" if len(known) > limit else ""
+    return ", ".join(known[:limit]) + more
+
+
+def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=4, cutoff=0.6)
+    if near:
+        return f"no {kind} {name!r} in this topology; did you mean {' or '.join(near)}?"
+    return f"no {kind} {name!r} in this topology; there are {_some(names)}"
