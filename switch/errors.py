@@ -9,7 +9,7 @@ class WeftError(Exception):
     The message names the thing, shows the value, says what is valid and what to do next.
     """
 
-    exit_status = 4
+    exit_status = 1
 
 
 class InputError(WeftError):
@@ -25,9 +25,9 @@ class MachineError(WeftError):
 
 
 class RunError(WeftError):
-    """A run that started and could not be completed or verified (exit status 4)."""
+    """A run that started and could not be completed or verified (exit status 1)."""
 
-    exit_status = 4
+    exit_status = 1
 
 
 class ProtocolError(RunError):

@@ -1,0 +1,292 @@
+"""The ``weft`` command.
+
+Exit status: 0 done, and every run's data verified; 1 a run failed or did not verify; 2 bad input, or
+the machine lacks something; 130 interrupted; 143 terminated.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, NoReturn, Optional
+
+import click
+import typer
+from rich.console import Console
+
+from experiments import scenario as scenarios
+from experiments.scenario import Scenario
+from switch.errors import InputError, WeftError
+
+app = typer.Typer(
+    name="weft",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="A packet-level testbed for network-offloaded collectives on P4 switches.",
+    epilog="Exit status: 0 done and verified; 1 a run failed or did not verify; 2 bad input or the "
+    "machine lacks something; 130 interrupted; 143 terminated.",
+)
+
+# Optional[...] and not X | None: typer evaluates these on Python 3.10 too.
+Text = Optional[str]  # noqa: UP045
+Number = Optional[int]  # noqa: UP045
+Texts = Optional[list[str]]  # noqa: UP045
+
+TopologyOption = Annotated[Text, typer.Option(help="leaf-spine, single or fat-tree.")]
+Leaves = Annotated[Number, typer.Option(help="Leaf switches of a leaf-spine. [4]")]
+Spines = Annotated[Number, typer.Option(help="Spine switches of a leaf-spine. [2]")]
+HostsPerLeaf = Annotated[
+    Number, typer.Option(help="Hosts of each leaf [2]; of --topology single: all hosts [8].")
+]
+K = Annotated[Number, typer.Option("--k", help="Ports of each switch of a fat tree. [4]")]
+Tiers = Annotated[Number, typer.Option(help="Tiers of switches of a fat tree, 2 or 3. [3]")]
+Rate = Annotated[
+    Text, typer.Option(help="Rate of every link. [100Mbit; 20Mbit with --switch bmv2]")
+]
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None and value != []}
+
+
+@app.command()
+def run(
+    what: Annotated[
+        str, typer.Argument(metavar="COLLECTIVE|FILE.toml", help="allgather, or a scenario file.")
+    ],
+    world: Annotated[Text, typer.Option(help="emulated. [emulated]")] = None,
+    switch: Annotated[
+        Text, typer.Option(help="weft (built in) or bmv2 (simple_switch_grpc). [weft]")
+    ] = None,
+    topology: TopologyOption = None,
+    leaves: Leaves = None,
+    spines: Spines = None,
+    hosts_per_leaf: HostsPerLeaf = None,
+    k: K = None,
+    tiers: Tiers = None,
+    rate: Rate = None,
+    mtu: Annotated[
+        Number, typer.Option(help="Path MTU, bytes of payload: 256, 512, 1024, 2048, 4096. [4096]")
+    ] = None,
+    size: Annotated[Text, typer.Option(help="Bytes that each rank contributes. [1MiB]")] = None,
+    algorithm: Annotated[
+        Texts, typer.Option(help="multicast or ring; may be repeated. [both]")
+    ] = None,
+    chains: Annotated[
+        Number, typer.Option(help="Chains of the multicast Allgather. [as many as ranks]")
+    ] = None,
+    cutoff: Annotated[
+        Text, typer.Option(help="When multicast starts recovery: adaptive or paper. [adaptive]")
+    ] = None,
+    loss: Annotated[
+        Text, typer.Option(help="Loss probability of every link and direction: 0.01 or 1%. [0]")
+    ] = None,
+    fault: Annotated[
+        Texts, typer.Option(help="LINK:loss=P, like leaf0-spine1:loss=0.1; may be repeated.")
+    ] = None,
+    queue: Annotated[Text, typer.Option(help="Bound of each switch port's queue. [512KiB]")] = None,
+    timeout: Annotated[
+        Text, typer.Option(help="Longest time an operation may take, in seconds. [by its size]")
+    ] = None,
+    seed: Annotated[Number, typer.Option(help="Seed of data, losses and hashes. [1]")] = None,
+    repeat: Annotated[Number, typer.Option(help="Runs of each algorithm. [1]")] = None,
+    pcap: Annotated[
+        bool, typer.Option("--pcap", help="Capture at both ends of every link.")
+    ] = False,
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Results folder. [results/COLLECTIVE-ID]", file_okay=False),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the results document and nothing else.")
+    ] = False,
+) -> None:
+    """Run a collective, or a scenario file, and verify every byte of its result."""
+    options = _given(
+        world=world, switch=switch, topology=topology, leaves=leaves, spines=spines,
+        hosts_per_leaf=hosts_per_leaf, k=k, tiers=tiers, rate=rate, mtu=mtu, size=size,
+        algorithm=algorithm, chains=chains, cutoff=cutoff, loss=loss, fault=fault, queue=queue,
+        timeout=timeout, seed=seed, repeat=repeat, pcap=pcap or None,
+    )  # fmt: skip
+    if what.endswith(".toml"):
+        scenario = scenarios.read_file(Path(what), options)
+    elif what in scenarios.COLLECTIVES:
+        scenario = scenarios.from_options({"collective": what, **options})
+    else:
+        raise InputError(
+            f"cannot run {what!r}: name a collective ({', '.join(scenarios.COLLECTIVES)}) or a "
+            "scenario file that ends in .toml"
+        )
+    _run(scenario, out, as_json)
+
+
+@app.command()
+def demo(
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Results folder. [results/demo-ID]", file_okay=False),
+    ] = None,
+) -> None:
+    """Allgather of 1 MiB per rank, ring and multicast, on 4 leaves, 2 spines and 8 hosts."""
+    _run(Scenario(algorithms=("ring", "multicast")), out, False, name="demo")
+
+
+def _run(scenario: Scenario, out: Path | None, as_json: bool, name: str | None = None) -> NoReturn:
+    from experiments import runner, table
+    from experiments.progress import Progress
+
+    errors = Console(stderr=True)
+    with Progress(errors, quiet=as_json and not errors.is_terminal) as progress:
+        outcome = runner.run(scenario, out=out, name=name, progress=progress)
+    results = outcome.results
+    if as_json:
+        json.dump(results.to_dict(), sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    else:
+        console = Console()
+        console.print()
+        console.print(table.summary_table(results))
+        for single in results.runs:
+            if single.error:
+                console.print(f"{single.algorithm}: {single.error}", style="red", markup=False)
+        for note in results.notes:
+            console.print(f"Note: {note}", markup=False)
+        console.print(f"Results: {outcome.folder / 'results.json'}", soft_wrap=True, markup=False)
+        console.print(f"Report:  {outcome.report}", soft_wrap=True, markup=False)
+        if outcome.captures:
+            console.print(f"Captures: {outcome.captures}", soft_wrap=True, markup=False)
+    sys.exit(0 if results.verified else 1)
+
+
+@app.command()
+def p4c(
+    program: Annotated[Path, typer.Argument(metavar="PROGRAM.p4")],
+    out: Annotated[
+        Path, typer.Option("-o", "--out", help="Folder to write to.", file_okay=False)
+    ] = Path(),
+    include: Annotated[
+        Optional[list[Path]],  # noqa: UP045
+        typer.Option("-I", help="Folder to look for includes in; may be repeated."),
+    ] = None,
+    define: Annotated[
+        Texts, typer.Option("-D", help="NAME or NAME=VALUE for the preprocessor; may be repeated.")
+    ] = None,
+) -> None:
+    """Compile a v1model program to BMv2 JSON and P4Info."""
+    from switch.compiler import compile_program, write_outputs
+
+    defines: dict[str, str | None] = {}
+    for text in define or []:
+        key, equals, value = text.partition("=")
+        defines[key] = value if equals else None
+    compiled = compile_program(program, include_dirs=include or [], defines=defines)
+    files = write_outputs(compiled, program.stem, out)
+    print(files.json)
+    print(files.p4info)
+
+
+@app.command()
+def topology(
+    topology: TopologyOption = None,
+    leaves: Leaves = None,
+    spines: Spines = None,
+    hosts_per_leaf: HostsPerLeaf = None,
+    k: K = None,
+    tiers: Tiers = None,
+    rate: Rate = None,
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("-o", "--out", help="SVG file. [TOPOLOGY.svg]", dir_okay=False),
+    ] = None,
+) -> None:
+    """Draw a network (SVG) and list its links, without bringing it up."""
+    from experiments.table import links_table
+    from topo.drawing import draw_svg
+
+    options = _given(
+        topology=topology, leaves=leaves, spines=spines, hosts_per_leaf=hosts_per_leaf, k=k,
+        tiers=tiers, rate=rate,
+    )  # fmt: skip
+    scenario = scenarios.from_options(options)
+    network = scenario.network()
+    file = out or Path(f"{scenario.topology}.svg")
+    try:
+        file.write_text(draw_svg(network))
+    except OSError as error:
+        raise InputError(f"cannot write the drawing to {str(file)!r}: {error.strerror}") from None
+    console = Console()
+    console.print(links_table(network))
+    console.print(f"Drawing: {file.resolve()}", soft_wrap=True, markup=False)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A results folder.")],
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("-o", "--out", help="HTML file. [DIR/report.html]", dir_okay=False),
+    ] = None,
+) -> None:
+    """Make one self-contained HTML page of a results folder."""
+    from experiments.report import write_report
+    from experiments.results import Results
+
+    results = Results.read(folder)
+    home = folder if folder.is_dir() else folder.parent
+    print(write_report(results.to_dict(), out or home / "report.html").resolve())
+
+
+@app.command()
+def doctor() -> None:
+    """Say what this machine can do, what is missing, and how to get it."""
+    from experiments.doctor import examine
+
+    sys.exit(examine(Console()))
+
+
+@app.command()
+def clean() -> None:
+    """Remove what killed runs left behind, and only that."""
+    from topo import cleanup
+
+    removed = cleanup.clean()
+    for what in removed:
+        print(f"removed {what}")
+    if not removed:
+        print("nothing to remove")
+
+
+def _terminated(number: int, _frame: FrameType | None) -> NoReturn:
+    # Only once: what follows is the clean-up, which a second signal must not cut short.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise SystemExit(128 + number)
+
+
+def main() -> NoReturn:
+    """Run the command line; never returns."""
+    signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGINT, _terminated)
+    signal.signal(signal.SIGHUP, _terminated)
+    try:
+        app(standalone_mode=False)
+    except WeftError as error:
+        print(f"weft: {error}", file=sys.stderr)
+        sys.exit(error.exit_status)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(1)
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

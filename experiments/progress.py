@@ -1,0 +1,60 @@
+"""Progress on the terminal: what is going on, how far it is, how long it took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn
+from rich.progress import Progress as RichProgress
+
+
+class Progress:
+    """Stages one after another; each ends as a line with its duration.
+
+    On a terminal the current stage is a live bar; elsewhere only finished stages are printed.
+    """
+
+    def __init__(self, console: Console, *, quiet: bool = False) -> None:
+        self._console = console
+        self._quiet = quiet
+        self.timings_s: dict[str, float] = {}
+        self._live = RichProgress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            console=console,
+            transient=True,
+            disable=quiet or not console.is_terminal,
+        )
+
+    def __enter__(self) -> Progress:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    @contextmanager
+    def stage(self, name: str, description: str) -> Iterator[Callable[[float], None]]:
+        """A stage of the work; yields a function that takes the fraction done, 0 to 1."""
+        started = time.monotonic()
+        task = self._live.add_task(description, total=1.0)
+        try:
+            yield lambda fraction: self._live.update(task, completed=min(1.0, fraction))
+        finally:
+            self._live.remove_task(task)
+            self.timings_s[name] = time.monotonic() - started
+        if not self._quiet:
+            self._console.print(
+                f"{description}: {self.timings_s[name]:.2f} s", markup=False, highlight=False
+            )

@@ -1,0 +1,224 @@
+"""What a run leaves behind: the results document, ``results.json``.
+
+The document (``schema`` "weft.results", ``schema_version`` 1) is `Results.to_dict()`: the fields of the
+dataclasses below by their names. A run whose data did not verify has ``verified`` false,
+``completion_ns`` null and says why in ``error``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from switch.errors import InputError
+
+SCHEMA = "weft.results"
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class RankResult:
+    """One rank of one run."""
+
+    rank: int
+    host: str
+    verified: bool
+    completion_ns: int | None
+    """From the common start to the end of its operation; None if it failed."""
+    error: str | None = None
+    retransmitted_packets: int = 0
+    phases_ns: dict[str, int] = field(default_factory=dict)
+    """Durations of the operation's phases, such as barrier, data, recovery, handshake."""
+    statistics: dict[str, Any] = field(default_factory=dict)
+    """Counters of the rank's transport, collective and driver."""
+
+
+@dataclass(frozen=True)
+class LinkResult:
+    """One direction of one link, during the run.
+
+    Bytes are those of Ethernet frames without FCS. What was lost on purpose was transmitted, and is
+    counted in `tx_packets`; what the sender's queue had no room for was not.
+    """
+
+    from_node: str
+    to_node: str
+    tier: str
+    """host_up, host_down, fabric_up or fabric_down."""
+    tx_packets: int
+    tx_bytes: int
+    lost: int
+    """Packets lost on the link on purpose."""
+    queue_dropped: int | None
+    """Packets that the sending switch's queue had no room for; None where that is not known."""
+    max_queue_bytes: int | None = None
+
+    @property
+    def dropped(self) -> int:
+        """All packets of this direction that never arrived."""
+        return self.lost + (self.queue_dropped or 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The link as it stands in the document (``from`` and ``to`` are Python keywords)."""
+        document = asdict(self)
+        return {
+            "from": document.pop("from_node"),
+            "to": document.pop("to_node"),
+            **document,
+            "dropped": self.dropped,
+        }
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """Whether links, not processors, were the bottleneck, so that the figures can be believed."""
+
+    verdict: str
+    """``ok``, ``strained`` (figures may be off) or ``invalid`` (the machine was measured)."""
+    reasons: list[str]
+    cpu_busy: float
+    """Fraction of the machine's processors in use during the run, 0 to 1."""
+    cpu_stolen: float
+    """Fraction taken by a hypervisor's other guests."""
+    cpu_s: dict[str, float]
+    """CPU seconds of the switch process and of the ranks together."""
+    lateness_ns: dict[str, int]
+    """How late the switch sent packets (p50, p99, max), and the ranks woke."""
+    kernel_dropped: int
+    """Packets that the kernel dropped for want of a reader."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One operation on the network."""
+
+    scenario: dict[str, Any]
+    algorithm: str
+    repetition: int
+    verified: bool
+    completion_ns: int | None
+    """The slowest rank, from the common start."""
+    bound_ns: int
+    """The least time that the payload of the slowest link takes (`experiments.bounds`)."""
+    goodput_bps: float | None
+    """Bits of other ranks' shards that each rank received, over the completion time."""
+    ranks: list[RankResult]
+    links: list[LinkResult]
+    tiers: dict[str, int]
+    """Bytes by tier and direction: host_up, host_down, fabric_up, fabric_down."""
+    fidelity: Fidelity
+    error: str | None = None
+
+    @property
+    def retransmitted_packets(self) -> int:
+        """Of all ranks."""
+        return sum(rank.retransmitted_packets for rank in self.ranks)
+
+    @property
+    def dropped(self) -> int:
+        """Packets that were lost anywhere in the network."""
+        return sum(link.dropped for link in self.links)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The run as it stands in the document."""
+        return {**asdict(self), "links": [link.to_dict() for link in self.links]}
+
+
+@dataclass
+class Results:
+    """All the runs of a scenario, and where they ran."""
+
+    runs: list[Run]
+    run_id: str
+    started: str
+    """UTC, ISO 8601."""
+    duration_s: float = 0.0
+    timings_s: dict[str, float] = field(default_factory=dict)
+    """How long compiling, bringing up and taking down took."""
+    environment: dict[str, Any] = field(default_factory=dict)
+    """Versions and the machine."""
+    notes: list[str] = field(default_factory=list)
+    """What a reader of the results must know, such as that a run does not repeat."""
+
+    @property
+    def verified(self) -> bool:
+        """Every run's data verified."""
+        return bool(self.runs) and all(run.verified for run in self.runs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The results document."""
+        return {
+            "schema": SCHEMA,
+            "schema_version": SCHEMA_VERSION,
+            "verified": self.verified,
+            **{key: value for key, value in vars(self).items() if key != "runs"},
+            "runs": [run.to_dict() for run in self.runs],
+        }
+
+    def write(self, folder: Path) -> Path:
+        """Write ``results.json`` into `folder`."""
+        path = folder / "results.json"
+        path.write_text(json.dumps(self.to_dict(), indent=1) + "\n")
+        return path
+
+    @staticmethod
+    def from_dict(document: dict[str, Any]) -> Results:
+        """Read a document back. Raises `InputError` for one of another schema or version."""
+        kind, version = document.get("schema"), document.get("schema_version")
+        if kind != SCHEMA or version != SCHEMA_VERSION:
+            raise InputError(
+                f"this is {kind!r} version {version!r}, not a results document: a file that "
+                f"'weft run' wrote has schema {SCHEMA!r} version {SCHEMA_VERSION}"
+            )
+        try:
+            runs = [_run(run) for run in document["runs"]]
+            fields = {
+                key: value
+                for key, value in document.items()
+                if key not in ("schema", "schema_version", "verified", "runs")
+            }
+            return Results(runs=runs, **fields)
+        except (KeyError, TypeError) as error:
+            raise InputError(f"the results document is damaged: {error}") from None
+
+    @staticmethod
+    def read(path: Path) -> Results:
+        """Read ``results.json``, or the one in a results folder. Raises `InputError`."""
+        file = path / "results.json" if path.is_dir() else path
+        try:
+            document = json.loads(file.read_text())
+        except OSError as error:
+            raise InputError(
+                f"results {str(file)!r} cannot be read ({error.strerror}): name a folder that "
+                "'weft run --out DIR' wrote"
+            ) from None
+        except ValueError as error:
+            raise InputError(f"results {str(file)!r} are not JSON: {error}") from None
+        if not isinstance(document, dict):
+            raise InputError(f"results {str(file)!r} are not a results document")
+        return Results.from_dict(document)
+
+
+def tier_bytes(links: Sequence[LinkResult]) -> dict[str, int]:
+    """Bytes transmitted, summed by tier and direction."""
+    totals = dict.fromkeys(("host_up", "host_down", "fabric_up", "fabric_down"), 0)
+    for link in links:
+        totals[link.tier] += link.tx_bytes
+    return totals
+
+
+def _run(document: dict[str, Any]) -> Run:
+    links = [
+        LinkResult(
+            from_node=link["from"],
+            to_node=link["to"],
+            **{k: v for k, v in link.items() if k not in ("from", "to", "dropped")},
+        )
+        for link in document["links"]
+    ]
+    ranks = [RankResult(**rank) for rank in document["ranks"]]
+    rest = {k: v for k, v in document.items() if k not in ("links", "ranks", "fidelity")}
+    return Run(**rest, links=links, ranks=ranks, fidelity=Fidelity(**document["fidelity"]))

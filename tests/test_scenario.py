@@ -1,0 +1,110 @@
+"""Scenarios: defaults, files, and what is said of bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.scenario import Fault, Scenario, from_options, read_file
+from switch.errors import InputError
+
+
+def test_the_default_is_eight_ranks_on_a_leaf_spine() -> None:
+    scenario = Scenario()
+    network = scenario.network()
+    assert len(network.hosts) == 8
+    assert len(network.switches) == 6
+    assert scenario.rate_bps == 100_000_000
+    assert scenario.chains == 8
+
+
+def test_bmv2_has_a_lower_default_rate() -> None:
+    assert Scenario(switch="bmv2").rate_bps < Scenario().rate_bps
+
+
+def test_a_file_has_the_options_of_the_command_line_and_they_override_it(tmp_path: Path) -> None:
+    file = tmp_path / "scenario.toml"
+    file.write_text(
+        'algorithm = "ring"\nhosts-per-leaf = 4\nloss = "1%"\nsize = "64KiB"\n'
+        'fault = ["leaf0-spine1:loss=0.5", "h0>leaf0:loss=1"]\n'
+    )
+    scenario = read_file(file, {"size": "4096"})
+    assert scenario.algorithms == ("ring",)
+    assert len(scenario.network().hosts) == 16
+    assert scenario.loss == 0.01
+    assert scenario.size_bytes == 4096
+    assert scenario.faults == (Fault("leaf0-spine1", 0.5), Fault("h0>leaf0", 1.0))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"topolgy": "single"}, ["unknown key", "'topolgy'", "topology"]),
+        ({"topology": "ring"}, ["topology", "'ring'", "leaf-spine"]),
+        ({"algorithm": ["multicats"]}, ["'multicats'", "did you mean multicast"]),
+        ({"mtu": 9000}, ["mtu 9000", "4096"]),
+        ({"mtu": "big"}, ["mtu", "'big'"]),
+        ({"leaves": 0}, ["leaves", "0"]),
+        ({"hosts-per-leaf": 300}, ["hosts-per-leaf 300", "253"]),
+        ({"topology": "single", "leaves": 2}, ["--leaves 2", "single", "--hosts-per-leaf"]),
+        ({"topology": "fat-tree", "k": 5}, ["5", "even"]),
+        ({"rate": "fast"}, ["rate", "'fast'", "100Mbit"]),
+        ({"rate": "1bit"}, ["rate", "1"]),
+        ({"size": "-1"}, ["size", "'-1'"]),
+        ({"loss": 2}, ["loss", "2"]),
+        ({"fault": "leaf0-spine9:loss=1"}, ["leaf0-spine9"]),
+        ({"fault": "leaf0-spine1"}, ["'leaf0-spine1'", "LINK:loss=P"]),
+        ({"fault": "leaf0-spine1:loss=x"}, ["loss", "'x'"]),
+        ({"chains": 9}, ["chains", "9", "8"]),
+        ({"repeat": 0}, ["repeat", "0"]),
+        ({"world": "real"}, ["world", "'real'", "emulated"]),
+        ({"switch": "ovs"}, ["switch", "'ovs'", "bmv2"]),
+        ({"pcap": "yes"}, ["pcap", "'yes'", "true"]),
+        ({"timeout": "soon"}, ["timeout", "'soon'"]),
+        ({"size": "4GiB", "mtu": 256}, ["chunks", "--mtu"]),
+    ],
+)
+def test_bad_input_is_named_with_its_value_and_what_is_valid(
+    options: dict[str, object], words: list[str]
+) -> None:
+    with pytest.raises(InputError) as caught:
+        from_options(options)
+    for word in words:
+        assert word in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["leaves = ", "\x00", "algorithm = []", "a.b = 1", "leaves = 1.5"])
+def test_a_bad_file_is_named(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "scenario.toml"
+    file.write_text(text)
+    with pytest.raises(InputError, match=r"scenario\.toml"):
+        read_file(file)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"missing\.toml.*No such file"):
+        read_file(tmp_path / "missing.toml")
+
+
+_VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(-10, 1 << 70), st.floats(), st.text(max_size=8),
+    st.lists(st.text(max_size=8), max_size=3),
+)  # fmt: skip
+_NAMES = st.sampled_from(
+    ["leaves", "spines", "hosts-per-leaf", "k", "tiers", "rate", "mtu", "size", "algorithm",
+     "chains", "loss", "fault", "queue", "timeout", "seed", "repeat", "pcap", "topology", "cutoff"]
+)  # fmt: skip
+
+
+@given(st.dictionaries(_NAMES, _VALUES, max_size=2))
+def test_any_options_are_a_scenario_or_an_input_error(options: dict[str, object]) -> None:
+    try:
+        scenario = from_options(options)
+    except InputError:
+        return
+    json.dumps(scenario.to_dict())

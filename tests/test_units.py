@@ -1,0 +1,63 @@
+"""Sizes, rates and probabilities as people write them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.units import (
+    format_duration,
+    format_rate,
+    format_size,
+    parse_probability,
+    parse_rate,
+    parse_size,
+)
+from switch.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("text", "size_bytes"),
+    [("4096", 4096), (0, 0), ("1MiB", 1 << 20), ("64K", 65536), ("1.5 KiB", 1536), ("1MB", 10**6)],
+)
+def test_sizes_are_read_in_bytes(text: str | int, size_bytes: int) -> None:
+    assert parse_size(text) == size_bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "rate_bps"),
+    [("100Mbit", 10**8), ("1gbit/s", 10**9), ("2500000", 2_500_000), ("20Mbps", 2 * 10**7)],
+)
+def test_rates_are_read_in_bits_a_second(text: str, rate_bps: int) -> None:
+    assert parse_rate(text) == rate_bps
+
+
+@pytest.mark.parametrize(
+    ("text", "probability"), [("0.01", 0.01), ("1%", 0.01), (1, 1.0), ("0", 0.0), ("100%", 1.0)]
+)
+def test_probabilities_are_fractions_or_percent(text: str | float, probability: float) -> None:
+    assert parse_probability(text) == pytest.approx(probability)
+
+
+@pytest.mark.parametrize("text", ["", "MiB", "1 parsec", "-1", "1e9", "0.5", "nan"])
+def test_a_bad_size_is_named_and_an_example_given(text: str) -> None:
+    with pytest.raises(InputError, match="size.*1MiB") as caught:
+        parse_size(text)
+    assert repr(text) in str(caught.value)
+
+
+@given(st.text())
+def test_any_text_is_a_quantity_or_an_input_error(text: str) -> None:
+    for parse in (parse_size, parse_rate, parse_probability):
+        try:
+            assert parse(text) >= 0
+        except InputError:
+            pass
+
+
+def test_quantities_are_written_with_a_fitting_unit() -> None:
+    assert format_size(1 << 20) == "1 MiB"
+    assert format_size(512) == "512 B"
+    assert format_rate(10**8) == "100 Mbit/s"
+    assert format_duration(598_000_000) == "598 ms"
