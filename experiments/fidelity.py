@@ -1,0 +1,78 @@
+"""Whether an emulated run measured the network or the machine.
+
+A run's figures mean something only while links, not processors, are the bottleneck: nothing was
+dropped for want of a reader, the processors had time to spare, and packets left when they were due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from experiments.results import Fidelity
+from experiments.units import format_duration
+
+STRAINED_CPU = 0.90
+INVALID_CPU = 0.98
+"""Of all processors. The scheduler needs a little room to run each process when it is due."""
+
+STRAINED_LATENESS = (2_000_000, 0.01)
+INVALID_LATENESS = (20_000_000, 0.05)
+"""The 99th percentile: in ns, or as a fraction of the completion time, whichever is more."""
+
+
+def judge(
+    *,
+    completion_ns: int | None,
+    cpu_busy: float,
+    cpu_stolen: float,
+    cpu_s: Mapping[str, float],
+    lateness_ns: Mapping[str, int],
+    kernel_drops: Mapping[str, int],
+    capture_drops: int = 0,
+) -> Fidelity:
+    """The verdict on one run, with its reasons.
+
+    Args:
+        completion_ns: of the run; None if it failed.
+        cpu_busy, cpu_stolen: fractions of the machine's processors, 0 to 1, during the run.
+        cpu_s: processor seconds by what used them.
+        lateness_ns: ``<who>_p50``, ``<who>_p99`` and ``<who>_max``: how late packets left or
+            processes woke.
+        kernel_drops: packets that the kernel dropped because nobody read them in time, by where.
+        capture_drops: packets that the captures miss; they make captures incomplete, not figures
+            wrong.
+    """
+    invalid: list[str] = []
+    strained: list[str] = []
+    for where, count in kernel_drops.items():
+        if count:
+            invalid.append(f"the kernel dropped {count} packets at {where}, which read too slowly")
+    if cpu_busy >= INVALID_CPU:
+        invalid.append(f"the processors were {cpu_busy:.0%} busy")
+    elif cpu_busy >= STRAINED_CPU:
+        strained.append(f"the processors were {cpu_busy:.0%} busy")
+    for name, late_ns in lateness_ns.items():
+        if not name.endswith("_p99"):
+            continue
+        who = name.removesuffix("_p99")
+        said = f"1 % of the {who}'s packets left or wake-ups came {format_duration(late_ns)} late"
+        if late_ns > _allowed(INVALID_LATENESS, completion_ns):
+            invalid.append(said)
+        elif late_ns > _allowed(STRAINED_LATENESS, completion_ns):
+            strained.append(said)
+    if capture_drops:
+        strained.append(f"the captures miss {capture_drops} packets")
+    return Fidelity(
+        verdict="invalid" if invalid else "strained" if strained else "ok",
+        reasons=invalid + strained,
+        cpu_busy=round(cpu_busy, 4),
+        cpu_stolen=round(cpu_stolen, 4),
+        cpu_s={name: round(seconds, 4) for name, seconds in cpu_s.items()},
+        lateness_ns=dict(lateness_ns),
+        kernel_dropped=sum(kernel_drops.values()),
+    )
+
+
+def _allowed(threshold: tuple[int, float], completion_ns: int | None) -> float:
+    lateness_ns, fraction = threshold
+    return max(lateness_ns, fraction * (completion_ns or 0))

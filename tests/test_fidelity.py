@@ -1,0 +1,42 @@
+"""The verdict on whether a run measured the network or the machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from experiments.fidelity import judge
+
+QUIET: dict[str, Any] = {
+    "completion_ns": 600_000_000, "cpu_busy": 0.5, "cpu_stolen": 0.0, "cpu_s": {"switch": 0.2},
+    "lateness_ns": {"switch_p99": 100_000, "switch_max": 900_000}, "kernel_drops": {"h0": 0},
+}  # fmt: skip
+
+
+def test_a_machine_with_time_to_spare_is_ok() -> None:
+    assert judge(**QUIET).verdict == "ok"
+    assert judge(**QUIET).reasons == []
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict", "word"),
+    [
+        ({"kernel_drops": {"h3's socket": 2}}, "invalid", "h3's socket"),
+        ({"cpu_busy": 0.99}, "invalid", "99%"),
+        ({"cpu_busy": 0.93}, "strained", "93%"),
+        ({"lateness_ns": {"switch_p99": 10_000_000}}, "strained", "10 ms"),
+        ({"lateness_ns": {"switch_p99": 50_000_000}}, "invalid", "50 ms"),
+        ({"completion_ns": None, "lateness_ns": {"rank_p99": 3_000_000}}, "strained", "rank"),
+        ({"capture_drops": 4}, "strained", "captures miss 4"),
+    ],
+)
+def test_each_sign_of_strain_is_named(change: dict[str, Any], verdict: str, word: str) -> None:
+    fidelity = judge(**{**QUIET, **change})
+    assert fidelity.verdict == verdict
+    assert word in fidelity.reasons[0]
+
+
+def test_lateness_is_judged_against_the_completion_time() -> None:
+    slow = {**QUIET, "completion_ns": 10_000_000_000, "lateness_ns": {"switch_p99": 50_000_000}}
+    assert judge(**slow).verdict == "ok"
