@@ -1,0 +1,133 @@
+"""Batches of RoCEv2 datagrams: what a host's machines exchange with the world that carries them.
+
+A batch is a structure of arrays with room for `capacity` datagrams, of which the first `count`
+are valid. It can be used again and again, so nothing is allocated per packet: whoever hands out a
+batch says how long it stays valid.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+UDP_PORT = 4791
+"""The UDP destination port of every RoCEv2 datagram."""
+
+FRAME_OVERHEAD_BYTES = 14 + 20 + 8
+"""Ethernet (without FCS), IPv4 and UDP headers in front of a datagram: a link's rate counts them
+too."""
+
+
+def ipv4(text: str) -> int:
+    """The address `a.b.c.d` as an integer in host order."""
+    return int(ipaddress.IPv4Address(text))
+
+
+def ipv4_text(address: int) -> str:
+    """An integer IPv4 address as `a.b.c.d`."""
+    return str(ipaddress.IPv4Address(int(address)))
+
+
+class Datagram(NamedTuple):
+    """One datagram on its own: for tests, traces and tools, not for the packet path."""
+
+    source: int
+    destination: int
+    source_port: int
+    tos: int
+    data: bytes
+
+
+@dataclass(slots=True)
+class Datagrams:
+    """A batch of datagrams; rows `count` and up are not valid.
+
+    `data` is uint8[capacity, stride]: RoCEv2 bytes from BTH to ICRC, `length` int32[capacity] of
+    them; `source` and `destination` uint32[capacity] are IPv4 addresses; `source_port`
+    uint16[capacity] and `tos` uint8[capacity] belong to the UDP and IPv4 headers that only a
+    world makes. All arrays are C-contiguous.
+    """
+
+    data: npt.NDArray[np.uint8]
+    length: npt.NDArray[np.int32]
+    source: npt.NDArray[np.uint32]
+    destination: npt.NDArray[np.uint32]
+    source_port: npt.NDArray[np.uint16]
+    tos: npt.NDArray[np.uint8]
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def capacity(self) -> int:
+        """How many datagrams fit."""
+        return len(self.length)
+
+    @property
+    def stride(self) -> int:
+        """How many bytes a datagram may have at most."""
+        return int(self.data.shape[1])
+
+    @staticmethod
+    def allocate(capacity: int, stride: int) -> Datagrams:
+        """An empty batch with room for `capacity` datagrams of at most `stride` bytes."""
+        return Datagrams(
+            data=np.zeros((capacity, stride), np.uint8),
+            length=np.zeros(capacity, np.int32),
+            source=np.zeros(capacity, np.uint32),
+            destination=np.zeros(capacity, np.uint32),
+            source_port=np.zeros(capacity, np.uint16),
+            tos=np.zeros(capacity, np.uint8),
+            count=0,
+        )
+
+    @staticmethod
+    def of(datagrams: Iterable[Datagram], stride: int = 0) -> Datagrams:
+        """A batch with these datagrams; `stride` is at least the longest of them."""
+        listed = list(datagrams)
+        widest = max([stride, *(len(datagram.data) for datagram in listed)])
+        batch = Datagrams.allocate(max(len(listed), 1), max(widest, 1))
+        for datagram in listed:
+            batch.append(datagram)
+        return batch
+
+    def append(self, datagram: Datagram) -> None:
+        """Add one datagram; IndexError if the batch is full, ValueError if it does not fit the
+        stride."""
+        row = self.count
+        size = len(datagram.data)
+        if size > self.stride:
+            raise ValueError(f"a datagram of {size} bytes does not fit a stride of {self.stride}")
+        self.length[row] = size
+        self.data[row, :size] = np.frombuffer(datagram.data, np.uint8)
+        self.source[row] = datagram.source
+        self.destination[row] = datagram.destination
+        self.source_port[row] = datagram.source_port
+        self.tos[row] = datagram.tos
+        self.count = row + 1
+
+    def row(self, index: int) -> Datagram:
+        """A copy of one datagram."""
+        if not 0 <= index < self.count:
+            raise IndexError(f"datagram {index} of a batch of {self.count}")
+        return Datagram(
+            int(self.source[index]),
+            int(self.destination[index]),
+            int(self.source_port[index]),
+            int(self.tos[index]),
+            self.data[index, : self.length[index]].tobytes(),
+        )
+
+    def rows(self) -> list[Datagram]:
+        """Copies of all the datagrams, in order."""
+        return [self.row(index) for index in range(self.count)]
+
+    def frame_bytes(self) -> int:
+        """The bytes that the batch takes on a link: Ethernet frames without FCS."""
+        return int(self.length[: self.count].sum()) + FRAME_OVERHEAD_BYTES * self.count

@@ -1,0 +1,31 @@
+"""Reliable unicast (RC) and multicast datagrams (UD) of RoCEv2, without sockets and without a
+clock."""
+
+from agents.transport.endpoint import Endpoint
+from agents.transport.queue_pairs import RcQueuePair, UdQueuePair
+from agents.transport.sink import ChunkSink
+from agents.transport.types import (
+    Completion,
+    CompletionKind,
+    Gap,
+    MemoryRegion,
+    RemoteQueuePair,
+    Statistics,
+    TransportMisuse,
+    TransportOptions,
+)
+
+__all__ = [
+    "ChunkSink",
+    "Completion",
+    "CompletionKind",
+    "Endpoint",
+    "Gap",
+    "MemoryRegion",
+    "RcQueuePair",
+    "RemoteQueuePair",
+    "Statistics",
+    "TransportMisuse",
+    "TransportOptions",
+    "UdQueuePair",
+]

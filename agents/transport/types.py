@@ -1,0 +1,173 @@
+"""The transport's data: what is registered, connected, completed and counted."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from switch.errors import WeftError
+
+if TYPE_CHECKING:
+    from agents.transport.queue_pairs import RcQueuePair, UdQueuePair
+    from agents.transport.sink import ChunkSink
+
+
+class TransportMisuse(WeftError):
+    """A call on an endpoint or a queue pair that makes no sense: the caller's fault, not the
+    peer's."""
+
+    exit_status = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemoryRegion:
+    """A registered buffer: what RDMA may read and write.
+
+    `address` is the virtual address of its first byte (64 bits; chosen by the endpoint,
+    repeatable, not a pointer), `rkey` the 32-bit key that a peer must show. `buffer` is the
+    caller's own memory, uint8 and C-contiguous: no copy is made.
+    """
+
+    address: int
+    rkey: int
+    buffer: npt.NDArray[np.uint8]
+
+    @property
+    def length(self) -> int:
+        """Size in bytes."""
+        return len(self.buffer)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteQueuePair:
+    """What an RC queue pair must know of its peer: IPv4 address, QP number (24 bits) and first
+    PSN (24 bits)."""
+
+    address: int
+    number: int
+    initial_psn: int
+
+
+class CompletionKind(enum.Enum):
+    """What happened."""
+
+    SENT = "sent"
+    """A posted SEND or RDMA WRITE was acknowledged as a whole."""
+    RECEIVED = "received"
+    """A SEND arrived: `data`, and `immediate` if it carried one."""
+    WRITE_WITH_IMMEDIATE = "write_with_immediate"
+    """A peer's RDMA WRITE with immediate arrived as a whole: `immediate`, `length` bytes."""
+    READ_DONE = "read_done"
+    """A posted RDMA READ has all its data in place."""
+    CHUNKS_SENT = "chunks_sent"
+    """The last chunk of a posted run was handed to the network."""
+    CHUNKS_RECEIVED = "chunks_received"
+    """Nothing is missing in `sink` any more (raised by a multicast packet, not by
+    `ChunkSink.mark`)."""
+    ERROR = "error"
+    """A posted operation failed and so did its queue pair: `error` says why and names the peer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One finished operation or one arrival; `qp` is the queue pair, `context` what the caller
+    posted with it."""
+
+    kind: CompletionKind
+    qp: RcQueuePair | UdQueuePair
+    context: object = None
+    data: bytes = b""
+    immediate: int | None = None
+    length: int = 0
+    error: str = ""
+    sink: ChunkSink | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransportOptions:
+    """What can be tuned; the defaults fit links of 10 Mbit/s to 10 Gbit/s with switch queues of
+    256 KiB.
+
+    A peer that does not answer fails a queue pair after `retries` retransmissions *and*
+    `give_up_ns` without progress, whichever is later, and at most `maximum_timeout_ns` after
+    that: with the defaults 2.0 to 2.3 s after the last progress.
+    """
+
+    window_bytes: int = 256 * 1024
+    """Most payload in flight per RC queue pair; halved at a loss (not below 4 packets), grown
+    back one packet a window."""
+    read_segment_packets: int = 16
+    """A posted READ goes out as requests of at most this many response packets, as the window
+    opens."""
+    acknowledge_every: int = 16
+    """A responder acknowledges after this many packets even if no packet asks for it."""
+    minimum_timeout_ns: int = 4_000_000
+    """No retransmission earlier than this after the last progress (machines are late at times)."""
+    maximum_timeout_ns: int = 256_000_000
+    """The exponential back-off stops here."""
+    retries: int = 7
+    give_up_ns: int = 2_000_000_000
+    pacing_credit_ns: int = 5_000_000
+    """How far a pacer that was called late may catch up."""
+    batch_packets: int = 64
+    """Most datagrams in one `transmit`."""
+
+
+@dataclass(slots=True)
+class Statistics:
+    """What an endpoint has counted since it was made; packets unless the name says otherwise."""
+
+    received_packets: int = 0
+    received_bytes: int = 0
+    """Frame bytes, as links count them."""
+    transmitted_packets: int = 0
+    transmitted_bytes: int = 0
+    """Frame bytes, as links count them."""
+    retransmitted_packets: int = 0
+    """Requests sent again (a repeated READ request is one packet) and READ responses sent again."""
+    duplicate_packets: int = 0
+    """Requests and responses that were there already."""
+    out_of_order_packets: int = 0
+    """Requests and responses ahead of the expected PSN, dropped."""
+    timeouts: int = 0
+    naks_sent: int = 0
+    naks_received: int = 0
+    acknowledgements_sent: int = 0
+    bad_icrc: int = 0
+    truncated: int = 0
+    """Too short for their opcode, or with a length that does not fit it."""
+    unknown_opcode: int = 0
+    unknown_queue_pair: int = 0
+    """No such QP number or group, or not from the connected peer, or a wrong Q_Key."""
+    access_errors: int = 0
+    """Requests refused for their key, bounds or sequence of opcodes."""
+    own_loopback: int = 0
+    wrong_operation: int = 0
+    """Chunks of an operation that no attached sink is waiting for."""
+    duplicate_chunks: int = 0
+    chunks_out_of_bounds: int = 0
+    """Chunks whose number or length does not fit their sink."""
+    chunks_received: int = 0
+    chunks_sent: int = 0
+    congestion_marks: int = 0
+    """Packets that arrived with ECN congestion experienced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A run of chunks that did not arrive: `count` chunks from `first_chunk`, `length` bytes at
+    `offset` of the buffer.
+
+    `shard` is the shard they belong to and `shard_offset` the place of the first byte in it.
+    """
+
+    shard: int
+    first_chunk: int
+    count: int
+    offset: int
+    length: int
+    shard_offset: int = field(default=0)
