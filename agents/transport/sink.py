@@ -47,8 +47,8 @@ class ChunkSink:
         memory = buffer.buffer if isinstance(buffer, MemoryRegion) else buffer
         if memory.dtype != np.uint8 or memory.ndim != 1 or not memory.flags.c_contiguous:
             raise TransportMisuse(
-                f"a chunk sink needs a C-contiguous uint8 buffer of one dimension, not {memory.dtype}"
-                f" with {memory.ndim}"
+                f"a chunk sink needs a flat, C-contiguous uint8 buffer, not {memory.dtype}"
+                f" of {memory.ndim} dimensions"
             )
         if not 0 <= operation < MAXIMUM_OPERATIONS:
             raise TransportMisuse(f"operation {operation} does not fit 8 bits (0 to 255)")
