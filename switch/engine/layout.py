@@ -1,0 +1,178 @@
+"""Where things are in the flat arrays that compiled code works on.
+
+All state is int64 words (and bytes for frames), reached from one *context* array of addresses and
+sizes. So every compiled function has one short signature, and one long-running compiled loop can
+drive all switches of a process, whatever programs they run.
+"""
+
+from __future__ import annotations
+
+# Words of the context array.
+BUFFERS = 0  # address of uint8[buffer_count, buffer_stride]: frames
+BUFFER_STRIDE = 1
+BUFFER_REFERENCES = 2  # address of int64[buffer_count]
+FREE_BUFFERS = 3  # address of int64[buffer_count], a stack
+FREE_BUFFER_COUNT = 4
+PACKETS = 5  # address of int64[packet_count, PACKET_WORDS]
+FREE_PACKETS = 6
+FREE_PACKET_COUNT = 7
+PHV = 8  # address of int64[packet_count, phv_stride]
+PHV_STRIDE = 9
+HEADERS = 10  # address of uint8[packet_count, header_stride]: what the deparser wrote
+HEADER_STRIDE = 11
+SWITCHES = 12  # address of int64[switch_count, SWITCH_WORDS]
+PORTS = 13  # address of int64[switch_count * port_count, PORT_WORDS]
+PORT_COUNT = 14  # ports of each switch
+HEAP = 15  # address of int64[switch_count * port_count]: ports by the time of their next event
+HEAP_LENGTH = 16
+READY_HEAD = 17  # packets that have left: a list through NEXT
+READY_TAIL = 18
+AGAIN_HEAD = 19  # packets to be recirculated
+AGAIN_TAIL = 20
+SWITCH_COUNT = 21
+NO_BUFFER = 22  # frames lost for want of a buffer or a packet
+BUFFER_COUNT = 23
+PACKET_COUNT = 24
+CONTEXT_WORDS = 32
+
+NONE = -1
+
+# A frame starts at HEADROOM in its buffer; reads of whole words may go SLACK bytes past its end.
+HEADROOM = 256
+SLACK = 64
+
+# Words of a packet.
+P_BUFFER = 0
+P_FRAME = 1  # offset in the buffer of the frame as it came in
+P_FRAME_LENGTH = 2
+P_PAYLOAD = 3  # offset in the buffer of what the parser left
+P_PAYLOAD_LENGTH = 4
+P_HEADER_LENGTH = 5  # bytes that the deparser wrote
+P_NEXT = 6  # next packet of a list
+P_SWITCH = 7
+P_PORT = 8  # ingress port; from the queue on, egress port
+P_ENQUEUED_NS = 9
+P_QUEUE_BYTES = 10
+P_DEPARTURE_NS = 11
+P_LENGTH = 12  # of the frame that departs: header + payload, truncated
+P_REPEATS = 13  # how often it has been resubmitted or recirculated
+P_KEEP = 14  # bytes kept of a clone (0 = all)
+PACKET_WORDS = 16
+
+# Words of a port.
+Q_RATE_BPS = 0  # 0 = unlimited
+Q_DELAY_NS = 1
+Q_LIMIT_BYTES = 2
+Q_LIMIT_PACKETS = 3
+Q_HEAD = 4  # the queue, through P_NEXT
+Q_TAIL = 5
+Q_BYTES = 6
+Q_PACKETS = 7
+Q_FREE_NS = 8  # when the last frame's last bit is on the link
+Q_REMAINDER = 9  # of the division that gave Q_FREE_NS
+W_HEAD = 10  # frames under way on the link, in the order of their departure
+W_TAIL = 11
+Q_EVENT_NS = 12  # next event of this port; NONE
+Q_HEAP_POSITION = 13  # NONE if not in the heap
+Q_UP = 14  # 0: no such port, frames to it are dropped and counted
+S_RX_PACKETS = 16
+S_RX_BYTES = 17
+S_TX_PACKETS = 18
+S_TX_BYTES = 19
+S_QUEUE_DROPS = 20
+S_QUEUE_DROP_BYTES = 21
+S_QUEUE_PEAK_PACKETS = 22
+S_QUEUE_PEAK_BYTES = 23
+PORT_WORDS = 24
+
+# Words of a switch.
+PIPELINE = 0  # address of the compiled program; 0 = no program
+IMAGE = 1  # address of the tables' image
+IMAGE_WORDS = 2
+COUNTERS = 3  # address of int64[cells, 2]: packets, bytes
+COUNTER_WORDS = 4
+REGISTERS = 5
+REGISTER_WORDS = 6
+METERS = 7
+METER_WORDS = 8
+RANDOM = 9  # state of random()
+EPOCH_NS = 10  # when the switch started: zero of the timestamps
+FIELDS = 11  # words of a packet's PHV in use
+DROPS_NO_PROGRAM = 12
+DROPS_INGRESS = 13  # dropped by the program (or by a port that does not exist)
+DROPS_EGRESS = 14
+DROPS_NO_PORT = 15
+DROPS_REPEATS = 16  # resubmitted or recirculated too often
+DROPS_TOO_LONG = 17
+NOW_NS = 18  # the time of the pipeline run under way
+SCRATCH = 19  # address of int64[SCRATCH_WORDS]: keys and bytes to hash
+ASSERTIONS = 20  # failed assert() and assume()
+SWITCH_WORDS = 24
+SCRATCH_WORDS = 2048
+
+# Fields of a PHV that the engine itself reads and writes, at the same place in every program.
+STANDARD_FIELDS = (
+    "ingress_port",
+    "egress_spec",
+    "egress_port",
+    "instance_type",
+    "packet_length",
+    "mcast_grp",
+    "egress_rid",
+    "checksum_error",
+    "parser_error",
+    "ingress_global_timestamp",
+    "egress_global_timestamp",
+    "enq_timestamp",
+    "enq_qdepth",
+    "deq_timedelta",
+    "deq_qdepth",
+    "qid",
+)
+(
+    INGRESS_PORT,
+    EGRESS_SPEC,
+    EGRESS_PORT,
+    INSTANCE_TYPE,
+    PACKET_LENGTH,
+    MCAST_GRP,
+    EGRESS_RID,
+    CHECKSUM_ERROR,
+    PARSER_ERROR,
+    INGRESS_GLOBAL_TIMESTAMP,
+    EGRESS_GLOBAL_TIMESTAMP,
+    ENQ_TIMESTAMP,
+    ENQ_QDEPTH,
+    DEQ_TIMEDELTA,
+    DEQ_QDEPTH,
+    QID,
+) = range(16)
+
+# What primitives leave for the engine; not visible to the program.
+R_CLONE = 16  # clone session + 1, 0 = no clone
+R_CLONE_LIST = 17
+R_RESUBMIT = 18  # field list + 1, 0 = no resubmit
+R_RECIRCULATE = 19
+R_DIGEST = 20
+R_TRUNCATE = 21  # bytes + 1, 0 = no truncation
+R_EXIT = 22
+R_LENGTH = 23  # packet length with the headers added and removed since
+R_INGRESS_LENGTH = 24  # what counters count
+FIRST_FIELD = 32
+
+DROP_PORT = 511
+
+# standard_metadata.instance_type, as BMv2 has it.
+NORMAL, INGRESS_CLONE, EGRESS_CLONE, COALESCED, RECIRCULATED, REPLICATION, RESUBMITTED = range(7)
+
+# What a pipeline function is asked to do.
+RUN_INGRESS = 0  # parse, verify checksums, ingress
+RUN_EGRESS = 1
+RUN_DEPARSER = 2  # update checksums, deparse
+RUN_PARSER = 3  # parse only, of a clone
+KEEP_FIELDS = 4  # copy a field list from packet `other` (list in the high half)
+
+# Words of a table image. Word 0 to 3 are the engine's own, a table's word follows at FIRST_TABLE.
+I_MULTICAST = 0  # offset of a directory of groups, looked up as an exact table
+I_CLONE = 1
+FIRST_TABLE = 4
