@@ -43,13 +43,15 @@ control Forwarding(inout headers_t hdr,
         }
         actions = { forward; drop; }
         implementation = ecmp;
-        const default_action = drop();
         size = 4096;
     }
 
     apply {
         switch_config.apply();
-        ipv4_route.apply();
+        // v1model has no default action beside an action selector.
+        if (ipv4_route.apply().miss) {
+            mark_to_drop(standard_metadata);
+        }
     }
 }
 
