@@ -1,0 +1,103 @@
+"""The ranks of a group and the queue pairs that this rank has with some of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agents.collectives.barrier import barrier_peers
+from agents.datagrams import ipv4_text
+from agents.transport.endpoint import Endpoint
+from agents.transport.queue_pairs import RcQueuePair, UdQueuePair
+from agents.transport.types import RemoteQueuePair
+from switch.errors import InputError
+
+MULTICAST_QKEY = 0x57454654
+"""The Q_Key of all multicast packets of the collectives."""
+
+_FIRST_SOURCE_PORT = 0xC000
+
+
+class Communicator:
+    """One rank's view of its group: one RC queue pair with every peer that it talks to, one UD a
+    multicast group.
+
+    The peers are the ring neighbours and the barrier's partners at the distances 2^k, so 2
+    ceil(log2 P) queue pairs at most. A queue pair serves everything between its two ranks.
+
+    Args:
+        endpoint: of this host.
+        rank: 0 to P - 1.
+        addresses: IPv4 address of every rank, as integers.
+        groups: multicast groups; root r sends to group r modulo their number. Empty: no multicast.
+
+    Raises:
+        InputError: the rank is not one of the addresses', or the endpoint has another address.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        rank: int,
+        addresses: Sequence[int],
+        groups: Sequence[int] = (),
+    ) -> None:
+        if not 0 <= rank < len(addresses):
+            raise InputError(
+                f"rank {rank}: a group of {len(addresses)} has 0 to {len(addresses) - 1}"
+            )
+        if endpoint.address != addresses[rank]:
+            raise InputError(
+                f"rank {rank} has address {ipv4_text(addresses[rank])}, "
+                f"but its endpoint {ipv4_text(endpoint.address)}"
+            )
+        self.endpoint = endpoint
+        self.rank = rank
+        self.addresses = tuple(addresses)
+        self.size = len(addresses)
+        self.next = (rank + 1) % self.size
+        self.previous = (rank - 1) % self.size
+        peers = sorted((barrier_peers(rank, self.size) | {self.next, self.previous}) - {rank})
+        self.queue_pairs: dict[int, RcQueuePair] = {
+            peer: endpoint.create_rc(source_port=path_entropy(rank, peer)) for peer in peers
+        }
+        """By peer rank."""
+        self.multicast: list[UdQueuePair] = [
+            endpoint.create_ud(group, MULTICAST_QKEY, source_port=path_entropy(rank, rank))
+            for group in groups
+        ]
+        self._ranks: dict[RcQueuePair | UdQueuePair, int] = {
+            pair: peer for peer, pair in self.queue_pairs.items()
+        }
+
+    def introduction(self) -> dict[int, tuple[int, int]]:
+        """What each peer must be told: (queue pair number, initial PSN) by peer."""
+        return {
+            peer: (pair.local.number, pair.local.initial_psn)
+            for peer, pair in self.queue_pairs.items()
+        }
+
+    def connect(self, introductions: Mapping[int, tuple[int, int]]) -> None:
+        """Connect all queue pairs, given what the peers say in their introductions to this rank.
+
+        Raises:
+            InputError: a peer's is lacking.
+        """
+        for peer, pair in self.queue_pairs.items():
+            if peer not in introductions:
+                raise InputError(f"rank {self.rank}: rank {peer} said nothing of its queue pair")
+            number, initial_psn = introductions[peer]
+            pair.connect(RemoteQueuePair(self.addresses[peer], number, initial_psn))
+
+    def peer_of(self, pair: RcQueuePair | UdQueuePair) -> int:
+        """The rank at the other end of an RC queue pair."""
+        return self._ranks[pair]
+
+    def name(self, rank: int) -> str:
+        """A rank as messages name it."""
+        return f"rank {rank} ({ipv4_text(self.addresses[rank])})"
+
+
+def path_entropy(rank: int, peer: int) -> int:
+    """A UDP source port for what one rank sends to another: spread by a multiplicative hash,
+    repeatable."""
+    return _FIRST_SOURCE_PORT + (((rank * 0x9E37 + peer + 1) * 0x9E3779B1 >> 12) & 0x3FFF)

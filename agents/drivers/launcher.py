@@ -1,0 +1,320 @@
+"""One warmed process that forks the rank processes into their hosts' network namespaces.
+
+Importing numba and loading compiled kernels takes most of a second; forking a process that has done
+so takes milliseconds. So the runner starts one launcher, early, and asks it for every rank::
+
+    with Launcher(run_dir) as launcher:
+        ...                                    # bring the network up meanwhile
+        launcher.wait_warm()
+        launcher.spawn(config, namespace=host.pid)
+
+``python -m agents.drivers.launcher --socket FD`` is the process. It ends, and kills and reaps its
+ranks, when the runner's end of its socket closes, so nothing survives a runner that was killed.
+Both the launcher and the ranks also have PR_SET_PDEATHSIG = SIGKILL. That signal comes when the
+*thread* that made a process ends, which is why a Launcher is made in the main thread only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import gc
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+
+from agents.drivers.messages import (
+    Exited,
+    LineChannel,
+    RankConfig,
+    Spawn,
+    Spawned,
+    Warm,
+    record,
+)
+from switch.cache import CHECKOUT
+from switch.errors import MachineError, RunError
+
+WARM_TIMEOUT_S = 180.0
+"""The first start on a machine compiles; later ones take a second or two."""
+
+_CLONE_NEWNET = 0x40000000
+_PR_SET_PDEATHSIG = 1
+
+
+class Launcher:
+    """The runner's side: starts the launcher process, asks it for ranks, hears of ranks that ended.
+
+    Args:
+        run_dir: folder for the logs (``launcher.log``, ``rank-<n>.log``); must exist.
+
+    Raises:
+        RunError: not called from the main thread.
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            raise RunError(
+                "Launcher: make it in the main thread; its processes die with its thread"
+            )
+        self.run_dir = run_dir
+        self.exited: dict[int, Exited] = {}
+        """Ranks that have ended, as far as ``poll`` has seen."""
+        self._spawned: dict[int, int] = {}
+        self._warm = False
+        ours, theirs = socket.socketpair()
+        environment = dict(os.environ)
+        for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
+            environment[variable] = "1"  # a process with threads cannot be forked safely
+        paths = [str(CHECKOUT), *filter(None, [environment.get("PYTHONPATH")])]
+        environment["PYTHONPATH"] = os.pathsep.join(paths)
+        with theirs, open(run_dir / "launcher.log", "ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "agents.drivers.launcher", "--socket", str(theirs.fileno()),
+                 "--parent", str(os.getpid())],
+                pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env=environment, start_new_session=True,
+            )  # fmt: skip
+        self._channel = LineChannel(ours)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def fileno(self) -> int:
+        """Readable when ``poll`` has news."""
+        return self._channel.fileno()
+
+    def wait_warm(self, timeout_s: float = WARM_TIMEOUT_S) -> None:
+        """Wait until compiled code is loaded and forks are quick.
+
+        Raises:
+            RunError: the launcher ended or took longer than that.
+        """
+        self._wait(lambda: self._warm, timeout_s, "did not get warm")
+
+    def spawn(self, config: RankConfig, namespace: int | str | None = None) -> None:
+        """Ask for a rank process; returns at once, and works before the launcher is warm.
+
+        Args:
+            namespace: a process in the wanted network namespace, or the namespace's path, or None
+                for this
+                process's own.
+        """
+        path = f"/proc/{namespace}/ns/net" if isinstance(namespace, int) else namespace or ""
+        if not config.log:
+            log = str(self.run_dir / f"rank-{config.rank}.log")
+            config = RankConfig(**{**asdict(config), "log": log})
+        self._channel.send(Spawn(namespace=path, config=asdict(config)))
+
+    def wait_spawned(self, ranks: int, timeout_s: float = 10.0) -> dict[int, int]:
+        """Wait until so many ranks have been forked; process ids by rank."""
+        self._wait(lambda: len(self._spawned) >= ranks, timeout_s, f"did not fork {ranks} ranks")
+        return dict(self._spawned)
+
+    def poll(self) -> dict[int, Exited]:
+        """Take the news without waiting.
+
+        Returns:
+            the ranks that have ended so far.
+
+        Raises:
+            RunError: the launcher itself is gone.
+        """
+        for message in self._channel.receive():
+            if isinstance(message, Warm):
+                self._warm = True
+            elif isinstance(message, Spawned):
+                self._spawned[message.rank] = message.pid
+                self.exited.pop(message.rank, None)
+            elif isinstance(message, Exited):
+                self.exited[message.rank] = message
+        if self._channel.closed:
+            raise RunError(
+                f"the launcher of the rank processes (pid {self.pid}) has ended; "
+                f"its last words are in {self.run_dir / 'launcher.log'}:\n"
+                + tail(self.run_dir / "launcher.log")
+            )
+        return self.exited
+
+    def last_words(self, rank: int) -> str:
+        """The end of a rank's log."""
+        return tail(self.run_dir / f"rank-{rank}.log")
+
+    def _wait(self, done: Callable[[], bool], timeout_s: float, what: str) -> None:
+        deadline = time.monotonic() + timeout_s
+        self.poll()
+        while not done():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise RunError(f"the launcher (pid {self.pid}) {what} within {timeout_s:.0f} s")
+            select.select([self], [], [], left)
+            self.poll()
+
+    def close(self) -> None:
+        """End the launcher and all ranks; returns when they are gone."""
+        self._channel.close()
+        try:
+            self._process.wait(5.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def __enter__(self) -> Launcher:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def tail(path: Path, lines: int = 12) -> str:
+    """The last lines of a log, or a word on why there are none."""
+    try:
+        text = path.read_text(errors="replace").splitlines()
+    except OSError as error:
+        return f"(no log: {error})"
+    return "\n".join(text[-lines:]) if text else "(the log is empty)"
+
+
+def die_with_parent(parent: int) -> None:
+    """Let the kernel kill this process when the thread that made it ends."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)  # the parent ended before the call
+
+
+def enter_network_namespace(path: str) -> None:
+    """Move this thread into a network namespace (os.setns comes with Python 3.12 only).
+
+    Raises:
+        MachineError: there is no such namespace, or no right to enter it.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise MachineError(
+            f"network namespace {path}: {error.strerror}; is its host running?"
+        ) from error
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.setns(descriptor, _CLONE_NEWNET) != 0:
+            reason = os.strerror(ctypes.get_errno())
+            raise MachineError(f"network namespace {path}: {reason}; entering one needs root")
+    finally:
+        os.close(descriptor)
+
+
+def _rank_process(spawn: Spawn, launcher: int) -> int:
+    """What the forked child does; returns its exit status."""
+    from agents.drivers.rank import run_rank
+
+    die_with_parent(launcher)
+    config = record(RankConfig, spawn.config)
+    if config.log:
+        log = os.open(config.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.close(log)
+    if spawn.namespace:
+        enter_network_namespace(spawn.namespace)
+    return run_rank(config)
+
+
+def _fork(spawn: Spawn, close_in_child: list[socket.socket]) -> int:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    launcher = os.getpid()
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        for connection in close_in_child:
+            connection.close()
+        status = _rank_process(spawn, launcher)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        sys.stdout.flush()
+        os._exit(status)
+
+
+def _reap(ranks: dict[int, int], channel: LineChannel) -> None:
+    """Report every child that has ended."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        rank = ranks.pop(pid, -1)
+        channel.send(Exited(rank=rank, pid=pid, status=os.waitstatus_to_exitcode(status)))
+
+
+def serve(channel: LineChannel) -> None:
+    """The launcher process: warm up, fork on request, report exits, until the runner is gone."""
+    from agents.drivers.rank import warm_up
+
+    wake_receive, wake_send = socket.socketpair()
+    wake_receive.setblocking(False)
+    wake_send.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the runner's to handle
+    signal.set_wakeup_fd(wake_send.fileno(), warn_on_full_buffer=False)
+    ranks: dict[int, int] = {}
+    warm_up()
+    gc.collect()
+    gc.freeze()  # the forked children share what is loaded instead of copying it at collections
+    channel.send(Warm())
+    try:
+        while not channel.closed:
+            select.select([channel, wake_receive], [], [])
+            with contextlib.suppress(BlockingIOError):
+                wake_receive.recv(4096)
+            for message in channel.receive():
+                if isinstance(message, Spawn):
+                    pid = _fork(message, [channel.socket, wake_receive, wake_send])
+                    ranks[pid] = int(message.config["rank"])
+                    channel.send(Spawned(rank=ranks[pid], pid=pid))
+            _reap(ranks, channel)
+    finally:
+        for pid in ranks:
+            os.kill(pid, signal.SIGKILL)
+        for pid in ranks:
+            os.waitpid(pid, 0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Forks rank processes on request of a runner.")
+    parser.add_argument(
+        "--socket", type=int, required=True, help="descriptor of the runner's socket"
+    )
+    parser.add_argument("--parent", type=int, required=True, help="process id of the runner")
+    arguments = parser.parse_args()
+    die_with_parent(arguments.parent)
+    serve(LineChannel(socket.socket(fileno=arguments.socket)))
+
+
+if __name__ == "__main__":
+    main()

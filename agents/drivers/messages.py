@@ -1,0 +1,330 @@
+"""What a rank process, the launcher and the runner say to each other: dataclasses as JSON lines.
+
+One message is one line, ``{"kind": "start", "at_ns": 123}\\n``, with the fields of the dataclass of
+that kind. The connection is a Unix stream socket (they cross network namespaces).
+
+A rank and the runner, in order (``->`` from rank to runner)::
+
+    -> hello        queue pairs made for each peer
+    <- peers        the queue pairs that the peers made for this rank
+    -> connected
+    once per operation:
+        <- prepare      what to do; the rank fills its buffer
+        -> ready
+        <- start        at which time of CLOCK_MONOTONIC
+        -> progress     some ten times a second
+        -> finished     the operation is done or failed; the rank goes on serving its peers
+        <- verify       once all ranks have finished, so that checking disturbs nobody's time
+        -> result
+    <- close
+    at any time: <- abort, -> fault
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ClassVar, TypeVar
+
+from switch.errors import ProtocolError
+
+QueuePairs = dict[str, list[int]]
+"""Peer rank (as text, for JSON) to [queue pair number, initial PSN]."""
+
+
+@dataclass(frozen=True)
+class RankConfig:
+    """What a rank process is told when it is forked. Everything but the operation."""
+
+    rank: int
+    host: str
+    """Name of the host, for messages."""
+    addresses: list[str]
+    """IPv4 address of every rank, in order of ranks."""
+    groups: list[str]
+    """Multicast groups; root r sends to group r modulo their number. Empty: no multicast."""
+    rendezvous: str
+    """Path of the runner's Unix socket."""
+    path_mtu: int = 4096
+    """RoCE payload bytes of one packet: 256, 512, 1024, 2048 or 4096."""
+    rate_bps: int = 100_000_000
+    """Rate of the host's link, in frame bytes."""
+    seed: int = 1
+    log: str = ""
+    """File for the process's standard output and error; empty: inherited."""
+    connect_timeout_s: float = 30.0
+
+
+@dataclass(frozen=True)
+class OperationConfig:
+    """One collective operation, the same on every rank."""
+
+    algorithm: str
+    """``ring`` or ``multicast``."""
+    shard_bytes: int
+    chains: int = 0
+    """Multicast chains M that run side by side; 0 is M = P."""
+    cutoff: str = "adaptive"
+    """``adaptive``, ``paper`` (5 x the expected time) or ``fetch-only`` (no multicast at all)."""
+    timeout_ns: int = 0
+    """The operation fails when it has taken so long; 0: ``default_timeout_ns`` of the
+    collectives."""
+    seed: int = 1
+    """Of the data."""
+    number: int = 0
+    """Counts the operations of a communicator; set by the rendezvous."""
+
+
+@dataclass(frozen=True)
+class RankResult:
+    """What one rank says of one operation."""
+
+    rank: int
+    host: str
+    algorithm: str
+    verified: bool
+    error: str = ""
+    completion_ns: int = 0
+    """From the common start until the data is complete and the operation done; 0 if it failed."""
+    phases_ns: dict[str, int] = field(default_factory=dict)
+    received_bytes: int = 0
+    """Of the other ranks' shards."""
+    chunks_multicast: int = 0
+    chunks_fetched: int = 0
+    chunks_duplicate: int = 0
+    retransmitted_packets: int = 0
+    cpu_ns: int = 0
+    """Processor time of the rank process between start and finish."""
+    wake_lateness_ns: dict[str, int] = field(default_factory=dict)
+    """How late the process was called for its deadlines: p50, p99, max."""
+    socket_drops: int = 0
+    """Datagrams that the receive buffer of the UDP socket had no room for."""
+    statistics: dict[str, int] = field(default_factory=dict)
+    """Counters of the transport and of the driver, by name."""
+
+
+@dataclass(frozen=True)
+class Hello:
+    kind: ClassVar[str] = "hello"
+    rank: int
+    pid: int
+    queue_pairs: QueuePairs
+
+
+@dataclass(frozen=True)
+class Connected:
+    kind: ClassVar[str] = "connected"
+    rank: int
+
+
+@dataclass(frozen=True)
+class Ready:
+    kind: ClassVar[str] = "ready"
+    rank: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    kind: ClassVar[str] = "progress"
+    rank: int
+    received_bytes: int
+
+
+@dataclass(frozen=True)
+class Finished:
+    kind: ClassVar[str] = "finished"
+    rank: int
+    completion_ns: int
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    kind: ClassVar[str] = "result"
+    rank: int
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """The rank process cannot go on; it ends after this message."""
+
+    kind: ClassVar[str] = "fault"
+    rank: int
+    error: str
+
+
+@dataclass(frozen=True)
+class Peers:
+    kind: ClassVar[str] = "peers"
+    queue_pairs: QueuePairs
+
+
+@dataclass(frozen=True)
+class Prepare:
+    kind: ClassVar[str] = "prepare"
+    operation: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Start:
+    kind: ClassVar[str] = "start"
+    at_ns: int
+
+
+@dataclass(frozen=True)
+class Verify:
+    kind: ClassVar[str] = "verify"
+
+
+@dataclass(frozen=True)
+class Abort:
+    kind: ClassVar[str] = "abort"
+    reason: str
+
+
+@dataclass(frozen=True)
+class Close:
+    kind: ClassVar[str] = "close"
+
+
+@dataclass(frozen=True)
+class Spawn:
+    """Runner to launcher: fork a rank process."""
+
+    kind: ClassVar[str] = "spawn"
+    namespace: str
+    """Path of the network namespace; empty: the launcher's own."""
+    config: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Warm:
+    """Launcher to runner: compiled code is loaded; forks are quick from now on."""
+
+    kind: ClassVar[str] = "warm"
+
+
+@dataclass(frozen=True)
+class Spawned:
+    kind: ClassVar[str] = "spawned"
+    rank: int
+    pid: int
+
+
+@dataclass(frozen=True)
+class Exited:
+    """Launcher to runner: a rank process ended. ``status`` as os.waitstatus_to_exitcode has it."""
+
+    kind: ClassVar[str] = "exited"
+    rank: int
+    pid: int
+    status: int
+
+
+Message = (
+    Hello | Connected | Ready | Progress | Finished | Result | Fault
+    | Peers | Prepare | Start | Verify | Abort | Close
+    | Spawn | Warm | Spawned | Exited
+)  # fmt: skip
+
+KINDS: dict[str, type[Any]] = {
+    message.kind: message
+    for message in (
+        Hello, Connected, Ready, Progress, Finished, Result, Fault,
+        Peers, Prepare, Start, Verify, Abort, Close,
+        Spawn, Warm, Spawned, Exited,
+    )
+}  # fmt: skip
+
+Record = TypeVar("Record")
+
+
+def record(kind: type[Record], document: dict[str, Any]) -> Record:
+    """A dataclass of that kind from a JSON object.
+
+    Raises:
+        ProtocolError: fields are unknown or lacking.
+    """
+    known = {entry.name for entry in fields(kind)}  # type: ignore[arg-type]
+    unknown = sorted(set(document) - known)
+    if unknown:
+        raise ProtocolError(
+            f"{kind.__name__}: unknown field {unknown[0]!r}; known: {sorted(known)}"
+        )
+    try:
+        return kind(**document)
+    except TypeError as error:
+        raise ProtocolError(f"{kind.__name__}: {error}") from error
+
+
+def encode(message: Message) -> bytes:
+    """One line of JSON."""
+    return json.dumps({"kind": message.kind, **asdict(message)}).encode() + b"\n"
+
+
+def decode(line: bytes) -> Message:
+    """The message of one line.
+
+    Raises:
+        ProtocolError: the line is not a message.
+    """
+    try:
+        document = json.loads(line)
+        kind = KINDS[document.pop("kind")]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ProtocolError(f"not a message of the rendezvous: {line[:80]!r}") from error
+    message: Message = record(kind, document)
+    return message
+
+
+class LineChannel:
+    """Messages over a connected stream socket.
+
+    The socket is switched to non-blocking; writing waits for room (messages are short and both
+    sides read), reading never waits: ``receive`` hands over what has arrived and ``closed`` says
+    that the peer is gone.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        self.socket = connection
+        self.closed = False
+        self._partial = b""
+
+    def fileno(self) -> int:
+        return self.socket.fileno()
+
+    def send(self, message: Message) -> None:
+        """Send one message; a peer that has gone sets ``closed`` and the message is lost."""
+        if self.closed:
+            return
+        self.socket.settimeout(10.0)
+        try:
+            self.socket.sendall(encode(message))
+        except OSError:
+            self.closed = True
+        finally:
+            self.socket.setblocking(False)
+
+    def receive(self) -> list[Message]:
+        """The messages that have arrived since the last call; sets ``closed`` at the end of the
+        stream."""
+        chunks = [self._partial]
+        while not self.closed:
+            try:
+                chunk = self.socket.recv(1 << 16)
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError:
+                chunk = b""
+            if not chunk:
+                self.closed = True
+            chunks.append(chunk)
+        *lines, self._partial = b"".join(chunks).split(b"\n")
+        return [decode(line) for line in lines]
+
+    def close(self) -> None:
+        self.closed = True
+        self.socket.close()

@@ -1,0 +1,332 @@
+"""The runner's side of the meeting with its rank processes (the messages are in ``messages.py``).
+
+    with Launcher(run_dir) as launcher, \\
+         Rendezvous(run_dir / "rendezvous.sock", hosts=["h0", "h1"], exits=launcher) as meeting:
+        for rank, host in enumerate(hosts):
+            launcher.spawn(RankConfig(rank, ..., rendezvous=meeting.path), namespace=host.pid)
+        meeting.gather()
+        results = meeting.run(OperationConfig("multicast", shard_bytes=1 << 20), progress=print)
+        results = meeting.run(OperationConfig("ring", shard_bytes=1 << 20))
+
+An operation that fails on the network is a result: every rank's ``RankResult.error`` says what it
+waited for. A rank process that dies, or does not answer by the deadline of a phase, is a
+``RunError`` that names rank, host and phase; the other ranks are told to stop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import selectors
+import signal
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, TypeVar
+
+from agents.collectives.timing import operation_timeout_ns
+from agents.drivers.messages import (
+    Abort,
+    Close,
+    Connected,
+    Exited,
+    Fault,
+    Finished,
+    Hello,
+    LineChannel,
+    Message,
+    OperationConfig,
+    Peers,
+    Prepare,
+    Progress,
+    RankResult,
+    Ready,
+    Result,
+    Start,
+    Verify,
+    record,
+)
+from switch.errors import InputError, ProtocolError, RunError
+
+GATHER_TIMEOUT_S = 30.0
+START_LEAD_NS = 30_000_000
+"""From sending the start time until that time, so that every rank has read it."""
+FINISH_SLACK_S = 5.0
+"""How much later than the operation's own timeout a rank may report before it counts as lost."""
+MEMORY_BYTES_PER_S = 20e6
+"""Slowest speed at which ranks are expected to fill and to verify their buffers."""
+
+
+Collected = TypeVar("Collected", Hello, Connected, Ready, Finished, Result)
+
+
+class ExitSource(Protocol):
+    """Who knows that rank processes ended: the Launcher."""
+
+    def fileno(self) -> int: ...
+
+    def poll(self) -> Mapping[int, Exited]: ...
+
+    def last_words(self, rank: int) -> str: ...
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """How far an operation is, for a progress bar."""
+
+    received_bytes: list[int]
+    """By rank."""
+    expected_bytes: int
+    """Of every rank: the shards of the others."""
+    finished_ranks: int
+    elapsed_s: float
+
+    @property
+    def fraction(self) -> float:
+        """Of all the bytes that all ranks wait for, 0 to 1."""
+        total = self.expected_bytes * len(self.received_bytes)
+        return sum(self.received_bytes) / total if total else 1.0
+
+
+class Rendezvous:
+    """Listens on a Unix socket, brings the ranks together, starts operations and collects results.
+
+    Args:
+        path: of the socket to make; its folder must exist.
+        hosts: name of every rank's host, in order of ranks, for messages.
+        exits: who reports ended processes; without it a death shows as a closed connection.
+    """
+
+    def __init__(self, path: Path, hosts: Sequence[str], exits: ExitSource | None = None) -> None:
+        self._path = path
+        self._hosts = list(hosts)
+        self._exits = exits
+        self._ranks: dict[int, LineChannel] = {}
+        self._strangers: list[LineChannel] = []
+        self._hello: dict[int, Hello] = {}
+        self._phase = "connecting"
+        self._operations = 0
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._listener.bind(str(path))
+        except OSError as error:
+            self._listener.close()
+            raise InputError(f"rendezvous socket {path}: {error.strerror or error}") from error
+        self._listener.listen(len(hosts))
+        self._listener.setblocking(False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        if exits is not None:
+            self._selector.register(exits.fileno(), selectors.EVENT_READ)
+
+    @property
+    def path(self) -> str:
+        return str(self._path)
+
+    @property
+    def pids(self) -> dict[int, int]:
+        """Process id by rank, of those that have said hello."""
+        return {rank: hello.pid for rank, hello in self._hello.items()}
+
+    def gather(self, timeout_s: float = GATHER_TIMEOUT_S) -> None:
+        """Wait for all ranks, tell each the queue pairs of its peers, wait until all are connected.
+
+        Raises:
+            RunError: a rank ended or did not come in time.
+        """
+        deadline = time.monotonic() + timeout_s
+        self._phase = "connecting to the rendezvous"
+        hellos = self._collect(Hello, deadline)
+        for rank in hellos:
+            pairs = {
+                str(peer): hello.queue_pairs[str(rank)]
+                for peer, hello in hellos.items()
+                if str(rank) in hello.queue_pairs
+            }
+            self._send(rank, Peers(pairs))
+        self._phase = "connecting its queue pairs"
+        self._collect(Connected, deadline)
+
+    def run(
+        self,
+        operation: OperationConfig,
+        progress: Callable[[RunProgress], None] | None = None,
+        rate_bps: int = 100_000_000,
+    ) -> list[RankResult]:
+        """Run one operation on all ranks.
+
+        Args:
+            progress: called some ten times a second while the operation runs.
+            rate_bps: of the hosts' links; sets the default of the operation's timeout.
+
+        Returns:
+            one result per rank, in order; ``verified`` is false and ``error`` set where it failed.
+
+        Raises:
+            RunError: a rank process ended or did not answer.
+        """
+        size = len(self._hosts)
+        timeout_ns = operation.timeout_ns or operation_timeout_ns(
+            size, operation.shard_bytes, rate_bps
+        )
+        operation = replace(operation, number=self._operations, timeout_ns=timeout_ns)
+        self._operations += 1
+        memory_s = 10.0 + size * size * operation.shard_bytes / MEMORY_BYTES_PER_S
+
+        self._phase = "preparing its buffer"
+        self._send_all(Prepare(asdict(operation)))
+        self._collect(Ready, time.monotonic() + memory_s)
+
+        self._phase = f"running {operation.algorithm} Allgather"
+        start_ns = time.monotonic_ns() + START_LEAD_NS
+        self._send_all(Start(start_ns))
+        received = [0] * size
+        expected = operation.shard_bytes * (size - 1)
+        finished: set[int] = set()
+
+        def watch(rank: int, message: Message) -> None:
+            if isinstance(message, Progress):
+                received[rank] = message.received_bytes
+            elif isinstance(message, Finished):
+                finished.add(rank)
+                received[rank] = received[rank] if message.error else expected
+            if progress is not None:
+                elapsed_s = max(0, time.monotonic_ns() - start_ns) / 1e9
+                progress(RunProgress(list(received), expected, len(finished), elapsed_s))
+
+        deadline = (start_ns + timeout_ns) / 1e9 + FINISH_SLACK_S
+        self._collect(Finished, deadline, watch)
+
+        self._phase = "verifying its data"
+        self._send_all(Verify())
+        results = self._collect(Result, time.monotonic() + memory_s)
+        return [record(RankResult, results[rank].result) for rank in range(size)]
+
+    def abort(self, reason: str) -> None:
+        """Tell every rank to give up and end."""
+        self._send_all(Abort(reason))
+
+    def close(self) -> None:
+        """Let the ranks end and remove the socket."""
+        self._send_all(Close())
+        for channel in [*self._ranks.values(), *self._strangers]:
+            channel.close()
+        self._selector.close()
+        self._listener.close()
+        with contextlib.suppress(FileNotFoundError):
+            self._path.unlink()
+
+    def __enter__(self) -> Rendezvous:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _send(self, rank: int, message: Message) -> None:
+        self._ranks[rank].send(message)
+
+    def _send_all(self, message: Message) -> None:
+        for channel in self._ranks.values():
+            channel.send(message)
+
+    def _collect(
+        self,
+        wanted: type[Collected],
+        deadline: float,
+        watch: Callable[[int, Message], None] | None = None,
+    ) -> dict[int, Collected]:
+        """Wait for one message of a kind from every rank; what else comes goes to ``watch``."""
+        found: dict[int, Collected] = {}
+        while len(found) < len(self._hosts):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                lacking = [rank for rank in range(len(self._hosts)) if rank not in found]
+                names = ", ".join(self._name(rank) for rank in lacking[:4])
+                more = f" and {len(lacking) - 4} more" if len(lacking) > 4 else ""
+                self._give_up(f"{names}{more}: no answer in time while {self._phase}")
+            self._selector.select(left)
+            self._accept()
+            for rank, message in self._news():
+                if isinstance(message, Fault):
+                    self._give_up(f"{self._name(rank)}: {message.error} (while {self._phase})")
+                if isinstance(message, wanted):
+                    found[rank] = message
+                if watch is not None:
+                    watch(rank, message)
+            self._check_alive(found)
+        return found
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            channel = LineChannel(connection)
+            self._strangers.append(channel)
+            self._selector.register(channel, selectors.EVENT_READ)
+
+    def _news(self) -> list[tuple[int, Message]]:
+        """What has arrived, by rank; a connection belongs to the rank that says hello on it."""
+        news: list[tuple[int, Message]] = []
+        for channel in list(self._strangers):
+            messages = channel.receive()
+            if messages and isinstance(messages[0], Hello):
+                hello = messages[0]
+                if hello.rank in self._ranks or not 0 <= hello.rank < len(self._hosts):
+                    raise ProtocolError(f"a second or impossible rank {hello.rank} said hello")
+                self._ranks[hello.rank] = channel
+                self._hello[hello.rank] = hello
+                self._strangers.remove(channel)
+                news += [(hello.rank, message) for message in messages]
+            elif channel.closed:
+                self._strangers.remove(channel)
+                self._selector.unregister(channel)
+        for rank, channel in self._ranks.items():
+            if not channel.closed:
+                news += [(rank, message) for message in channel.receive()]
+        return news
+
+    def _check_alive(self, found: Mapping[int, object]) -> None:
+        exited = self._exits.poll() if self._exits is not None else {}
+        gone = [rank for rank in range(len(self._hosts)) if rank in exited]
+        if not gone:
+            gone = [rank for rank, channel in self._ranks.items() if channel.closed]
+            if gone and self._exits is not None:  # the launcher's word on it is on its way
+                patience = time.monotonic() + 1.0
+                while gone[0] not in exited and time.monotonic() < patience:
+                    select.select([self._exits], [], [], 0.2)
+                    exited = self._exits.poll()
+        if gone:
+            end = exited.get(gone[0])
+            how = _how_it_ended(end.status) if end is not None else "closed its connection"
+            words = self._exits.last_words(gone[0]) if self._exits is not None else ""
+            self._give_up(
+                f"{self._name(gone[0])}: the process {how} while {self._phase}"
+                + (f"; its last words:\n{words}" if words else "")
+            )
+
+    def _give_up(self, reason: str) -> None:
+        self.abort(reason)
+        raise RunError(reason)
+
+    def _name(self, rank: int) -> str:
+        hello = self._hello.get(rank)
+        pid = f", pid {hello.pid}" if hello is not None else ""
+        return f"rank {rank} (host {self._hosts[rank]}{pid})"
+
+
+def _how_it_ended(status: int) -> str:
+    if status < 0:
+        with contextlib.suppress(ValueError):
+            return f"was killed by {signal.Signals(-status).name}"
+        return f"was killed by signal {-status}"
+    return f"ended with status {status}"
