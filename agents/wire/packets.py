@@ -1,0 +1,230 @@
+"""Compiled reading and writing of packets in place, a row of a batch at a time, and a decoder of
+whole batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.datagrams import Datagrams
+from agents.wire.compiled import (
+    Word,
+    compiled,
+    load8,
+    load32,
+    load64,
+    store8,
+    store32,
+    store64,
+)
+from agents.wire.crc import icrc_at, swap32
+from agents.wire.headers import (
+    AETH_BYTES,
+    BTH_BYTES,
+    DETH_BYTES,
+    HAS_AETH,
+    HAS_DETH,
+    HAS_IMMEDIATE,
+    HAS_PAYLOAD,
+    HAS_RETH,
+    ICRC_BYTES,
+    IMMEDIATE_BYTES,
+    PROPERTIES,
+    PSN_MASK,
+    RETH_BYTES,
+)
+
+# What `parse` finds, as indices of its result.
+OPCODE = 0
+PROPERTY_BITS = 1
+QUEUE_PAIR = 2
+PSN = 3
+ACKNOWLEDGE_REQUEST = 4
+REMOTE_ADDRESS = 5
+RKEY = 6
+DMA_LENGTH = 7
+QKEY = 8
+SOURCE_QUEUE_PAIR = 9
+SYNDROME = 10
+MESSAGE_SEQUENCE = 11
+IMMEDIATE = 12
+PAYLOAD_OFFSET = 13
+PAYLOAD_LENGTH = 14
+FIELDS = 15
+
+# What `parse` returns.
+GOOD = 0
+TRUNCATED = 1
+BAD_ICRC = 2
+UNKNOWN_OPCODE = 3
+
+_PROPERTIES = np.full(256, -1, np.int64)
+for _opcode, _bits in PROPERTIES.items():
+    _PROPERTIES[_opcode] = _bits
+
+
+@compiled
+def swap64(value: Word) -> Word:
+    """The eight bytes of a 64-bit number, reversed."""
+    low = np.uint64(swap32(np.int64(value & np.uint64(0xFFFFFFFF))))
+    return (low << np.uint64(32)) | np.uint64(swap32(np.int64(value >> np.uint64(32))))
+
+
+@compiled
+def parse(
+    row: int,
+    size: int,
+    source: int,
+    destination: int,
+    source_port: int,
+    fields: npt.NDArray[np.int64],
+) -> int:
+    """Check a datagram of `size` bytes at address `row` and find its fields; returns GOOD or what
+    is wrong.
+
+    `fields` is int64[FIELDS]; fields that the opcode does not carry are zero.
+    """
+    if size < BTH_BYTES + ICRC_BYTES:
+        return TRUNCATED
+    if np.int64(load32(row + size - ICRC_BYTES)) != icrc_at(
+        row, size - ICRC_BYTES, source, destination, source_port
+    ):
+        return BAD_ICRC
+    fields[:] = 0
+    opcode = np.int64(load8(row))
+    bits = _PROPERTIES[opcode]
+    second = np.int64(load8(row + 1))
+    if bits < 0 or second & 0xF:
+        return UNKNOWN_OPCODE
+    fields[OPCODE] = opcode
+    fields[PROPERTY_BITS] = bits
+    fields[QUEUE_PAIR] = swap32(np.int64(load32(row + 4))) & PSN_MASK
+    last = swap32(np.int64(load32(row + 8)))
+    fields[PSN] = last & PSN_MASK
+    fields[ACKNOWLEDGE_REQUEST] = last >> 31
+    at = BTH_BYTES
+    need = BTH_BYTES + ICRC_BYTES
+    if bits & HAS_DETH:
+        need += DETH_BYTES
+    if bits & HAS_RETH:
+        need += RETH_BYTES
+    if bits & HAS_AETH:
+        need += AETH_BYTES
+    if bits & HAS_IMMEDIATE:
+        need += IMMEDIATE_BYTES
+    pad = (second >> 4) & 3
+    if size < need + pad or (size > need and not bits & HAS_PAYLOAD):
+        return TRUNCATED
+    if bits & HAS_DETH:
+        fields[QKEY] = swap32(np.int64(load32(row + at)))
+        fields[SOURCE_QUEUE_PAIR] = swap32(np.int64(load32(row + at + 4))) & PSN_MASK
+        at += DETH_BYTES
+    if bits & HAS_RETH:
+        fields[REMOTE_ADDRESS] = np.int64(swap64(load64(row + at)))
+        fields[RKEY] = swap32(np.int64(load32(row + at + 8)))
+        fields[DMA_LENGTH] = swap32(np.int64(load32(row + at + 12)))
+        at += RETH_BYTES
+    if bits & HAS_AETH:
+        word = swap32(np.int64(load32(row + at)))
+        fields[SYNDROME] = word >> 24
+        fields[MESSAGE_SEQUENCE] = word & PSN_MASK
+        at += AETH_BYTES
+    if bits & HAS_IMMEDIATE:
+        fields[IMMEDIATE] = swap32(np.int64(load32(row + at)))
+        at += IMMEDIATE_BYTES
+    fields[PAYLOAD_OFFSET] = at
+    fields[PAYLOAD_LENGTH] = size - need - pad
+    return GOOD
+
+
+@compiled
+def put_bth(
+    row: int, opcode: int, payload_length: int, acknowledge_request: int, queue_pair: int, psn: int
+) -> int:
+    """Write a BTH at address `row`; returns the offset behind it."""
+    pad = -payload_length & 3
+    store32(row, np.uint32(opcode | (pad << 12) | 0xFFFF0000))
+    store32(row + 4, np.uint32(swap32(queue_pair)))
+    store32(row + 8, np.uint32(swap32((psn & PSN_MASK) | (acknowledge_request << 31))))
+    return BTH_BYTES
+
+
+@compiled
+def put_word(row: int, at: int, value: int) -> int:
+    """Write a 32-bit number, most significant byte first; returns the offset behind it."""
+    store32(row + at, np.uint32(swap32(value)))
+    return at + 4
+
+
+@compiled
+def put_reth(row: int, at: int, remote_address: int, rkey: int, dma_length: int) -> int:
+    """Write a RETH; returns the offset behind it."""
+    store64(row + at, swap64(np.uint64(remote_address)))
+    store32(row + at + 8, np.uint32(swap32(rkey)))
+    store32(row + at + 12, np.uint32(swap32(dma_length)))
+    return at + RETH_BYTES
+
+
+@compiled
+def put_icrc(row: int, at: int, source: int, destination: int, source_port: int) -> int:
+    """Write pad and ICRC behind headers and payload that end at offset `at`; returns the
+    datagram's size."""
+    while at & 3:
+        store8(row + at, np.uint8(0))
+        at += 1
+    store32(row + at, np.uint32(icrc_at(row, at, source, destination, source_port)))
+    return at + ICRC_BYTES
+
+
+@compiled
+def _decode(
+    data: npt.NDArray[np.uint8],
+    length: npt.NDArray[np.int32],
+    source: npt.NDArray[np.uint32],
+    destination: npt.NDArray[np.uint32],
+    source_port: npt.NDArray[np.uint16],
+    count: int,
+    status: npt.NDArray[np.uint8],
+    fields: npt.NDArray[np.int64],
+) -> None:
+    for index in range(count):
+        status[index] = parse(
+            data.ctypes.data + index * data.shape[1],
+            np.int64(length[index]),
+            np.int64(source[index]),
+            np.int64(destination[index]),
+            np.int64(source_port[index]),
+            fields[index],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What a batch holds: `status` uint8[n] (GOOD, TRUNCATED, BAD_ICRC, UNKNOWN_OPCODE), `fields`
+    int64[n, FIELDS].
+
+    A column of `fields` is one header field of all packets, for example `fields[:, PSN]`; it
+    means nothing in rows whose status is not GOOD.
+    """
+
+    status: npt.NDArray[np.uint8]
+    fields: npt.NDArray[np.int64]
+
+
+def decode(batch: Datagrams) -> Decoded:
+    """Check and take apart every datagram of a batch."""
+    status = np.zeros(batch.count, np.uint8)
+    fields = np.zeros((batch.count, FIELDS), np.int64)
+    _decode(
+        batch.data,
+        batch.length,
+        batch.source,
+        batch.destination,
+        batch.source_port,
+        batch.count,
+        status,
+        fields,
+    )
+    return Decoded(status, fields)
