@@ -1,0 +1,147 @@
+"""Capture every packet at every link end of a run: one tcpdump each, in its end's namespace."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from switch.errors import MachineError, RunError
+from topo.interfaces import interface_name
+from topo.network import Direction, Topology
+from topo.processes import RunProcess
+from topo.runs import Run
+
+BUFFERS_KIB = 512 * 1024
+"""Kernel memory for all captures together, shared out evenly."""
+LARGEST_BUFFER_KIB = 16 * 1024
+READY_DEADLINE_S = 20.0
+DRAIN_DEADLINE_S = 3.0
+
+_COUNTS = {
+    "captured": re.compile(r"(\d+) packets? captured"),
+    "received": re.compile(r"(\d+) packets? received by filter"),
+    "dropped": re.compile(r"(\d+) packets? dropped by kernel"),
+}
+
+
+@dataclass(frozen=True)
+class CaptureResult:
+    """One capture file: what was written to it, and what was lost."""
+
+    path: Path
+    end: str
+    """The link end, for example ``leaf0 towards spine1``."""
+    packets: int
+    lost: int
+
+
+class Captures:
+    """The tcpdumps of a run. Files are ``<node>-<neighbour>.pcap``, stamped in nanoseconds."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        run: Run,
+        folder: Path,
+        namespaces: dict[str, int],
+        link_mtu: int,
+    ) -> None:
+        """Start a tcpdump at both ends of every link, and return once all of them listen.
+
+        ``namespaces`` maps each node to a process in its namespace. Raises MachineError if
+        ``folder`` cannot be made, RunError if a tcpdump does not start.
+        """
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise MachineError(f"captures cannot go to {folder}: {error.strerror}") from error
+        share_kib = min(LARGEST_BUFFER_KIB, BUFFERS_KIB // len(topology.directions))
+        self._captures: list[tuple[Direction, Path, RunProcess]] = []
+        for direction in topology.directions:
+            node, neighbour = direction.ends
+            path = folder.resolve() / f"{node}-{neighbour}.pcap"
+            command = [
+                *("tcpdump", "-i", interface_name(direction.source, topology), "-n", "-U"),
+                *("--time-stamp-precision=nano", "-s", str(link_mtu + 64), "-Z", "root"),
+                *("-B", str(share_kib), "-w", str(path)),
+            ]
+            process = RunProcess(
+                run,
+                f"tcpdump at {node} towards {neighbour}",
+                command,
+                namespace_pid=namespaces[node],
+                log=run.folder / f"tcpdump-{node}-{neighbour}.log",
+                speaks=False,
+            )
+            self._captures.append((direction, path, process))
+        self._wait_until_listening()
+
+    @property
+    def processes(self) -> list[RunProcess]:
+        """The tcpdumps."""
+        return [process for _, _, process in self._captures]
+
+    def _wait_until_listening(self) -> None:
+        end = time.monotonic() + READY_DEADLINE_S
+        for process in self.processes:
+            while "listening on" not in _text(process):
+                if not process.is_alive():
+                    raise RunError(f"{process.describe_end()} at its start{process.tail()}")
+                if time.monotonic() > end:
+                    raise process.late(READY_DEADLINE_S)
+                time.sleep(0.005)
+
+    def stop(self) -> list[CaptureResult]:
+        """Write out what the kernel still holds, end the tcpdumps, and say what each captured.
+
+        A kernel buffer is handed over when it is full or a second old; so tcpdump is asked for
+        its counts until it has written all that it received.
+        """
+        waiting = [process for process in self.processes if process.is_alive()]
+        end = time.monotonic() + DRAIN_DEADLINE_S
+        while waiting and time.monotonic() < end:
+            asked = {process.pid: _reports(process) for process in waiting}
+            for process in waiting:
+                os.kill(process.pid, signal.SIGUSR1)
+            time.sleep(0.1)
+            waiting = [
+                process
+                for process in waiting
+                if process.is_alive()
+                and not (_reports(process) > asked[process.pid] and _is_drained(process))
+            ]
+        results: list[CaptureResult] = []
+        for process in self.processes:
+            if process.is_alive():
+                os.kill(process.pid, signal.SIGINT)
+        for direction, path, process in self._captures:
+            process.stop(signal.SIGINT, deadline_s=5.0)
+            captured, received, dropped = _counts(process)
+            lost = max(dropped, received - captured)
+            node, neighbour = direction.ends
+            results.append(CaptureResult(path, f"{node} towards {neighbour}", captured, lost))
+        return results
+
+
+def _text(process: RunProcess) -> str:
+    return process.log.read_text(errors="replace")
+
+
+def _reports(process: RunProcess) -> int:
+    return len(_COUNTS["dropped"].findall(_text(process)))
+
+
+def _counts(process: RunProcess) -> tuple[int, int, int]:
+    """(captured, received, dropped) as tcpdump last reported them; zeros if it never did."""
+    text = _text(process)
+    last = [(pattern.findall(text) or ["0"])[-1] for pattern in _COUNTS.values()]
+    return int(last[0]), int(last[1]), int(last[2])
+
+
+def _is_drained(process: RunProcess) -> bool:
+    captured, received, dropped = _counts(process)
+    return captured + dropped >= received

@@ -1,0 +1,377 @@
+"""The emulated world: a topology as Linux namespaces and veth pairs, brought up with Mininet.
+
+Every host has a namespace of its own. One namespace more, the run's, holds all the switches' ends
+of links and the switch processes. Nothing is made in, or passes through, the machine's own
+namespace; P4Runtime is reached over Unix sockets in the run's folder.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from switch.errors import RunError
+from topo.batch import queue_drops, run_batch
+from topo.captures import CaptureResult, Captures
+from topo.cleanup import kill_all, marked_processes
+from topo.interfaces import (
+    LINK_MTU,
+    SYSCTLS,
+    check_link_mtu,
+    check_path_mtu,
+    host_shaper,
+    host_side,
+    interface_name,
+    switch_interfaces,
+    switch_shapers,
+    switch_side_links,
+)
+from topo.machine import check_machine
+from topo.namespaces import (
+    InterfaceCounters,
+    in_namespace,
+    read_counters,
+    turn_offloads_off,
+    write_sysctls,
+)
+from topo.network import Topology
+from topo.processes import RunProcess
+from topo.runs import Run
+from topo.switch_kinds import SwitchKind, check_kind, check_topology
+from topo.switch_processes import (
+    READY_DEADLINE_S,
+    Bmv2Switches,
+    BuiltinSwitches,
+    SwitchProcesses,
+    address,
+    find_bmv2,
+)
+
+if TYPE_CHECKING:
+    from topo.mininet_nodes import MininetNetwork
+
+
+class EmulatedWorld:
+    """A topology that is up while this context manager is entered.
+
+    Enter it in the main thread, or one that outlives it: the kernel kills the run's processes
+    when the thread that started them ends. A SIGTERM or SIGHUP in between ends the block as
+    SystemExit, so that it cleans up after itself.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        switch_kind: str = "weft",
+        *,
+        run: Run | None = None,
+        path_mtu: int = 4096,
+        link_mtu: int = LINK_MTU,
+        seed: int = 1,
+        pcap_dir: Path | None = None,
+        bmv2_log: bool = False,
+        switch_module: str = "switch.realtime",
+        ready_deadline_s: float = READY_DEADLINE_S,
+    ) -> None:
+        """Check everything that can be checked before anything is made.
+
+        ``run`` is the record to use; without one the world makes its own, and removes it at its
+        end. ``path_mtu`` is the RoCE payload in bytes, ``link_mtu`` the veths' IP MTU. With
+        ``pcap_dir``, every link end is captured there. ``bmv2_log`` turns BMv2's packet logs on.
+        ``switch_module`` is the module that runs the built-in switches. Raises InputError for
+        what makes no sense, MachineError for what the machine has not got.
+        """
+        self.topology = topology
+        self.switch_kind: SwitchKind = check_kind(switch_kind)
+        check_path_mtu(path_mtu)
+        check_link_mtu(link_mtu, path_mtu)
+        check_topology(self.switch_kind, topology)
+        self._interfaces = {port: name for port, name, _ in switch_interfaces(topology)}
+        if self.switch_kind == "bmv2":
+            find_bmv2()
+        check_machine(captures=pcap_dir is not None)
+        self.path_mtu = path_mtu
+        self.link_mtu = link_mtu
+        self.seed = seed
+        self.captured: list[CaptureResult] = []
+        """What each capture holds and lost; filled when the world has ended."""
+        self._given_run = run
+        self._pcap_dir = pcap_dir
+        self._bmv2_log = bmv2_log
+        self._switch_module = switch_module
+        self._ready_deadline_s = ready_deadline_s
+        self._run: Run | None = None
+        self._network: MininetNetwork | None = None
+        self._switches: SwitchProcesses | None = None
+        self._captures: Captures | None = None
+        self._namespaces: dict[str, int] = {}
+        self._restore_signals: Callable[[], None] = lambda: None
+
+    def __enter__(self) -> EmulatedWorld:
+        """Bring everything up; returns when all switches take P4Runtime connections."""
+        self._restore_signals = _end_on_signals()
+        try:
+            self._run = self._given_run or Run.create()
+            self._bring_up()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Take everything down."""
+        self.close()
+
+    def _bring_up(self) -> None:
+        self._make_nodes()
+        self._make_links()
+        namespace = self.namespace_pid
+        if self.switch_kind == "bmv2":
+            self._switches = Bmv2Switches(self.topology, self.run, namespace, self._bmv2_log)
+        else:
+            self._switches = BuiltinSwitches(
+                self.topology, self.run, namespace, self.seed, self._switch_module
+            )
+        self._configure_hosts()
+        if self._pcap_dir is not None:
+            self._captures = Captures(
+                self.topology,
+                self.run,
+                self._pcap_dir,
+                {
+                    name: self._namespaces.get(name, self.namespace_pid)
+                    for name in self.topology.nodes
+                },
+                self.link_mtu,
+            )
+        self._switches.wait_until_ready(self._ready_deadline_s)
+
+    def _make_nodes(self) -> None:
+        from topo.mininet_nodes import MininetNetwork
+
+        network = self._network = MininetNetwork(self.run)
+        self._namespaces["switches"] = network.add_run_namespace()
+        for host in self.topology.hosts:
+            self._namespaces[host.name] = network.add_host(host.name)
+        for switch in self.topology.switches:
+            network.add_switch(switch.name, switch.device_id)
+
+    def _make_links(self) -> None:
+        for pid in self._namespaces.values():
+            in_namespace(pid, lambda: write_sysctls(SYSCTLS))
+        links = switch_side_links(self.topology, self._namespaces, self.link_mtu)
+        shapers = []
+        if self.switch_kind == "bmv2":
+            shapers = switch_shapers(self.topology, self.link_mtu)
+
+        def make() -> None:
+            run_batch("ip", links)
+            turn_offloads_off(self._interfaces.values())
+            run_batch("tc", shapers)
+
+        in_namespace(self.namespace_pid, make)
+        assert self._network is not None
+        for link in self.topology.links:
+            self._network.add_link(
+                link.a.node,
+                link.b.node,
+                (link.a.number, link.b.number),
+                (interface_name(link.a, self.topology), interface_name(link.b, self.topology)),
+            )
+
+    def _configure_hosts(self) -> None:
+        assert self._network is not None
+        for host in self.topology.hosts:
+            addresses = host_side(host, self.topology)
+            shaper = host_shaper(host, self.topology, self.link_mtu)
+            interface = self.host_interface(host.rank)
+
+            def configure(
+                lines: list[str] = addresses, shaper: str = shaper, interface: str = interface
+            ) -> None:
+                turn_offloads_off([interface])
+                run_batch("ip", lines)
+                run_batch("tc", [shaper])
+
+            in_namespace(self._namespaces[host.name], configure)
+            self._network.set_address(host.name, host.ip, host.mac_text)
+
+    def close(self) -> None:
+        """Take everything down: processes, namespaces, links, sockets and the run's folder.
+
+        What was captured is in :attr:`captured` afterwards. May be called more than once; signals
+        wait until it is done. A record that was handed in keeps its folder.
+        """
+        with _signals_held():
+            try:
+                if self._captures is not None:
+                    self.captured = self._captures.stop()
+            finally:
+                self._captures = None
+                self._end_processes()
+        self._restore_signals()
+        self._restore_signals = lambda: None
+
+    def _end_processes(self) -> None:
+        for process in self._switches.processes if self._switches is not None else []:
+            process.stop()
+        self._switches = None
+        if self._network is not None:
+            self._network.stop()
+        self._network = None
+        self._namespaces = {}
+        if self._run is not None:
+            kill_all(marked_processes(self._run.id))
+            if self._given_run is None:
+                self._run.remove()
+
+    @property
+    def run(self) -> Run:
+        """The run's record: its id, folder, and the environment for its processes."""
+        if self._run is None:
+            raise RunError("the emulated world is not up: enter it first")
+        return self._run
+
+    @property
+    def network(self) -> Any:
+        """The ``mininet.net.Mininet`` object, for Mininet's own command line and scripts."""
+        if self._network is None:
+            raise RunError("the emulated world is not up: enter it first")
+        return self._network.net
+
+    @property
+    def namespace_pid(self) -> int:
+        """A process in the run's namespace, where all switch ends of links are."""
+        return self._namespace("switches")
+
+    def host_pid(self, rank: int) -> int:
+        """A process in the namespace of a rank's host, by which to enter it."""
+        return self._namespace(self.topology.host(rank).name)
+
+    def _namespace(self, name: str) -> int:
+        try:
+            return self._namespaces[name]
+        except KeyError:
+            raise RunError("the emulated world is not up: enter it first") from None
+
+    def host_interface(self, rank: int) -> str:
+        """The name of a host's interface in its namespace."""
+        host = self.topology.host(rank)
+        return interface_name(self.topology.outward(host.name)[0].source, self.topology)
+
+    @property
+    def switch_addresses(self) -> dict[str, str]:
+        """The P4Runtime address (``unix:...``) of each switch, by name."""
+        return {switch.name: address(self.run, switch) for switch in self.topology.switches}
+
+    @property
+    def switch_processes(self) -> list[RunProcess]:
+        """The switch process, or BMv2's processes."""
+        return list(self._switches.processes) if self._switches is not None else []
+
+    def host_counters(self, rank: int) -> InterfaceCounters:
+        """What the kernel counted at a host's interface."""
+        return read_counters(self.host_pid(rank))[self.host_interface(rank)]
+
+    def host_queue_drops(self) -> dict[str, int]:
+        """Packets that the tbf on each host's own interface dropped, by host."""
+        return {
+            host.name: sum(in_namespace(self.host_pid(host.rank), queue_drops).values())
+            for host in self.topology.hosts
+        }
+
+    def switch_counters(self) -> dict[tuple[str, int], InterfaceCounters]:
+        """What the kernel counted at each switch end of a link, by switch and port."""
+        counters = read_counters(self.namespace_pid)
+        return {
+            (port.node, port.number): counters[interface]
+            for port, interface in self._interfaces.items()
+        }
+
+    def switch_queue_drops(self) -> dict[tuple[str, int], int]:
+        """Packets that tbf dropped behind a switch (BMv2 alone), by switch and port."""
+        drops = in_namespace(self.namespace_pid, queue_drops)
+        return {
+            (port.node, port.number): drops[interface]
+            for port, interface in self._interfaces.items()
+            if interface in drops
+        }
+
+    def switch_statistics(self) -> dict[str, Any]:
+        """What the switches tell of themselves: the built-in switch's statistics document, or
+        the kernel's counts at BMv2's interfaces."""
+        if self._switches is None:
+            raise RunError("the emulated world is not up: enter it first")
+        return self._switches.statistics()
+
+    def reset_lateness(self) -> None:
+        """Start the built-in switch's lateness statistics anew; nothing on BMv2."""
+        if isinstance(self._switches, BuiltinSwitches):
+            self._switches.reset_lateness()
+
+    def check_alive(self) -> None:
+        """Raise RunError, naming it, if a process that the network consists of has ended."""
+        processes = self.switch_processes
+        if self._captures is not None:
+            processes += self._captures.processes
+        for process in processes:
+            if not process.is_alive():
+                raise RunError(f"{process.describe_end()} during the run{process.tail()}")
+        for name, pid in self._namespaces.items():
+            if not os.path.exists(f"/proc/{pid}/ns/net"):
+                raise RunError(f"the shell that holds the namespace of {name} (pid {pid}) is gone")
+
+
+def _end_on_signals() -> Callable[[], None]:
+    """Let SIGTERM and SIGHUP raise SystemExit where they would kill; returns what undoes it."""
+    if threading.current_thread() is not threading.main_thread():
+        return lambda: None
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    changed = [
+        number
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is signal.SIG_DFL
+    ]
+    for number in changed:
+        signal.signal(number, end)
+
+    def undo() -> None:
+        for number in changed:
+            if signal.getsignal(number) is end:
+                signal.signal(number, signal.SIG_DFL)
+
+    return undo
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Keep SIGINT, SIGTERM and SIGHUP waiting, so that a second Ctrl-C does not cut a clean-up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    waiting: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _frame: waiting.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        for waited in waiting[:1]:
+            signal.raise_signal(waited)

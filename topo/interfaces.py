@@ -1,0 +1,164 @@
+"""What to tell ip and tc so that a topology's links come up: names and batch lines, nothing run.
+
+The ends of all links of switches lie in the run's namespace, called ``leaf0-eth1`` (switch, port);
+a host's only interface is ``h0-eth0`` in its own namespace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from switch.errors import InputError
+from topo.network import Direction, Host, Link, Port, Topology, format_ipv4, format_mac
+
+LINK_MTU = 9000
+"""The IP MTU of every veth, so that the largest RoCE packet and ordinary jumbo frames fit."""
+MAX_LINK_MTU = 65535
+"""The largest MTU that the kernel gives a veth."""
+ETHERNET_BYTES = 14
+ROCE_OVERHEAD_BYTES = 20 + 8 + 12 + 16 + 4 + 4
+"""IPv4, UDP, BTH, RETH, immediate and ICRC: what a RoCE packet adds to its payload at most."""
+PATH_MTUS = (256, 512, 1024, 2048, 4096)
+"""The path MTUs of InfiniBand, in bytes of payload a packet."""
+
+INTERFACE_NAME_LENGTH = 15
+"""What the kernel leaves for an interface's name (IFNAMSIZ without the closing zero)."""
+
+HOST_QUEUE_BYTES = 64 * 1024 * 1024
+"""Bound of the tbf on a host's interface: above all its sockets' send buffers together, so that a
+sender waits for its socket and no packet is lost before it is on the wire."""
+
+BURST_NS = 200_000
+"""How late the kernel's timer may be without tbf falling behind the link's rate."""
+
+SYSCTLS = (
+    ("net.ipv6.conf.all.disable_ipv6", "1"),
+    ("net.ipv6.conf.default.disable_ipv6", "1"),
+    ("net.ipv4.conf.all.rp_filter", "0"),
+    ("net.ipv4.conf.default.rp_filter", "0"),
+    ("net.ipv4.igmp_max_memberships", "65535"),
+    ("net.ipv4.igmp_qrv", "1"),
+    ("net.ipv4.ip_forward", "0"),
+)
+"""Set in each namespace of a run before it has links: no IPv6 chatter, sources not second-guessed,
+as many multicast groups as there are chains, their joins announced once."""
+
+
+def check_path_mtu(path_mtu: int) -> None:
+    """Raise InputError unless InfiniBand has such a path MTU."""
+    if path_mtu not in PATH_MTUS:
+        raise InputError(
+            f"MTU {path_mtu}: the MTU is the RoCE payload a packet, "
+            f"one of {', '.join(map(str, PATH_MTUS))} bytes"
+        )
+
+
+def check_link_mtu(link_mtu: int, path_mtu: int) -> None:
+    """Raise InputError unless a veth takes this IP MTU and RoCE packets of that size fit in it."""
+    least = path_mtu + ROCE_OVERHEAD_BYTES
+    if not least <= link_mtu <= MAX_LINK_MTU:
+        raise InputError(
+            f"link MTU {link_mtu}: RoCE packets of {path_mtu} bytes need at least {least}, "
+            f"and a veth takes at most {MAX_LINK_MTU}"
+        )
+
+
+def interface_name(port: Port, topology: Topology) -> str:
+    """The name of the interface at a port; InputError if it is longer than the kernel allows."""
+    host = isinstance(topology.node(port.node), Host)
+    name = f"{port.node}-eth{0 if host else port.number}"
+    if len(name) > INTERFACE_NAME_LENGTH:
+        raise InputError(
+            f"interface name {name!r} is {len(name)} characters long and the kernel takes "
+            f"{INTERFACE_NAME_LENGTH}: this topology is too large for the emulated world"
+        )
+    return name
+
+
+def burst_bytes(rate_bps: int, link_mtu: int) -> int:
+    """tbf's bucket: the largest frame, or what a late timer has to make up for if that is more.
+
+    tbf drops what is larger than its bucket, and rounds the bucket to its own unit of time; hence
+    the sixteenth more.
+    """
+    frame = link_mtu + ETHERNET_BYTES
+    return max(frame + frame // 16, rate_bps * BURST_NS // 8_000_000_000)
+
+
+def switch_side_links(topology: Topology, host_pids: dict[str, int], link_mtu: int) -> list[str]:
+    """Lines for ``ip -batch`` in the run's namespace: create every veth and set its ends there up.
+
+    A veth to a host is created with its other end in the host's namespace, one between two
+    switches with both ends here; at no moment is an end anywhere else. Switch ends keep the MAC
+    address the kernel gives them: frames go to the switch's own address, so the kernel takes them
+    for somebody else's and drops its copy at once, and only the switch process sees them.
+    """
+    lines = ["link set dev lo up"]
+    queues = f"mtu {link_mtu} numtxqueues 1 numrxqueues 1"
+    for link in topology.links:
+        a = interface_name(link.a, topology)
+        b = interface_name(link.b, topology)
+        node = topology.node(link.a.node)
+        if isinstance(node, Host):
+            peer = f"{a} address {node.mac_text} netns {host_pids[node.name]}"
+        else:
+            peer = a
+        lines.append(f"link add name {b} {queues} type veth peer name {peer} {queues}")
+        if not isinstance(node, Host):
+            lines.append(f"link set dev {a} up")
+        lines.append(f"link set dev {b} up")
+    return lines
+
+
+def host_side(host: Host, topology: Topology) -> list[str]:
+    """Lines for ``ip -batch`` in a host's namespace: address, neighbour, routes.
+
+    The subnet is not on the link: every packet, to the same leaf and to multicast groups too,
+    follows the default route to the leaf, whose MAC address is given. Nothing is left to ARP.
+    """
+    interface = interface_name(topology.outward(host.name)[0].source, topology)
+    gateway = format_ipv4(host.gateway)
+    leaf_mac = format_mac(topology.leaf_of(host.rank).mac)
+    return [
+        "link set dev lo up",
+        f"address add {host.ip}/24 dev {interface} noprefixroute",
+        f"link set dev {interface} up",
+        f"neighbour add {gateway} lladdr {leaf_mac} dev {interface} nud permanent",
+        f"route add {gateway}/32 dev {interface} scope link src {host.ip}",
+        f"route add default via {gateway} dev {interface} src {host.ip}",
+    ]
+
+
+def shaper(direction: Direction, topology: Topology, link_mtu: int, limit_bytes: int) -> str:
+    """The line for ``tc -batch`` that shapes a direction at the interface it leaves from.
+
+    The rate counts Ethernet frames without FCS, as the kernel's queues do by themselves.
+    """
+    interface = interface_name(direction.source, topology)
+    rate_bps = direction.link.rate_bps
+    return (
+        f"qdisc add dev {interface} root handle 1: tbf rate {rate_bps}bit "
+        f"burst {burst_bytes(rate_bps, link_mtu)}b limit {limit_bytes}b"
+    )
+
+
+def host_shaper(host: Host, topology: Topology, link_mtu: int) -> str:
+    """The ``tc -batch`` line that shapes what a host sends."""
+    return shaper(topology.outward(host.name)[0], topology, link_mtu, HOST_QUEUE_BYTES)
+
+
+def switch_shapers(topology: Topology, link_mtu: int) -> list[str]:
+    """The ``tc -batch`` lines behind a switch without queues of its own: rate and bound by tbf."""
+    return [
+        shaper(direction, topology, link_mtu, direction.link.queue_bytes)
+        for switch in topology.switches
+        for direction in topology.outward(switch.name)
+    ]
+
+
+def switch_interfaces(topology: Topology) -> Iterator[tuple[Port, str, Link]]:
+    """Every switch port with the name of its interface and its link, by switch and port."""
+    for switch in topology.switches:
+        for direction in topology.outward(switch.name):
+            port = direction.source
+            yield port, interface_name(port, topology), direction.link

@@ -1,0 +1,252 @@
+"""What this machine can do: tools, kernel features, processors; what to install for the rest."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from switch.errors import MachineError
+from topo.batch import run_batch
+from topo.namespaces import CLONE_NEWNET
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program (or Python package) from outside that Weft calls."""
+
+    name: str
+    purpose: str
+    package: str
+    """The Debian and Ubuntu package that has it; empty where neither has one."""
+    version_option: str
+    required: bool = True
+
+
+TOOLS = (
+    Tool("ip", "makes links and routes", "iproute2", "-V"),
+    Tool("tc", "shapes what hosts send", "iproute2", "-V"),
+    Tool("mnexec", "Mininet's entry into namespaces", "mininet", "-v"),
+    Tool("setpriv", "ends a run's processes with it", "util-linux", "--version"),
+    Tool("tcpdump", "captures (--pcap)", "tcpdump", "--version", required=False),
+    Tool("tshark", "reads captures", "tshark", "--version", required=False),
+    Tool("simple_switch_grpc", "BMv2 (--switch bmv2)", "", "--version", required=False),
+    Tool("p4c", "p4lang's compiler, to compare with", "", "--version", required=False),
+)
+
+P4LANG_HINT = "p4lang's packages for Ubuntu (p4lang-bmv2, p4lang-p4c), or the Vagrantfile here"
+
+
+@dataclass(frozen=True)
+class ToolFact:
+    """What was found of a tool: its path and version, or None."""
+
+    tool: Tool
+    path: str | None
+    version: str | None
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A kernel feature that was tried: whether it works, and the kernel's words if it does not."""
+
+    name: str
+    works: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class MachineFacts:
+    """What ``weft doctor`` shows."""
+
+    cores: int
+    """Processors that this process may use."""
+    memory_bytes: int
+    kernel: str
+    root: bool
+    mininet: str | None
+    """Where Python finds Mininet; None if it does not."""
+    tools: tuple[ToolFact, ...]
+    features: tuple[Feature, ...]
+    """Empty without root, as nothing can be tried."""
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """One line for each thing that the emulated world cannot do without and has not got."""
+        lines = [
+            f"{fact.tool.name}: {fact.tool.purpose}; apt-get install {fact.tool.package}"
+            for fact in self.tools
+            if fact.path is None and fact.tool.required
+        ]
+        if not self.root:
+            lines.append("root: namespaces and links need it; use sudo")
+        if self.mininet is None:
+            lines.append("Mininet's Python package; apt-get install mininet")
+        lines += [
+            f"{feature.name}: {feature.reason}" for feature in self.features if not feature.works
+        ]
+        return tuple(lines)
+
+    @property
+    def optional_missing(self) -> tuple[str, ...]:
+        """One line for each tool that only some options need."""
+        return tuple(
+            f"{fact.tool.name}: {fact.tool.purpose}; "
+            + (f"apt-get install {fact.tool.package}" if fact.tool.package else P4LANG_HINT)
+            for fact in self.tools
+            if fact.path is None and not fact.tool.required
+        )
+
+    @property
+    def apt_command(self) -> str | None:
+        """The one command that installs what Debian and Ubuntu have of the missing tools."""
+        packages = {
+            fact.tool.package for fact in self.tools if fact.path is None and fact.tool.package
+        }
+        if self.mininet is None:
+            packages.add("mininet")
+        return f"sudo apt-get install {' '.join(sorted(packages))}" if packages else None
+
+
+def machine_facts() -> MachineFacts:
+    """Look at the machine; nothing on it is changed."""
+    root = os.geteuid() == 0
+    mininet = importlib.util.find_spec("mininet")
+    return MachineFacts(
+        cores=len(os.sched_getaffinity(0)),
+        memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        kernel=platform.release(),
+        root=root,
+        mininet=mininet.origin if mininet is not None else None,
+        tools=tuple(ToolFact(tool, shutil.which(tool.name), _version(tool)) for tool in TOOLS),
+        features=probe_features() if root else (),
+    )
+
+
+def _version(tool: Tool) -> str | None:
+    path = shutil.which(tool.name)
+    if path is None or not tool.version_option:
+        return None
+    try:
+        done = subprocess.run(
+            [path, tool.version_option],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=20,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r"\d+\.\d+[\w.\-]*", done.stdout + done.stderr)
+    return found.group(0) if found else None
+
+
+def check_machine(*, captures: bool = False) -> None:
+    """Raise MachineError unless the emulated world can be brought up here.
+
+    ``captures`` says whether tcpdump is needed too. Quick: kernel features are not tried.
+    """
+    if os.geteuid() != 0:
+        raise MachineError(
+            "the emulated world makes network namespaces and links, which takes root: "
+            "run the same command with sudo"
+        )
+    lacking = [
+        tool
+        for tool in TOOLS
+        if (tool.required or (captures and tool.name == "tcpdump"))
+        and shutil.which(tool.name) is None
+    ]
+    if lacking:
+        packages = sorted({tool.package for tool in lacking})
+        raise MachineError(
+            f"not installed or not on PATH: {', '.join(tool.name for tool in lacking)}; "
+            f"install with `apt-get install {' '.join(packages)}`"
+        )
+    import topo.mininet_nodes  # noqa: F401  (raises MachineError where Mininet is missing)
+
+
+def probe_features() -> tuple[Feature, ...]:
+    """Try what the emulated world needs of the kernel, in a namespace that goes at once."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    features: list[Feature] = []
+
+    def attempt(name: str, work: Callable[[], None]) -> None:
+        try:
+            work()
+            features.append(Feature(name, True))
+        except (OSError, MachineError) as error:
+            features.append(Feature(name, False, str(error)))
+
+    def new_namespace() -> None:
+        if libc.unshare(CLONE_NEWNET) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+    def packet_socket() -> None:
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0):
+            pass
+
+    def try_all() -> None:
+        attempt("network namespaces", new_namespace)
+        if not features[0].works:
+            return  # nothing may be tried in the machine's own namespace
+        attempt("veth", lambda: run_batch("ip", ["link add w0 mtu 9000 type veth peer name w1"]))
+        attempt(
+            "tbf",
+            lambda: run_batch(
+                "tc", ["qdisc add dev w0 root tbf rate 1000000bit burst 9100b limit 99999b"]
+            ),
+        )
+        attempt("AF_PACKET", packet_socket)
+
+    thread = threading.Thread(target=try_all)
+    thread.start()
+    thread.join()
+    return tuple(features)
+
+
+@dataclass(frozen=True)
+class CpuTimes:
+    """Clock ticks that all processors together have spent since boot (/proc/stat)."""
+
+    busy: int
+    """Everything but idle, waiting for discs, and steal."""
+    steal: int
+    """Wanted by this virtual machine and given to another."""
+    total: int
+
+
+@dataclass(frozen=True)
+class CpuUse:
+    """Shares of all processors' time over an interval, each 0 to 1."""
+
+    busy: float
+    steal: float
+
+
+def read_cpu_times(path: Path = Path("/proc/stat")) -> CpuTimes:
+    """The processors' times so far; take one before and one after, and see :func:`cpu_use`."""
+    figures = [int(figure) for figure in path.read_text().split("\n", 1)[0].split()[1:9]]
+    user, nice, system, idle, waiting, hard, soft, steal = figures
+    busy = user + nice + system + hard + soft
+    return CpuTimes(busy, steal, busy + idle + waiting + steal)
+
+
+def cpu_use(before: CpuTimes, after: CpuTimes) -> CpuUse:
+    """How busy the machine was between two readings; zeros if no time passed."""
+    total = after.total - before.total
+    if total <= 0:
+        return CpuUse(0.0, 0.0)
+    return CpuUse((after.busy - before.busy) / total, (after.steal - before.steal) / total)

@@ -1,0 +1,156 @@
+"""Start and end a run's processes: bound to the runner's life, on record, in a namespace."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from switch.errors import RunError
+from topo.runs import Process, Run
+
+DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
+"""Prefix of a command: PR_SET_PDEATHSIG, which execution keeps, so that it dies with the runner."""
+
+TAIL_LINES = 12
+
+
+class RunProcess:
+    """A process of a run, started in a namespace of it, with its stderr kept in a file."""
+
+    def __init__(
+        self,
+        run: Run,
+        what: str,
+        command: Sequence[str],
+        *,
+        namespace_pid: int,
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+        speaks: bool = True,
+    ) -> None:
+        """Start ``command`` in the network namespace of ``namespace_pid``.
+
+        To be called from a thread that lives as long as the run. ``log`` receives stderr. The
+        process has a session of its own, so that a Ctrl-C at the terminal does not reach it; its
+        stdin is a pipe that the runner holds, its stdout one that the runner reads if the process
+        ``speaks``, and else goes to the log.
+        """
+        self.what = what
+        self.log = log
+        with open(log, "wb") as errors:
+            self.popen = subprocess.Popen(
+                [*DIE_WITH_PARENT, "mnexec", "-a", str(namespace_pid), *command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE if speaks else errors,
+                stderr=errors,
+                env={**run.environment(), **(environment or {})},
+                start_new_session=True,
+            )
+        self.process: Process = run.add(self.popen.pid, what)
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self.popen.pid
+
+    def wait_for_line(self, line: str, deadline_s: float) -> None:
+        """Wait until the process prints ``line`` to stdout.
+
+        Raises RunError, with the tail of its stderr, if it ends or the deadline passes before.
+        """
+        stdout = self._pipe(self.popen.stdout)
+        end = time.monotonic() + deadline_s
+        seen = b""
+        while line.encode() not in seen.splitlines():
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([stdout], [], [], left)[0]:
+                raise self.late(deadline_s)
+            chunk = os.read(stdout.fileno(), 65536)
+            if not chunk:
+                self.popen.wait()
+                raise RunError(f"{self.describe_end()} before it was ready{self.tail()}")
+            seen += chunk
+
+    def wait_for_socket(self, path: Path, deadline_s: float) -> None:
+        """Wait until the process accepts connections at a Unix socket; raises as for a line."""
+        end = time.monotonic() + deadline_s
+        while True:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+                try:
+                    probe.connect(str(path))
+                    return
+                except OSError:
+                    pass
+            if not self.is_alive():
+                raise RunError(f"{self.describe_end()} before it was ready{self.tail()}")
+            if time.monotonic() > end:
+                raise self.late(deadline_s)
+            time.sleep(0.005)
+
+    def late(self, deadline_s: float) -> RunError:
+        """The error to raise when the process runs and was not ready in time."""
+        return RunError(
+            f"{self.what} (pid {self.pid}) was not ready after {deadline_s:g} s{self.tail()}"
+        )
+
+    @staticmethod
+    def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+        if pipe is None:
+            raise ValueError("started without this pipe")
+        return pipe
+
+    def is_alive(self) -> bool:
+        """Whether the process still runs."""
+        return self.popen.poll() is None
+
+    def describe_end(self) -> str:
+        """Who ended, and how."""
+        status = self.popen.poll()
+        who = f"{self.what} (pid {self.pid})"
+        if status is None:
+            return f"{who} runs"
+        if status < 0:
+            return f"{who} was killed by signal {-status} ({signal.Signals(-status).name})"
+        return f"{who} ended with status {status}"
+
+    def tail(self) -> str:
+        """The last lines of its stderr, to be put behind a message; empty if it said nothing."""
+        try:
+            lines = self.log.read_text(errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
+        if not lines:
+            return "; it printed no error"
+        return "; its last errors:\n" + "\n".join(f"    {line}" for line in lines[-TAIL_LINES:])
+
+    def stop(self, how: signal.Signals = signal.SIGTERM, deadline_s: float = 2.0) -> int:
+        """Close its stdin, signal it, and kill it if it has not ended by the deadline.
+
+        Returns its exit status (negative: the signal that ended it).
+        """
+        for pipe in (self.popen.stdin, self.popen.stdout):
+            if pipe is not None:
+                pipe.close()
+        if self.is_alive():
+            self.popen.send_signal(how)
+            try:
+                return self.popen.wait(deadline_s)
+            except subprocess.TimeoutExpired:
+                self.popen.kill()
+        return self.popen.wait()
+
+    def cpu_seconds(self) -> float:
+        """User and system time that it has used so far; 0 if it has ended."""
+        try:
+            text = Path(f"/proc/{self.pid}/stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return 0.0
+        fields = text[text.rindex(")") + 2 :].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

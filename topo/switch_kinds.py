@@ -1,0 +1,97 @@
+"""The kinds of P4 switch that the emulated world can run, and what each of them cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from switch.errors import InputError
+from topo.network import Topology
+
+SwitchKind = Literal["weft", "bmv2"]
+SWITCH_KINDS: tuple[SwitchKind, ...] = get_args(SwitchKind)
+
+CPU_PORT = 510
+DROP_PORT = 511
+
+
+@dataclass(frozen=True)
+class Capability:
+    """Something that a scenario may need of a switch."""
+
+    name: str
+    kinds: tuple[SwitchKind, ...]
+    """The kinds of switch that have it."""
+    otherwise: str
+    """Why the other kinds have not, as a sentence of its own."""
+
+
+CAPABILITIES: tuple[Capability, ...] = (
+    Capability(
+        "propagation delay",
+        ("weft",),
+        "BMv2 has no delay line, and tbf, which shapes its links, adds none.",
+    ),
+    Capability(
+        "queue depth in the switch",
+        ("weft",),
+        "BMv2's links are shaped by tbf behind it, so its own queues stay empty: enq_qdepth, "
+        "deq_qdepth and deq_timedelta say nothing, and schemes that live on them do not work.",
+    ),
+    Capability(
+        "ECN marks",
+        ("weft",),
+        "BMv2's own queues stay empty (tbf shapes its links), so nothing ever marks a packet.",
+    ),
+    Capability(
+        "seeded random numbers",
+        ("weft",),
+        "random() on BMv2 has no seed: a run with losses does not repeat.",
+    ),
+    Capability(
+        "queue statistics of the switch",
+        ("weft",),
+        "BMv2 keeps none that P4Runtime shows: drops are read from tbf.",
+    ),
+)
+"""The one place that says what runs on which switch."""
+
+RATE_BPS: dict[SwitchKind, int] = {"weft": 100_000_000, "bmv2": 20_000_000}
+"""The default link rate: what two cores carry with ease."""
+
+
+def check_kind(kind: str) -> SwitchKind:
+    """The kind of that name; InputError if there is none."""
+    for known in SWITCH_KINDS:
+        if kind == known:
+            return known
+    raise InputError(f"switch {kind!r}: the kinds of switch are {' and '.join(SWITCH_KINDS)}")
+
+
+def has(kind: SwitchKind, capability: str) -> bool:
+    """Whether a kind of switch has a capability of the table."""
+    return kind in _find(capability).kinds
+
+
+def require(kind: SwitchKind, capabilities: Iterable[str]) -> None:
+    """Raise InputError if a scenario needs what this kind of switch has not."""
+    for capability in map(_find, capabilities):
+        if kind not in capability.kinds:
+            raise InputError(
+                f"{capability.name} is not to be had with --switch {kind}: {capability.otherwise} "
+                f"Use --switch {capability.kinds[0]}."
+            )
+
+
+def check_topology(kind: SwitchKind, topology: Topology) -> None:
+    """Raise InputError if links of the topology need what this kind of switch has not."""
+    if any(link.delay_ns for link in topology.links):
+        require(kind, ["propagation delay"])
+
+
+def _find(name: str) -> Capability:
+    for capability in CAPABILITIES:
+        if capability.name == name:
+            return capability
+    raise KeyError(f"no capability {name!r} in the table")

@@ -1,0 +1,222 @@
+"""Start a run's switch processes: one for all built-in switches, or a BMv2 each."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from switch.errors import MachineError, RunError
+from topo.interfaces import switch_interfaces
+from topo.namespaces import InterfaceCounters, read_counters
+from topo.network import Switch, Topology
+from topo.processes import RunProcess
+from topo.runs import Run
+from topo.switch_kinds import CPU_PORT, DROP_PORT
+
+BMV2 = "simple_switch_grpc"
+THRIFT_PORT = 9090
+"""BMv2 switch n listens for Thrift at this port plus n, within the run's namespace only."""
+READY_DEADLINE_S = 60.0
+"""A first start compiles the switch's real-time loop; later ones take it from the cache."""
+PACKAGES = Path(__file__).resolve().parent.parent
+
+
+class SwitchProcesses(Protocol):
+    """The running switches of a world."""
+
+    processes: list[RunProcess]
+
+    def wait_until_ready(self, deadline_s: float) -> None:
+        """Return once every switch takes P4Runtime connections; RunError if one does not."""
+
+    def statistics(self) -> dict[str, Any]:
+        """What the switches know of their ports, as JSON would have it."""
+
+
+def socket_path(run: Run, switch: Switch) -> Path:
+    """Where a switch listens for P4Runtime."""
+    return run.folder / f"{switch.name}.sock"
+
+
+def address(run: Run, switch: Switch) -> str:
+    """A switch's P4Runtime address, as gRPC takes it."""
+    return f"unix:{socket_path(run, switch)}"
+
+
+def builtin_config(topology: Topology, run: Run, seed: int) -> dict[str, Any]:
+    """The configuration of ``python -m switch.realtime`` for all switches of a topology."""
+    ports: dict[str, list[dict[str, Any]]] = {switch.name: [] for switch in topology.switches}
+    for port, interface, link in switch_interfaces(topology):
+        ports[port.node].append(
+            {
+                "port": port.number,
+                "interface": interface,
+                "rate_bps": link.rate_bps,
+                "delay_ns": link.delay_ns,
+                "queue_bytes": link.queue_bytes,
+            }
+        )
+    return {
+        "stats_socket": str(run.folder / "statistics.sock"),
+        "cpu_port": CPU_PORT,
+        "drop_port": DROP_PORT,
+        "switches": [
+            {
+                "name": switch.name,
+                "device_id": switch.device_id,
+                "address": address(run, switch),
+                "seed": seed * 65536 + switch.device_id,
+                "ports": ports[switch.name],
+            }
+            for switch in topology.switches
+        ],
+    }
+
+
+class BuiltinSwitches:
+    """All switches of a topology in one process of the built-in switch."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        run: Run,
+        namespace_pid: int,
+        seed: int,
+        module: str = "switch.realtime",
+    ) -> None:
+        """Start the process in the run's namespace; it has its configuration in a file."""
+        config = builtin_config(topology, run, seed)
+        path = run.folder / "switches.json"
+        path.write_text(json.dumps(config, indent=1))
+        self._statistics = config["stats_socket"]
+        process = RunProcess(
+            run,
+            "the switch process",
+            [sys.executable, "-m", module, str(path)],
+            namespace_pid=namespace_pid,
+            log=run.folder / "switches.log",
+            environment={"PYTHONPATH": _python_path()},
+        )
+        self.processes = [process]
+
+    def wait_until_ready(self, deadline_s: float = READY_DEADLINE_S) -> None:
+        """Return once the process says that all its P4Runtime servers listen."""
+        self.processes[0].wait_for_line("ready", deadline_s)
+
+    def statistics(self) -> dict[str, Any]:
+        """The statistics document of the process; RunError if it does not answer."""
+        return self._ask(b"")
+
+    def reset_lateness(self) -> None:
+        """Start the lateness statistics anew."""
+        self._ask(b"reset\n")
+
+    def _ask(self, request: bytes) -> dict[str, Any]:
+        answer = bytearray()
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+                connection.settimeout(5.0)
+                connection.connect(self._statistics)
+                connection.sendall(request)
+                connection.shutdown(socket.SHUT_WR)
+                while chunk := connection.recv(65536):
+                    answer += chunk
+            document = json.loads(answer) if answer else {}
+        except (OSError, ValueError) as error:
+            raise RunError(
+                f"{self.processes[0].describe_end()} and gives no statistics at "
+                f"{self._statistics}: {error}{self.processes[0].tail()}"
+            ) from error
+        if not isinstance(document, dict):
+            raise RunError(f"the switch process sent statistics that are no object: {document!r}")
+        return document
+
+
+class Bmv2Switches:
+    """One ``simple_switch_grpc`` a switch, without a program until the controller sends it one."""
+
+    def __init__(
+        self, topology: Topology, run: Run, namespace_pid: int, log_packets: bool = False
+    ) -> None:
+        """Start them all in the run's namespace; MachineError where BMv2 is not installed.
+
+        ``log_packets`` makes each write every step of every packet to its log in the run's folder.
+        """
+        program = find_bmv2()
+        self._topology = topology
+        self._sockets = [socket_path(run, switch) for switch in topology.switches]
+        self._namespace_pid = namespace_pid
+        interfaces: dict[str, list[str]] = {switch.name: [] for switch in topology.switches}
+        for port, interface, _ in switch_interfaces(topology):
+            interfaces[port.node] += ["-i", f"{port.number}@{interface}"]
+        self.processes = []
+        for switch in topology.switches:
+            log = ["--log-console", "--log-level", "trace"] if log_packets else []
+            command = [
+                *(program, "--no-p4", "--device-id", str(switch.device_id), *log),
+                *("--thrift-port", str(THRIFT_PORT + switch.device_id)),
+                *("--notifications-addr", f"ipc://{run.folder}/{switch.name}.notifications"),
+                *interfaces[switch.name],
+                *("--", "--grpc-server-addr", address(run, switch)),
+                *("--cpu-port", str(CPU_PORT), "--drop-port", str(DROP_PORT)),
+            ]
+            self.processes.append(
+                RunProcess(
+                    run,
+                    f"BMv2 switch {switch.name}",
+                    command,
+                    namespace_pid=namespace_pid,
+                    log=run.folder / f"{switch.name}.log",
+                    speaks=False,
+                )
+            )
+
+    def wait_until_ready(self, deadline_s: float = READY_DEADLINE_S) -> None:
+        """Return once every switch takes connections at its P4Runtime socket."""
+        for process, path in zip(self.processes, self._sockets, strict=True):
+            process.wait_for_socket(path, deadline_s)
+
+    def statistics(self) -> dict[str, Any]:
+        """Per switch and port, what the kernel counted at its interface."""
+        counters = read_counters(self._namespace_pid)
+        switches: dict[str, dict[str, Any]] = {}
+        for port, interface, _ in switch_interfaces(self._topology):
+            known = switches.setdefault(port.node, {"name": port.node, "ports": []})
+            known["ports"].append({"port": port.number, **_figures(counters[interface])})
+        return {
+            "switches": list(switches.values()),
+            "cpu_seconds": sum(process.cpu_seconds() for process in self.processes),
+        }
+
+
+def find_bmv2(search_path: str | None = None) -> str:
+    """The path of simple_switch_grpc; MachineError, with what to install, if there is none."""
+    found = shutil.which(BMV2, path=search_path)
+    if found is None:
+        raise MachineError(
+            f"{BMV2} (BMv2) is not on PATH: --switch bmv2 needs it. Install p4lang's package "
+            "p4lang-bmv2 (Ubuntu; see https://github.com/p4lang/behavioral-model, or the "
+            "Vagrantfile here, which sets up a machine with it), or use --switch weft, which "
+            "needs nothing"
+        )
+    return found
+
+
+def _figures(counters: InterfaceCounters) -> Mapping[str, int]:
+    return {
+        "rx_packets": counters.rx_packets,
+        "rx_bytes": counters.rx_bytes,
+        "tx_packets": counters.tx_packets,
+        "tx_bytes": counters.tx_bytes,
+    }
+
+
+def _python_path() -> str:
+    known = os.environ.get("PYTHONPATH")
+    return f"{PACKAGES}{os.pathsep}{known}" if known else str(PACKAGES)
