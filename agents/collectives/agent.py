@@ -3,7 +3,7 @@
 Five verbs for whoever drives it, one more for whoever uses it:
 
     receive(batch, now)      datagrams that arrived
-    transmit(now, budget)    datagrams to send; called after each receive and start till there are none
+    transmit(now, budget)    datagrams to send; called after receive and start until there are none
     deadline()               when to call transmit if nothing arrives
     start(request, ...)      begin an operation
     next_event()             Done or Failed

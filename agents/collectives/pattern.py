@@ -25,22 +25,30 @@ def shard_key(seed: int, operation: int, rank: int) -> int:
     return key
 
 
-def fill_shard(out: NDArray[np.uint8], seed: int, operation: int, rank: int) -> None:
-    """Write the first ``len(out)`` bytes of a shard into a buffer."""
+def fill_shard(
+    out: NDArray[np.uint8], seed: int, operation: int, rank: int, offset: int = 0
+) -> None:
+    """Write ``len(out)`` bytes of a shard, from ``offset`` (a multiple of 8) on, into a buffer."""
     key = shard_key(seed, operation, rank)
     for first in range(0, len(out), 8 * _BLOCK_WORDS):
         part = out[first : first + 8 * _BLOCK_WORDS]
-        part[:] = _block(key, first // 8, len(part))
+        part[:] = _block(key, (offset + first) // 8, len(part))
 
 
-def first_difference(data: NDArray[np.uint8], seed: int, operation: int, rank: int) -> int | None:
-    """Offset of the first byte that is not the shard's; None if all of ``data`` is right."""
+def first_difference(
+    data: NDArray[np.uint8], seed: int, operation: int, rank: int, offset: int = 0
+) -> int | None:
+    """Compare ``data`` with a shard's bytes from ``offset`` (a multiple of 8) on.
+
+    Returns:
+        the place in the shard of the first byte that differs; None if all are right.
+    """
     key = shard_key(seed, operation, rank)
     for first in range(0, len(data), 8 * _BLOCK_WORDS):
         part = data[first : first + 8 * _BLOCK_WORDS]
-        expected = _block(key, first // 8, len(part))
+        expected = _block(key, (offset + first) // 8, len(part))
         if not np.array_equal(part, expected):
-            return first + int(np.flatnonzero(part != expected)[0])
+            return offset + first + int(np.flatnonzero(part != expected)[0])
     return None
 
 
