@@ -12,7 +12,7 @@ from pathlib import Path
 from switch.errors import MachineError, RunError
 from topo.interfaces import interface_name
 from topo.network import Direction, Topology
-from topo.processes import RunProcess
+from topo.processes import RunProcess, stop_all
 from topo.runs import Run
 
 BUFFERS_KIB = 512 * 1024
@@ -115,11 +115,8 @@ class Captures:
                 and not (_reports(process) > asked[process.pid] and _is_drained(process))
             ]
         results: list[CaptureResult] = []
-        for process in self.processes:
-            if process.is_alive():
-                os.kill(process.pid, signal.SIGINT)
+        stop_all(self.processes, signal.SIGINT, deadline_s=5.0)
         for direction, path, process in self._captures:
-            process.stop(signal.SIGINT, deadline_s=5.0)
             captured, received, dropped = _counts(process)
             lost = max(dropped, received - captured)
             node, neighbour = direction.ends

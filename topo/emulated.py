@@ -41,7 +41,7 @@ from topo.namespaces import (
     write_sysctls,
 )
 from topo.network import Topology
-from topo.processes import RunProcess
+from topo.processes import RunProcess, stop_all
 from topo.runs import Run
 from topo.switch_kinds import SwitchKind, check_kind, check_topology
 from topo.switch_processes import (
@@ -224,8 +224,7 @@ class EmulatedWorld:
         self._restore_signals = lambda: None
 
     def _end_processes(self) -> None:
-        for process in self._switches.processes if self._switches is not None else []:
-            process.stop()
+        stop_all(self.switch_processes)
         self._switches = None
         if self._network is not None:
             self._network.stop()

@@ -18,7 +18,8 @@ from topo.runs import Process, Run
 DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
 """Prefix of a command: PR_SET_PDEATHSIG, which execution keeps, so that it dies with the runner."""
 
-TAIL_LINES = 12
+TAIL_LINES = 14
+STOP_DEADLINE_S = 2.0
 
 
 class RunProcess:
@@ -121,30 +122,32 @@ class RunProcess:
         return f"{who} ended with status {status}"
 
     def tail(self) -> str:
-        """The last lines of its stderr, to be put behind a message; empty if it said nothing."""
+        """The first and last lines of its stderr, to be put behind a message."""
         try:
             lines = self.log.read_text(errors="replace").strip().splitlines()
         except OSError:
             lines = []
         if not lines:
             return "; it printed no error"
-        return "; its last errors:\n" + "\n".join(f"    {line}" for line in lines[-TAIL_LINES:])
+        if len(lines) > TAIL_LINES:
+            lines = [*lines[:2], "...", *lines[3 - TAIL_LINES :]]
+        return "; it printed:\n" + "\n".join(f"    {line}" for line in lines)
 
-    def stop(self, how: signal.Signals = signal.SIGTERM, deadline_s: float = 2.0) -> int:
-        """Close its stdin, signal it, and kill it if it has not ended by the deadline.
-
-        Returns its exit status (negative: the signal that ended it).
-        """
+    def ask_to_end(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """Close its stdin and signal it; to be followed by :meth:`wait_for_end`."""
         for pipe in (self.popen.stdin, self.popen.stdout):
             if pipe is not None:
                 pipe.close()
         if self.is_alive():
             self.popen.send_signal(how)
-            try:
-                return self.popen.wait(deadline_s)
-            except subprocess.TimeoutExpired:
-                self.popen.kill()
-        return self.popen.wait()
+
+    def wait_for_end(self, deadline_s: float) -> int:
+        """Its exit status (negative: the signal that ended it); killed if the deadline passes."""
+        try:
+            return self.popen.wait(deadline_s)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            return self.popen.wait()
 
     def cpu_seconds(self) -> float:
         """User and system time that it has used so far; 0 if it has ended."""
@@ -154,3 +157,16 @@ class RunProcess:
             return 0.0
         fields = text[text.rindex(")") + 2 :].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def stop_all(
+    processes: Sequence[RunProcess],
+    how: signal.Signals = signal.SIGTERM,
+    deadline_s: float = STOP_DEADLINE_S,
+) -> None:
+    """End processes side by side; those that have not ended by the deadline are killed."""
+    for process in processes:
+        process.ask_to_end(how)
+    end = time.monotonic() + deadline_s
+    for process in processes:
+        process.wait_for_end(max(0.0, end - time.monotonic()))

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import socket
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -149,6 +150,7 @@ class Bmv2Switches:
         ``log_packets`` makes each write every step of every packet to its log in the run's folder.
         """
         program = find_bmv2()
+        notifications = _notification_options(program)
         self._topology = topology
         self._sockets = [socket_path(run, switch) for switch in topology.switches]
         self._namespace_pid = namespace_pid
@@ -161,7 +163,7 @@ class Bmv2Switches:
             command = [
                 *(program, "--no-p4", "--device-id", str(switch.device_id), *log),
                 *("--thrift-port", str(THRIFT_PORT + switch.device_id)),
-                *("--notifications-addr", f"ipc://{run.folder}/{switch.name}.notifications"),
+                *(option.format(run.folder / switch.name) for option in notifications),
                 *interfaces[switch.name],
                 *("--", "--grpc-server-addr", address(run, switch)),
                 *("--cpu-port", str(CPU_PORT), "--drop-port", str(DROP_PORT)),
@@ -206,6 +208,13 @@ def find_bmv2(search_path: str | None = None) -> str:
             "needs nothing"
         )
     return found
+
+
+def _notification_options(program: str) -> tuple[str, ...]:
+    """Keep notifications, of a BMv2 built with nanomsg, out of /tmp, where device ids clash."""
+    told = subprocess.run([program, "--help"], capture_output=True, text=True, check=False)
+    option = "--notifications-addr"
+    return (option, "ipc://{}.notifications") if option in told.stdout + told.stderr else ()
 
 
 def _figures(counters: InterfaceCounters) -> Mapping[str, int]:
