@@ -246,6 +246,7 @@ class Rendezvous:
         """Wait for one message of a kind from every rank; what else comes goes to ``watch``."""
         found: dict[int, Collected] = {}
         while len(found) < len(self._hosts):
+            self._check_alive(found)
             left = deadline - time.monotonic()
             if left <= 0:
                 lacking = [rank for rank in range(len(self._hosts)) if rank not in found]
@@ -261,7 +262,6 @@ class Rendezvous:
                     found[rank] = message
                 if watch is not None:
                     watch(rank, message)
-            self._check_alive(found)
         return found
 
     def _accept(self) -> None:
@@ -293,13 +293,19 @@ class Rendezvous:
         for rank, channel in self._ranks.items():
             if not channel.closed:
                 news += [(rank, message) for message in channel.receive()]
+                if channel.closed:
+                    self._selector.unregister(channel)
         return news
 
     def _check_alive(self, found: Mapping[int, object]) -> None:
         exited = self._exits.poll() if self._exits is not None else {}
-        gone = [rank for rank in range(len(self._hosts)) if rank in exited]
+        gone = [rank for rank in range(len(self._hosts)) if rank in exited and rank not in found]
         if not gone:
-            gone = [rank for rank, channel in self._ranks.items() if channel.closed]
+            gone = [
+                rank
+                for rank, channel in self._ranks.items()
+                if channel.closed and rank not in found
+            ]
             if gone and self._exits is not None:  # the launcher's word on it is on its way
                 patience = time.monotonic() + 1.0
                 while gone[0] not in exited and time.monotonic() < patience:

@@ -1,0 +1,227 @@
+"""The process of one rank: an agent on UDP sockets, directed by the runner over the rendezvous.
+
+It serves its network all the time from the hello to the close, so that peers always get their
+acknowledgements; buffers are filled and checked in slices between packets, outside the timed part.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.collectives.agent import Done, Failed, HostAgent
+from agents.collectives.communicator import Communicator
+from agents.collectives.operation import Allgather, Report
+from agents.collectives.pattern import fill_shard, first_difference
+from agents.datagrams import Datagrams, ipv4
+from agents.drivers.messages import (
+    Abort,
+    Close,
+    Connected,
+    Fault,
+    Finished,
+    Hello,
+    LineChannel,
+    Message,
+    OperationConfig,
+    Peers,
+    Prepare,
+    Progress,
+    QueuePairs,
+    RankConfig,
+    RankResult,
+    Ready,
+    Result,
+    Start,
+    Verify,
+    record,
+)
+from agents.drivers.udp import UdpDriver
+from agents.transport import Endpoint
+from switch.errors import MachineError, ProtocolError, RunError, WeftError
+
+PROGRESS_NS = 100_000_000
+"""Time between two reports of progress."""
+SLICE_BYTES = 1 << 20
+"""How much of a buffer is filled or checked between two looks at the network."""
+LOOK_UP_NS = 10_000_000
+"""How long the rendezvous may go unread while packets come without a pause."""
+
+
+def run_rank(config: RankConfig) -> int:
+    """Be a rank until the runner says close or abort; the exit status of the process."""
+    channel = _meet(config)
+    try:
+        _Rank(config, channel).run()
+    except WeftError as error:
+        print(f"rank {config.rank}: {error}", file=sys.stderr)
+        channel.send(Fault(config.rank, str(error)))
+        return error.exit_status
+    except Exception as error:
+        traceback.print_exc()
+        channel.send(Fault(config.rank, f"{type(error).__name__}: {error}"))
+        return 1
+    return 0
+
+
+def _meet(config: RankConfig) -> LineChannel:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(config.connect_timeout_s)
+    try:
+        connection.connect(config.rendezvous)
+    except OSError as error:
+        raise MachineError(f"rendezvous {config.rendezvous}: {error.strerror or error}") from error
+    return LineChannel(connection)
+
+
+class _Rank:
+    """The state of the process: what the runner has told it, and the operation at hand."""
+
+    def __init__(self, config: RankConfig, channel: LineChannel) -> None:
+        self._config = config
+        self._channel = channel
+        self._rank = config.rank
+        self._agent = build_agent(config)
+        self._driver = UdpDriver(self._agent)
+        self._operation = OperationConfig("ring", 0)
+        self._buffer: npt.NDArray[np.uint8] = np.zeros(0, np.uint8)
+        self._work: Iterator[None] | None = None
+        """Filling or checking buffers, a slice at a time."""
+        self._start_ns: int | None = None
+        """The common start, until it has come."""
+        self._common_start_ns = 0
+        self._started_cpu_ns = 0
+        self._last_progress_ns = 0
+        self._statistics: dict[str, int] = {}
+        """Counters when the operation began."""
+        self._result: RankResult | None = None
+        self._closed = False
+
+    def run(self) -> None:
+        introduction = self._agent.communicator.introduction()
+        pairs: QueuePairs = {str(peer): [*entry] for peer, entry in introduction.items()}
+        self._channel.send(Hello(self._rank, os.getpid(), pairs))
+        gc.disable()  # a collection takes milliseconds and what is made here has no cycles
+        while not self._closed:
+            self._serve()
+            for message in self._channel.receive():
+                self._take(message)
+            if self._channel.closed and not self._closed:
+                raise RunError("the runner has closed the rendezvous")
+            if self._work is not None and next(self._work, self) is self:
+                self._work = None
+
+    def _serve(self) -> None:
+        """Carry packets until something else is to be done."""
+        now_ns = time.monotonic_ns()
+        until_ns = now_ns if self._work is not None else now_ns + LOOK_UP_NS * 10
+        if self._start_ns is not None:
+            until_ns = min(until_ns, self._start_ns)
+        if self._agent.running:
+            until_ns = min(until_ns, self._last_progress_ns + PROGRESS_NS)
+        self._driver.run(until_ns, wake=self._channel.fileno())
+        now_ns = time.monotonic_ns()
+        if self._start_ns is not None and now_ns >= self._start_ns:
+            self._begin(now_ns)
+        event = self._agent.next_event()
+        if event is not None:
+            self._finish(event)
+        elif self._agent.running and now_ns >= self._last_progress_ns + PROGRESS_NS:
+            self._last_progress_ns = now_ns
+            received = self._agent.report(now_ns).received_bytes
+            self._channel.send(Progress(self._rank, received))
+
+    def _take(self, message: Message) -> None:
+        if isinstance(message, Peers):
+            pairs = {int(peer): (pair[0], pair[1]) for peer, pair in message.queue_pairs.items()}
+            self._agent.communicator.connect(pairs)
+            self._channel.send(Connected(self._rank))
+        elif isinstance(message, Prepare):
+            self._operation = record(OperationConfig, message.operation)
+            self._work = self._prepare()
+        elif isinstance(message, Start):
+            self._start_ns = message.at_ns
+        elif isinstance(message, Verify):
+            self._work = self._verify()
+        elif isinstance(message, Abort):
+            self._agent.abort(message.reason, time.monotonic_ns())
+            self._closed = True
+        elif isinstance(message, Close):
+            self._closed = True
+        else:
+            raise ProtocolError(f"{message.kind} is not for a rank")
+
+    def _prepare(self) -> Iterator[None]:
+        """Clear the gathered buffer and fill in this rank's own shard."""
+        operation = self._operation
+        size = len(self._config.addresses)
+        if len(self._buffer) != size * operation.shard_bytes:
+            self._buffer = np.zeros(size * operation.shard_bytes, np.uint8)
+        for rank, offset, part in self._slices():
+            if rank == self._rank:
+                fill_shard(part, operation.seed, operation.number, rank, offset)
+            else:
+                part[:] = 0xEE
+            yield
+        self._result = None
+        self._channel.send(Ready(self._rank))
+
+    def _slices(self) -> Iterator[tuple[int, int, npt.NDArray[np.uint8]]]:
+        """The gathered buffer in parts of one shard each, as (rank, offset in its shard, bytes)."""
+        size = self._operation.shard_bytes
+        for rank in range(len(self._config.addresses)):
+            shard = self._buffer[rank * size : (rank + 1) * size]
+            for offset in range(0, size, SLICE_BYTES):
+                yield rank, offset, shard[offset : offset + SLICE_BYTES]
+
+    def _begin(self, now_ns: int) -> None:
+        operation = self._operation
+        self._common_start_ns = self._start_ns or now_ns
+        self._start_ns = None
+        self._statistics = self._counters()
+        self._driver.reset_lateness()
+        self._started_cpu_ns = time.process_time_ns()
+        self._last_progress_ns = now_ns
+        request = Allgather(
+            operation.number,
+            operation.algorithm,
+            operation.shard_bytes,
+            operation.chains,
+            operation.cutoff,
+            operation.timeout_ns,
+        )
+        self._agent.start(request, self._buffer, now_ns)
+
+    def _finish(self, event: Done | Failed) -> None:
+        error = event.error if isinstance(event, Failed) else ""
+        completion_ns = 0 if error else event.finished_ns - self._common_start_ns
+        self._result = self._make_result(event.report, completion_ns, error)
+        self._channel.send(Finished(self._rank, completion_ns, error))
+
+    def _verify(self) -> Iterator[None]:
+        """Compare every byte with what it must be and send the result."""
+        result = self._result
+        if result is None:
+            raise ProtocolError("verify before the operation has finished")
+        error = result.error
+        for rank, offset, part in self._slices():
+            if error:
+                break
+            seed, number = self._operation.seed, self._operation.number
+            wrong = first_difference(part, seed, number, rank, offset)
+            if wrong is not None:
+                error = f"byte {wrong} of the shard of rank {rank} is wrong"
+            yield
+        document = {**asdict(result), "verified": not error, "error": error}
+        if error:
+            document["completion_ns"] = 0
+        self._channel.send(Result(self._rank, document))

@@ -1,0 +1,243 @@
+"""The runner's meeting with its ranks, with ranks played by threads."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from agents.drivers.messages import (
+    Abort,
+    Connected,
+    Exited,
+    Fault,
+    Finished,
+    Hello,
+    LineChannel,
+    Message,
+    OperationConfig,
+    Peers,
+    Prepare,
+    Progress,
+    RankResult,
+    Ready,
+    Result,
+    Start,
+    Verify,
+    decode,
+    encode,
+)
+from agents.drivers.rendezvous import Rendezvous, RunProgress
+from switch.errors import InputError, ProtocolError, RunError
+
+Part = Callable[["Actor"], None]
+
+
+class Actor:
+    """A rank played by a thread."""
+
+    def __init__(self, path: str, rank: int, part: Part) -> None:
+        self.rank = rank
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(path)
+        self.channel = LineChannel(connection)
+        self.seen: list[Message] = []
+        self._unread: list[Message] = []
+        self._part = part
+        self.thread = threading.Thread(target=self._play, daemon=True)
+        self.thread.start()
+
+    def _play(self) -> None:
+        try:
+            with contextlib.suppress(SystemExit):
+                self._part(self)
+        finally:
+            self.channel.close()
+
+    def wait(self, kind: type[Message]) -> Message | None:
+        """The next message, which must be of that kind; None if the runner has gone."""
+        deadline = time.monotonic() + 5
+        while not self._unread and not self.channel.closed and time.monotonic() < deadline:
+            self._unread += self.channel.receive()
+            time.sleep(0.001)
+        if not self._unread:
+            return None
+        message = self._unread.pop(0)
+        self.seen.append(message)
+        if isinstance(message, Abort) and kind is not Abort:
+            raise SystemExit  # of this thread
+        assert isinstance(message, kind), message
+        return message
+
+
+def both(*parts: Part) -> Part:
+    def play(actor: Actor) -> None:
+        for part in parts:
+            part(actor)
+
+    return play
+
+
+def hello(actor: Actor) -> None:
+    peer = 1 - actor.rank
+    actor.channel.send(Hello(actor.rank, 1000 + actor.rank, {str(peer): [actor.rank + 10, 7]}))
+    actor.wait(Peers)
+    actor.channel.send(Connected(actor.rank))
+
+
+def perform(actor: Actor, error: str = "") -> None:
+    actor.wait(Prepare)
+    actor.channel.send(Ready(actor.rank))
+    start = actor.wait(Start)
+    assert isinstance(start, Start)
+    actor.channel.send(Progress(actor.rank, 40))
+    actor.channel.send(Finished(actor.rank, 0 if error else 5, error))
+    actor.wait(Verify)
+    result = RankResult(actor.rank, f"h{actor.rank}", "ring", not error, error, completion_ns=5)
+    actor.channel.send(Result(actor.rank, asdict(result)))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "meeting.sock"
+
+
+@pytest.fixture
+def meeting(path: Path) -> Iterator[Rendezvous]:
+    with Rendezvous(path, ["h0", "h1"]) as rendezvous:
+        yield rendezvous
+
+
+def test_ranks_meet_run_and_report(path: Path, meeting: Rendezvous) -> None:
+    actors = [Actor(meeting.path, rank, both(hello, perform, perform)) for rank in (0, 1)]
+    meeting.gather(5)
+    assert meeting.pids == {0: 1000, 1: 1001}
+    assert actors[0].seen == [Peers({"1": [11, 7]})]
+    progress: list[RunProgress] = []
+    results = meeting.run(OperationConfig("ring", 100), progress.append)
+    assert [result.verified for result in results] == [True, True]
+    assert progress[0].expected_bytes == 100
+    assert progress[0].fraction == 0.2
+    assert progress[-1].fraction == 1.0 and progress[-1].finished_ranks == 2
+    meeting.run(OperationConfig("ring", 100))
+    numbers = [m.operation["number"] for m in actors[1].seen if isinstance(m, Prepare)]
+    assert numbers == [0, 1]
+
+
+def test_a_failed_operation_is_a_result_with_its_error(meeting: Rendezvous) -> None:
+    for rank in (0, 1):
+        Actor(meeting.path, rank, both(hello, lambda actor: perform(actor, "no peer")))
+    meeting.gather(5)
+    results = meeting.run(OperationConfig("ring", 100))
+    assert [result.error for result in results] == ["no peer", "no peer"]
+
+
+def test_a_rank_that_does_not_come_is_named(meeting: Rendezvous) -> None:
+    Actor(meeting.path, 0, hello)
+    with pytest.raises(RunError, match=r"rank 1 \(host h1\): no answer .* connecting to the rend"):
+        meeting.gather(0.2)
+
+
+def test_a_rank_that_goes_away_is_named_and_the_others_told(meeting: Rendezvous) -> None:
+    def leaves(actor: Actor) -> None:
+        hello(actor)
+        actor.wait(Prepare)
+
+    def stays(actor: Actor) -> None:
+        hello(actor)
+        actor.wait(Prepare)
+        actor.channel.send(Ready(actor.rank))
+        actor.wait(Abort)
+
+    stayed = Actor(meeting.path, 0, stays)
+    Actor(meeting.path, 1, leaves)
+    meeting.gather(5)
+    with pytest.raises(RunError, match=r"rank 1 \(host h1, pid 1001\).*closed.*preparing"):
+        meeting.run(OperationConfig("ring", 100))
+    stayed.thread.join(5)
+    assert isinstance(stayed.seen[-1], Abort)
+
+
+def test_a_rank_that_hangs_is_named_at_the_deadline(
+    meeting: Rendezvous, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agents.drivers.rendezvous.FINISH_SLACK_S", 0.1)
+
+    def hangs(actor: Actor) -> None:
+        hello(actor)
+        actor.wait(Prepare)
+        actor.channel.send(Ready(actor.rank))
+        actor.wait(Start)
+        actor.wait(Abort)
+
+    Actor(meeting.path, 0, both(hello, perform))
+    Actor(meeting.path, 1, hangs)
+    meeting.gather(5)
+    with pytest.raises(RunError, match=r"rank 1 \(host h1, pid 1001\): no answer.*running ring"):
+        meeting.run(OperationConfig("ring", 100, timeout_ns=100_000_000))
+
+
+def test_the_fault_of_a_rank_is_passed_on(meeting: Rendezvous) -> None:
+    def faulty(actor: Actor) -> None:
+        hello(actor)
+        actor.channel.send(Fault(actor.rank, "port 4791 is in use"))
+
+    Actor(meeting.path, 0, hello)
+    Actor(meeting.path, 1, faulty)
+    with pytest.raises(RunError, match=r"rank 1 .*port 4791 is in use"):
+        meeting.gather(5)
+        meeting.run(OperationConfig("ring", 100))
+
+
+class Exits:
+    """An exit source with one dead rank."""
+
+    def __init__(self) -> None:
+        self._ours, self._theirs = socket.socketpair()
+
+    def fileno(self) -> int:
+        return self._ours.fileno()
+
+    def poll(self) -> Mapping[int, Exited]:
+        return {1: Exited(1, 77, -9)}
+
+    def last_words(self, rank: int) -> str:
+        return "about to do something"
+
+
+def test_how_a_process_ended_is_said(path: Path) -> None:
+    with (
+        Rendezvous(path, ["h0", "h1"], exits=Exits()) as meeting,
+        pytest.raises(RunError, match=r"(?s)rank 1 \(host h1\).*SIGKILL.*about to do something"),
+    ):
+        meeting.gather(5)
+
+
+def test_the_socket_is_removed_and_a_bad_path_is_refused(path: Path) -> None:
+    with Rendezvous(path, ["h0"]):
+        assert path.exists()
+    assert not path.exists()
+    with pytest.raises(InputError, match="nowhere"):
+        Rendezvous(path.parent / "nowhere" / "socket", ["h0"])
+
+
+def test_messages_survive_the_wire() -> None:
+    for message in (Hello(1, 2, {"3": [4, 5]}), Verify(), Start(1 << 62), Abort("é\n")):
+        line = encode(message)
+        assert line.count(b"\n") == 1
+        assert decode(line) == message
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"{}", b"[]", b"nonsense", b'{"kind": "nothing"}', b'{"kind": "start", "x": 1}',
+             b'{"kind": "start"}']
+)  # fmt: skip
+def test_what_is_no_message_is_refused(line: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        decode(line)
