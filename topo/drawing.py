@@ -1,0 +1,280 @@
+"""A topology as an SVG picture: hosts at the bottom, links coloured by what they carried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+
+from topo.network import LEVELS, Direction, Host, Topology
+
+HOST_SPACING = 58.0
+NARROW_HOST_SPACING = 21.0
+"""Between hosts when there are more than :data:`WIDE_HOSTS` of them; labels then stand upright."""
+WIDE_HOSTS = 24
+LEAF_GAP = 18.0
+HOST_HALVES = (20.0, 13.0)
+NARROW_HOST_HALVES = (8.5, 18.0)
+SWITCH_HALVES = (36.0, 16.0)
+"""Half the width and height of a node's box."""
+LEAST_SWITCH_SPACING = 92.0
+LEAST_LAYER_HEIGHT = 130.0
+LAYER_HEIGHT_PER_WIDTH = 0.11
+MARGIN = 34.0
+TOP = 78.0
+"""The middle of the uppermost layer."""
+LEAST_WIDTH = 400.0
+LEGEND_HEIGHT = 64.0
+LEGEND_STEPS = 24
+END_SPACING = 13.0
+"""Between the links that end side by side at a switch, where there is room."""
+LANE = 2.6
+"""Half the distance between the two directions of a link."""
+
+INK = "#1c2733"
+QUIET = "#8a97a5"
+UNLOADED = "#b9c3cd"
+SWITCH_FILL = {"leaf": "#e3edf7", "spine": "#dfe9dd", "agg": "#dfe9dd", "core": "#f3e9d8"}
+RAMP = (
+    (0.0, (214, 230, 244)),
+    (0.35, (126, 184, 218)),
+    (0.7, (42, 111, 178)),
+    (1.0, (10, 35, 92)),
+)
+"""From no load to the largest, light to dark: it reads in print, and even loads look calm."""
+
+
+@dataclass(frozen=True)
+class _Spot:
+    """Where a node's middle is, and half its size."""
+
+    x: float
+    y: float
+    half_width: float
+    half_height: float
+
+
+_Ends = dict[tuple[str, str], tuple[float, float]]
+
+
+def draw_svg(
+    topology: Topology,
+    loads: Mapping[tuple[str, str], float] | None = None,
+    *,
+    unit: str = "bytes",
+    title: str | None = None,
+) -> str:
+    """The topology as a self-contained SVG document.
+
+    ``loads`` gives a figure for directions of links, by (from, to); each direction is then drawn
+    as a lane of its own, on the right of the way it goes, coloured and widened by its share of
+    the largest figure. Directions that it leaves out are drawn grey. ``unit`` names the figures;
+    with ``bytes`` they are written as KB, MB and so on. Raises InputError for a direction that
+    the topology has not got.
+    """
+    for source, destination in loads or {}:
+        topology.direction(source, destination)
+    spots, right, bottom = _lay_out(topology)
+    ends = _link_ends(topology, spots)
+    caption = title if title is not None else topology.describe()
+    width = max(right, MARGIN + 8.4 * len(caption), LEAST_WIDTH) + MARGIN
+    height = bottom + (LEGEND_HEIGHT if loads is not None else 0.0) + MARGIN / 2
+    body = [_text(MARGIN, 28.0, caption, size=14, weight=600, anchor="start")]
+    if loads is None:
+        body += [_plain_link(each, ends) for each in topology.directions if each.upward]
+    else:
+        figures = dict(loads)
+        largest = max(figures.values(), default=0.0)
+        ordered = sorted(topology.directions, key=lambda each: figures.get(each.ends, 0.0))
+        body += [_lane(each, ends, figures.get(each.ends), largest, unit) for each in ordered]
+        body += _legend(bottom + 12.0, largest, unit)
+    body += [part for name, spot in spots.items() for part in _node(topology, name, spot)]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
+        f'width="{width:.0f}" height="{height:.0f}" role="img" '
+        'font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif">\n'
+        f"<title>{escape(caption)}</title>\n"
+        f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>\n'
+        + "\n".join(body)
+        + "\n</svg>\n"
+    )
+
+
+def _lay_out(topology: Topology) -> tuple[dict[str, _Spot], float, float]:
+    """Every node's place, and how far right and down the nodes reach.
+
+    Hosts stand side by side in groups below their leaves; the switches of each upper layer are
+    spread evenly over the whole width.
+    """
+    wide = len(topology.hosts) <= WIDE_HOSTS
+    spacing = HOST_SPACING if wide else NARROW_HOST_SPACING
+    layers: dict[int, list[str]] = {}
+    for switch in topology.switches:
+        layers.setdefault(switch.level, []).append(switch.name)
+    spans = [
+        max(spacing * len(topology.hosts_of(leaf)), LEAST_SWITCH_SPACING)
+        for leaf in layers[LEVELS["leaf"]]
+    ]
+    below = sum(spans) + LEAF_GAP * (len(spans) - 1)
+    inner = max([below, *(LEAST_SWITCH_SPACING * len(names) for names in layers.values())])
+    step = max(LEAST_LAYER_HEIGHT, LAYER_HEIGHT_PER_WIDTH * inner)
+    leaf_y = TOP + step * (len(layers) - 1)
+    host_y = leaf_y + LEAST_LAYER_HEIGHT
+    spots: dict[str, _Spot] = {}
+    left = MARGIN + (inner - below) / 2
+    for leaf, span in zip(layers[LEVELS["leaf"]], spans, strict=True):
+        hosts = topology.hosts_of(leaf)
+        spots[leaf] = _Spot(left + span / 2, leaf_y, *SWITCH_HALVES)
+        for position, host in enumerate(hosts):
+            x = left + span / 2 + (position - (len(hosts) - 1) / 2) * spacing
+            spots[host.name] = _Spot(x, host_y, *(HOST_HALVES if wide else NARROW_HOST_HALVES))
+        left += span + LEAF_GAP
+    for level, names in layers.items():
+        for position, name in enumerate(names if level > LEVELS["leaf"] else ()):
+            x = MARGIN + inner * (position + 0.5) / len(names)
+            spots[name] = _Spot(x, leaf_y - step * (level - LEVELS["leaf"]), *SWITCH_HALVES)
+    return spots, MARGIN + inner, host_y + 18.0
+
+
+def _link_ends(topology: Topology, spots: Mapping[str, _Spot]) -> _Ends:
+    """Where each link meets each node, by (node, neighbour): side by side, in neighbours' order."""
+    ends: _Ends = {}
+    for name, spot in spots.items():
+        for upward in (True, False):
+            there = [
+                each.destination.node
+                for each in topology.outward(name)
+                if each.upward == upward
+            ]
+            there.sort(key=lambda neighbour: spots[neighbour].x)
+            spacing = min(END_SPACING, 2 * (spot.half_width - 5.0) / max(1, len(there)))
+            y = spot.y - spot.half_height if upward else spot.y + spot.half_height
+            for position, neighbour in enumerate(there):
+                x = spot.x + (position - (len(there) - 1) / 2) * spacing
+                ends[name, neighbour] = (x, y)
+    return ends
+
+
+def _plain_link(direction: Direction, ends: _Ends) -> str:
+    source, target = direction.ends
+    (x1, y1), (x2, y2) = ends[source, target], ends[target, source]
+    link = direction.link
+    label = f"{link.name}: {_quantity(link.rate_bps, 'bit/s')}"
+    if link.delay_ns:
+        label += f", {link.delay_ns} ns"
+    return _line(x1, y1, x2, y2, QUIET, 1.4, label)
+
+
+def _lane(
+    direction: Direction,
+    ends: _Ends,
+    load: float | None,
+    largest: float,
+    unit: str,
+) -> str:
+    source, target = direction.ends
+    (x1, y1), (x2, y2) = ends[source, target], ends[target, source]
+    length = ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5 or 1.0
+    aside_x, aside_y = -(y2 - y1) / length * LANE, (x2 - x1) / length * LANE
+    share = load / largest if load and largest > 0 else 0.0
+    colour = _colour(share) if load is not None else UNLOADED
+    width = 1.0 + 3.2 * share
+    told = "no figure" if load is None else _quantity(load, unit)
+    return _line(
+        x1 + aside_x,
+        y1 + aside_y,
+        x2 + aside_x,
+        y2 + aside_y,
+        colour,
+        width,
+        f"{direction.name}: {told}",
+    )
+
+
+def _line(
+    x1: float, y1: float, x2: float, y2: float, colour: str, width: float, label: str
+) -> str:
+    return (
+        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" '
+        f'stroke-width="{width:.1f}" stroke-linecap="round"><title>{escape(label)}</title></line>'
+    )
+
+
+def _node(topology: Topology, name: str, spot: _Spot) -> Sequence[str]:
+    node = topology.node(name)
+    is_host = isinstance(node, Host)
+    fill = "#ffffff" if isinstance(node, Host) else SWITCH_FILL[node.tier]
+    told = f"{name}: {node.ip}" if isinstance(node, Host) else f"{name}: device {node.device_id}"
+    box = (
+        f'<rect x="{spot.x - spot.half_width:.1f}" y="{spot.y - spot.half_height:.1f}" '
+        f'width="{2 * spot.half_width:.1f}" height="{2 * spot.half_height:.1f}" '
+        f'rx="{4 if is_host else 7}" fill="{fill}" stroke="{INK}" stroke-width="1">'
+        f"<title>{escape(told)}</title></rect>"
+    )
+    if is_host and spot.half_width < 12.0:
+        return [box, _text(spot.x, spot.y, name, size=11, turned=True)]
+    return [box, _text(spot.x, spot.y + 4.3, name, size=12)]
+
+
+def _legend(top: float, largest: float, unit: str) -> list[str]:
+    """A colour bar from nothing to the largest figure."""
+    width = 240.0
+    step = width / LEGEND_STEPS
+    y = top + 18.0
+    parts = [_text(MARGIN, top + 10.0, "carried in each direction", size=11, anchor="start")]
+    for number in range(LEGEND_STEPS):
+        share = (number + 0.5) / LEGEND_STEPS
+        thick = 1.0 + 3.2 * share + 3.0
+        parts.append(
+            f'<rect x="{MARGIN + number * step:.1f}" y="{y + 4 - thick / 2:.1f}" '
+            f'width="{step + 0.3:.1f}" height="{thick:.1f}" fill="{_colour(share)}"/>'
+        )
+    for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
+        label = _quantity(largest * share, unit)
+        parts.append(_text(MARGIN + width * share, y + 23.0, label, size=11, anchor=anchor))
+    x = MARGIN + width + 34.0
+    parts.append(_line(x, y + 4, x + 26, y + 4, UNLOADED, 1.0, "no figure"))
+    parts.append(_text(x + 34, y + 8, "no figure", size=11, anchor="start"))
+    return parts
+
+
+def _text(
+    x: float,
+    y: float,
+    text: str,
+    *,
+    size: int,
+    anchor: str = "middle",
+    weight: int = 400,
+    turned: bool = False,
+) -> str:
+    turn = f' transform="rotate(-90 {x:.1f} {y:.1f})" dy="{size * 0.36:.1f}"' if turned else ""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" font-weight="{weight}" '
+        f'text-anchor="{anchor}" fill="{INK}"{turn}>{escape(text)}</text>'
+    )
+
+
+def _colour(share: float) -> str:
+    """The ramp's colour at a share of the largest load, 0 to 1."""
+    share = min(1.0, max(0.0, share))
+    for (low, start), (high, end) in pairwise(RAMP):
+        if share <= high:
+            part = (share - low) / (high - low)
+            red, green, blue = (
+                round(a + part * (b - a)) for a, b in zip(start, end, strict=True)
+            )
+            return f"#{red:02x}{green:02x}{blue:02x}"
+    return "#000000"
+
+
+def _quantity(value: float, unit: str) -> str:
+    """A figure with a decimal prefix: 1500000 bytes as ``1.5 MB``."""
+    symbol = {"bytes": "B"}.get(unit, unit)
+    prefixes = ("", "k", "M", "G", "T")
+    index = 0
+    while abs(value) >= 1000 and index < len(prefixes) - 1:
+        value /= 1000
+        index += 1
+    return f"{value:.3g} {prefixes[index]}{symbol}"
