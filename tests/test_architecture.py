@@ -1,0 +1,96 @@
+"""The rules that the whole is built by, held by reading every module's imports."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+LAYERS = ("switch", "agents", "topo", "controller", "experiments")
+"""Each package knows only those before it."""
+
+SANS_IO = (
+    "switch/engine",
+    "agents/datagrams.py",
+    "agents/wire",
+    "agents/transport",
+    "agents/collectives",
+    "topo/clos.py",
+    "topo/network.py",
+)
+"""Machines that are handed packets and the time, and what is pure data."""
+
+FORBIDDEN = {
+    "asyncio", "concurrent", "fcntl", "multiprocessing", "select", "selectors", "signal", "socket",
+    "socketserver", "subprocess", "threading", "time",
+}  # fmt: skip
+
+
+def modules(*parts: str) -> list[Path]:
+    """The Python files of packages, folders or files, named from the root."""
+    found: list[Path] = []
+    for part in parts:
+        path = ROOT / part
+        found += [path] if path.suffix == ".py" else sorted(path.rglob("*.py"))
+    return found
+
+
+def imports(file: Path) -> Iterator[tuple[int, str]]:
+    """Line and full name of everything that a module imports, wherever in it."""
+    package = file.relative_to(ROOT).parent.parts
+    for node in ast.walk(ast.parse(file.read_text(), str(file))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, name.name) for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else ()
+            yield node.lineno, ".".join([*above, *filter(None, [node.module])])
+
+
+def name_of(file: Path) -> str:
+    return str(file.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("file", modules(*LAYERS), ids=name_of)
+def test_a_package_knows_only_those_before_it(file: Path) -> None:
+    layer = LAYERS.index(file.relative_to(ROOT).parts[0])
+    wrong = [
+        f"{name_of(file)}:{line} imports {name}"
+        for line, name in imports(file)
+        if name.split(".")[0] in (*LAYERS[layer + 1 :], "tests")
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("file", modules(*SANS_IO), ids=name_of)
+def test_a_machine_without_input_and_output_reads_no_clock_and_opens_no_socket(file: Path) -> None:
+    wrong = [
+        f"{name_of(file)}:{line} imports {name}"
+        for line, name in imports(file)
+        if name.split(".")[0] in FORBIDDEN
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("part", SANS_IO)
+def test_what_the_rules_name_is_there(part: str) -> None:
+    assert modules(part), f"{part} is gone: name what took its place"
+
+
+def test_the_folder_of_p4_sources_does_not_hide_p4runtimes_package() -> None:
+    for name in ("__init__.py", "v1", "config"):
+        assert not (ROOT / "p4" / name).exists()
+
+
+def test_every_package_folder_is_a_package() -> None:
+    for file in modules(*LAYERS):
+        assert (file.parent / "__init__.py").is_file(), f"{name_of(file.parent)} has no __init__.py"
+
+
+@pytest.mark.parametrize("file", modules(*LAYERS), ids=name_of)
+def test_a_module_says_first_what_it_is_for(file: Path) -> None:
+    tree = ast.parse(file.read_text())
+    assert not tree.body or ast.get_docstring(tree), f"{name_of(file)} has no docstring"

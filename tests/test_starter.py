@@ -1,0 +1,241 @@
+"""``./weft``: decides at once that nothing is missing, and says clearly what it cannot do.
+
+The set-up itself is tried on copies of the starter in a scratch folder, with commands of the test's
+own standing in for dpkg-query, pip and Python: no test installs anything.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+VERSION = Path("/usr/bin/python3").resolve().name.removeprefix("python")
+REQUIREMENTS = f"py{VERSION.replace('.', '')}.txt"
+
+PYTHON = """#!/bin/sh
+# Stands for .venv/bin/python: says how it was called.
+case "$*" in
+    *pip*) echo "pip $*" >>"$LOG"; exit "${PIP_STATUS:-0}";;
+    *sysconfig*) mkdir -p "$(dirname "$0")/../packages"; echo "$(dirname "$0")/../packages";;
+    *) echo "python in $(pwd):$(printf ' [%s]' "$@")"; exit "${STATUS:-0}";;
+esac
+"""
+
+
+class Checkout:
+    """A checkout in which ``python -m venv`` makes the Python above, and dpkg-query knows all."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "a check out"
+        self.log = folder / "log"
+        self.commands = folder / "bin"
+        (self.root / "requirements").mkdir(parents=True)
+        self.commands.mkdir()
+        text = (ROOT / "weft").read_text()
+        # The one command that the starter calls by its full path.
+        text = text.replace("/usr/bin/python3 -m venv", f"'{self.commands}/make-venv'")
+        (self.root / "weft").write_text(text)
+        (self.root / "weft").chmod(0o755)
+        (self.root / "requirements" / REQUIREMENTS).write_text("numpy==1.0\n")
+        self.command("python-of-venv", PYTHON)
+        self.command(
+            "make-venv",
+            '#!/bin/sh\necho "venv $*" >>"$LOG"\n'
+            'for last; do :; done\nmkdir -p "$last/bin"\n'
+            f"cp '{self.commands}/python-of-venv' \"$last/bin/python\"\n",
+        )
+        self.command(
+            "dpkg-query",
+            '#!/bin/sh\nfor p; do case "$p" in -*) ;; "${MISSING:-none}") ;; '
+            '*) echo "$p ii ";; esac; done\n',
+        )
+
+    def command(self, name: str, text: str) -> None:
+        file = self.commands / name
+        file.write_text(text)
+        file.chmod(0o755)
+
+    def run(
+        self, *arguments: str, user: int | None = None, cwd: Path | None = None, **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [self.root / "weft", *arguments],
+            cwd=cwd or self.root.parent,
+            env={
+                **os.environ,
+                "PATH": f"{self.commands}:{os.environ['PATH']}",
+                "LOG": str(self.log),
+                **env,
+            },
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            user=user,
+        )
+
+    def actions(self) -> Sequence[str]:
+        """What was done since last asked."""
+        if not self.log.exists():
+            return []
+        lines = self.log.read_text().splitlines()
+        self.log.unlink()
+        return [line.split()[0] for line in lines]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    return Checkout(tmp_path)
+
+
+def test_the_first_call_sets_up_and_the_second_does_nothing_more(checkout: Checkout) -> None:
+    first = checkout.run("setup")
+    assert first.returncode == 0, first.stderr
+    assert checkout.actions() == ["venv", "pip"]
+    assert "installing Python packages" in first.stderr
+    second = checkout.run("setup")
+    assert second.returncode == 0
+    assert checkout.actions() == []
+    assert second.stderr == "weft: nothing is missing\n"
+
+
+def test_that_nothing_is_missing_is_decided_in_under_300_ms(checkout: Checkout) -> None:
+    checkout.run("setup")
+    times = []
+    for _ in range(3):
+        start = time.monotonic()
+        checkout.run("topology")
+        times.append(time.monotonic() - start)
+    assert min(times) < 0.3
+
+
+def test_other_commands_go_to_the_command_line_with_their_arguments_and_folder(
+    checkout: Checkout, tmp_path: Path
+) -> None:
+    done = checkout.run("run", "a file.toml", "--loss", "0.01", cwd=tmp_path, STATUS="7")
+    assert done.returncode == 7
+    assert done.stdout == (
+        f"python in {tmp_path}: [-m] [experiments] [run] [a file.toml] [--loss] [0.01]\n"
+    )
+
+
+def test_tests_run_in_the_checkout_with_pytests_own_arguments(checkout: Checkout) -> None:
+    done = checkout.run("test", "-k", "a or b")
+    assert done.stdout == f"python in {checkout.root}: [-m] [pytest] [-k] [a or b]\n"
+
+
+def test_check_runs_ruff_and_mypy(checkout: Checkout) -> None:
+    assert checkout.run("check").stdout.splitlines() == [
+        f"python in {checkout.root}: [-m] [ruff] [check] [.]",
+        f"python in {checkout.root}: [-m] [mypy]",
+    ]
+
+
+@pytest.mark.parametrize("command", ["setup", "check"])
+def test_an_argument_that_means_nothing_is_refused(checkout: Checkout, command: str) -> None:
+    done = checkout.run(command, "surplus")
+    assert done.returncode == 2
+    assert f"'{command}' takes no arguments" in done.stderr
+
+
+def test_a_failed_installation_ends_with_2_and_is_repaired_by_the_next_call(
+    checkout: Checkout,
+) -> None:
+    failed = checkout.run("setup", PIP_STATUS="1")
+    assert failed.returncode == 2
+    assert "pip could not install" in failed.stderr
+    assert checkout.actions() == ["venv", "pip"]
+    repaired = checkout.run("setup")
+    assert repaired.returncode == 0
+    assert checkout.actions() == ["venv", "pip"]
+
+
+def test_changed_requirements_make_the_environment_anew(checkout: Checkout) -> None:
+    checkout.run("setup")
+    checkout.actions()
+    (checkout.root / "requirements" / REQUIREMENTS).write_text("numpy==2.0\n")
+    left_over = checkout.root / ".venv" / "left-over"
+    left_over.touch()
+    assert checkout.run("setup").returncode == 0
+    assert checkout.actions() == ["venv", "pip"]
+    assert not left_over.exists()
+
+
+def test_a_checkout_that_was_moved_makes_its_environment_anew(checkout: Checkout) -> None:
+    checkout.run("setup")
+    checkout.actions()
+    checkout.root = checkout.root.rename(checkout.root.with_name("elsewhere"))
+    assert checkout.run("setup").returncode == 0
+    assert checkout.actions() == ["venv", "pip"]
+
+
+def test_a_python_that_weft_does_not_run_on_is_named(checkout: Checkout) -> None:
+    (checkout.root / "requirements" / REQUIREMENTS).unlink()
+    done = checkout.run("setup")
+    assert done.returncode == 2
+    assert f"/usr/bin/python3 is Python {VERSION}: Weft runs on 3.10 to 3.13" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
+def test_without_root_a_missing_package_is_named_and_what_to_run_is_said(tmp_path: Path) -> None:
+    for folder in [tmp_path, *tmp_path.parents][:3]:
+        folder.chmod(0o755)
+    checkout = Checkout(tmp_path)
+    done = checkout.run("topology", user=65534, MISSING="tshark")
+    assert done.returncode == 2
+    assert "missing Debian packages: tshark" in done.stderr
+    assert f"sudo {checkout.root}/weft setup" in done.stderr
+    assert checkout.actions() == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
+def test_without_root_commands_run_when_nothing_is_missing(tmp_path: Path) -> None:
+    for folder in [tmp_path, *tmp_path.parents][:3]:
+        folder.chmod(0o755)
+    checkout = Checkout(tmp_path)
+    checkout.run("setup")
+    done = checkout.run("topology", user=65534)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "[experiments] [topology]" in done.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="installing Debian packages needs root")
+def test_only_the_debian_packages_that_are_missing_are_installed(checkout: Checkout) -> None:
+    for name in ("apt-get", "dpkg", "debconf-set-selections"):
+        checkout.command(name, f'#!/bin/sh\necho "{name} $*" >>"$LOG"\n')
+    done = checkout.run("setup", MISSING="tshark")
+    assert done.returncode == 0, done.stderr
+    lines = checkout.log.read_text().splitlines()
+    (install,) = [line for line in lines if line.startswith("apt-get") and "install" in line]
+    assert install.endswith("--no-install-recommends tshark")
+    assert "installing Debian packages: tshark" in done.stderr
+
+
+def test_the_starter_and_the_ci_script_are_executable_and_parse() -> None:
+    for name in ("weft", ".ci/run", "requirements/lock.sh"):
+        assert os.access(ROOT / name, os.X_OK), name
+        subprocess.run(["bash", "-n", ROOT / name], check=True)
+
+
+@pytest.mark.skipif(shutil.which("vagrant") is None, reason="vagrant is not installed")
+@pytest.mark.system
+def test_vagrant_takes_the_vagrantfile(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["vagrant", "validate", "--ignore-provider"],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "VAGRANT_DOTFILE_PATH": str(tmp_path / "dot"),
+            "VAGRANT_HOME": str(tmp_path / "home"),
+            "VAGRANT_CHECKPOINT_DISABLE": "1",
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
