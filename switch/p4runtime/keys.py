@@ -1,0 +1,159 @@
+"""Match keys and actions: P4Runtime messages to the engine's terms and back.
+
+P4Runtime specification, sections "Match Format" and "Action Specification". What comes in may be
+non-canonical bytestrings; what goes out is canonical, and a field that matches anything is omitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from p4.config.v1 import p4info_pb2
+
+from switch.engine.control import ActionCall, Exact, Key, Lpm, Range, Ternary
+from switch.p4runtime import bytestrings
+from switch.p4runtime.p4info import Field, MatchKind, ProgramInfo, Table
+from switch.p4runtime.refusals import denied, invalid
+
+
+def decode_keys(table: Table, messages: Any) -> tuple[Key, ...]:
+    """The key of an entry, one ``Key`` per field in the order of the table.
+
+    Raises Refusal (INVALID_ARGUMENT, OUT_OF_RANGE) that names the table and the field.
+    """
+    given: dict[int, Any] = {}
+    known = {field.id for field in table.fields}
+    for message in messages:
+        if message.field_id not in known:
+            fields = ", ".join(f"{field.name} ({field.id})" for field in table.fields) or "none"
+            raise invalid(
+                f"table {table.name} has no key field with id {message.field_id}; it has {fields}"
+            )
+        if message.field_id in given:
+            raise invalid(f"table {table.name}: key field {message.field_id} is given twice")
+        given[message.field_id] = message
+    return tuple(_decode_key(table, field, given.get(field.id)) for field in table.fields)
+
+
+def _decode_key(table: Table, field: Field, message: Any) -> Key:
+    what = f"table {table.name}, key field {field.name}"
+    kind = field.kind
+    if message is None:
+        return _anything(field, what)
+    found = message.WhichOneof("field_match_type")
+    if found != kind.value:
+        raise invalid(f"{what}: a match of kind {found or 'none'} where the table has {kind.value}")
+    match = getattr(message, kind.value)
+    ones = (1 << field.width) - 1
+    if kind is MatchKind.EXACT:
+        return Exact(bytestrings.decode(match.value, field.width, what))
+    if kind is MatchKind.OPTIONAL:
+        return Ternary(bytestrings.decode(match.value, field.width, what), ones)
+    if kind is MatchKind.LPM:
+        value = bytestrings.decode(match.value, field.width, what)
+        length = match.prefix_len
+        if not 0 < length <= field.width:
+            raise invalid(
+                f"{what}: prefix length {length} is not in 1 to {field.width}; leave the field out "
+                "to match anything"
+            )
+        if value & (ones >> length):
+            raise invalid(f"{what}: {value:#x}/{length} has bits set beyond the prefix")
+        return Lpm(value, length)
+    if kind is MatchKind.TERNARY:
+        value = bytestrings.decode(match.value, field.width, what)
+        mask = bytestrings.decode(match.mask, field.width, f"{what}, mask")
+        if mask == 0:
+            raise invalid(f"{what}: mask 0; leave the field out to match anything")
+        if value & ~mask:
+            raise invalid(f"{what}: {value:#x} &&& {mask:#x} has bits set outside the mask")
+        return Ternary(value, mask)
+    low = bytestrings.decode(match.low, field.width, f"{what}, low")
+    high = bytestrings.decode(match.high, field.width, f"{what}, high")
+    if low > high:
+        raise invalid(f"{what}: range from {low:#x} to {high:#x} is empty")
+    if low == 0 and high == ones:
+        raise invalid(f"{what}: the range is everything; leave the field out to match anything")
+    return Range(low, high)
+
+
+def _anything(field: Field, what: str) -> Key:
+    if field.kind is MatchKind.EXACT:
+        raise invalid(f"{what}: missing; an exact field must be given")
+    if field.kind is MatchKind.LPM:
+        return Lpm(0, 0)
+    if field.kind is MatchKind.RANGE:
+        return Range(0, (1 << field.width) - 1)
+    return Ternary(0, 0)
+
+
+def encode_keys(table: Table, keys: tuple[Key, ...], messages: Any) -> None:
+    """Add the fields of a key to a repeated ``FieldMatch``."""
+    for field, key in zip(table.fields, keys, strict=True):
+        if isinstance(key, Exact):
+            messages.add(field_id=field.id).exact.value = bytestrings.encode(key.value)
+        elif isinstance(key, Lpm):
+            if key.prefix_length:
+                match = messages.add(field_id=field.id).lpm
+                match.value = bytestrings.encode(key.value)
+                match.prefix_len = key.prefix_length
+        elif isinstance(key, Range):
+            if key.low or key.high != (1 << field.width) - 1:
+                match = messages.add(field_id=field.id).range
+                match.low = bytestrings.encode(key.low)
+                match.high = bytestrings.encode(key.high)
+        elif key.mask:
+            match = messages.add(field_id=field.id)
+            if field.kind is MatchKind.OPTIONAL:
+                match.optional.value = bytestrings.encode(key.value)
+            else:
+                match.ternary.value = bytestrings.encode(key.value)
+                match.ternary.mask = bytestrings.encode(key.mask)
+
+
+_SCOPES = p4info_pb2.ActionRef
+
+
+def check_scope(table: Table, info: ProgramInfo, action_id: int, *, default: bool) -> None:
+    """Raise unless an action may stand in a table's entries, or be its default action."""
+    scope = table.scopes.get(action_id)
+    if scope is None:
+        names = ", ".join(f"{info.actions[known].name} ({known})" for known in table.scopes)
+        raise invalid(f"table {table.name} has no action with id {action_id}; it has {names}")
+    if scope == (_SCOPES.TABLE_ONLY if default else _SCOPES.DEFAULT_ONLY):
+        raise denied(
+            f"table {table.name}: action {info.actions[action_id].name} is for "
+            + ("entries only, not the default" if default else "the default only, not entries")
+        )
+
+
+def decode_action(info: ProgramInfo, message: Any) -> ActionCall:
+    """An action with its parameters in the order of the source.
+
+    Raises Refusal (INVALID_ARGUMENT, OUT_OF_RANGE) that names the action and the parameter.
+    """
+    action = info.action(message.action_id)
+    given: dict[int, bytes] = {}
+    for param in message.params:
+        if param.param_id in given:
+            raise invalid(f"action {action.name}: parameter {param.param_id} is given twice")
+        given[param.param_id] = param.value
+    values = []
+    for known in action.params:
+        if known.id not in given:
+            raise invalid(f"action {action.name}: parameter {known.name} ({known.id}) is missing")
+        what = f"action {action.name}, parameter {known.name}"
+        values.append(bytestrings.decode(given.pop(known.id), known.width, what))
+    if given:
+        names = ", ".join(f"{param.name} ({param.id})" for param in action.params) or "none"
+        raise invalid(f"action {action.name} has no parameter with id {min(given)}; it has {names}")
+    return ActionCall(action.name, tuple(values))
+
+
+def encode_action(actions: Mapping[str, Any], call: ActionCall, message: Any) -> None:
+    """Fill an ``Action`` message; ``actions`` are P4Info's actions by name."""
+    action = actions[call.action]
+    message.action_id = action.id
+    for param, value in zip(action.params, call.params, strict=True):
+        message.params.add(param_id=param.id, value=bytestrings.encode(value))
