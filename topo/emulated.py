@@ -8,12 +8,9 @@ namespace; P4Runtime is reached over Unix sockets in the run's folder.
 from __future__ import annotations
 
 import os
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from switch.errors import RunError
@@ -43,6 +40,7 @@ from topo.namespaces import (
 from topo.network import Topology
 from topo.processes import RunProcess, stop_all
 from topo.runs import Run
+from topo.signals import ending_on_signals, signals_held
 from topo.switch_kinds import SwitchKind, check_kind, check_topology
 from topo.switch_processes import (
     READY_DEADLINE_S,
@@ -101,23 +99,24 @@ class EmulatedWorld:
         self.seed = seed
         self.captured: list[CaptureResult] = []
         """What each capture holds and lost; filled when the world has ended."""
-        self._given_run = run
+        self._owns_record = run is None
         self._pcap_dir = pcap_dir
         self._bmv2_log = bmv2_log
         self._switch_module = switch_module
         self._ready_deadline_s = ready_deadline_s
-        self._run: Run | None = None
+        self._record: Run | None = run
         self._network: MininetNetwork | None = None
         self._switches: SwitchProcesses | None = None
         self._captures: Captures | None = None
         self._namespaces: dict[str, int] = {}
-        self._restore_signals: Callable[[], None] = lambda: None
+        self._signals = ExitStack()
 
     def __enter__(self) -> EmulatedWorld:
         """Bring everything up; returns when all switches take P4Runtime connections."""
-        self._restore_signals = _end_on_signals()
+        self._signals.enter_context(ending_on_signals())
         try:
-            self._run = self._given_run or Run.create()
+            if self._record is None:
+                self._record = Run.create()
             self._bring_up()
         except BaseException:
             self.close()
@@ -138,16 +137,16 @@ class EmulatedWorld:
         self._make_links()
         namespace = self.namespace_pid
         if self.switch_kind == "bmv2":
-            self._switches = Bmv2Switches(self.topology, self.run, namespace, self._bmv2_log)
+            self._switches = Bmv2Switches(self.topology, self.record, namespace, self._bmv2_log)
         else:
             self._switches = BuiltinSwitches(
-                self.topology, self.run, namespace, self.seed, self._switch_module
+                self.topology, self.record, namespace, self.seed, self._switch_module
             )
         self._configure_hosts()
         if self._pcap_dir is not None:
             self._captures = Captures(
                 self.topology,
-                self.run,
+                self.record,
                 self._pcap_dir,
                 {
                     name: self._namespaces.get(name, self.namespace_pid)
@@ -160,7 +159,7 @@ class EmulatedWorld:
     def _make_nodes(self) -> None:
         from topo.mininet_nodes import MininetNetwork
 
-        network = self._network = MininetNetwork(self.run)
+        network = self._network = MininetNetwork(self.record)
         self._namespaces["switches"] = network.add_run_namespace()
         for host in self.topology.hosts:
             self._namespaces[host.name] = network.add_host(host.name)
@@ -213,15 +212,16 @@ class EmulatedWorld:
         What was captured is in :attr:`captured` afterwards. May be called more than once; signals
         wait until it is done. A record that was handed in keeps its folder.
         """
-        with _signals_held():
-            try:
-                if self._captures is not None:
-                    self.captured = self._captures.stop()
-            finally:
-                self._captures = None
-                self._end_processes()
-        self._restore_signals()
-        self._restore_signals = lambda: None
+        try:
+            with signals_held():
+                try:
+                    if self._captures is not None:
+                        self.captured = self._captures.stop()
+                finally:
+                    self._captures = None
+                    self._end_processes()
+        finally:
+            self._signals.close()
 
     def _end_processes(self) -> None:
         stop_all(self.switch_processes)
@@ -230,17 +230,18 @@ class EmulatedWorld:
             self._network.stop()
         self._network = None
         self._namespaces = {}
-        if self._run is not None:
-            kill_all(marked_processes(self._run.id))
-            if self._given_run is None:
-                self._run.remove()
+        if self._record is not None:
+            kill_all(marked_processes(self._record.id))
+            if self._owns_record:
+                self._record.remove()
+                self._record = None
 
     @property
-    def run(self) -> Run:
+    def record(self) -> Run:
         """The run's record: its id, folder, and the environment for its processes."""
-        if self._run is None:
+        if self._record is None:
             raise RunError("the emulated world is not up: enter it first")
-        return self._run
+        return self._record
 
     @property
     def network(self) -> Any:
@@ -272,7 +273,7 @@ class EmulatedWorld:
     @property
     def switch_addresses(self) -> dict[str, str]:
         """The P4Runtime address (``unix:...``) of each switch, by name."""
-        return {switch.name: address(self.run, switch) for switch in self.topology.switches}
+        return {switch.name: address(self.record, switch) for switch in self.topology.switches}
 
     @property
     def switch_processes(self) -> list[RunProcess]:
@@ -330,47 +331,3 @@ class EmulatedWorld:
         for name, pid in self._namespaces.items():
             if not os.path.exists(f"/proc/{pid}/ns/net"):
                 raise RunError(f"the shell that holds the namespace of {name} (pid {pid}) is gone")
-
-
-def _end_on_signals() -> Callable[[], None]:
-    """Let SIGTERM and SIGHUP raise SystemExit where they would kill; returns what undoes it."""
-    if threading.current_thread() is not threading.main_thread():
-        return lambda: None
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    changed = [
-        number
-        for number in (signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is signal.SIG_DFL
-    ]
-    for number in changed:
-        signal.signal(number, end)
-
-    def undo() -> None:
-        for number in changed:
-            if signal.getsignal(number) is end:
-                signal.signal(number, signal.SIG_DFL)
-
-    return undo
-
-
-@contextmanager
-def _signals_held() -> Iterator[None]:
-    """Keep SIGINT, SIGTERM and SIGHUP waiting, so that a second Ctrl-C does not cut a clean-up."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    waiting: list[int] = []
-    before = {
-        number: signal.signal(number, lambda number, _frame: waiting.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
-        for waited in waiting[:1]:
-            signal.raise_signal(waited)

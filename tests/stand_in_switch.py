@@ -1,0 +1,40 @@
+"""A process that takes the place of the built-in switch where a test needs no forwarding.
+
+It reads its configuration, says ``ready``, answers at the statistics socket, and ends with its
+stdin, as ``python -m switch.realtime`` does. What it does wrong on request comes in the
+environment: ``STAND_IN=fail`` or ``STAND_IN=mute``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+from pathlib import Path
+
+
+def main() -> None:
+    """Play the switch process."""
+    config = json.loads(Path(sys.argv[1]).read_text())
+    wrong = os.environ.get("STAND_IN")
+    if wrong == "fail":
+        sys.exit("the port leaf0-eth9 is not there")
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(config["stats_socket"])
+    listener.listen()
+
+    def answer() -> None:
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(json.dumps({"switches": len(config["switches"])}).encode())
+
+    threading.Thread(target=answer, daemon=True).start()
+    if wrong != "mute":
+        print("ready", flush=True)
+    sys.stdin.read()
+
+
+main()

@@ -1,0 +1,149 @@
+"""What the emulated world tells ip, tc and the switches, and what it refuses: without root."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from switch.errors import InputError, MachineError
+from topo.clos import fat_tree, leaf_spine, single
+from topo.emulated import EmulatedWorld
+from topo.interfaces import (
+    PATH_MTUS,
+    burst_bytes,
+    check_link_mtu,
+    check_path_mtu,
+    host_shaper,
+    host_side,
+    interface_name,
+    switch_interfaces,
+    switch_shapers,
+    switch_side_links,
+)
+from topo.machine import check_machine
+from topo.network import Port, Switch, Topology
+from topo.runs import Run
+from topo.switch_kinds import CAPABILITIES, check_kind, check_topology, has, require
+from topo.switch_processes import builtin_config, find_bmv2
+
+
+def test_interface_names_are_unique_and_fit_the_kernel() -> None:
+    for network in (leaf_spine(100, 4, 20), fat_tree(16)):
+        names = [name for _, name, _ in switch_interfaces(network)]
+        assert len(set(names)) == len(names)
+        assert max(map(len, names)) <= 15
+
+
+def test_interface_names_beyond_the_kernels_length_are_refused() -> None:
+    network = Topology("wide", (), (Switch("spine1000", "spine", 1000, 1001),), ())
+    with pytest.raises(InputError, match="'spine1000-eth100' is 16 characters .*too large"):
+        interface_name(Port("spine1000", 100), network)
+
+
+def test_a_veth_is_made_with_each_end_where_it_belongs() -> None:
+    lines = switch_side_links(leaf_spine(1, 1, 1), {"h0": 77}, 9000)
+    assert lines == [
+        "link set dev lo up",
+        "link add name leaf0-eth1 mtu 9000 numtxqueues 1 numrxqueues 1 type veth peer "
+        "name h0-eth0 address 02:00:0a:00:00:01 netns 77 mtu 9000 numtxqueues 1 numrxqueues 1",
+        "link set dev leaf0-eth1 up",
+        "link add name spine0-eth1 mtu 9000 numtxqueues 1 numrxqueues 1 type veth peer "
+        "name leaf0-eth2 mtu 9000 numtxqueues 1 numrxqueues 1",
+        "link set dev leaf0-eth2 up",
+        "link set dev spine0-eth1 up",
+    ]
+
+
+def test_everything_a_host_sends_goes_to_its_leaf() -> None:
+    network = leaf_spine(2, 1, 1)
+    lines = host_side(network.host(1), network)
+    assert "address add 10.0.1.1/24 dev h1-eth0 noprefixroute" in lines
+    assert "neighbour add 10.0.1.254 lladdr 06:00:00:00:00:02 dev h1-eth0 nud permanent" in lines
+    assert "route add default via 10.0.1.254 dev h1-eth0 src 10.0.1.1" in lines
+
+
+def test_shapers_have_the_links_rate_and_bound() -> None:
+    network = leaf_spine(1, 1, 1).with_link("leaf0-spine0", rate_bps=5_000_000, queue_bytes=9999)
+    assert "dev h0-eth0 root handle 1: tbf rate 100000000bit" in host_shaper(
+        network.host(0), network, 9000
+    )
+    behind = switch_shapers(network, 9000)
+    assert len(behind) == 3
+    assert "dev leaf0-eth2 root handle 1: tbf rate 5000000bit" in behind[1]
+    assert behind[1].endswith("limit 9999b")
+
+
+def test_tbf_takes_the_largest_frame_and_makes_up_for_late_timers() -> None:
+    assert burst_bytes(1, 9000) >= 9014
+    assert burst_bytes(10_000_000_000, 9000) == 250_000
+
+
+@pytest.mark.parametrize("path_mtu", [0, 255, 1000, 1500, 8192, -1])
+def test_only_infinibands_path_mtus_are_taken(path_mtu: int) -> None:
+    with pytest.raises(InputError, match=f"MTU {path_mtu}: .*256, 512, 1024, 2048, 4096 bytes"):
+        check_path_mtu(path_mtu)
+
+
+def test_a_link_mtu_holds_roce_packets_and_fits_a_veth() -> None:
+    for path_mtu in PATH_MTUS:
+        check_link_mtu(path_mtu + 64, path_mtu)
+    with pytest.raises(InputError, match="link MTU 4096: RoCE packets of 4096 bytes need at least"):
+        check_link_mtu(4096, 4096)
+    with pytest.raises(InputError, match="at most 65535"):
+        check_link_mtu(65536, 4096)
+
+
+def test_the_built_in_switch_is_told_of_every_port(tmp_path: Path) -> None:
+    config = builtin_config(leaf_spine(2, 2, 1), Run("abcdef", tmp_path), seed=3)
+    leaf = config["switches"][1]
+    assert (leaf["name"], leaf["device_id"]) == ("leaf1", 2)
+    assert leaf["address"] == f"unix:{tmp_path}/leaf1.sock"
+    assert [(port["port"], port["interface"]) for port in leaf["ports"]] == [
+        (1, "leaf1-eth1"),
+        (2, "leaf1-eth2"),
+        (3, "leaf1-eth3"),
+    ]
+    assert len({switch["seed"] for switch in config["switches"]}) == 4
+
+
+def test_an_unknown_kind_of_switch_is_refused() -> None:
+    with pytest.raises(InputError, match="switch 'ovs': the kinds of switch are weft and bmv2"):
+        check_kind("ovs")
+
+
+def test_what_bmv2_cannot_do_is_refused_with_the_reason() -> None:
+    with pytest.raises(InputError, match="propagation delay .*--switch bmv2: .*Use --switch weft"):
+        check_topology("bmv2", single(2, delay_ns=1000))
+    check_topology("weft", single(2, delay_ns=1000))
+    for capability in CAPABILITIES:
+        assert has("weft", capability.name) and not has("bmv2", capability.name)
+        with pytest.raises(InputError, match=r"Use --switch weft\."):
+            require("bmv2", [capability.name])
+
+
+def test_a_machine_without_bmv2_is_told_what_to_install(tmp_path: Path) -> None:
+    with pytest.raises(MachineError, match=r"simple_switch_grpc.*not on PATH.*p4lang-bmv2"):
+        find_bmv2(str(tmp_path))
+
+
+def test_without_root_the_world_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(MachineError, match="takes root: run the same command with sudo"):
+        EmulatedWorld(single(2))
+
+
+def test_missing_tools_are_named_with_their_packages(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MachineError, match=r"ip, tc, mnexec.*tcpdump; install with `apt-get"):
+        check_machine(captures=True)
+
+
+def test_bad_input_is_told_before_a_missing_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(InputError, match="MTU 1500"):
+        EmulatedWorld(single(2), path_mtu=1500)
