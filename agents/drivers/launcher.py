@@ -149,7 +149,7 @@ class Launcher:
         return self.exited
 
     def last_words(self, rank: int) -> str:
-        """The end of a rank's log."""
+        """The end of a rank's log; empty if it said nothing."""
         return tail(self.run_dir / f"rank-{rank}.log")
 
     def _wait(self, done: Callable[[], bool], timeout_s: float, what: str) -> None:
@@ -184,12 +184,12 @@ class Launcher:
 
 
 def tail(path: Path, lines: int = 12) -> str:
-    """The last lines of a log, or a word on why there are none."""
+    """The last lines of a log, or why it cannot be read."""
     try:
         text = path.read_text(errors="replace").splitlines()
     except OSError as error:
         return f"(no log: {error})"
-    return "\n".join(text[-lines:]) if text else "(the log is empty)"
+    return "\n".join(text[-lines:])
 
 
 def die_with_parent(parent: int) -> None:

@@ -225,3 +225,76 @@ class _Rank:
         if error:
             document["completion_ns"] = 0
         self._channel.send(Result(self._rank, document))
+
+    def _make_result(self, report: Report, completion_ns: int, error: str) -> RankResult:
+        before, after = self._statistics, self._counters()
+        statistics = {name: after[name] - before.get(name, 0) for name in after}
+        return RankResult(
+            rank=self._rank,
+            host=self._config.host,
+            algorithm=self._operation.algorithm,
+            verified=False,
+            error=error,
+            completion_ns=completion_ns,
+            phases_ns=report.phases_ns,
+            received_bytes=report.received_bytes,
+            chunks_multicast=report.chunks_multicast,
+            chunks_fetched=report.chunks_fetched,
+            chunks_duplicate=report.chunks_duplicate,
+            retransmitted_packets=statistics["retransmitted_packets"],
+            cpu_ns=time.process_time_ns() - self._started_cpu_ns,
+            wake_lateness_ns=self._driver.lateness_ns(),
+            socket_drops=statistics["socket_drops"],
+            statistics=statistics,
+        )
+
+    def _counters(self) -> dict[str, int]:
+        """All counters of transport and driver; they only grow."""
+        return {**asdict(self._agent.endpoint.statistics), **self._driver.counters()}
+
+
+def build_agent(config: RankConfig) -> HostAgent:
+    """The agent of a rank."""
+    addresses = [ipv4(address) for address in config.addresses]
+    endpoint = Endpoint(
+        addresses[config.rank],
+        config.path_mtu,
+        config.rate_bps,
+        seed=config.seed * len(addresses) + config.rank,
+    )
+    groups = [ipv4(group) for group in config.groups]
+    return HostAgent(endpoint, Communicator(endpoint, config.rank, addresses, groups))
+
+
+def warm_up() -> None:
+    """Run every compiled function once, so that forked ranks find its machine code in memory.
+
+    Two agents gather a few kilobytes in memory by each algorithm, and once with every chunk fetched.
+    """
+    addresses = ["10.0.0.1", "10.0.0.2"]
+    configs = [
+        RankConfig(rank, f"h{rank}", addresses, ["239.0.0.1"], "", path_mtu=256, rate_bps=0)
+        for rank in (0, 1)
+    ]
+    agents = [build_agent(config) for config in configs]
+    introductions = [agent.communicator.introduction() for agent in agents]
+    agents[0].communicator.connect({1: introductions[1][0]})
+    agents[1].communicator.connect({0: introductions[0][1]})
+    now_ns = 0
+    for number, (algorithm, cutoff) in enumerate(
+        [("ring", "adaptive"), ("multicast", "adaptive"), ("multicast", "fetch-only")]
+    ):
+        request = Allgather(number, algorithm, 3000, cutoff=cutoff)
+        for agent in agents:
+            agent.start(request, np.zeros(6000, np.uint8), now_ns)
+        while any(agent.running for agent in agents):
+            now_ns += 1_000_000
+            for sender, receiver in (agents, agents[::-1]):
+                batch = sender.transmit(now_ns)
+                if len(batch):
+                    receiver.receive(batch, now_ns)
+        for agent in agents:
+            event = agent.next_event()
+            if not isinstance(event, Done):
+                raise RunError(f"warming up: {event}")
+    UdpDriver.warm_up()

@@ -1,0 +1,213 @@
+"""Rank processes with real sockets, in network namespaces of the test's own joined by a bridge."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agents.drivers.launcher import Launcher
+from agents.drivers.messages import OperationConfig, RankConfig, RankResult
+from agents.drivers.rendezvous import Rendezvous, RunProgress
+from switch.errors import RunError
+
+RATE_BPS = 100_000_000
+GROUP = "239.0.0.1"
+TOOLS = [tool for tool in ("ip", "unshare", "nsenter") if shutil.which(tool) is None]
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+    pytest.mark.skipif(bool(TOOLS), reason=f"not installed: {', '.join(TOOLS)}"),
+]
+
+
+class Namespace:
+    """A network namespace that lasts as long as a process that reads from this one."""
+
+    def __init__(self) -> None:
+        self._holder = subprocess.Popen(
+            ["unshare", "--net", "cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        )
+        self.pid = self._holder.pid
+        own = os.readlink("/proc/self/ns/net")
+        deadline = time.monotonic() + 5
+        while os.readlink(f"/proc/{self.pid}/ns/net") == own:
+            assert time.monotonic() < deadline, "unshare made no namespace"
+            time.sleep(0.001)
+
+    def ip(self, *commands: str) -> None:
+        subprocess.run(
+            ["nsenter", "-t", str(self.pid), "-n", "ip", "-batch", "-"],
+            input="\n".join(commands), text=True, check=True,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        self._holder.kill()
+        self._holder.communicate()
+
+
+class Bridged:
+    """Hosts on one bridge, each in a namespace; 10.0.0.1 and up."""
+
+    def __init__(self, hosts: int) -> None:
+        self.switch = Namespace()
+        self.hosts = [Namespace() for _ in range(hosts)]
+        self.addresses = [f"10.0.0.{index + 1}" for index in range(hosts)]
+        self.switch.ip(
+            "link add bridge type bridge mcast_snooping 0",
+            *(
+                f"link add port{index} mtu 9000 type veth peer name eth0 mtu 9000 netns {host.pid}"
+                for index, host in enumerate(self.hosts)
+            ),
+            *(f"link set port{index} master bridge up" for index in range(hosts)),
+            "link set bridge mtu 9000 up",
+        )
+        for address, host in zip(self.addresses, self.hosts, strict=True):
+            host.ip(
+                "link set lo up",
+                f"address add {address}/24 dev eth0",
+                "link set eth0 up",
+                "route add 224.0.0.0/4 dev eth0",
+            )
+
+    def close(self) -> None:
+        for namespace in [*self.hosts, self.switch]:
+            namespace.close()
+
+
+@pytest.fixture
+def bridged() -> Iterator[Bridged]:
+    network = Bridged(4)
+    yield network
+    network.close()
+
+
+@contextlib.contextmanager
+def ranks_on(network: Bridged, run_dir: Path) -> Iterator[tuple[Launcher, Rendezvous]]:
+    names = [f"h{index}" for index in range(len(network.hosts))]
+    with (
+        Launcher(run_dir) as launcher,
+        Rendezvous(run_dir / "meeting.sock", names, exits=launcher) as meeting,
+    ):
+        launcher.wait_warm()
+        for rank, host in enumerate(network.hosts):
+            config = RankConfig(
+                rank, names[rank], network.addresses, [GROUP], meeting.path, rate_bps=RATE_BPS
+            )
+            launcher.spawn(config, namespace=host.pid)
+        meeting.gather()
+        yield launcher, meeting
+
+
+def slowest(results: list[RankResult]) -> float:
+    for result in results:
+        assert result.verified, result.error
+    return max(result.completion_ns for result in results) / 1e9
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+def gone(pids: list[int], seconds: float = 5.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while any(alive(pid) for pid in pids):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def test_four_ranks_gather_with_both_algorithms(bridged: Bridged, tmp_path: Path) -> None:
+    with ranks_on(bridged, tmp_path) as (_, meeting):
+        for shard in (1 << 20, 0, 12345):
+            for request in (
+                OperationConfig("multicast", shard),
+                OperationConfig("multicast", shard, chains=2),
+                OperationConfig("multicast", shard, cutoff="fetch-only"),
+                OperationConfig("ring", shard),
+            ):
+                progress: list[RunProgress] = []
+                results = meeting.run(request, progress.append)
+                bound = 3 * shard * 8 / RATE_BPS
+                print(
+                    f"{request.algorithm} chains {request.chains} {request.cutoff} {shard} bytes: "
+                    f"{slowest(results) * 1e3:.2f} ms, bound {bound * 1e3:.2f} ms, "
+                    f"{results[0].phases_ns}, cpu {[r.cpu_ns // 1000 for r in results]} us, "
+                    f"lateness {results[0].wake_lateness_ns}"
+                )
+                assert progress[-1].fraction == 1.0
+                assert all(result.received_bytes == 3 * shard for result in results)
+                assert all(result.cpu_ns > 0 for result in results)
+
+
+def test_a_killed_rank_is_named_and_nothing_is_left(bridged: Bridged, tmp_path: Path) -> None:
+    with ranks_on(bridged, tmp_path) as (launcher, meeting):
+        pids = list(meeting.pids.values())
+
+        def kill(progress: RunProgress) -> None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(meeting.pids[2], signal.SIGKILL)
+
+        with pytest.raises(RunError, match=r"rank 2 \(host h2, pid \d+\).*SIGKILL.*running ring"):
+            meeting.run(OperationConfig("ring", 8 << 20), kill)
+        launcher_pid = launcher.pid
+    assert gone([*pids, launcher_pid])
+    assert not Path(meeting.path).exists()
+
+
+def test_a_link_that_is_down_fails_every_rank(bridged: Bridged, tmp_path: Path) -> None:
+    for algorithm in ("ring", "multicast"):
+        with ranks_on(bridged, tmp_path) as (_, meeting):
+            bridged.switch.ip("link set port1 down")
+            began = time.monotonic()
+            results = meeting.run(OperationConfig(algorithm, 1 << 20))
+            assert time.monotonic() - began < 6
+            bridged.switch.ip("link set port1 up")
+        for result in results:
+            assert not result.verified
+            assert result.rank == 1 or "rank 1 (10.0.0.2)" in result.error
+
+
+def test_the_end_of_the_launcher_ends_its_ranks(bridged: Bridged, tmp_path: Path) -> None:
+    with ranks_on(bridged, tmp_path) as (launcher, meeting):
+        pids = list(meeting.pids.values())
+        os.kill(launcher.pid, signal.SIGKILL)
+        assert gone(pids)
+        with pytest.raises(RunError, match="launcher of the rank processes"):
+            meeting.run(OperationConfig("ring", 1))
+
+
+def test_a_namespace_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with (
+        Launcher(tmp_path) as launcher,
+        Rendezvous(tmp_path / "meeting.sock", ["h0"], exits=launcher) as meeting,
+    ):
+        config = RankConfig(0, "h0", ["10.0.0.1"], [GROUP], meeting.path)
+        launcher.spawn(config, namespace="/proc/1/ns/nothing")
+        with pytest.raises(RunError, match=r"(?s)rank 0 \(host h0\).*/proc/1/ns/nothing"):
+            meeting.gather()
+
+
+def test_sixteen_ranks_are_forked_in_well_under_a_second(tmp_path: Path) -> None:
+    network = Bridged(16)
+    try:
+        began = time.monotonic()
+        with ranks_on(network, tmp_path) as (launcher, meeting):
+            print(f"warm and gathered after {time.monotonic() - began:.2f} s")
+            forks = launcher.wait_spawned(16)
+            assert len(set(forks.values())) == 16
+            slowest(meeting.run(OperationConfig("multicast", 10_000)))
+    finally:
+        network.close()
