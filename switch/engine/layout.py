@@ -170,7 +170,8 @@ RUN_INGRESS = 0  # parse, verify checksums, ingress
 RUN_EGRESS = 1
 RUN_DEPARSER = 2  # update checksums, deparse
 RUN_PARSER = 3  # parse only, of a clone
-KEEP_FIELDS = 4  # copy a field list from packet `other` (list in the high half)
+KEEP_FIELDS = 4  # copy a field list from packet `other` (low half; list in the high half)
+CLEAR_METADATA = 5  # metadata to 0 but for the fields of a list
 
 # Words of a table image. Word 0 to 3 are the engine's own, a table's word follows at FIRST_TABLE.
 I_MULTICAST = 0  # offset of a directory of groups, looked up as an exact table

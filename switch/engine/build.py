@@ -1,0 +1,116 @@
+"""From BMv2 JSON to a function that can be called by address, compiled or plain."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numba
+
+from switch.cache import cache_dir
+from switch.engine.generate import generate
+from switch.engine.native import SOURCE_DIGEST, use_cache_folder
+from switch.engine.program import Program, read_program
+
+SIGNATURE = "int64(int64, int64, int64, int64, int64)"
+CALLBACK = ctypes.CFUNCTYPE(
+    ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
+)
+
+
+@dataclass
+class Pipeline:
+    """A program that packets can run through.
+
+    ``address`` is that of a C function int64(context, operation, switch, packet, other). Of a
+    plain pipeline it is a callback into Python, which takes the GIL; errors are kept in
+    ``failures``.
+    """
+
+    program: Program
+    source_path: Path
+    address: int
+    compiled: bool
+    keep: Any
+    failures: list[BaseException] = field(default_factory=list)
+
+
+def write_source(text: str) -> tuple[Program, Path]:
+    """Translate BMv2 JSON; the source's path in the cache folder is named by its content."""
+    program = read_program(text)
+    source = generate(program)
+    key = hashlib.sha256(f"{SOURCE_DIGEST}{source}".encode()).hexdigest()[:24]
+    folder = cache_dir() / "programs"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"program_{key}.py"
+    if not path.is_file():
+        temporary = path.with_suffix(f".{os.getpid()}.new")
+        temporary.write_text(source, encoding="utf-8")
+        temporary.replace(path)
+    return program, path
+
+
+def build(text: str, *, plain: bool = False) -> Pipeline:
+    """Translate and compile BMv2 JSON; raises ``ProgramError``.
+
+    Takes seconds the first time, tens of milliseconds from the cache.
+    """
+    program, path = write_source(text)
+    if plain:
+        return _build_plain(program, path)
+
+    def compile_pipeline() -> Any:
+        module = _import(path, path.stem)
+        return numba.cfunc(SIGNATURE, nopython=True, cache=True)(module.pipeline)
+
+    function = use_cache_folder(compile_pipeline)
+    return Pipeline(program, path, function.address, True, function)
+
+
+def _import(path: Path, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _execute_plain(source: str, path: Path, name: str) -> ModuleType:
+    module = ModuleType(name)
+    module.__file__ = str(path)
+    sys.modules[name] = module
+    source = source.replace("from switch.engine.native import", "from switch.engine.plain import")
+    source = source.replace(
+        "from switch.engine.runtime import", "from switch.engine.plain_runtime import"
+    )
+    exec(compile(source, str(path), "exec"), module.__dict__)
+    return module
+
+
+def _build_plain(program: Program, path: Path) -> Pipeline:
+    if "switch.engine.plain_runtime" not in sys.modules:
+        runtime = Path(__file__).with_name("runtime.py")
+        _execute_plain(runtime.read_text("utf-8"), runtime, "switch.engine.plain_runtime")
+    module = _execute_plain(path.read_text("utf-8"), path, f"plain_{path.stem}")
+    run: Callable[..., int] = module.__dict__["pipeline"]
+    pipeline = Pipeline(program, path, 0, False, None)
+
+    def call(address: int, operation: int, switch: int, packet: int, other: int) -> int:
+        try:
+            return run(address, operation, switch, packet, other)
+        except BaseException as error:
+            pipeline.failures.append(error)
+            return -1
+
+    pipeline.keep = CALLBACK(call)
+    pipeline.address = ctypes.cast(pipeline.keep, ctypes.c_void_p).value or 0
+    return pipeline

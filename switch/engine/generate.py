@@ -1,0 +1,373 @@
+"""A program as Python source: one function per parser, control, action, calculation, deparser.
+
+The last function, ``pipeline(address, operation, switch, packet, other)``, is what the engine
+calls: ``address`` is that of the context array, ``operation`` one of ``RUN_INGRESS`` and so on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from switch.engine.control import ProgramError
+from switch.engine.expressions import Translator
+from switch.engine.framing import BYTES_START, Calculations, ParserSource, write_deparser
+from switch.engine.layout import CHECKSUM_ERROR, FIRST_TABLE, R_EXIT, R_INGRESS_LENGTH
+from switch.engine.primitives import Primitives
+from switch.engine.program import Action, Program, Table
+from switch.engine.source import Names, Writer, field_constants, identifier
+
+Json = Any
+
+ARGUMENTS = "phv, image, state, counters, registers, scratch, keys, words, frame"
+
+HEADER = '''from switch.engine.layout import (
+    ASSERTIONS, BUFFER_STRIDE, BUFFERS, CLEAR_METADATA, CONTEXT_WORDS, COUNTER_WORDS, COUNTERS,
+    HEADER_STRIDE, HEADERS, IMAGE, IMAGE_WORDS, KEEP_FIELDS, P_BUFFER, P_FRAME, P_FRAME_LENGTH,
+    P_HEADER_LENGTH, P_PAYLOAD, P_PAYLOAD_LENGTH, PACKET_WORDS, PACKETS, PHV, PHV_STRIDE,
+    REGISTER_WORDS, REGISTERS, RUN_DEPARSER, RUN_EGRESS, RUN_INGRESS, RUN_PARSER, SCRATCH,
+    SCRATCH_WORDS, SWITCH_WORDS, SWITCHES,
+)
+from switch.engine.native import (
+    divide64, int64_view, jit, less64, load64, modulo64, shift_left, shift_right, shift_right64,
+    store64, uint8_view, unsigned64, word64,
+)
+from switch.engine.runtime import (
+    D_DEFAULT, E_INDEX, E_RECORD, GROUP, choose, crc16, crc32, crcCCITT, csum16, identity,
+    lookup_word, lookup_words, put_bits, random_between, xor16,
+)
+'''
+
+PIPELINE = '''
+@jit
+def parse_packet(context, row, phv, state, registers):
+    """Parse the frame of a packet; what is left is its payload."""
+    stride = context[BUFFER_STRIDE]
+    data = uint8_view(context[BUFFERS] + row[P_BUFFER] * stride, stride)
+    parsed = parse(phv, data, row[P_FRAME], row[P_FRAME_LENGTH], state, registers)
+    row[P_PAYLOAD] = row[P_FRAME] + parsed
+    row[P_PAYLOAD_LENGTH] = row[P_FRAME_LENGTH] - parsed
+
+
+def pipeline(address, operation, switch, packet, other):
+    """Do one operation on a packet of a switch."""
+    context = int64_view(address, CONTEXT_WORDS)
+    state = int64_view(context[SWITCHES] + switch * SWITCH_WORDS * 8, SWITCH_WORDS)
+    words = int64_view(context[PACKETS] + packet * PACKET_WORDS * 8, PACKET_WORDS)
+    stride = context[PHV_STRIDE]
+    phv = int64_view(context[PHV] + packet * stride * 8, stride)
+    registers = int64_view(state[REGISTERS], state[REGISTER_WORDS])
+    if operation == KEEP_FIELDS:
+        source = other & 0xFFFFFFFF
+        keep_fields(phv, int64_view(context[PHV] + source * stride * 8, stride), other >> 32)
+        return 0
+    if operation == CLEAR_METADATA:
+        clear_metadata(phv, other >> 32)
+        return 0
+    if operation == RUN_PARSER:
+        parse_packet(context, words, phv, state, registers)
+        return 0
+    image = int64_view(state[IMAGE], state[IMAGE_WORDS])
+    counters = int64_view(state[COUNTERS], state[COUNTER_WORDS])
+    scratch = uint8_view(state[SCRATCH], SCRATCH_WORDS * 8)
+    keys = int64_view(state[SCRATCH], KEY_WORDS)
+    buffer_stride = context[BUFFER_STRIDE]
+    frame = uint8_view(context[BUFFERS] + words[P_BUFFER] * buffer_stride, buffer_stride)
+    if operation == RUN_INGRESS:
+        parse_packet(context, words, phv, state, registers)
+        verify_checksums(phv, scratch, words, frame)
+        ingress(phv, image, state, counters, registers, scratch, keys, words, frame)
+    elif operation == RUN_EGRESS:
+        egress(phv, image, state, counters, registers, scratch, keys, words, frame)
+    else:
+        update_checksums(phv, scratch, words, frame)
+        header_stride = context[HEADER_STRIDE]
+        header = uint8_view(context[HEADERS] + packet * header_stride, header_stride)
+        words[P_HEADER_LENGTH] = deparse(phv, header)
+    return 0
+'''
+
+
+def generate(program: Program) -> str:
+    """The source of a whole program; raises ``ProgramError`` for what is not supported."""
+    return Generator(program).module()
+
+
+class Generator:
+    """Writes the module of one program."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        names = Names()
+        constants = field_constants(program, names)
+        self.constants = constants
+        self.translator = Translator(program, lambda field: constants[field.slot])
+        self.calculations = Calculations(program, self.translator)
+        self.primitives = Primitives(program, self.translator, self.calculations.names)
+        self.names = names
+        self.calls: dict[int, str] = {}  # action code -> its call
+        self.exits: set[int] = set()
+
+    def module(self) -> str:
+        """The module's source."""
+        program = self.program
+        parts = ['"""Generated from a BMv2 JSON program; do not edit."""\n', HEADER]
+        lines = [f"{name} = {slot}" for slot, name in sorted(self.constants.items())]
+        parts.append(f"KEY_WORDS = {BYTES_START // 8}\n" + "\n".join(lines) + "\n")
+        for item in program.document.get("calculations", []):
+            parts.append(self.calculations.write(item["name"], item["algo"], item["input"]))
+        for profile in program.profiles.values():
+            if profile.algorithm is not None:
+                name = f"selector {profile.name}"
+                parts.append(
+                    self.calculations.write(name, profile.algorithm, list(profile.inputs))
+                )
+        used = {action.code for table in program.tables.values() for action in table.actions}
+        for action in program.actions:
+            if action.code in used:
+                parts.append(self.action(action))
+        parts.append(ParserSource(program, self.translator, self.primitives).write())
+        parts.append(self.checksums("verify_checksums", "verify"))
+        parts.append(self.checksums("update_checksums", "update"))
+        for name in ("ingress", "egress"):
+            parts.append(self.control(name))
+        parts.append(write_deparser(program, self.translator))
+        parts.append(self.field_lists())
+        parts.append(PIPELINE)
+        return "\n\n".join(part.strip("\n") + "\n" for part in parts)
+
+    def action(self, action: Action) -> str:
+        """The function of an action."""
+        function = self.names.unique(f"action_{identifier(action.name)}")
+        source, arguments = self.primitives.write_action(action, function)
+        self.calls[action.code] = f"{function}({', '.join(arguments)})"
+        if any(node["op"] == "exit" for node in action.primitives):
+            self.exits.add(action.code)
+        return source
+
+    def checksums(self, function: str, purpose: str) -> str:
+        """The function that verifies or updates all checksums."""
+        writer = Writer()
+        writer.line("@jit")
+        with writer.indented(f"def {function}(phv, scratch, words, frame):"):
+            writer.line(f'"""{purpose.capitalize()} the checksums."""')
+            if purpose == "verify":
+                writer.line(f"phv[{CHECKSUM_ERROR}] = 0")
+            for item in self.program.document.get("checksums", []):
+                if not item.get(purpose, True):
+                    continue
+                header = self.program.header(item["target"][0])
+                place = self.translator.name_of(self.program.resolve(item["target"]))
+                tests = []
+                if not header.metadata and purpose == "verify":
+                    tests.append(f"phv[{self.translator.valid_name(header)}] != 0")
+                if item.get("if_cond") is not None:
+                    tests.append(f"({self.translator.condition(item['if_cond'])})")
+                hashed = f"{self.calculations.names[item['calculation']]}"
+                call = f"{hashed}(phv, scratch, words, frame)"
+                width = self.program.resolve(item["target"]).width
+                call = f"word64({call})" if width == 64 else f"{call} & {(1 << width) - 1:#x}"
+                with writer.indented(f"if {' and '.join(tests) or 'True'}:"):
+                    if purpose == "update":
+                        writer.line(f"phv[{place}] = {call}")
+                    else:
+                        with writer.indented(f"if phv[{place}] != {call}:"):
+                            writer.line(f"phv[{CHECKSUM_ERROR}] = 1")
+        return writer.text
+
+    def field_lists(self) -> str:
+        """The functions that keep a field list's fields when metadata is cleared or copied."""
+        lists = []
+        for item in self.program.document.get("field_lists", []):
+            slots = []
+            for element in item["elements"]:
+                if element["type"] != "field":
+                    raise ProgramError(
+                        f"field list {item['name']!r} has a {element['type']!r}: not supported"
+                    )
+                slots.append(self.program.resolve(element["value"]).slot)
+            lists.append((item["id"], slots))
+        metadata = self.program.metadata_slots
+        writer = Writer()
+        writer.line("@jit")
+        with writer.indented("def keep_fields(phv, source, field_list):"):
+            writer.line('"""Copy the fields of a field list from another packet."""')
+            for identifier_, slots in lists:
+                with writer.indented(f"if field_list == {identifier_}:"):
+                    writer.extend(f"phv[{slot}] = source[{slot}]" for slot in slots)
+        writer.line()
+        writer.line()
+        writer.line("@jit")
+        with writer.indented("def clear_metadata(phv, field_list):"):
+            writer.line('"""Set all metadata to 0 but for the fields of a field list."""')
+            kept = sorted({slot for _, slots in lists for slot in slots})
+            writer.extend(f"kept_{slot} = phv[{slot}]" for slot in kept)
+            with writer.indented("for slot in range(23):"):
+                writer.line("phv[slot] = 0")
+            with writer.indented(f"for slot in range({metadata.start}, {metadata.stop}):"):
+                writer.line("phv[slot] = 0")
+            for identifier_, slots in lists:
+                with writer.indented(f"if field_list == {identifier_}:"):
+                    writer.extend(f"phv[{slot}] = kept_{slot}" for slot in slots)
+        return writer.text
+
+    def control(self, name: str) -> str:
+        """The function of a pipeline: its nodes in topological order, each run if it is next."""
+        pipeline = next(
+            (item for item in self.program.document["pipelines"] if item["name"] == name), None
+        )
+        writer = Writer()
+        writer.line("@jit")
+        with writer.indented(f"def {name}({ARGUMENTS}):"):
+            writer.line(f'"""Control {name!r}."""')
+            writer.line(f"phv[{R_EXIT}] = 0")
+            if pipeline is None or pipeline["init_table"] is None:
+                return writer.text
+            nodes: dict[str, Json] = {}
+            for kind in ("tables", "conditionals", "action_calls"):
+                for node in pipeline.get(kind, []):
+                    nodes[node["name"]] = (kind, node)
+            order = topological(nodes, pipeline["init_table"], self.program.tables)
+            numbers: dict[str | None, int] = {node: i for i, node in enumerate(order)}
+            numbers[None] = len(order)
+            writer.line("node = 0")
+            for position, node_name in enumerate(order):
+                kind, node = nodes[node_name]
+                with writer.indented(f"if node == {position}:  # {node_name}"):
+                    if kind == "conditionals":
+                        yes = numbers[node["true_next"]]
+                        no = numbers[node["false_next"]]
+                        test = self.translator.condition(node["expression"])
+                        writer.line(f"node = {yes} if {test} else {no}")
+                    elif kind == "action_calls":
+                        action = self.by_identifier(node["action_id"])
+                        if action.code not in self.calls:
+                            raise ProgramError("a call of an action that no table has")
+                        writer.line(self.calls[action.code])
+                        self.leave_on_exit(writer, (action,))
+                        writer.line(f"node = {numbers[node['next_node']]}")
+                    else:
+                        self.table(writer, self.program.tables[node_name], numbers)
+        return writer.text
+
+    def by_identifier(self, identifier_: int) -> Action:
+        """An action by its id in the JSON."""
+        for action in self.program.actions:
+            if action.identifier == identifier_:
+                return action
+        raise ProgramError(f"the program has no action with id {identifier_}")
+
+    def leave_on_exit(self, writer: Writer, actions: tuple[Action, ...]) -> None:
+        """Leave the pipeline if an action said ``exit``."""
+        if any(action.code in self.exits for action in actions):
+            with writer.indented(f"if phv[{R_EXIT}] != 0:"):
+                writer.line("return")
+
+    def table(self, writer: Writer, table: Table, numbers: dict[str | None, int]) -> None:
+        """Apply a table: look up, count, act, go on."""
+        following = table.next_nodes
+        miss = numbers[following.get("__MISS__", table.miss_next)]
+        only = table.actions[0] if len(table.actions) == 1 else None
+        if not table.keys and table.default_const and table.default_action is not None:
+            action = table.default_action
+            if action.widths:
+                writer.line(f"record = image[image[{FIRST_TABLE + table.index}] + D_DEFAULT]")
+            writer.line(self.calls[action.code])
+            self.leave_on_exit(writer, (action,))
+            after = following["__MISS__"] if "__MISS__" in following else following.get(action.name)
+            writer.line(f"node = {numbers[after]}")
+            return
+        self.lookup(writer, table)
+        if table.profile is not None and table.profile.algorithm is not None:
+            function = self.calculations.names[f"selector {table.profile.name}"]
+            with writer.indented("if record > 0 and image[record] == GROUP:"):
+                writer.line(
+                    f"record = choose(image, record, {function}(phv, scratch, words, frame))"
+                )
+        by_result = "__HIT__" in following or "__MISS__" in following
+        if by_result:
+            hit = numbers[following.get("__HIT__", table.miss_next)]
+            writer.line(f"node = {hit} if entry >= 0 else {miss}")
+        else:
+            writer.line(f"node = {numbers[table.miss_next]}")
+        with writer.indented("if record > 0:"):
+            if only is None:
+                writer.line("action = image[record]")
+            word = "if"
+            for action in table.actions:
+                call = self.calls[action.code]
+                lines = [call]
+                after = numbers[following.get(action.name, table.miss_next)]
+                if not by_result and after != numbers[table.miss_next]:
+                    lines.append(f"node = {after}")
+                if only is not None:
+                    writer.extend(lines)
+                else:
+                    with writer.indented(f"{word} action == {action.code}:"):
+                        writer.extend(lines)
+                    word = "elif"
+        self.leave_on_exit(writer, table.actions)
+
+    def lookup(self, writer: Writer, table: Table) -> None:
+        """Leave the entry (or -1) in ``entry`` and its record (or 0) in ``record``."""
+        place = FIRST_TABLE + table.index
+        sources = []
+        for key in table.keys:
+            value = self.translator.load(key.target)
+            source = f"word64({value.source})" if key.width == 64 else value.source
+            if key.mask is not None:
+                source = f"({source} & {key.mask & ((1 << min(key.width, 63)) - 1):#x})"
+            sources.append(source)
+        if not sources:
+            writer.line("entry = -1")
+        elif len(sources) == 1 and not table.has_range:
+            writer.line(f"entry = lookup_word(image, {place}, {sources[0]})")
+        else:
+            for position, source in enumerate(sources):
+                writer.line(f"keys[{position}] = {source}")
+            writer.line(f"entry = lookup_words(image, {place}, keys)")
+        with writer.indented("if entry >= 0:"):
+            writer.line("record = image[entry + E_RECORD]")
+            if table.counter_base is not None:
+                writer.line(f"cell = {2 * table.counter_base} + 2 * image[entry + E_INDEX]")
+        with writer.indented("else:"):
+            writer.line(f"record = image[image[{place}] + D_DEFAULT]")
+            if table.counter_base is not None:
+                writer.line(f"cell = {2 * table.counter_base}")
+        if table.counter_base is not None:
+            writer.line("counters[cell] += 1")
+            writer.line(f"counters[cell + 1] += phv[{R_INGRESS_LENGTH}]")
+
+
+def topological(nodes: dict[str, Json], start: str, tables: dict[str, Table]) -> list[str]:
+    """The nodes of a pipeline that can be reached, each before those that follow it."""
+
+    def successors(name: str) -> list[str]:
+        if name not in nodes:
+            raise ProgramError(f"a pipeline goes to a node {name!r} that does not exist")
+        kind, node = nodes[name]
+        if kind == "conditionals":
+            found = [node["true_next"], node["false_next"]]
+        elif kind == "action_calls":
+            found = [node["next_node"]]
+        else:
+            found = [*tables[name].next_nodes.values(), tables[name].miss_next]
+        return [item for item in found if item is not None]
+
+    order: list[str] = []
+    mark: dict[str, int] = {}
+    stack: list[tuple[str, list[str]]] = [(start, successors(start))]
+    mark[start] = 1
+    while stack:
+        name, rest = stack[-1]
+        if rest:
+            following = rest.pop()
+            if mark.get(following) == 1:
+                raise ProgramError(f"the pipeline has a cycle at node {following!r}")
+            if following not in mark:
+                mark[following] = 1
+                stack.append((following, successors(following)))
+        else:
+            stack.pop()
+            mark[name] = 2
+            order.append(name)
+    return order[::-1]

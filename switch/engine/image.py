@@ -1,0 +1,139 @@
+"""A switch's tables, groups and replication lists as one array of words, for compiled look-up.
+
+``switch.engine.runtime`` says what is where. An image is built anew for every published version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switch.engine.layout import FIRST_TABLE, I_CLONE, I_MULTICAST
+from switch.engine.runtime import (
+    D_DEFAULT,
+    D_GROUPS,
+    D_KEYS,
+    D_LINEAR,
+    D_LINEAR_OFFSET,
+    D_RANGES,
+    DIRECTORY_WORDS,
+    ENTRY_WORDS,
+    GROUP,
+    GROUP_WORDS,
+)
+
+WORD = (1 << 64) - 1
+MULTIPLIER = 0x9E3779B97F4A7C15
+
+
+def signed(value: int) -> int:
+    """The int64 with the bits of a 64-bit number."""
+    value &= WORD
+    return value - (1 << 64) if value >> 63 else value
+
+
+def hash_words(words: Iterable[int]) -> int:
+    """What ``runtime.hash_word`` computes over the words of a key, as an unsigned number."""
+    state = 0
+    for word in words:
+        mixed = ((state ^ word) & WORD) * MULTIPLIER & WORD
+        state = mixed ^ (mixed >> 29)
+    return state
+
+
+@dataclass(frozen=True)
+class Row:
+    """An entry ready for the image. Keys as (value, mask) or (low, high) pairs of 64-bit numbers.
+
+    ``rank`` is the priority, or the prefix length in a table without priorities.
+    """
+
+    keys: tuple[tuple[int, int], ...]
+    rank: int
+    record: int
+    index: int
+
+
+class ImageBuilder:
+    """Collects words; ``finish`` gives the array."""
+
+    def __init__(self, tables: int) -> None:
+        self.words: list[int] = [0] * (FIRST_TABLE + tables)
+
+    def record(self, words: Sequence[int]) -> int:
+        """Append a record ([action, parameters]); its offset."""
+        offset = len(self.words)
+        self.words.extend(signed(word) for word in words)
+        return offset
+
+    def group(self, records: Sequence[int]) -> int:
+        """Append a group of records; its offset."""
+        return self.record([GROUP, len(records), *records])
+
+    def table(
+        self, place: int, key_words: int, ranges: Sequence[bool], rows: list[Row], default: int
+    ) -> None:
+        """Append a table's directory and entries; word ``place`` of the image points to it."""
+        linear = sorted(rows, key=lambda row: -row.rank) if any(ranges) else []
+        groups: dict[tuple[int, ...], list[Row]] = {}
+        if not linear:
+            for row in rows:
+                groups.setdefault(tuple(mask for _, mask in row.keys), []).append(row)
+        ordered = sorted(groups.items(), key=lambda item: -max(row.rank for row in item[1]))
+        directory = self.record([0] * (DIRECTORY_WORDS + len(ordered) * (GROUP_WORDS + key_words)))
+        self.words[place] = directory
+        self.words[directory + D_DEFAULT] = default
+        self.words[directory + D_KEYS] = key_words
+        self.words[directory + D_GROUPS] = len(ordered)
+        self.words[directory + D_LINEAR] = len(linear)
+        self.words[directory + D_RANGES] = sum(1 << k for k, flag in enumerate(ranges) if flag)
+        self.words[directory + D_LINEAR_OFFSET] = len(self.words)
+        for row in linear:
+            for first, second in row.keys:
+                self.words += [signed(first), signed(second)]
+            self.words += [row.rank, row.record, row.index]
+        at = directory + DIRECTORY_WORDS
+        for masks, members in ordered:
+            bits, slots = self._slots(key_words, members)
+            header = [bits, slots, max(row.rank for row in members)]
+            header += [signed(mask) for mask in masks]
+            self.words[at : at + len(header)] = header
+            at += len(header)
+
+    def _slots(self, key_words: int, rows: list[Row]) -> tuple[int, int]:
+        """Append the hash table of the rows with one mask: the bits of its size, its offset."""
+        best: dict[tuple[int, ...], Row] = {}
+        for row in rows:
+            key = tuple(value for value, _ in row.keys)
+            if key not in best or best[key].rank < row.rank:
+                best[key] = row
+        bits = max(1, (2 * len(best) - 1).bit_length())
+        size = key_words + ENTRY_WORDS
+        offset = len(self.words)
+        self.words += [0] * (size << bits)
+        for key, row in best.items():
+            slot = hash_words(key) >> (64 - bits)
+            while self.words[offset + slot * size + key_words + 1]:
+                slot = (slot + 1) & ((1 << bits) - 1)
+            at = offset + slot * size
+            words = [*(signed(value) for value in key), row.rank, row.record, row.index]
+            self.words[at : at + size] = words
+        return bits, offset
+
+    def replication(
+        self, groups: dict[int, tuple[int, list[tuple[int, int]]]], *, clones: bool
+    ) -> None:
+        """Append the multicast groups or clone sessions: id -> (bytes kept, (port, instance)s)."""
+        rows = []
+        for identifier, (keep, copies) in groups.items():
+            flat = [number for copy in copies for number in copy]
+            record = self.record([len(copies), keep, *flat])
+            rows.append(Row(((identifier, WORD),), 0, record, 0))
+        self.table(I_CLONE if clones else I_MULTICAST, 1, [False], rows, 0)
+
+    def finish(self) -> NDArray[np.int64]:
+        """The image."""
+        return np.array(self.words, dtype=np.int64)

@@ -1,0 +1,426 @@
+"""A BMv2 JSON program as typed data, each field at its place in the packet-header vector.
+
+The format: docs/JSON_format.md of p4lang/behavioral-model, versions 2.18 to 2.24.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from switch.engine.control import ProgramError
+from switch.engine.layout import FIRST_FIELD, STANDARD_FIELDS
+
+Json = Any
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a header: its width, and the word of the PHV that holds its value."""
+
+    name: str
+    width: int
+    signed: bool
+    slot: int
+
+
+@dataclass(frozen=True)
+class Header:
+    """A header or metadata instance. ``valid_slot`` is -1 for metadata, which is always valid."""
+
+    name: str
+    metadata: bool
+    fields: tuple[Field, ...]
+    valid_slot: int
+
+    @property
+    def bits(self) -> int:
+        """Its size in a packet, in bits."""
+        return sum(field.width for field in self.fields)
+
+    def field(self, name: str) -> Field:
+        """A field by name; raises ``ProgramError``."""
+        for candidate in self.fields:
+            if candidate.name == name:
+                return candidate
+        raise ProgramError(f"header {self.name!r} has no field {name!r}")
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A header stack; ``next_slot`` holds the number of elements extracted so far."""
+
+    name: str
+    headers: tuple[Header, ...]
+    next_slot: int
+
+
+@dataclass(frozen=True)
+class Action:
+    """An action. ``code`` (its place in the program) is what table records hold."""
+
+    code: int
+    identifier: int
+    name: str
+    widths: tuple[int, ...]
+    parameters: tuple[str, ...]
+    primitives: tuple[Json, ...]
+
+
+@dataclass(frozen=True)
+class KeyField:
+    """One field of a table's key."""
+
+    name: str
+    kind: str  # exact, lpm, ternary, range, optional
+    width: int
+    target: Json
+    mask: int | None
+
+
+@dataclass(frozen=True)
+class Profile:
+    """An action profile; with ``algorithm`` and ``inputs`` a selector."""
+
+    name: str
+    size: int
+    algorithm: str | None
+    inputs: tuple[Json, ...]
+
+
+@dataclass(frozen=True)
+class ConstEntry:
+    """An entry that the program itself gives: keys and action as in the JSON."""
+
+    keys: tuple[Json, ...]
+    action: Action
+    params: tuple[int, ...]
+    priority: int
+
+
+@dataclass(frozen=True)
+class Table:
+    """A match-action table of a pipeline."""
+
+    index: int
+    name: str
+    keys: tuple[KeyField, ...]
+    size: int
+    actions: tuple[Action, ...]
+    profile: Profile | None
+    next_nodes: dict[str, str | None]
+    miss_next: str | None
+    default_action: Action | None
+    default_params: tuple[int, ...]
+    default_const: bool
+    entries: tuple[ConstEntry, ...]
+    immutable: bool
+    counter_base: int | None  # first cell of its direct counter: of the default entry
+
+    @property
+    def needs_priority(self) -> bool:
+        """Whether its entries have priorities of their own."""
+        return any(key.kind in ("ternary", "range", "optional") for key in self.keys)
+
+    @property
+    def has_range(self) -> bool:
+        """Whether a key field is a range."""
+        return any(key.kind == "range" for key in self.keys)
+
+    def action(self, name: str) -> Action | None:
+        """One of its actions by name."""
+        return next((action for action in self.actions if action.name == name), None)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A counter, register or meter array: ``base`` is its first cell in the switch's own array."""
+
+    name: str
+    base: int
+    size: int
+    width: int = 64
+    signed: bool = False
+
+
+@dataclass
+class Program:
+    """A whole program. ``document`` is the JSON itself, for what the generator reads from it."""
+
+    document: Json
+    headers: dict[str, Header] = field(default_factory=dict)
+    stacks: dict[str, Stack] = field(default_factory=dict)
+    actions: list[Action] = field(default_factory=list)
+    tables: dict[str, Table] = field(default_factory=dict)
+    profiles: dict[str, Profile] = field(default_factory=dict)
+    counters: dict[str, Cells] = field(default_factory=dict)
+    registers: dict[str, Cells] = field(default_factory=dict)
+    meters: dict[str, Cells] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
+    valid_slots: range = range(0)
+    metadata_slots: range = range(0)
+    field_count: int = 0
+    counter_cells: int = 0
+    register_cells: int = 0
+
+    def error(self, name: str) -> int:
+        """The number of a core parser error."""
+        core = (
+            "NoError",
+            "PacketTooShort",
+            "NoMatch",
+            "StackOutOfBounds",
+            "HeaderTooShort",
+            "ParserTimeout",
+            "ParserInvalidArgument",
+        )
+        return self.errors.get(name, core.index(name))
+
+    def header(self, name: str) -> Header:
+        """A header by name; raises ``ProgramError``."""
+        if name not in self.headers:
+            raise ProgramError(f"the program has no header {name!r}")
+        return self.headers[name]
+
+    def resolve(self, reference: Json) -> Field:
+        """The field of a reference [header, field]; ``$valid$`` is a field of 1 bit."""
+        header = self.header(reference[0])
+        if reference[1] == "$valid$":
+            return Field("$valid$", 1, False, header.valid_slot)
+        return header.field(reference[1])
+
+    @property
+    def header_bytes(self) -> int:
+        """The most bytes that the deparser writes."""
+        order = self.document["deparsers"][0]["order"]
+        return sum(self.header(name).bits + 7 for name in order) // 8
+
+
+def number(text: str) -> int:
+    """A hexstr: ``0x0800``, ``-0x1``; raises ``ProgramError``."""
+    try:
+        return int(text, 16)
+    except (TypeError, ValueError):
+        raise ProgramError(f"{text!r} is no hexadecimal string such as '0x0800'") from None
+
+
+def read_program(text: str) -> Program:
+    """Read BMv2 JSON; raises ``ProgramError`` for what is not that, or not supported."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ProgramError(f"the program is not JSON: {error}") from None
+    if not isinstance(document, dict) or "pipelines" not in document:
+        raise ProgramError("the program is not BMv2 JSON: it has no 'pipelines'")
+    try:
+        return _read(document)
+    except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
+        raise ProgramError(f"the program is not complete BMv2 JSON: {error!r}") from error
+
+
+def _read(document: Json) -> Program:
+    version = document.get("__meta__", {}).get("version", [2, 0])
+    if version[0] != 2:
+        raise ProgramError(f"BMv2 JSON version {version[0]}.{version[1]}: only 2.x is supported")
+    for part in ("header_union_stacks", "header_unions", "extern_instances", "parse_vsets"):
+        if document.get(part):
+            names = ", ".join(str(item.get("name")) for item in document[part])
+            raise ProgramError(f"{part.replace('_', ' ')} are not supported yet: {names}")
+    program = Program(document)
+    program.errors = {name: code for name, code in document.get("errors", [])}
+    _read_headers(program)
+    _read_actions(program)
+    _read_cells(program)
+    for pipeline in document["pipelines"]:
+        for entry in pipeline.get("action_profiles", []):
+            selector = entry.get("selector")
+            program.profiles[entry["name"]] = Profile(
+                entry["name"],
+                entry.get("max_size", 1024),
+                selector["algo"] if selector else None,
+                tuple(selector["input"]) if selector else (),
+            )
+        for entry in pipeline["tables"]:
+            table = _read_table(program, entry)
+            program.tables[table.name] = table
+    return program
+
+
+def _standard_slots(document: Json) -> dict[tuple[str, str], int]:
+    places: dict[tuple[str, str], int] = {}
+    for header in ("standard_metadata", "intrinsic_metadata", "queueing_metadata"):
+        for slot, name in enumerate(STANDARD_FIELDS):
+            places[header, name] = slot
+    for alias, (header, name) in document.get("field_aliases", []):
+        standard = alias.split(".")[-1]
+        if standard in STANDARD_FIELDS:
+            places[header, name] = STANDARD_FIELDS.index(standard)
+    return places
+
+
+def _read_headers(program: Program) -> None:
+    document = program.document
+    types = {entry["name"]: entry for entry in document["header_types"]}
+    places = _standard_slots(document)
+    packet_headers = [entry for entry in document["headers"] if not entry["metadata"]]
+    slot = FIRST_FIELD
+    valid: dict[str, int] = {}
+    for entry in packet_headers:
+        valid[entry["name"]] = slot
+        slot += 1
+    next_slots: dict[str, int] = {}
+    for entry in document.get("header_stacks", []):
+        next_slots[entry["name"]] = slot
+        slot += 1
+    program.valid_slots = range(FIRST_FIELD, slot)
+    by_id: dict[int, Header] = {}
+    metadata = [entry for entry in document["headers"] if entry["metadata"]]
+    for entry in metadata + packet_headers:
+        if entry is (packet_headers[0] if packet_headers else None):
+            program.metadata_slots = range(program.valid_slots.stop, slot)
+        fields = []
+        for parts in types[entry["header_type"]]["fields"]:
+            name, width = parts[0], parts[1]
+            signed = bool(parts[2]) if len(parts) > 2 else False
+            where = f"field {entry['name']}.{name}"
+            if width == "*":
+                raise ProgramError(f"{where}: varbit fields are not supported yet")
+            if not isinstance(width, int) or width < 0:
+                raise ProgramError(f"{where}: width {width!r} is no number of bits")
+            if width > 64:
+                raise ProgramError(
+                    f"{where} has {width} bits: fields wider than 64 bits are not supported yet"
+                )
+            place = places.get((entry["name"], name)) if entry["metadata"] else None
+            fields.append(Field(name, width, signed, slot if place is None else place))
+            slot += place is None
+        header = Header(
+            entry["name"], entry["metadata"], tuple(fields), valid.get(entry["name"], -1)
+        )
+        if not header.metadata and header.bits % 8:
+            raise ProgramError(f"header {header.name!r} has {header.bits} bits, not whole bytes")
+        program.headers[header.name] = header
+        by_id[entry["id"]] = header
+    if not packet_headers:
+        program.metadata_slots = range(program.valid_slots.stop, slot)
+    for entry in document.get("header_stacks", []):
+        elements = tuple(by_id[identifier] for identifier in entry["header_ids"])
+        program.stacks[entry["name"]] = Stack(entry["name"], elements, next_slots[entry["name"]])
+    program.field_count = slot
+
+
+def _read_actions(program: Program) -> None:
+    for code, entry in enumerate(program.document["actions"]):
+        data = entry["runtime_data"]
+        for item in data:
+            if item["bitwidth"] > 64:
+                raise ProgramError(
+                    f"parameter {item['name']!r} of action {entry['name']!r} has "
+                    f"{item['bitwidth']} bits: more than 64 are not supported yet"
+                )
+        program.actions.append(
+            Action(
+                code,
+                entry["id"],
+                entry["name"],
+                tuple(item["bitwidth"] for item in data),
+                tuple(item["name"] for item in data),
+                tuple(entry["primitives"]),
+            )
+        )
+
+
+def _read_cells(program: Program) -> None:
+    for entry in program.document.get("counter_arrays", []):
+        if entry.get("is_direct"):
+            continue
+        size = int(entry["size"])
+        program.counters[entry["name"]] = Cells(entry["name"], program.counter_cells, size)
+        program.counter_cells += size
+    for entry in program.document.get("register_arrays", []):
+        size, width = int(entry["size"]), int(entry["bitwidth"])
+        if width > 64:
+            raise ProgramError(
+                f"register {entry['name']!r} has cells of {width} bits: "
+                "more than 64 are not supported yet"
+            )
+        program.registers[entry["name"]] = Cells(
+            entry["name"], program.register_cells, size, width, bool(entry.get("signed", False))
+        )
+        program.register_cells += size
+    for entry in program.document.get("meter_arrays", []):
+        program.meters[entry["name"]] = Cells(entry["name"], 0, int(entry["size"]))
+
+
+def _read_table(program: Program, entry: Json) -> Table:
+    name = entry["name"]
+    by_id = {action.identifier: action for action in program.actions}
+    if "action_ids" in entry:
+        actions = tuple(by_id[identifier] for identifier in entry["action_ids"])
+    else:
+        actions = tuple(
+            next(action for action in program.actions if action.name == wanted)
+            for wanted in entry["actions"]
+        )
+    keys = []
+    for key in entry["key"]:
+        kind = key["match_type"]
+        if kind == "valid":
+            target: Json = [key["target"], "$valid$"]
+            kind = "exact"
+        else:
+            target = key["target"]
+        if kind not in ("exact", "lpm", "ternary", "range", "optional"):
+            raise ProgramError(f"table {name!r}: match kind {kind!r} is not supported")
+        keys.append(
+            KeyField(
+                key.get("name") or f"{target[0]}.{target[1]}",
+                kind,
+                program.resolve(target).width,
+                target,
+                number(key["mask"]) if key.get("mask") else None,
+            )
+        )
+    if sum(key.kind == "lpm" for key in keys) > 1:
+        raise ProgramError(f"table {name!r} has more than one lpm field")
+    profile = None
+    if entry.get("type", "simple") != "simple":
+        wanted = entry["action_profile"]
+        if wanted not in program.profiles:
+            raise ProgramError(f"table {name!r} names an action profile {wanted!r} that is missing")
+        profile = program.profiles[wanted]
+    default = entry.get("default_entry")
+    default_action = by_id[default["action_id"]] if default else None
+    data = tuple(number(value) for value in default.get("action_data", ())) if default else ()
+    if default_action is not None and len(data) != len(default_action.widths):
+        data = (0,) * len(default_action.widths)
+    counter_base = None
+    if entry.get("with_counters"):
+        counter_base = program.counter_cells
+        program.counter_cells += int(entry["max_size"]) + 1
+    entries = tuple(
+        ConstEntry(
+            tuple(item["match_key"]),
+            by_id[item["action_entry"]["action_id"]],
+            tuple(number(value) for value in item["action_entry"]["action_data"]),
+            int(item.get("priority", 0)),
+        )
+        for item in entry.get("entries", ())
+    )
+    return Table(
+        len(program.tables),
+        name,
+        tuple(keys),
+        int(entry.get("max_size", 1024)),
+        actions,
+        profile,
+        dict(entry.get("next_tables", {})),
+        entry.get("base_default_next"),
+        default_action,
+        data,
+        bool(default and default.get("action_const")),
+        entries,
+        "entries" in entry and bool(entry["entries"]),
+        counter_base,
+    )

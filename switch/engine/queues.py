@@ -1,0 +1,379 @@
+"""Packets, queues and links of all switches: the compiled core that every driver calls.
+
+A driver (the real-time loop, a simulator's event loop, ``Dataplane`` in a test) does four things:
+``ingest`` a frame at a switch and port, ``advance`` to the present, take what departs with
+``take_departure``, and sleep until ``next_deadline``. All times are integer nanoseconds of the
+driver's clock. Nothing is allocated: packets and buffers come from pools, lists go through
+``P_NEXT``, and ports wait for their next event in one heap ordered by (time, port).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from switch.engine.layout import (
+    AGAIN_HEAD,
+    BUFFER_COUNT,
+    BUFFER_REFERENCES,
+    DROPS_NO_PORT,
+    ENQ_QDEPTH,
+    ENQ_TIMESTAMP,
+    EPOCH_NS,
+    FIELDS,
+    FREE_BUFFER_COUNT,
+    FREE_BUFFERS,
+    FREE_PACKET_COUNT,
+    FREE_PACKETS,
+    HEAP,
+    HEAP_LENGTH,
+    NO_BUFFER,
+    NONE,
+    P_BUFFER,
+    P_DEPARTURE_NS,
+    P_ENQUEUED_NS,
+    P_HEADER_LENGTH,
+    P_KEEP,
+    P_LENGTH,
+    P_NEXT,
+    P_PORT,
+    P_QUEUE_BYTES,
+    P_REPEATS,
+    P_SWITCH,
+    PACKET_COUNT,
+    PACKET_WORDS,
+    PACKETS,
+    PHV,
+    PHV_STRIDE,
+    PORT_COUNT,
+    PORT_WORDS,
+    PORTS,
+    Q_BYTES,
+    Q_DELAY_NS,
+    Q_EVENT_NS,
+    Q_FREE_NS,
+    Q_HEAD,
+    Q_HEAP_POSITION,
+    Q_LIMIT_BYTES,
+    Q_LIMIT_PACKETS,
+    Q_PACKETS,
+    Q_RATE_BPS,
+    Q_REMAINDER,
+    Q_TAIL,
+    Q_UP,
+    READY_HEAD,
+    READY_TAIL,
+    S_QUEUE_DROP_BYTES,
+    S_QUEUE_DROPS,
+    S_QUEUE_PEAK_BYTES,
+    S_QUEUE_PEAK_PACKETS,
+    S_TX_BYTES,
+    S_TX_PACKETS,
+    SWITCH_COUNT,
+    SWITCH_WORDS,
+    SWITCHES,
+    W_HEAD,
+    W_TAIL,
+)
+from switch.engine.native import int64_view, jit
+
+NANOSECONDS = 1_000_000_000
+
+
+@jit
+def packet_row(context: Any, packet: int) -> Any:
+    """The words of a packet."""
+    return int64_view(context[PACKETS] + packet * PACKET_WORDS * 8, PACKET_WORDS)
+
+
+@jit
+def port_row(context: Any, port_index: int) -> Any:
+    """The words of a port; ``port_index`` = switch * ports per switch + port."""
+    return int64_view(context[PORTS] + port_index * PORT_WORDS * 8, PORT_WORDS)
+
+
+@jit
+def switch_row(context: Any, switch: int) -> Any:
+    """The words of a switch."""
+    return int64_view(context[SWITCHES] + switch * SWITCH_WORDS * 8, SWITCH_WORDS)
+
+
+@jit
+def phv_row(context: Any, packet: int) -> Any:
+    """The packet-header vector of a packet."""
+    stride = context[PHV_STRIDE]
+    return int64_view(context[PHV] + packet * stride * 8, stride)
+
+
+@jit
+def take_buffer(context: Any) -> int:
+    """A free buffer with one reference, or NONE."""
+    count = context[FREE_BUFFER_COUNT]
+    if count == 0:
+        return NONE
+    context[FREE_BUFFER_COUNT] = count - 1
+    buffer = int64_view(context[FREE_BUFFERS], context[BUFFER_COUNT])[count - 1]
+    int64_view(context[BUFFER_REFERENCES], context[BUFFER_COUNT])[buffer] = 1
+    return buffer
+
+
+@jit
+def drop_buffer(context: Any, buffer: int) -> None:
+    """Give one reference to a buffer back."""
+    references = int64_view(context[BUFFER_REFERENCES], context[BUFFER_COUNT])
+    references[buffer] -= 1
+    if references[buffer] == 0:
+        count = context[FREE_BUFFER_COUNT]
+        int64_view(context[FREE_BUFFERS], context[BUFFER_COUNT])[count] = buffer
+        context[FREE_BUFFER_COUNT] = count + 1
+
+
+@jit
+def take_packet(context: Any, buffer: int) -> int:
+    """A free packet that takes over one reference to ``buffer``, or NONE."""
+    count = context[FREE_PACKET_COUNT]
+    if count == 0:
+        return NONE
+    context[FREE_PACKET_COUNT] = count - 1
+    packet = int64_view(context[FREE_PACKETS], context[PACKET_COUNT])[count - 1]
+    row = packet_row(context, packet)
+    row[P_BUFFER] = buffer
+    row[P_NEXT] = NONE
+    row[P_REPEATS] = 0
+    row[P_KEEP] = 0
+    row[P_HEADER_LENGTH] = 0
+    return packet
+
+
+@jit
+def release(context: Any, packet: int) -> None:
+    """Give a packet and its reference to the buffer back."""
+    drop_buffer(context, packet_row(context, packet)[P_BUFFER])
+    count = context[FREE_PACKET_COUNT]
+    int64_view(context[FREE_PACKETS], context[PACKET_COUNT])[count] = packet
+    context[FREE_PACKET_COUNT] = count + 1
+
+
+@jit
+def copy_packet(context: Any, switch: int, packet: int) -> int:
+    """A packet with the same PHV that shares the buffer, or NONE."""
+    row = packet_row(context, packet)
+    copy = take_packet(context, row[P_BUFFER])
+    if copy == NONE:
+        context[NO_BUFFER] += 1
+        return NONE
+    int64_view(context[BUFFER_REFERENCES], context[BUFFER_COUNT])[row[P_BUFFER]] += 1
+    other = packet_row(context, copy)
+    for i in range(PACKET_WORDS):
+        other[i] = row[i]
+    other[P_NEXT] = NONE
+    source = phv_row(context, packet)
+    target = phv_row(context, copy)
+    for i in range(switch_row(context, switch)[FIELDS]):
+        target[i] = source[i]
+    return copy
+
+
+@jit
+def heap_before(context: Any, left: int, right: int) -> bool:
+    """Whether port ``left`` comes before port ``right``: earlier, or equal and smaller number."""
+    left_time = port_row(context, left)[Q_EVENT_NS]
+    right_time = port_row(context, right)[Q_EVENT_NS]
+    return left_time < right_time or (left_time == right_time and left < right)
+
+
+@jit
+def heap_put(context: Any, heap: Any, position: int, port_index: int) -> None:
+    """Store a port at a position of the heap."""
+    heap[position] = port_index
+    port_row(context, port_index)[Q_HEAP_POSITION] = position
+
+
+@jit
+def heap_up(context: Any, heap: Any, position: int) -> None:
+    """Restore the heap's order from ``position`` towards the top."""
+    port_index = heap[position]
+    while position > 0:
+        parent = (position - 1) >> 1
+        if not heap_before(context, port_index, heap[parent]):
+            break
+        heap_put(context, heap, position, heap[parent])
+        position = parent
+    heap_put(context, heap, position, port_index)
+
+
+@jit
+def heap_down(context: Any, heap: Any, position: int) -> None:
+    """Restore the heap's order from ``position`` towards the leaves."""
+    length = context[HEAP_LENGTH]
+    port_index = heap[position]
+    while True:
+        child = 2 * position + 1
+        if child >= length:
+            break
+        if child + 1 < length and heap_before(context, heap[child + 1], heap[child]):
+            child += 1
+        if not heap_before(context, heap[child], port_index):
+            break
+        heap_put(context, heap, position, heap[child])
+        position = child
+    heap_put(context, heap, position, port_index)
+
+
+@jit
+def schedule(context: Any, port_index: int, time_ns: int) -> None:
+    """Set the time of a port's next event (NONE = no event)."""
+    port = port_row(context, port_index)
+    if port[Q_EVENT_NS] == time_ns:
+        return
+    heap = int64_view(context[HEAP], context[SWITCH_COUNT] * context[PORT_COUNT])
+    position = port[Q_HEAP_POSITION]
+    before = port[Q_EVENT_NS]
+    port[Q_EVENT_NS] = time_ns
+    if time_ns == NONE:
+        length = context[HEAP_LENGTH] - 1
+        context[HEAP_LENGTH] = length
+        port[Q_HEAP_POSITION] = NONE
+        if position < length:
+            last = heap[length]
+            heap_put(context, heap, position, last)
+            heap_down(context, heap, position)
+            heap_up(context, heap, port_row(context, last)[Q_HEAP_POSITION])
+        return
+    if position == NONE:
+        position = context[HEAP_LENGTH]
+        context[HEAP_LENGTH] = position + 1
+        heap_put(context, heap, position, port_index)
+        heap_up(context, heap, position)
+    elif time_ns < before:
+        heap_up(context, heap, position)
+    else:
+        heap_down(context, heap, position)
+
+
+@jit
+def reschedule(context: Any, port_index: int) -> None:
+    """A port's next event: its link takes the next frame, or a frame reaches the far end."""
+    port = port_row(context, port_index)
+    time = NONE
+    if port[Q_HEAD] != NONE:
+        time = max(port[Q_FREE_NS], packet_row(context, port[Q_HEAD])[P_ENQUEUED_NS])
+    if port[W_HEAD] != NONE:
+        departure = packet_row(context, port[W_HEAD])[P_DEPARTURE_NS]
+        if time == NONE or departure < time:
+            time = departure
+    schedule(context, port_index, time)
+
+
+@jit
+def next_deadline(context: Any) -> int:
+    """When ``advance`` has something to do next, in ns, or NONE."""
+    if context[READY_HEAD] != NONE or context[AGAIN_HEAD] != NONE:
+        return 0
+    if context[HEAP_LENGTH] == 0:
+        return NONE
+    return port_row(context, int64_view(context[HEAP], 1)[0])[Q_EVENT_NS]  # type: ignore[no-any-return]
+
+
+@jit
+def enqueue(
+    context: Any, switch: int, port: int, packet: int, size_bytes: int, now_ns: int
+) -> None:
+    """Put a packet into the queue of an egress port, or drop it (no such port, queue full)."""
+    if port < 0 or port >= context[PORT_COUNT]:
+        switch_row(context, switch)[DROPS_NO_PORT] += 1
+        release(context, packet)
+        return
+    port_index = switch * context[PORT_COUNT] + port
+    queue = port_row(context, port_index)
+    if queue[Q_UP] == 0:
+        switch_row(context, switch)[DROPS_NO_PORT] += 1
+        release(context, packet)
+        return
+    waits = queue[Q_HEAD] != NONE or queue[Q_FREE_NS] > now_ns
+    if waits and (
+        queue[Q_BYTES] + size_bytes > queue[Q_LIMIT_BYTES]
+        or queue[Q_PACKETS] + 1 > queue[Q_LIMIT_PACKETS]
+    ):
+        queue[S_QUEUE_DROPS] += 1
+        queue[S_QUEUE_DROP_BYTES] += size_bytes
+        release(context, packet)
+        return
+    row = packet_row(context, packet)
+    row[P_SWITCH] = switch
+    row[P_PORT] = port
+    row[P_ENQUEUED_NS] = now_ns
+    row[P_QUEUE_BYTES] = size_bytes
+    row[P_NEXT] = NONE
+    phv = phv_row(context, packet)
+    phv[ENQ_TIMESTAMP] = (now_ns - switch_row(context, switch)[EPOCH_NS]) // 1000
+    phv[ENQ_QDEPTH] = queue[Q_PACKETS]
+    if queue[Q_HEAD] == NONE:
+        queue[Q_HEAD] = packet
+    else:
+        packet_row(context, queue[Q_TAIL])[P_NEXT] = packet
+    queue[Q_TAIL] = packet
+    queue[Q_PACKETS] += 1
+    queue[Q_BYTES] += size_bytes
+    if waits:
+        queue[S_QUEUE_PEAK_PACKETS] = max(queue[S_QUEUE_PEAK_PACKETS], queue[Q_PACKETS])
+        queue[S_QUEUE_PEAK_BYTES] = max(queue[S_QUEUE_PEAK_BYTES], queue[Q_BYTES])
+    if queue[Q_HEAD] == packet:
+        reschedule(context, port_index)
+
+
+@jit
+def put_on_link(context: Any, port_index: int, packet: int, start_ns: int) -> None:
+    """Send a deparsed packet from ``start_ns`` on: it is at the far end at finish + delay."""
+    port = port_row(context, port_index)
+    row = packet_row(context, packet)
+    length = row[P_LENGTH]
+    finish = start_ns
+    rate = port[Q_RATE_BPS]
+    if rate > 0:
+        work = length * 8 * NANOSECONDS
+        if port[Q_FREE_NS] == start_ns:
+            work += port[Q_REMAINDER]
+        finish = start_ns + work // rate
+        port[Q_REMAINDER] = work % rate
+    port[Q_FREE_NS] = finish
+    row[P_DEPARTURE_NS] = finish + port[Q_DELAY_NS]
+    row[P_NEXT] = NONE
+    if port[W_HEAD] == NONE:
+        port[W_HEAD] = packet
+    else:
+        packet_row(context, port[W_TAIL])[P_NEXT] = packet
+    port[W_TAIL] = packet
+    port[S_TX_PACKETS] += 1
+    port[S_TX_BYTES] += length
+
+
+@jit
+def land(context: Any, port_index: int, now_ns: int) -> None:
+    """Move the frames that have reached the far end of a port's link to the list of the ready."""
+    port = port_row(context, port_index)
+    while port[W_HEAD] != NONE:
+        packet = port[W_HEAD]
+        row = packet_row(context, packet)
+        if row[P_DEPARTURE_NS] > now_ns:
+            break
+        port[W_HEAD] = row[P_NEXT]
+        row[P_NEXT] = NONE
+        if context[READY_HEAD] == NONE:
+            context[READY_HEAD] = packet
+        else:
+            packet_row(context, context[READY_TAIL])[P_NEXT] = packet
+        context[READY_TAIL] = packet
+
+
+@jit
+def take_departure(context: Any) -> int:
+    """The next packet that has left, or NONE; the caller ``release``s it once it is delivered.
+
+    ``P_SWITCH``, ``P_PORT``, ``P_DEPARTURE_NS`` and ``P_LENGTH`` say what left where and when. The
+    frame is the first ``P_HEADER_LENGTH`` bytes of the packet's header row, then the payload in
+    the buffer, cut to ``P_LENGTH`` bytes.
+    """
+    packet = context[READY_HEAD]
+    if packet != NONE:
+        context[READY_HEAD] = packet_row(context, packet)[P_NEXT]
+    return packet  # type: ignore[no-any-return]

@@ -1,0 +1,144 @@
+"""Small tools for writing Python source: indentation, names, packing fields into words."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterable
+
+from switch.engine.program import Field, Program
+
+
+class Writer:
+    """Lines of source with a current indentation."""
+
+    def __init__(self, depth: int = 0) -> None:
+        self.lines: list[str] = []
+        self.depth = depth
+
+    def line(self, text: str = "") -> None:
+        """Add a line at the current depth."""
+        self.lines.append("    " * self.depth + text if text else "")
+
+    def extend(self, lines: Iterable[str]) -> None:
+        """Add lines, each at the current depth."""
+        for text in lines:
+            self.line(text)
+
+    def indented(self, header: str) -> Block:
+        """``with writer.indented("if x:"):`` writes a compound statement."""
+        return Block(self, header)
+
+    @property
+    def text(self) -> str:
+        """All lines as one text."""
+        return "\n".join(self.lines) + "\n"
+
+
+class Block:
+    """The body of a compound statement; writes ``pass`` if nothing else was written."""
+
+    def __init__(self, writer: Writer, header: str) -> None:
+        self.writer = writer
+        self.header = header
+        self.start = 0
+
+    def __enter__(self) -> None:
+        self.writer.line(self.header)
+        self.writer.depth += 1
+        self.start = len(self.writer.lines)
+
+    def __exit__(self, *error: object) -> None:
+        if all(text.strip().startswith("#") or not text for text in self._body()):
+            self.writer.line("pass")
+        self.writer.depth -= 1
+
+    def _body(self) -> list[str]:
+        return self.writer.lines[self.start :]
+
+
+def identifier(text: str) -> str:
+    """``text`` as a Python identifier."""
+    name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "unnamed"
+    return f"n_{name}" if name[0].isdigit() or keyword.iskeyword(name) else name
+
+
+class Names:
+    """Unique identifiers for a program's objects."""
+
+    def __init__(self) -> None:
+        self.taken: set[str] = set()
+
+    def unique(self, wanted: str) -> str:
+        """``wanted``, or with a number behind it if it is taken."""
+        name, count = wanted, 2
+        while name in self.taken:
+            name, count = f"{wanted}_{count}", count + 1
+        self.taken.add(name)
+        return name
+
+
+def field_constants(program: Program, names: Names) -> dict[int, str]:
+    """A constant's name for each word of the PHV that a program's field or validity bit uses."""
+    constants: dict[int, str] = {}
+    for header in program.headers.values():
+        base = identifier(header.name).upper()
+        if header.valid_slot >= 0:
+            constants[header.valid_slot] = names.unique(f"{base}_VALID")
+        for field in header.fields:
+            if field.slot not in constants:
+                constants[field.slot] = names.unique(f"{base}_{identifier(field.name).upper()}")
+    for stack in program.stacks.values():
+        constants[stack.next_slot] = names.unique(f"{identifier(stack.name).upper()}_NEXT")
+    return constants
+
+
+def read_field(field: Field, bit: int, at: str) -> str:
+    """Source that reads a field at ``bit`` of a header that starts at ``data[at]``."""
+    byte, skip = divmod(bit, 8)
+    place = f"{at} + {byte}" if byte else at
+    mask = (1 << field.width) - 1
+    if skip + field.width <= 64:
+        shift = 64 - skip - field.width
+        source = f"load64(data, {place})"
+        if shift:
+            source = f"({source} >> {shift})"
+        if field.width < 64:
+            source = f"{source} & {mask:#x}"
+    else:
+        more = skip + field.width - 64
+        first = f"((load64(data, {place}) & {(1 << (64 - skip)) - 1:#x}) << {more})"
+        source = f"{first} | (data[{place} + 8] >> {8 - more})"
+        if field.width == 64:
+            source = f"word64({source})"
+    if field.signed and field.width < 64:
+        sign = 1 << (field.width - 1)
+        source = f"(({source}) ^ {sign:#x}) - {sign:#x}"
+    return source
+
+
+def pack(pieces: list[tuple[str, int, bool]]) -> list[str]:
+    """64-bit words that hold pieces (source, width, may be negative) one behind the other.
+
+    The last word is filled with zeros. Each word is an expression for ``store64``.
+    """
+    words: list[list[str]] = []
+    position = 0
+    for source, width, negative in pieces:
+        if width == 0:
+            continue
+        if negative and width < 64:
+            source = f"({source} & {(1 << width) - 1:#x})"
+        index, skip = divmod(position, 64)
+        while len(words) <= (position + width - 1) // 64:
+            words.append([])
+        room = 64 - skip
+        if width <= room:
+            words[index].append(f"({source} << {room - width})" if room > width else source)
+        else:
+            over = width - room
+            high = f"shift_right64({source}, {over})" if width == 64 else f"({source} >> {over})"
+            words[index].append(high)
+            words[index + 1].append(f"({source} << {64 - over})")
+        position += width
+    return [" | ".join(parts) for parts in words]

@@ -1,0 +1,555 @@
+"""``SwitchControl`` as the engine implements it: everything a controller has set on one switch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switch.engine.build import Pipeline
+from switch.engine.control import (
+    ActionCall,
+    AlreadyExists,
+    CloneSession,
+    ControlError,
+    CounterCell,
+    Group,
+    InvalidValue,
+    Key,
+    Member,
+    MulticastGroup,
+    NoProgram,
+    NotFound,
+    NotPermitted,
+    ProfileGroup,
+    ProfileMember,
+    Replica,
+    StillInUse,
+    TableEntry,
+    TableFull,
+)
+from switch.engine.image import ImageBuilder, Row
+from switch.engine.layout import FIRST_TABLE
+from switch.engine.program import Action, Cells, Profile
+from switch.engine.tables import (
+    TableState,
+    check_call,
+    check_entry,
+    check_priority,
+    check_target,
+    encode_key,
+    normal_keys,
+    rank,
+)
+
+Item = TypeVar("Item")
+
+
+class Host(Protocol):
+    """What drives the switches: it builds programs and takes new versions over."""
+
+    def build(self, bmv2_json: str) -> Pipeline:
+        """Translate and compile; raises ProgramError."""
+
+    def install(
+        self, switch: int, pipeline: Pipeline, image: NDArray[np.int64], *, fresh: bool
+    ) -> None:
+        """Let packets see an image; ``fresh``: of another program, with counters at 0."""
+
+    def counters(self, switch: int) -> NDArray[np.int64]:
+        """The switch's counter cells, live: int64[cells, 2] of packets, bytes."""
+
+    def registers(self, switch: int) -> NDArray[np.int64]:
+        """The switch's register cells, live."""
+
+
+class ProfileState:
+    """The members and groups of one action profile."""
+
+    def __init__(self, profile: Profile, actions: tuple[Action, ...]) -> None:
+        self.profile = profile
+        self.actions = actions
+        self.members: dict[int, ProfileMember] = {}
+        self.groups: dict[int, ProfileGroup] = {}
+
+
+class EngineControl:
+    """Implements ``switch.engine.control.SwitchControl``; its docstrings apply."""
+
+    def __init__(self, host: Host, switch: int, name: str, ports: tuple[int, ...]) -> None:
+        self.host = host
+        self.switch = switch
+        self._name = name
+        self._ports = ports
+        self._saved: Pipeline | None = None
+        self._pipeline: Pipeline | None = None
+        self._changed = False
+        self._tables: dict[str, TableState] = {}
+        self._profiles: dict[str, ProfileState] = {}
+        self._multicast: dict[int, MulticastGroup] = {}
+        self._clones: dict[int, CloneSession] = {}
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        return self._ports
+
+    # -- life of a program
+
+    def load_program(self, bmv2_json: str, *, load: Literal["verify", "save"]) -> None:
+        pipeline = self.host.build(bmv2_json)
+        if load == "save":
+            self._saved = pipeline
+
+    def commit_program(self, *, reconcile: bool = False) -> None:
+        if self._saved is None:
+            raise NoProgram(f"switch {self._name!r} has no saved program to commit")
+        old_tables, old_profiles = self._tables, self._profiles
+        self._pipeline, self._saved = self._saved, None
+        program = self._pipeline.program
+        self._tables = {table.name: TableState(table) for table in program.tables.values()}
+        self._profiles = {}
+        for profile in program.profiles.values():
+            actions: list[Action] = []
+            for table in program.tables.values():
+                if table.profile is profile:
+                    actions += [action for action in table.actions if action not in actions]
+            self._profiles[profile.name] = ProfileState(profile, tuple(actions))
+        if reconcile:
+            self._reconcile(old_tables, old_profiles)
+        else:
+            self._multicast, self._clones = {}, {}
+        self._install(fresh=True)
+
+    def _reconcile(
+        self, tables: dict[str, TableState], profiles: dict[str, ProfileState]
+    ) -> None:
+        """Keep of the old program's contents what still fits."""
+
+        def keep(function: Callable[[Item], None], items: list[Item]) -> None:
+            for item in items:
+                try:
+                    function(item)
+                except ControlError:
+                    continue
+
+        for profile in profiles.values():
+            keep(self.insert_member, list(profile.members.values()))
+            keep(self.insert_group, list(profile.groups.values()))
+        for state in tables.values():
+            if not state.table.immutable:
+                keep(self.insert_entry, list(state.entries.values()))
+            if state.default is not None and not state.table.default_const:
+                default = state.default
+
+                def set_default(name: str, target: ActionCall = default) -> None:
+                    self.set_default(name, target)
+
+                keep(set_default, [state.table.name])
+
+    @property
+    def program_loaded(self) -> bool:
+        return self._pipeline is not None
+
+    @property
+    def program_saved(self) -> bool:
+        return self._saved is not None
+
+    def publish(self) -> None:
+        if self._changed:
+            self._install(fresh=False)
+
+    def _install(self, *, fresh: bool) -> None:
+        assert self._pipeline is not None
+        self.host.install(self.switch, self._pipeline, self._image(), fresh=fresh)
+        self._changed = False
+
+    # -- the image
+
+    def _image(self) -> NDArray[np.int64]:
+        builder = ImageBuilder(len(self._tables))
+        builder.replication(
+            {
+                group.group_id: (0, [(copy.port, copy.instance) for copy in group.replicas])
+                for group in self._multicast.values()
+            },
+            clones=False,
+        )
+        builder.replication(
+            {
+                session.session_id: (
+                    session.packet_length_bytes,
+                    [(copy.port, copy.instance) for copy in session.replicas],
+                )
+                for session in self._clones.values()
+            },
+            clones=True,
+        )
+        members: dict[tuple[str, int], int] = {}
+        groups: dict[tuple[str, int], int] = {}
+        for name, profile in self._profiles.items():
+            for member in profile.members.values():
+                members[name, member.member_id] = self._record(
+                    builder, profile.actions, member.call
+                )
+            for group in profile.groups.values():
+                slots = [
+                    members[name, identifier]
+                    for identifier, weight in sorted(group.members)
+                    for _ in range(weight)
+                ]
+                groups[name, group.group_id] = builder.group(slots)
+        for state in self._tables.values():
+            self._encode_table(builder, state, members, groups)
+        return builder.finish()
+
+    def _record(
+        self, builder: ImageBuilder, actions: tuple[Action, ...], call: ActionCall
+    ) -> int:
+        action = check_call("", actions, call)
+        return builder.record([action.code, *call.params])
+
+    def _encode_table(
+        self,
+        builder: ImageBuilder,
+        state: TableState,
+        members: dict[tuple[str, int], int],
+        groups: dict[tuple[str, int], int],
+    ) -> None:
+        table = state.table
+        profile = table.profile.name if table.profile else ""
+        rows = []
+        for identity, entry in state.entries.items():
+            target = entry.target
+            if isinstance(target, ActionCall):
+                record = self._record(builder, table.actions, target)
+            elif isinstance(target, Member):
+                record = members[profile, target.member_id]
+            elif isinstance(target, Group):
+                record = groups[profile, target.group_id]
+            else:
+                records = [
+                    (self._record(builder, table.actions, call), weight)
+                    for call, weight in target.actions
+                ]
+                record = builder.group([at for at, weight in records for _ in range(weight)])
+            keys = tuple(
+                encode_key(key, key_field.width)
+                for key, key_field in zip(entry.keys, table.keys, strict=True)
+            )
+            rows.append(Row(keys, rank(table, entry), record, state.cells[identity]))
+        default = 0
+        if state.default is not None:
+            default = self._record(builder, table.actions, state.default)
+        ranges = [key.kind == "range" for key in table.keys]
+        builder.table(FIRST_TABLE + table.index, len(table.keys), ranges, rows, default)
+
+    # -- tables
+
+    def _table(self, name: str) -> TableState:
+        if self._pipeline is None:
+            raise NoProgram(f"switch {self._name!r} has no program: load one first")
+        if name not in self._tables:
+            names = ", ".join(self._tables)
+            raise NotFound(f"the program has no table {name!r}; it has: {names}")
+        return self._tables[name]
+
+    def _check_references(self, state: TableState, entry: TableEntry) -> None:
+        check_target(state.table, entry.target)
+        if isinstance(entry.target, Member):
+            assert state.table.profile is not None
+            self._member(state.table.profile.name, entry.target.member_id)
+        elif isinstance(entry.target, Group):
+            assert state.table.profile is not None
+            self._group(state.table.profile.name, entry.target.group_id)
+
+    def insert_entry(self, entry: TableEntry) -> None:
+        state = self._table(entry.table)
+        state.check_mutable()
+        entry = check_entry(state.table, entry)
+        self._check_references(state, entry)
+        state.add(entry)
+        self._changed = True
+        if state.table.counter_base is not None:
+            cell = state.table.counter_base + state.cells[entry.keys, entry.priority]
+            self.host.counters(self.switch)[cell] = 0
+
+    def modify_entry(self, entry: TableEntry) -> None:
+        state = self._table(entry.table)
+        state.check_mutable()
+        entry = check_entry(state.table, entry)
+        self._check_references(state, entry)
+        state.replace(entry)
+        self._changed = True
+
+    def delete_entry(self, table: str, keys: tuple[Key, ...], priority: int = 0) -> None:
+        state = self._table(table)
+        state.check_mutable()
+        keys = normal_keys(state.table, keys)
+        check_priority(state.table, priority)
+        state.remove(keys, priority)
+        self._changed = True
+
+    def entries(self, table: str) -> list[TableEntry]:
+        return list(self._table(table).entries.values())
+
+    def find_entry(self, table: str, keys: tuple[Key, ...], priority: int = 0) -> TableEntry:
+        return self._table(table).need(keys, priority)
+
+    def set_default(self, table: str, target: ActionCall) -> None:
+        state = self._table(table)
+        if state.table.default_const:
+            raise NotPermitted(f"the default action of table {table!r} is const")
+        if state.table.profile is not None:
+            raise NotPermitted(f"table {table!r} is indirect: it has no default action")
+        check_call(f"table {table!r}", state.table.actions, target)
+        state.default = target
+        self._changed = True
+
+    def reset_default(self, table: str) -> None:
+        state = self._table(table)
+        state.reset_default()
+        self._changed = True
+
+    def default(self, table: str) -> ActionCall | None:
+        return self._table(table).default
+
+    # -- action profiles
+
+    def _profile(self, name: str) -> ProfileState:
+        if self._pipeline is None:
+            raise NoProgram(f"switch {self._name!r} has no program: load one first")
+        if name not in self._profiles:
+            names = ", ".join(self._profiles) or "none"
+            raise NotFound(f"the program has no action profile {name!r}; it has: {names}")
+        return self._profiles[name]
+
+    def _member(self, profile: str, member_id: int) -> ProfileMember:
+        state = self._profile(profile)
+        if member_id not in state.members:
+            raise NotFound(f"action profile {profile!r} has no member {member_id}")
+        return state.members[member_id]
+
+    def _group(self, profile: str, group_id: int) -> ProfileGroup:
+        state = self._profile(profile)
+        if group_id not in state.groups:
+            raise NotFound(f"action profile {profile!r} has no group {group_id}")
+        return state.groups[group_id]
+
+    def _users(self, profile: str, target: Member | Group) -> bool:
+        return any(
+            entry.target == target
+            for state in self._tables.values()
+            if state.table.profile is not None and state.table.profile.name == profile
+            for entry in state.entries.values()
+        )
+
+    def insert_member(self, member: ProfileMember) -> None:
+        state = self._profile(member.profile)
+        if member.member_id in state.members:
+            raise AlreadyExists(
+                f"action profile {member.profile!r} has a member {member.member_id} already"
+            )
+        if len(state.members) >= state.profile.size:
+            raise TableFull(
+                f"action profile {member.profile!r} is full: {state.profile.size} members"
+            )
+        check_call(f"action profile {member.profile!r}", state.actions, member.call)
+        state.members[member.member_id] = member
+        self._changed = True
+
+    def modify_member(self, member: ProfileMember) -> None:
+        self._member(member.profile, member.member_id)
+        state = self._profile(member.profile)
+        check_call(f"action profile {member.profile!r}", state.actions, member.call)
+        state.members[member.member_id] = member
+        self._changed = True
+
+    def delete_member(self, profile: str, member_id: int) -> None:
+        self._member(profile, member_id)
+        state = self._profile(profile)
+        used = any(
+            member_id == identifier
+            for group in state.groups.values()
+            for identifier, _ in group.members
+        )
+        if used or self._users(profile, Member(member_id)):
+            raise StillInUse(f"member {member_id} of action profile {profile!r} is still in use")
+        del state.members[member_id]
+        self._changed = True
+
+    def members(self, profile: str) -> list[ProfileMember]:
+        return list(self._profile(profile).members.values())
+
+    def _check_group(self, group: ProfileGroup) -> None:
+        state = self._profile(group.profile)
+        where = f"group {group.group_id} of action profile {group.profile!r}"
+        if state.profile.algorithm is None:
+            raise InvalidValue(f"action profile {group.profile!r} has no selector: no groups")
+        for member_id, weight in group.members:
+            self._member(group.profile, member_id)
+            if weight < 1:
+                raise InvalidValue(f"{where}: the weight {weight} is not positive")
+        if len({member_id for member_id, _ in group.members}) != len(group.members):
+            raise InvalidValue(f"{where} names a member twice")
+        limit = group.max_size or state.profile.size
+        if sum(weight for _, weight in group.members) > max(limit, 1):
+            raise InvalidValue(f"{where}: the sum of its weights exceeds {limit}")
+
+    def insert_group(self, group: ProfileGroup) -> None:
+        state = self._profile(group.profile)
+        if group.group_id in state.groups:
+            raise AlreadyExists(
+                f"action profile {group.profile!r} has a group {group.group_id} already"
+            )
+        self._check_group(group)
+        state.groups[group.group_id] = group
+        self._changed = True
+
+    def modify_group(self, group: ProfileGroup) -> None:
+        self._group(group.profile, group.group_id)
+        self._check_group(group)
+        self._profile(group.profile).groups[group.group_id] = group
+        self._changed = True
+
+    def delete_group(self, profile: str, group_id: int) -> None:
+        self._group(profile, group_id)
+        if self._users(profile, Group(group_id)):
+            raise StillInUse(f"group {group_id} of action profile {profile!r} is still in use")
+        del self._profile(profile).groups[group_id]
+        self._changed = True
+
+    def groups(self, profile: str) -> list[ProfileGroup]:
+        return list(self._profile(profile).groups.values())
+
+    # -- replication
+
+    def _check_replicas(self, what: str, replicas: tuple[Replica, ...]) -> None:
+        if self._pipeline is None:
+            raise NoProgram(f"switch {self._name!r} has no program: load one first")
+        if len(set(replicas)) != len(replicas):
+            raise InvalidValue(f"{what} names a port and instance twice")
+        for replica in replicas:
+            if not 0 <= replica.port < 512 or not 0 <= replica.instance < 1 << 16:
+                raise InvalidValue(f"{what}: {replica} is out of range (port 511, instance 65535)")
+
+    def insert_multicast_group(self, group: MulticastGroup) -> None:
+        if group.group_id in self._multicast:
+            raise AlreadyExists(f"multicast group {group.group_id} exists already")
+        if not 0 < group.group_id < 1 << 16:
+            raise InvalidValue(f"multicast group {group.group_id}: ids go from 1 to 65535")
+        self._check_replicas(f"multicast group {group.group_id}", group.replicas)
+        self._multicast[group.group_id] = group
+        self._changed = True
+
+    def modify_multicast_group(self, group: MulticastGroup) -> None:
+        if group.group_id not in self._multicast:
+            raise NotFound(f"there is no multicast group {group.group_id}")
+        self._check_replicas(f"multicast group {group.group_id}", group.replicas)
+        self._multicast[group.group_id] = group
+        self._changed = True
+
+    def delete_multicast_group(self, group_id: int) -> None:
+        if group_id not in self._multicast:
+            raise NotFound(f"there is no multicast group {group_id}")
+        del self._multicast[group_id]
+        self._changed = True
+
+    def multicast_groups(self) -> list[MulticastGroup]:
+        return list(self._multicast.values())
+
+    def insert_clone_session(self, session: CloneSession) -> None:
+        if session.session_id in self._clones:
+            raise AlreadyExists(f"clone session {session.session_id} exists already")
+        if not 0 < session.session_id < 1 << 15:
+            raise InvalidValue(f"clone session {session.session_id}: ids go from 1 to 32767")
+        self._check_replicas(f"clone session {session.session_id}", session.replicas)
+        self._clones[session.session_id] = session
+        self._changed = True
+
+    def modify_clone_session(self, session: CloneSession) -> None:
+        if session.session_id not in self._clones:
+            raise NotFound(f"there is no clone session {session.session_id}")
+        self._check_replicas(f"clone session {session.session_id}", session.replicas)
+        self._clones[session.session_id] = session
+        self._changed = True
+
+    def delete_clone_session(self, session_id: int) -> None:
+        if session_id not in self._clones:
+            raise NotFound(f"there is no clone session {session_id}")
+        del self._clones[session_id]
+        self._changed = True
+
+    def clone_sessions(self) -> list[CloneSession]:
+        return list(self._clones.values())
+
+    # -- counters and registers
+
+    def _cells(self, kind: str, name: str, index: int) -> Cells:
+        if self._pipeline is None:
+            raise NoProgram(f"switch {self._name!r} has no program: load one first")
+        program = self._pipeline.program
+        table = program.counters if kind == "counter" else program.registers
+        if name not in table:
+            raise NotFound(f"the program has no {kind} {name!r}; it has: {', '.join(table)}")
+        cells = table[name]
+        if not 0 <= index < cells.size:
+            raise InvalidValue(f"{kind} {name!r} has cells 0 to {cells.size - 1}, not {index}")
+        return cells
+
+    def _cell(self, at: int) -> CounterCell:
+        packets, size = self.host.counters(self.switch)[at]
+        return CounterCell(int(packets), int(size))
+
+    def read_counter(self, counter: str, index: int) -> CounterCell:
+        return self._cell(self._cells("counter", counter, index).base + index)
+
+    def read_counters(self, counter: str) -> list[CounterCell]:
+        cells = self._cells("counter", counter, 0)
+        array = self.host.counters(self.switch)[cells.base : cells.base + cells.size].tolist()
+        return [CounterCell(packets, size) for packets, size in array]
+
+    def write_counter(self, counter: str, index: int, cell: CounterCell) -> None:
+        at = self._cells("counter", counter, index).base + index
+        self.host.counters(self.switch)[at] = (cell.packets, cell.bytes)
+
+    def _direct(self, table: str, keys: tuple[Key, ...], priority: int) -> int:
+        state = self._table(table)
+        if state.table.counter_base is None:
+            raise NotFound(f"table {table!r} has no direct counter")
+        state.need(keys, priority)
+        return state.table.counter_base + state.cells[keys, priority]
+
+    def read_direct_counter(
+        self, table: str, keys: tuple[Key, ...], priority: int = 0
+    ) -> CounterCell:
+        return self._cell(self._direct(table, keys, priority))
+
+    def write_direct_counter(
+        self, table: str, keys: tuple[Key, ...], priority: int, cell: CounterCell
+    ) -> None:
+        at = self._direct(table, keys, priority)
+        self.host.counters(self.switch)[at] = (cell.packets, cell.bytes)
+
+    def read_default_counter(self, table: str) -> CounterCell:
+        state = self._table(table)
+        if state.table.counter_base is None:
+            raise NotFound(f"table {table!r} has no direct counter")
+        return self._cell(state.table.counter_base)
+
+    def read_register(self, register: str, index: int) -> int:
+        cells = self._cells("register", register, index)
+        return int(self.host.registers(self.switch)[cells.base + index]) & ((1 << cells.width) - 1)
+
+    def write_register(self, register: str, index: int, value: int) -> None:
+        cells = self._cells("register", register, index)
+        if not 0 <= value < 1 << cells.width:
+            raise InvalidValue(f"register {register!r} has cells of {cells.width} bits: {value}")
+        if value >> 63 or (cells.signed and value >> (cells.width - 1)):
+            value -= 1 << cells.width
+        self.host.registers(self.switch)[cells.base + index] = value

@@ -1,0 +1,245 @@
+"""The entries of one switch as its controller sees them: checks, look-up by key, encoding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from switch.engine.control import (
+    ActionCall,
+    AlreadyExists,
+    Exact,
+    InvalidAction,
+    InvalidKey,
+    Key,
+    Lpm,
+    Member,
+    NotFound,
+    NotPermitted,
+    OneShot,
+    Range,
+    TableEntry,
+    TableFull,
+    Target,
+    Ternary,
+)
+from switch.engine.program import Action, ConstEntry, KeyField, Profile, Table, number
+
+Identity = tuple[tuple[Key, ...], int]
+
+
+@dataclass
+class TableState:
+    """A table's entries and default action. ``cells``: each entry's place in direct counters."""
+
+    table: Table
+    entries: dict[Identity, TableEntry] = field(default_factory=dict)
+    cells: dict[Identity, int] = field(default_factory=dict)
+    free_cells: list[int] = field(default_factory=list)
+    default: ActionCall | None = None
+
+    def __post_init__(self) -> None:
+        self.reset_default()
+        for entry in self.table.entries:
+            self.add(const_entry(self.table, entry))
+
+    def reset_default(self) -> None:
+        """Back to the program's own default action."""
+        action = self.table.default_action
+        self.default = ActionCall(action.name, self.table.default_params) if action else None
+
+    def add(self, entry: TableEntry) -> None:
+        """Insert a checked entry."""
+        identity = (entry.keys, entry.priority)
+        if identity in self.entries:
+            raise AlreadyExists(f"table {self.table.name!r} has {describe(entry)} already")
+        if len(self.entries) >= max(self.table.size, len(self.table.entries)):
+            raise TableFull(f"table {self.table.name!r} is full: {self.table.size} entries")
+        self.entries[identity] = entry
+        self.cells[identity] = self.free_cells.pop() if self.free_cells else len(self.entries)
+
+    def replace(self, entry: TableEntry) -> None:
+        """Give an existing entry another target."""
+        self.need(entry.keys, entry.priority)
+        self.entries[entry.keys, entry.priority] = entry
+
+    def remove(self, keys: tuple[Key, ...], priority: int) -> int:
+        """Delete an entry; its cell in direct counters."""
+        self.need(keys, priority)
+        del self.entries[keys, priority]
+        cell = self.cells.pop((keys, priority))
+        self.free_cells.append(cell)
+        return cell
+
+    def need(self, keys: tuple[Key, ...], priority: int) -> TableEntry:
+        """The entry with this identity; raises NotFound."""
+        if (keys, priority) not in self.entries:
+            wanted = ", ".join(map(str, keys))
+            raise NotFound(
+                f"table {self.table.name!r} has no entry with key ({wanted}), priority {priority}"
+            )
+        return self.entries[keys, priority]
+
+    def check_mutable(self) -> None:
+        """Raises NotPermitted if the program gives the entries."""
+        if self.table.immutable:
+            raise NotPermitted(f"table {self.table.name!r} has const entries: they cannot change")
+
+
+def describe(entry: TableEntry) -> str:
+    """An entry's identity, for messages."""
+    keys = ", ".join(map(str, entry.keys))
+    return f"the entry ({keys})" + (f", priority {entry.priority}" if entry.priority else "")
+
+
+def normal_keys(table: Table, keys: tuple[Key, ...]) -> tuple[Key, ...]:
+    """Check keys against a table; raises InvalidKey."""
+    if len(keys) != len(table.keys):
+        raise InvalidKey(
+            f"table {table.name!r} has {len(table.keys)} key fields, the entry has {len(keys)}"
+        )
+    return tuple(_normal_key(table, key, kf) for key, kf in zip(keys, table.keys, strict=True))
+
+
+def _normal_key(table: Table, key: Key, key_field: KeyField) -> Key:
+    where = f"table {table.name!r}, key field {key_field.name!r}"
+    most = (1 << key_field.width) - 1
+    kinds = {
+        "exact": Exact,
+        "lpm": Lpm,
+        "ternary": Ternary,
+        "optional": Ternary,
+        "range": Range,
+    }
+    if not isinstance(key, kinds[key_field.kind]):
+        raise InvalidKey(f"{where} is {key_field.kind}, the entry gives {key}")
+    values = (key.low, key.high) if isinstance(key, Range) else (key.value,)
+    if not all(0 <= value <= most for value in values):
+        raise InvalidKey(f"{where} has {key_field.width} bits, the entry gives {key}")
+    if isinstance(key, Range) and key.low > key.high:
+        raise InvalidKey(f"{where}: the range {key.low}..{key.high} is empty")
+    if isinstance(key, Lpm):
+        if not 0 <= key.prefix_length <= key_field.width:
+            raise InvalidKey(f"{where}: prefix length {key.prefix_length} of {key_field.width}")
+        if key.value & ~prefix_mask(key.prefix_length, key_field.width):
+            raise InvalidKey(f"{where}: {key.value:#x} has bits beyond its prefix")
+    if isinstance(key, Ternary):
+        if not 0 <= key.mask <= most:
+            raise InvalidKey(f"{where} has {key_field.width} bits, the mask is {key.mask:#x}")
+        if key.value & ~key.mask:
+            raise InvalidKey(f"{where}: {key.value:#x} has bits that its mask {key.mask:#x} hides")
+        if key_field.kind == "optional" and key.mask not in (0, most):
+            raise InvalidKey(f"{where} is optional: its mask is all ones or 0, not {key.mask:#x}")
+    return key
+
+
+def check_entry(table: Table, entry: TableEntry) -> TableEntry:
+    """Check keys and priority; raises InvalidKey."""
+    keys = normal_keys(table, entry.keys)
+    if not keys:
+        raise InvalidKey(f"table {table.name!r} has no key: only its default action can be set")
+    check_priority(table, entry.priority)
+    return TableEntry(table.name, keys, entry.target, entry.priority)
+
+
+def check_priority(table: Table, priority: int) -> None:
+    """Raises InvalidKey if a priority is missing, or given where there is none."""
+    if table.needs_priority and not 0 < priority < 1 << 31:
+        raise InvalidKey(
+            f"table {table.name!r} has ternary, optional or range fields: "
+            f"an entry needs a positive priority, not {priority}"
+        )
+    if not table.needs_priority and priority != 0:
+        raise InvalidKey(f"table {table.name!r} has no priorities: 0 is valid, not {priority}")
+
+
+def check_call(where: str, actions: tuple[Action, ...], call: ActionCall) -> Action:
+    """The action that a call names; raises InvalidAction."""
+    action = next((action for action in actions if action.name == call.action), None)
+    if action is None:
+        names = ", ".join(action.name for action in actions)
+        raise InvalidAction(f"{where} has no action {call.action!r}; it has: {names}")
+    if len(call.params) != len(action.widths):
+        raise InvalidAction(
+            f"action {call.action!r} has {len(action.widths)} parameters, not {len(call.params)}"
+        )
+    for name, width, value in zip(action.parameters, action.widths, call.params, strict=True):
+        if not 0 <= value < 1 << width:
+            raise InvalidAction(
+                f"parameter {name!r} of {call.action!r} has {width} bits, the value is {value:#x}"
+            )
+    return action
+
+
+def check_target(table: Table, target: Target) -> None:
+    """Raises InvalidAction if a target is not of the table's kind (profiles are checked later)."""
+    where = f"table {table.name!r}"
+    if table.profile is None:
+        if not isinstance(target, ActionCall):
+            raise InvalidAction(f"{where} is direct: an entry names an action, not {target}")
+        check_call(where, table.actions, target)
+    elif isinstance(target, ActionCall):
+        raise InvalidAction(f"{where} is indirect: an entry names a member or a group")
+    elif not isinstance(target, Member) and table.profile.algorithm is None:
+        raise InvalidAction(f"{where} has no selector: an entry names a member, not {target}")
+    elif isinstance(target, OneShot):
+        check_one_shot(where, table.actions, target, table.profile)
+
+
+def check_one_shot(
+    where: str, actions: tuple[Action, ...], target: OneShot, profile: Profile
+) -> None:
+    """Raises InvalidAction for a wrong action or weight in a one-shot."""
+    for call, weight in target.actions:
+        check_call(where, actions, call)
+        if weight < 1:
+            raise InvalidAction(f"{where}: the weight {weight} of a one-shot is not positive")
+    if sum(weight for _, weight in target.actions) > max(profile.size, 1):
+        raise InvalidAction(f"{where}: the weights of the one-shot exceed {profile.size}")
+
+
+def prefix_mask(length: int, width: int) -> int:
+    """The mask of a prefix."""
+    return ((1 << length) - 1) << (width - length)
+
+
+def encode_key(key: Key, width: int) -> tuple[int, int]:
+    """A key field as (value, mask), or (low, high) of a range."""
+    most = (1 << width) - 1
+    if isinstance(key, Exact):
+        return key.value, most
+    if isinstance(key, Lpm):
+        return key.value, prefix_mask(key.prefix_length, width)
+    if isinstance(key, Ternary):
+        return key.value, key.mask
+    return key.low, key.high
+
+
+def rank(table: Table, entry: TableEntry) -> int:
+    """What decides between entries that match: priority, or prefix length."""
+    if table.needs_priority:
+        return entry.priority
+    return max((key.prefix_length for key in entry.keys if isinstance(key, Lpm)), default=0)
+
+
+def const_entry(table: Table, entry: ConstEntry) -> TableEntry:
+    """An entry of the program. BMv2's priorities: the least number wins; here the greatest."""
+    keys = tuple(_const_key(node, kf) for node, kf in zip(entry.keys, table.keys, strict=True))
+    priority = max((1 << 30) - entry.priority, 1) if table.needs_priority else 0
+    return TableEntry(table.name, keys, ActionCall(entry.action.name, entry.params), priority)
+
+
+def _const_key(node: Any, key_field: KeyField) -> Key:
+    kind = node["match_type"]
+    if kind == "valid":
+        return Exact(int(bool(node["key"])))
+    if kind == "exact":
+        return Exact(number(node["key"]))
+    if kind == "lpm":
+        return Lpm(number(node["key"]), int(node["prefix_length"]))
+    if kind == "range":
+        return Range(number(node["start"]), number(node["end"]))
+    mask = number(node["mask"]) if node.get("mask") else (1 << key_field.width) - 1
+    if kind == "optional" and node.get("key") is None:
+        return Ternary(0, 0)
+    return Ternary(number(node["key"]) & mask, mask)
