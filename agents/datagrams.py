@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,9 @@ def ipv4(text: str) -> int:
 def ipv4_text(address: int) -> str:
     """An integer IPv4 address as `a.b.c.d`."""
     return str(ipaddress.IPv4Address(int(address)))
+
+
+_DTYPES = (np.uint8, np.int32, np.uint32, np.uint32, np.uint16, np.uint8)
 
 
 class Datagram(NamedTuple):
@@ -60,6 +63,26 @@ class Datagrams:
     source_port: npt.NDArray[np.uint16]
     tos: npt.NDArray[np.uint8]
     count: int
+    addresses: npt.NDArray[np.int64] = field(init=False, repr=False, compare=False)
+    """The arrays' memory, for compiled code: data, length, source, destination, source_port, tos,
+    then stride and capacity. The arrays of a batch are never exchanged for others."""
+
+    def __post_init__(self) -> None:
+        arrays: list[npt.NDArray[Any]] = [
+            self.data,
+            self.length,
+            self.source,
+            self.destination,
+            self.source_port,
+            self.tos,
+        ]
+        for array, dtype in zip(arrays, _DTYPES, strict=True):
+            if array.dtype != dtype or not array.flags.c_contiguous:
+                raise ValueError(f"a batch needs a C-contiguous {dtype} array, not {array.dtype}")
+            if len(array) != len(self.data):
+                raise ValueError(f"arrays of {len(array)} and {len(self.data)} rows in one batch")
+        memory = [array.ctypes.data for array in arrays]
+        self.addresses = np.array([*memory, self.data.shape[1], len(self.data)], np.int64)
 
     def __len__(self) -> int:
         return self.count

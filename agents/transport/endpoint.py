@@ -3,25 +3,52 @@
 The four verbs of every active thing: `receive`, `transmit`, `deadline`, and `poll` for what
 happened. Whoever drives it calls `transmit` after every `receive` and every post, again until it
 returns nothing, and at `deadline()`.
+
+What happens per packet is compiled (`compiled_receive`, `compiled_transmit`) and works on arrays
+of words; here are the calls per operation.
 """
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import numpy.typing as npt
 
-from agents.datagrams import Datagrams
+from agents.datagrams import Datagrams, ipv4_text
+from agents.transport import layout as at
+from agents.transport.compiled_receive import receive_batch
+from agents.transport.compiled_transmit import NEVER, deadline_of, transmit_batch
 from agents.transport.queue_pairs import RcQueuePair, UdQueuePair
-from agents.transport.types import Completion, MemoryRegion, Statistics, TransportOptions
+from agents.transport.types import (
+    Completion,
+    MemoryRegion,
+    Statistics,
+    TransportMisuse,
+    TransportOptions,
+)
+from agents.wire.headers import HEADER_ROOM_BYTES
+from agents.wire.packets import FIELDS
+
+Words = npt.NDArray[np.int64]
+
+PATH_MTUS = (256, 512, 1024, 2048, 4096)
+"""What the InfiniBand specification allows, in bytes of payload."""
+
+UNLIMITED = 1 << 60
+
+_MAXIMUM_REGIONS = at.KEY_INDEX_MASK
+_MAXIMUM_QUEUE_PAIRS = 1 << 16
 
 
 class Endpoint:
     """One host's transport: RC and UD queue pairs that share an address and a link.
 
     `address` is the host's IPv4 address as an integer; `path_mtu` the RoCE payload of a packet
-    (256, 512, 1024, 2048 or 4096 bytes); `rate_bps` the host's link rate, which paces everything
-    that it sends in frame bytes (0: unlimited); `seed` gives QP numbers, first PSNs and keys.
-    Same calls at the same times, same packets.
+    (256, 512, 1024, 2048 or 4096 bytes), the same at every peer; `rate_bps` the host's link rate,
+    which paces everything that it sends in frame bytes (0: unlimited); `seed` gives QP numbers,
+    first PSNs and keys. Same calls at the same times, same packets. TransportMisuse for values
+    that make no sense.
     """
 
     def __init__(
@@ -32,59 +59,260 @@ class Endpoint:
         seed: int = 0,
         options: TransportOptions | None = None,
     ) -> None:
+        if path_mtu not in PATH_MTUS:
+            raise TransportMisuse(f"path MTU {path_mtu}: it is one of 256, 512, 1024, 2048, 4096")
+        if rate_bps < 0:
+            raise TransportMisuse(f"a rate of {rate_bps} bit/s: it is positive, or 0 for no limit")
         self.address = address
         self.path_mtu = path_mtu
         self.rate_bps = rate_bps
         self.options = options or TransportOptions()
+        self._random = random.Random(f"{seed} {address}")
+        self._pairs: Words = np.zeros((4, at.QUEUE_PAIR_WORDS), np.int64)
+        self._regions: Words = np.zeros((4, at.REGION_WORDS), np.int64)
+        self._groups: Words = np.zeros((1, at.GROUP_WORDS), np.int64)
+        self._events: Words = np.zeros((256, at.EVENT_WORDS), np.int64)
+        self._scratch: Words = np.zeros(FIELDS, np.int64)
+        self._words: Words = np.zeros(at.ENDPOINT_WORDS, np.int64)
+        self._registered: dict[int, MemoryRegion] = {}
+        self._queue_pairs: list[RcQueuePair | UdQueuePair] = []
+        self._completions: list[Completion] = []
+        self._sending = Datagrams.allocate(self.options.batch_packets, path_mtu + HEADER_ROOM_BYTES)
+        self._stale = True
+        self._set_words()
+
+    def _set_words(self) -> None:
+        words, options = self._words, self.options
+        window = max(4, options.window_bytes // self.path_mtu)
+        initial_ns = 10_000_000
+        if self.rate_bps:
+            initial_ns += 2 * options.window_bytes * 8 * 1_000_000_000 // self.rate_bps
+        words[at.ADDRESS] = self.address
+        words[at.PATH_MTU] = self.path_mtu
+        words[at.RATE_BPS] = self.rate_bps
+        words[at.FIRST_NUMBER] = self._random.randrange(0x100, 0x800000)
+        words[at.WAS_IDLE] = 1
+        words[at.MAXIMUM_WINDOW] = window
+        words[at.READ_SEGMENT] = max(1, min(options.read_segment_packets, window))
+        words[at.ACKNOWLEDGE_EVERY] = options.acknowledge_every
+        words[at.INITIAL_TIMEOUT] = initial_ns
+        words[at.MINIMUM_TIMEOUT] = options.minimum_timeout_ns
+        words[at.MAXIMUM_TIMEOUT] = options.maximum_timeout_ns
+        words[at.RETRY_LIMIT] = options.retries
+        words[at.GIVE_UP] = options.give_up_ns
+        words[at.PACING_CREDIT] = options.pacing_credit_ns
+        words[at.SCRATCH] = self._scratch.ctypes.data
+        self._set_tables()
+
+    def _set_tables(self) -> None:
+        words = self._words
+        words[at.QUEUE_PAIR_TABLE] = self._pairs.ctypes.data
+        words[at.REGION_TABLE] = self._regions.ctypes.data
+        words[at.GROUP_TABLE] = self._groups.ctypes.data
+        words[at.EVENT_TABLE] = self._events.ctypes.data
+        words[at.EVENT_ROOM] = len(self._events)
+        self._stale = True
 
     def register(self, buffer: npt.NDArray[np.uint8]) -> MemoryRegion:
         """Let peers that show the key read and write a C-contiguous uint8 buffer (of any size,
         also 0)."""
-        raise NotImplementedError
+        if buffer.dtype != np.uint8 or buffer.ndim != 1 or not buffer.flags.c_contiguous:
+            raise TransportMisuse(
+                f"a memory region needs a flat, C-contiguous uint8 buffer, not {buffer.dtype}"
+                f" of {buffer.ndim} dimensions"
+            )
+        if not buffer.flags.writeable:
+            raise TransportMisuse("a memory region needs a buffer that may be written")
+        free = (
+            index for index in range(len(self._registered) + 1) if index not in self._registered
+        )
+        index = next(free)
+        if index >= _MAXIMUM_REGIONS:
+            raise TransportMisuse(f"more than {_MAXIMUM_REGIONS} memory regions")
+        if index >= len(self._regions):
+            self._regions = np.concatenate([self._regions, np.zeros_like(self._regions)])
+        rkey = self._random.randrange(1, 1 << 16) << 16 | index
+        region = MemoryRegion((index + 1) << 40, rkey, buffer)
+        self._registered[index] = region
+        self._regions[index] = (region.address, len(buffer), buffer.ctypes.data, rkey)
+        self._words[at.REGIONS] = max(int(self._words[at.REGIONS]), index + 1)
+        self._set_tables()
+        return region
 
     def deregister(self, region: MemoryRegion) -> None:
         """Take it back: later requests for it are refused. Posted operations on it must have
         completed."""
-        raise NotImplementedError
+        index = region.rkey & at.KEY_INDEX_MASK
+        if self._registered.get(index) is not region:
+            raise TransportMisuse(f"the memory region with key {region.rkey:#x} is not registered")
+        del self._registered[index]
+        self._regions[index] = 0
+
+    def memory_of(self, region: MemoryRegion, offset: int, length: int) -> int:
+        """For queue pairs: where part of a region is in memory; TransportMisuse if it is not
+        there."""
+        index = region.rkey & at.KEY_INDEX_MASK
+        if self._registered.get(index) is not region:
+            raise TransportMisuse(f"the memory region with key {region.rkey:#x} is not registered")
+        if offset < 0 or length < 0 or offset + length > region.length:
+            raise TransportMisuse(
+                f"{length} bytes at offset {offset} of a memory region of {region.length} bytes"
+            )
+        return int(self._regions[index, at.REGION_MEMORY]) + offset
 
     def create_rc(self, source_port: int | None = None, tos: int = 0) -> RcQueuePair:
-        """A new RC queue pair; `source_port` is the UDP source port of its packets (path entropy;
-        by default from its number)."""
-        raise NotImplementedError
+        """A new RC queue pair.
+
+        `source_port` is the UDP source port of its packets (path entropy; by default from its
+        number).
+        """
+        index, number = self._new_row(at.RC, source_port, tos)
+        pair = RcQueuePair(self, index, number, self._random.randrange(1 << 24))
+        row = self._pairs[index]
+        for word in (
+            at.UNACKNOWLEDGED,
+            at.SEND_NEXT,
+            at.SEND_HIGHEST,
+            at.POSTED_END,
+            at.RECOVERY_END,
+            at.ACKNOWLEDGE_ASKED,
+        ):
+            row[word] = pair.initial_psn
+        row[at.WINDOW] = 256 * self._words[at.MAXIMUM_WINDOW]
+        row[at.TIMED_PSN] = -1
+        row[at.REWOUND_AT] = -1
+        self._queue_pairs.append(pair)
+        return pair
 
     def create_ud(
         self, group_address: int, qkey: int, source_port: int | None = None, tos: int = 0
     ) -> UdQueuePair:
         """A new UD queue pair on a multicast group. The driver joins `groups`."""
-        raise NotImplementedError
+        if group_address >> 28 != 0xE:
+            raise TransportMisuse(
+                f"{ipv4_text(group_address)} is no multicast group: 224.0.0.0 to 239.255.255.255"
+            )
+        index, number = self._new_row(at.UD, source_port, tos)
+        row = self._pairs[index]
+        row[at.STATE] = at.READY
+        row[at.PEER_ADDRESS] = group_address
+        row[at.QKEY] = qkey
+        row[at.CHUNKS_IDLE] = 1
+        used = int(self._words[at.GROUPS])
+        if used == len(self._groups):
+            self._groups = np.concatenate([self._groups, np.zeros_like(self._groups)])
+        self._groups[used, : at.GROUP_SINKS] = (group_address, qkey, index)
+        self._words[at.GROUPS] = used + 1
+        pair = UdQueuePair(self, index, number, group_address, qkey, used)
+        self._queue_pairs.append(pair)
+        self._set_tables()
+        return pair
+
+    def _new_row(self, kind: int, source_port: int | None, tos: int) -> tuple[int, int]:
+        index = len(self._queue_pairs)
+        number = int(self._words[at.FIRST_NUMBER]) + index
+        port = 0xC000 | (number * 40503 >> 2 & 0x3FFF) if source_port is None else source_port
+        if not 0 < port < 1 << 16:
+            raise TransportMisuse(f"UDP source port {port}: it is 1 to 65535")
+        if not 0 <= tos < 256:
+            raise TransportMisuse(f"TOS {tos}: it is 0 to 255")
+        if index == _MAXIMUM_QUEUE_PAIRS:
+            raise TransportMisuse(f"more than {_MAXIMUM_QUEUE_PAIRS} queue pairs")
+        if index == len(self._pairs):
+            self._pairs = np.concatenate([self._pairs, np.zeros_like(self._pairs)])
+        row = self._pairs[index]
+        row[at.KIND] = kind
+        row[at.NUMBER] = number
+        row[at.SOURCE_PORT] = port
+        row[at.TOS] = tos
+        self._words[at.QUEUE_PAIRS] = index + 1
+        room = 64 + self.options.batch_packets * 2 + (index + 1) * (at.WORK_ROOM + 1)
+        self._make_event_room(room)
+        self._set_tables()
+        return index, number
+
+    def _make_event_room(self, rows: int) -> None:
+        if rows > len(self._events):
+            self._events = np.zeros((rows + rows // 2, at.EVENT_WORDS), np.int64)
+            self._set_tables()
+
+    def row_of(self, index: int) -> Words:
+        """For queue pairs: their words; valid until the next queue pair is made."""
+        row: Words = self._pairs[index]
+        return row
+
+    def sinks_of(self, index: int) -> Words:
+        """For queue pairs: the addresses of a group's sinks by operation; valid like `row_of`."""
+        row: Words = self._groups[index, at.GROUP_SINKS :]
+        return row
+
+    def changed(self) -> None:
+        """For queue pairs: what `deadline` said is out of date."""
+        self._stale = True
+
+    def complete(self, completion: Completion) -> None:
+        """For queue pairs: something for `poll`."""
+        self._completions.append(completion)
 
     @property
     def groups(self) -> list[int]:
         """The multicast groups of the UD queue pairs, which the host must be a member of."""
-        raise NotImplementedError
+        used = int(self._words[at.GROUPS])
+        return list(dict.fromkeys(self._groups[:used, at.GROUP_ADDRESS].tolist()))
+
+    @property
+    def source_ports(self) -> list[int]:
+        """The UDP source ports that the queue pairs send from."""
+        used = len(self._queue_pairs)
+        return list(dict.fromkeys(self._pairs[:used, at.SOURCE_PORT].tolist()))
 
     def receive(self, batch: Datagrams, now_ns: int) -> None:
         """Take in datagrams that arrived; the batch is not kept."""
-        raise NotImplementedError
+        count = batch.count
+        if 2 * count + 8 > len(self._events):
+            self._make_event_room(2 * count + 8)
+        receive_batch(self._words, batch.addresses, count, now_ns)
+        self._stale = True
+        if self._words[at.EVENTS]:
+            self._take_events(batch)
 
-    def transmit(self, now_ns: int, budget_bytes: int = 1 << 62) -> Datagrams:
+    def transmit(self, now_ns: int, budget_bytes: int = UNLIMITED) -> Datagrams:
         """What to send now: at most `budget_bytes` of frames, at most one batch.
 
         Control (ACK, NAK, READ requests) goes first, then data, round robin over queue pairs. The
         batch belongs to the endpoint and is valid until the next `transmit`.
         """
-        raise NotImplementedError
+        sending = self._sending
+        sending.count = transmit_batch(self._words, sending.addresses, now_ns, budget_bytes)
+        self._stale = False
+        if self._words[at.EVENTS]:
+            self._take_events(sending)
+        return sending
 
     def deadline(self) -> int | None:
         """When to call `transmit` if nothing arrives (ns; a time in the past means now), or
         None."""
-        raise NotImplementedError
+        if self._stale:
+            deadline_of(self._words)
+            self._stale = False
+        deadline = int(self._words[at.DEADLINE])
+        return None if deadline >= NEVER else deadline
 
     def poll(self) -> list[Completion]:
         """What completed, failed or arrived since the last poll, in order."""
-        raise NotImplementedError
+        if not self._completions:
+            return []
+        completions = self._completions
+        self._completions = []
+        return completions
+
+    def _take_events(self, batch: Datagrams) -> None:
+        count = int(self._words[at.EVENTS])
+        self._words[at.EVENTS] = 0
+        for event in self._events[:count].tolist():
+            self._queue_pairs[event[1]].take_event(event, batch)
 
     @property
     def statistics(self) -> Statistics:
         """A copy of the counters."""
-        raise NotImplementedError
+        return Statistics(*self._words[at.STATISTICS :].tolist())

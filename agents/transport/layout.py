@@ -1,6 +1,234 @@
-"""Where things are in the int64 arrays that compiled transport code works on."""
+"""Where things are in the int64 arrays that compiled transport code works on.
+
+An endpoint's state is one array of words; it holds the addresses of the tables: one row per queue
+pair, per memory region and per multicast group. So a compiled function takes one argument for all
+of it, and a later event loop can serve many endpoints without going back to Python.
+
+Packet sequence numbers are kept unbounded (the wire has their lower 24 bits); times are ns; 0
+means "not set" for times.
+"""
 
 from __future__ import annotations
+
+# Endpoint.
+ADDRESS = 0
+PATH_MTU = 1
+RATE_BPS = 2
+QUEUE_PAIRS = 3
+"""How many rows of the queue pair table are in use."""
+FIRST_NUMBER = 4
+"""The QP number of row 0; row i has FIRST_NUMBER + i."""
+QUEUE_PAIR_TABLE = 5
+"""Addresses of the tables."""
+REGION_TABLE = 6
+REGIONS = 7
+GROUP_TABLE = 8
+GROUPS = 9
+EVENT_TABLE = 10
+EVENT_ROOM = 11
+EVENTS = 12
+"""How many rows of the event table are filled."""
+LINK_FREE = 13
+"""When the endpoint's own rate lets the next packet go."""
+WAS_IDLE = 14
+"""Whether there was nothing to send at the end of the last transmit: then no credit builds up."""
+ROTATION = 15
+"""Who is served next: 2 * row for requests and chunks, 2 * row + 1 for READ responses."""
+DEADLINE = 16
+MAXIMUM_WINDOW = 17
+READ_SEGMENT = 18
+ACKNOWLEDGE_EVERY = 19
+INITIAL_TIMEOUT = 20
+MINIMUM_TIMEOUT = 21
+MAXIMUM_TIMEOUT = 22
+RETRY_LIMIT = 23
+GIVE_UP = 24
+PACING_CREDIT = 25
+DATA_TIME = 26
+"""When there is data to send, the endpoint's own rate aside."""
+SCRATCH = 27
+"""Address of the fields of the packet at hand."""
+STATISTICS = 28
+"""From here on the counters of `Statistics`, in their order."""
+
+RECEIVED_PACKETS = STATISTICS
+RECEIVED_BYTES = STATISTICS + 1
+TRANSMITTED_PACKETS = STATISTICS + 2
+TRANSMITTED_BYTES = STATISTICS + 3
+RETRANSMITTED_PACKETS = STATISTICS + 4
+DUPLICATE_PACKETS = STATISTICS + 5
+OUT_OF_ORDER_PACKETS = STATISTICS + 6
+TIMEOUTS = STATISTICS + 7
+NAKS_SENT = STATISTICS + 8
+NAKS_RECEIVED = STATISTICS + 9
+ACKNOWLEDGEMENTS_SENT = STATISTICS + 10
+BAD_ICRC = STATISTICS + 11
+TRUNCATED = STATISTICS + 12
+UNKNOWN_OPCODE = STATISTICS + 13
+UNKNOWN_QUEUE_PAIR = STATISTICS + 14
+ACCESS_ERRORS = STATISTICS + 15
+OWN_LOOPBACK = STATISTICS + 16
+WRONG_OPERATION = STATISTICS + 17
+DUPLICATE_CHUNKS = STATISTICS + 18
+CHUNKS_OUT_OF_BOUNDS = STATISTICS + 19
+CHUNKS_RECEIVED = STATISTICS + 20
+CHUNKS_SENT = STATISTICS + 21
+CONGESTION_MARKS = STATISTICS + 22
+ENDPOINT_WORDS = STATISTICS + 23
+
+# A row of the queue pair table.
+KIND = 0
+STATE = 1
+NUMBER = 2
+SOURCE_PORT = 3
+TOS = 4
+PEER_ADDRESS = 5
+"""The connected peer, or the multicast group."""
+PEER_NUMBER = 6
+
+# Requester side: posted work [FIRST_WORK, NEXT_WORK), oldest unacknowledged, next to send, one
+# past the highest ever sent.
+FIRST_WORK = 7
+NEXT_WORK = 8
+SEND_WORK = 9
+"""The work that SEND_NEXT belongs to."""
+UNACKNOWLEDGED = 10
+SEND_NEXT = 11
+SEND_HIGHEST = 12
+POSTED_END = 13
+WINDOW = 14
+"""In 1/256 packets."""
+RECOVERY_END = 15
+"""The window is not halved again before this is acknowledged."""
+ACKNOWLEDGE_ASKED = 16
+TIMER = 17
+SMOOTHED_RTT = 18
+RTT_VARIATION = 19
+TIMED_PSN = 20
+"""The packet whose round trip is being measured, or -1."""
+TIMED_AT = 21
+RETRIES = 22
+LAST_PROGRESS = 23
+PROBING = 24
+"""After a timeout: one packet at a time until something is acknowledged."""
+REWOUND_AT = 25
+"""What was unacknowledged when a missing READ response last made us go back."""
+
+# Responder side.
+EXPECTED = 26
+MESSAGES = 27
+"""The message sequence number of the AETH."""
+IN_MESSAGE = 28
+WRITE_ADDRESS = 29
+WRITE_KEY = 30
+WRITE_REMAINING = 31
+WRITE_LENGTH = 32
+ACKNOWLEDGE_PENDING = 33
+SINCE_ACKNOWLEDGE = 34
+NAK_PENDING = 35
+"""The syndrome to send, or 0."""
+NAK_SENT = 36
+READS = 37
+"""How many READs wait to be answered, in order of their PSN."""
+
+# A UD queue pair.
+QKEY = 38
+CHUNK_DUE = 39
+CHUNK_PSN = 40
+CHUNKS_IDLE = 41
+
+WORK_TABLE = 48
+WORK_ROOM = 32
+"""Posted work that compiled code knows; the rest waits in Python."""
+WORK_KIND = 0
+WORK_ADDRESS = 1
+"""Of local memory."""
+WORK_LENGTH = 2
+WORK_REMOTE_ADDRESS = 3
+WORK_RKEY = 4
+WORK_IMMEDIATE = 5
+WORK_FIRST = 6
+"""First PSN, or first chunk."""
+WORK_END = 7
+"""One past the last."""
+WORK_CHUNK_BYTES = 8
+WORK_RATE_BPS = 9
+WORK_WORDS = 10
+
+READ_TABLE = WORK_TABLE + WORK_ROOM * WORK_WORDS
+READ_ROOM = 64
+READ_FIRST = 0
+READ_NEXT = 1
+READ_END = 2
+READ_ADDRESS = 3
+"""Virtual address of the byte that READ_FIRST begins with."""
+READ_KEY = 4
+READ_LENGTH = 5
+READ_REPEATED = 6
+READ_WORDS = 7
+
+QUEUE_PAIR_WORDS = READ_TABLE + READ_ROOM * READ_WORDS
+
+# KIND, STATE, IN_MESSAGE and WORK_KIND.
+RC = 1
+UD = 2
+UNCONNECTED = 0
+READY = 1
+FAILED = 2
+NO_MESSAGE = 0
+SEND_MESSAGE = 1
+WRITE_MESSAGE = 2
+SEND = 0
+SEND_WITH_IMMEDIATE = 1
+WRITE = 2
+WRITE_WITH_IMMEDIATE = 3
+READ = 4
+
+# A row of the region table.
+REGION_ADDRESS = 0
+REGION_LENGTH = 1
+REGION_MEMORY = 2
+REGION_KEY = 3
+REGION_WORDS = 4
+KEY_INDEX_MASK = 0xFFFF
+"""The lower half of an rkey is the row."""
+
+# A row of the group table: the UD queue pairs again, for what arrives.
+GROUP_ADDRESS = 0
+GROUP_QKEY = 1
+GROUP_QUEUE_PAIR = 2
+GROUP_SINKS = 3
+"""From here on the addresses of 256 sinks' words, by operation; 0 for none."""
+GROUP_WORDS = GROUP_SINKS + 256
+
+# A row of the event table: kind, row of the queue pair, and what the kind says.
+EVENT_WORDS = 8
+EVENT_WORK_DONE = 0
+"""How many."""
+EVENT_FRAGMENT = 1
+"""A part of a SEND: row of the batch, offset, length, IS_FIRST | IS_LAST | HAS_IMMEDIATE,
+immediate."""
+EVENT_WRITE_WITH_IMMEDIATE = 2
+"""Immediate, length."""
+EVENT_CHUNKS_SENT = 3
+EVENT_CHUNKS_RECEIVED = 4
+"""Operation."""
+EVENT_FAILED = 5
+"""Reason, PSN."""
+EVENTS_PER_PACKET = 2
+
+REASON_TIMEOUT = 0
+"""Otherwise a reason is the syndrome of a NAK."""
+
+# What a batch of datagrams is to compiled code: `Datagrams.addresses`.
+BATCH_DATA = 0
+BATCH_LENGTH = 1
+BATCH_SOURCE = 2
+BATCH_DESTINATION = 3
+BATCH_SOURCE_PORT = 4
+BATCH_TOS = 5
+BATCH_STRIDE = 6
+BATCH_CAPACITY = 7
 
 # A chunk sink: these words, then per shard: missing[shards], offset[shards], size[shards], first
 # chunk[shards + 1].

@@ -3,16 +3,83 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
+from agents.datagrams import Datagrams, ipv4_text
+from agents.transport import layout as at
 from agents.transport.sink import ChunkSink
-from agents.transport.types import MemoryRegion, RemoteQueuePair, TransportMisuse
+from agents.transport.types import (
+    Completion,
+    CompletionKind,
+    MemoryRegion,
+    RemoteQueuePair,
+    TransportMisuse,
+)
+from agents.wire.headers import (
+    HAS_IMMEDIATE,
+    IS_FIRST,
+    IS_LAST,
+    SYNDROME_INVALID_REQUEST,
+    SYNDROME_REMOTE_ACCESS_ERROR,
+)
 
 if TYPE_CHECKING:
     from agents.transport.endpoint import Endpoint
 
+Work = tuple[int, ...]
+"""The words of a piece of work, PSNs not yet given."""
 
-class RcQueuePair:
+_MAXIMUM_MESSAGE = (1 << 31) - 1
+_REFUSALS = {
+    SYNDROME_REMOTE_ACCESS_ERROR: "remote access error: wrong key or outside the region",
+    SYNDROME_INVALID_REQUEST: "invalid request",
+}
+
+
+class _Posting:
+    """What both kinds have: work that compiled code knows, work that waits for room, and
+    contexts."""
+
+    def __init__(self, endpoint: Endpoint, index: int, number: int) -> None:
+        self._endpoint = endpoint
+        self._index = index
+        self.number = number
+        """The QP number (24 bits)."""
+        self._posted: deque[tuple[CompletionKind, object, int, object]] = deque()
+        self._waiting: deque[Work] = deque()
+
+    @property
+    def outstanding(self) -> int:
+        """Posted operations that have not completed."""
+        return len(self._posted)
+
+    def _post(
+        self, kind: CompletionKind, context: object, length: int, memory: object, work: Work
+    ) -> None:
+        self._posted.append((kind, context, length, memory))
+        self._waiting.append(work)
+        self._fill()
+
+    def _fill(self) -> None:
+        """Hand compiled code as much work as it has room for."""
+        row = self._endpoint.row_of(self._index)
+        first, following = int(row[at.FIRST_WORK]), int(row[at.NEXT_WORK])
+        while self._waiting and following - first < at.WORK_ROOM:
+            place = at.WORK_TABLE + following % at.WORK_ROOM * at.WORK_WORDS
+            row[place : place + at.WORK_WORDS] = self._place(row, self._waiting.popleft())
+            following += 1
+            row[at.NEXT_WORK] = following
+        self._endpoint.changed()
+
+    def _place(self, row: npt.NDArray[np.int64], work: Work) -> Work:
+        return work
+
+
+class RcQueuePair(_Posting):
     """One end of a reliable connection; made by `Endpoint.create_rc`.
 
     Posts are carried out and completed in order. They may be posted before `connect`; they leave
@@ -21,15 +88,13 @@ class RcQueuePair:
     """
 
     def __init__(self, endpoint: Endpoint, index: int, number: int, initial_psn: int) -> None:
-        self._endpoint = endpoint
-        self._index = index
-        self.number = number
-        """The QP number (24 bits)."""
+        super().__init__(endpoint, index, number)
         self.initial_psn = initial_psn
         """The PSN of the first request that this end sends (24 bits)."""
         self.remote: RemoteQueuePair | None = None
         self.error = ""
         """Why the queue pair failed, or empty."""
+        self._parts: list[bytes] = []
 
     @property
     def local(self) -> RemoteQueuePair:
@@ -38,11 +103,25 @@ class RcQueuePair:
 
     def connect(self, remote: RemoteQueuePair) -> None:
         """Name the peer; TransportMisuse if there is one already."""
-        raise NotImplementedError
+        if self.remote is not None:
+            raise TransportMisuse(
+                f"queue pair {self.number:#x} is connected to {ipv4_text(self.remote.address)}"
+            )
+        self.remote = remote
+        row = self._endpoint.row_of(self._index)
+        row[at.PEER_ADDRESS] = remote.address
+        row[at.PEER_NUMBER] = remote.number
+        row[at.EXPECTED] = remote.initial_psn
+        row[at.STATE] = at.READY
+        self._endpoint.changed()
 
     def post_send(self, data: bytes, context: object = None, immediate: int | None = None) -> None:
         """Send a message (it may be empty); completes as `sent`, and as `received` at the peer."""
-        raise NotImplementedError
+        memory = np.frombuffer(bytes(data), np.uint8)
+        kind = at.SEND if immediate is None else at.SEND_WITH_IMMEDIATE
+        address = memory.ctypes.data if len(memory) else 0
+        work = (kind, address, len(memory), 0, 0, immediate or 0)
+        self._post_rc(CompletionKind.SENT, context, len(memory), memory, work)
 
     def post_write(
         self,
@@ -60,7 +139,10 @@ class RcQueuePair:
         The bytes are read when they leave (and again if they are lost): keep them until then.
         With an immediate the peer gets `write_with_immediate`.
         """
-        raise NotImplementedError
+        address = self._endpoint.memory_of(region, offset, length)
+        kind = at.WRITE if immediate is None else at.WRITE_WITH_IMMEDIATE
+        work = (kind, address, length, remote_address, rkey, immediate or 0)
+        self._post_rc(CompletionKind.SENT, context, length, region, work)
 
     def post_read(
         self,
@@ -76,27 +158,110 @@ class RcQueuePair:
 
         Several may be outstanding; they complete in order.
         """
-        raise NotImplementedError
+        address = self._endpoint.memory_of(region, offset, length)
+        work = (at.READ, address, length, remote_address, rkey, 0)
+        self._post_rc(CompletionKind.READ_DONE, context, length, region, work)
 
-    @property
-    def outstanding(self) -> int:
-        """Posted operations that have not completed."""
-        raise NotImplementedError
+    def _post_rc(
+        self, kind: CompletionKind, context: object, length: int, memory: object, work: Work
+    ) -> None:
+        if length > _MAXIMUM_MESSAGE:
+            raise TransportMisuse(f"a message of {length} bytes: at most {_MAXIMUM_MESSAGE}")
+        if self.error:
+            self._complete(CompletionKind.ERROR, context, length)
+            return
+        self._post(kind, context, length, memory, work)
+
+    def _place(self, row: npt.NDArray[np.int64], work: Work) -> Work:
+        first = int(row[at.POSTED_END])
+        mtu = self._endpoint.path_mtu
+        end = first + max(1, -(-work[at.WORK_LENGTH] // mtu))
+        if row[at.NEXT_WORK] == row[at.FIRST_WORK]:
+            row[at.SEND_WORK] = row[at.NEXT_WORK]
+        row[at.POSTED_END] = end
+        return (*work, first, end, 0, 0)
+
+    def _complete(self, kind: CompletionKind, context: object, length: int) -> None:
+        self._endpoint.complete(
+            Completion(kind, self, context=context, length=length, error=self.error)
+        )
+
+    def take_event(self, event: list[int], batch: Datagrams) -> None:
+        """For the endpoint: what compiled code found; rows of `layout`'s event table."""
+        kind = event[0]
+        if kind == at.EVENT_WORK_DONE:
+            for _ in range(event[2]):
+                done, context, length, _memory = self._posted.popleft()
+                self._complete(done, context, length)
+            if self._waiting:
+                self._fill()
+        elif kind == at.EVENT_FRAGMENT:
+            self._take_fragment(event, batch)
+        elif kind == at.EVENT_WRITE_WITH_IMMEDIATE:
+            self._endpoint.complete(
+                Completion(
+                    CompletionKind.WRITE_WITH_IMMEDIATE, self, immediate=event[2], length=event[3]
+                )
+            )
+        elif kind == at.EVENT_FAILED:
+            self._fail(event[2], event[3])
+
+    def _take_fragment(self, event: list[int], batch: Datagrams) -> None:
+        _, _, row, offset, length, bits, immediate, _ = event
+        if bits & IS_FIRST:
+            self._parts.clear()
+        self._parts.append(batch.data[row, offset : offset + length].tobytes())
+        if bits & IS_LAST:
+            data = b"".join(self._parts)
+            self._parts.clear()
+            self._endpoint.complete(
+                Completion(
+                    CompletionKind.RECEIVED,
+                    self,
+                    data=data,
+                    immediate=immediate if bits & HAS_IMMEDIATE else None,
+                    length=len(data),
+                )
+            )
+
+    def _fail(self, reason: int, psn: int) -> None:
+        assert self.remote is not None
+        peer = f"{ipv4_text(self.remote.address)} (QP {self.remote.number:#x})"
+        if reason == at.REASON_TIMEOUT:
+            seconds = self._endpoint.options.give_up_ns / 1e9
+            self.error = f"{peer} acknowledged nothing for {seconds:g} s (waiting for PSN {psn})"
+        else:
+            why = _REFUSALS.get(reason, f"NAK {reason:#x}")
+            self.error = f"{peer} refused the request with PSN {psn}: {why}"
+        self._waiting.clear()
+        row = self._endpoint.row_of(self._index)
+        row[at.FIRST_WORK] = row[at.NEXT_WORK]
+        if not self._posted:
+            self._complete(CompletionKind.ERROR, None, 0)
+        while self._posted:
+            _, context, length, _memory = self._posted.popleft()
+            self._complete(CompletionKind.ERROR, context, length)
 
 
-class UdQueuePair:
-    """A queue pair on a multicast group; made by `Endpoint.create_ud`. Sends paced runs of
-    chunks, receives into sinks."""
+class UdQueuePair(_Posting):
+    """A queue pair on a multicast group; made by `Endpoint.create_ud`.
+
+    Sends paced runs of chunks, receives into sinks.
+    """
 
     def __init__(
-        self, endpoint: Endpoint, index: int, number: int, group_address: int, qkey: int
+        self,
+        endpoint: Endpoint,
+        index: int,
+        number: int,
+        group_address: int,
+        qkey: int,
+        group_index: int,
     ) -> None:
-        self._endpoint = endpoint
-        self._index = index
-        self.number = number
-        """The QP number that the DETH names as the source; the destination is always 0xFFFFFF."""
+        super().__init__(endpoint, index, number)
         self.group_address = group_address
         self.qkey = qkey
+        self._group_index = group_index
         self._sinks: dict[int, ChunkSink] = {}
 
     def post_chunks(
@@ -121,7 +286,23 @@ class UdQueuePair:
         own rate holds). Runs posted to one queue pair leave one after the other; a run of no
         chunks completes at the next `transmit`. The bytes are read when they leave.
         """
-        raise NotImplementedError
+        if length is None:
+            length = region.length - offset
+        memory = self._endpoint.memory_of(region, offset, length)
+        if not 1 <= chunk_bytes <= self._endpoint.path_mtu:
+            raise TransportMisuse(
+                f"chunks of {chunk_bytes} bytes: they have 1 to {self._endpoint.path_mtu},"
+                " the path MTU"
+            )
+        end = first_chunk + count
+        if first_chunk < 0 or count < 0 or (count and (end - 1) * chunk_bytes >= length):
+            raise TransportMisuse(
+                f"chunks {first_chunk} to {end - 1} of {chunk_bytes} bytes in {length} bytes"
+            )
+        if rate_bps < 0:
+            raise TransportMisuse(f"a rate of {rate_bps} bit/s: it is positive, or 0 for no limit")
+        work = (0, memory, length, 0, 0, immediate_base, first_chunk, end, chunk_bytes, rate_bps)
+        self._post(CompletionKind.CHUNKS_SENT, context, count, region, work)
 
     @property
     def sink(self) -> ChunkSink | None:
@@ -141,11 +322,35 @@ class UdQueuePair:
         TransportMisuse if another sink has the same operation number on this queue pair. One sink
         may be attached to several queue pairs (a buffer fed by several groups).
         """
-        raise NotImplementedError
+        attached = self._sinks.get(sink.operation)
+        if attached is not None and attached is not sink:
+            raise TransportMisuse(
+                f"operation {sink.operation} has a sink on queue pair {self.number:#x} already"
+            )
+        self._sinks[sink.operation] = sink
+        address = sink.words.ctypes.data
+        self._endpoint.sinks_of(self._group_index)[sink.operation] = address
 
     def detach(self, sink: ChunkSink) -> None:
         """Receive no more into the sink: its late chunks count as `wrong_operation`."""
-        raise NotImplementedError
+        if self._sinks.get(sink.operation) is sink:
+            del self._sinks[sink.operation]
+            self._endpoint.sinks_of(self._group_index)[sink.operation] = 0
 
-
-__all__ = ["RcQueuePair", "TransportMisuse", "UdQueuePair"]
+    def take_event(self, event: list[int], batch: Datagrams) -> None:
+        """For the endpoint: what compiled code found; rows of `layout`'s event table."""
+        if event[0] == at.EVENT_CHUNKS_SENT:
+            _, context, count, _memory = self._posted.popleft()
+            self._endpoint.complete(
+                Completion(CompletionKind.CHUNKS_SENT, self, context=context, length=count)
+            )
+            if self._waiting:
+                self._fill()
+        elif event[0] == at.EVENT_CHUNKS_RECEIVED:
+            sink = self._sinks.get(event[2])
+            if sink is not None:
+                self._endpoint.complete(
+                    Completion(
+                        CompletionKind.CHUNKS_RECEIVED, self, context=sink.context, sink=sink
+                    )
+                )

@@ -13,6 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from switch.cache import cache_dir
 
 # How much of numba is typed differs from version to version: to the type checker it is all Any.
@@ -95,3 +97,26 @@ store16 = _storer(16, types.uint16)
 store32 = _storer(32, types.uint32)
 store64 = _storer(64, types.uint64)
 store64_signed = _storer(64, types.int64)
+
+
+def _view(context: Any, address: Any) -> Any:
+    def code(_: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+
+    return types.voidptr(types.int64), code
+
+
+_pointer = intrinsic(_view)
+_carray: Any = numba.carray
+
+
+@compiled
+def words_at(address: int, count: int) -> Any:
+    """The int64[count] array at an address."""
+    return _carray(_pointer(address), count, np.int64)
+
+
+@compiled
+def table_at(address: int, rows: int, columns: int) -> Any:
+    """The int64[rows, columns] array at an address."""
+    return _carray(_pointer(address), (rows, columns), np.int64)

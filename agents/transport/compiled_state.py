@@ -1,0 +1,193 @@
+"""What both directions of the compiled transport do to a queue pair: progress, going back,
+failing, finding memory.
+
+`endpoint` is an endpoint's words, `pair` a row of its queue pair table; both are laid out as
+`layout` says.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.transport import layout as at
+from agents.wire.compiled import compiled, table_at
+from agents.wire.headers import PSN_MASK
+
+Words = npt.NDArray[np.int64]
+
+MINIMUM_WINDOW = 4 * 256
+
+
+@compiled
+def add_event(
+    endpoint: Words,
+    kind: int,
+    index: int,
+    first: int,
+    second: int,
+    third: int,
+    fourth: int,
+    fifth: int,
+) -> None:
+    """Tell Python what happened; there is room for it by construction."""
+    count = endpoint[at.EVENTS]
+    if count >= endpoint[at.EVENT_ROOM]:
+        return
+    events = table_at(endpoint[at.EVENT_TABLE], endpoint[at.EVENT_ROOM], at.EVENT_WORDS)
+    row = events[count]
+    row[0] = kind
+    row[1] = index
+    row[2] = first
+    row[3] = second
+    row[4] = third
+    row[5] = fourth
+    row[6] = fifth
+    endpoint[at.EVENTS] = count + 1
+
+
+@compiled
+def extend(psn: int, near: int) -> int:
+    """The unbounded sequence number next to `near` that has this PSN."""
+    return near + ((psn - near + 0x800000) & PSN_MASK) - 0x800000
+
+
+@compiled
+def find_memory(endpoint: Words, address: int, rkey: int, size: int) -> int:
+    """Where `size` bytes at a virtual address are in memory; 0 if the key or the bounds are
+    wrong."""
+    index = rkey & at.KEY_INDEX_MASK
+    if index >= endpoint[at.REGIONS] or size < 0:
+        return 0
+    region = table_at(endpoint[at.REGION_TABLE], endpoint[at.REGIONS], at.REGION_WORDS)[index]
+    offset = address - region[at.REGION_ADDRESS]
+    if region[at.REGION_KEY] != rkey or offset < 0 or size > region[at.REGION_LENGTH] - offset:
+        return 0
+    found: int = region[at.REGION_MEMORY] + offset
+    return found
+
+
+@compiled
+def work_row(pair: Words, number: int) -> int:
+    """Where in the queue pair's row a piece of work is."""
+    return at.WORK_TABLE + (number % at.WORK_ROOM) * at.WORK_WORDS
+
+
+@compiled
+def packets_of(length: int, path_mtu: int) -> int:
+    """How many packets, and so PSNs, a message of `length` bytes takes."""
+    return max(1, (length + path_mtu - 1) // path_mtu)
+
+
+@compiled
+def timeout_of(endpoint: Words, pair: Words) -> int:
+    """The retransmission timeout now, back-off included (RFC 6298 without its coarse clock)."""
+    if pair[at.SMOOTHED_RTT] == 0:
+        timeout = endpoint[at.INITIAL_TIMEOUT]
+    else:
+        timeout = pair[at.SMOOTHED_RTT] + 4 * pair[at.RTT_VARIATION]
+    timeout = max(timeout, endpoint[at.MINIMUM_TIMEOUT])
+    for _ in range(pair[at.RETRIES]):
+        if timeout >= endpoint[at.MAXIMUM_TIMEOUT]:
+            break
+        timeout *= 2
+    limited: int = min(timeout, endpoint[at.MAXIMUM_TIMEOUT])
+    return limited
+
+
+@compiled
+def go_back(pair: Words) -> None:
+    """Send again from the oldest packet that is not acknowledged; slow down once a window."""
+    pair[at.SEND_NEXT] = pair[at.UNACKNOWLEDGED]
+    pair[at.SEND_WORK] = pair[at.FIRST_WORK]
+    pair[at.ACKNOWLEDGE_ASKED] = pair[at.UNACKNOWLEDGED]
+    pair[at.TIMED_PSN] = -1
+    if pair[at.UNACKNOWLEDGED] >= pair[at.RECOVERY_END]:
+        pair[at.WINDOW] = max(MINIMUM_WINDOW, pair[at.WINDOW] // 2)
+        pair[at.RECOVERY_END] = pair[at.SEND_HIGHEST]
+
+
+@compiled
+def fail(endpoint: Words, pair: Words, index: int, reason: int, psn: int) -> None:
+    """Stop the queue pair; Python completes what is posted with errors."""
+    pair[at.STATE] = at.FAILED
+    pair[at.TIMER] = 0
+    pair[at.READS] = 0
+    pair[at.NAK_PENDING] = 0
+    pair[at.ACKNOWLEDGE_PENDING] = 0
+    add_event(endpoint, at.EVENT_FAILED, index, reason, psn, 0, 0, 0)
+
+
+@compiled
+def measure(pair: Words, now: int) -> None:
+    """Take in the round trip of the packet that was being timed (RFC 6298)."""
+    sample = max(1, now - pair[at.TIMED_AT])
+    pair[at.TIMED_PSN] = -1
+    smoothed = pair[at.SMOOTHED_RTT]
+    if smoothed == 0:
+        pair[at.SMOOTHED_RTT] = sample
+        pair[at.RTT_VARIATION] = sample // 2
+    else:
+        variation = pair[at.RTT_VARIATION]
+        pair[at.RTT_VARIATION] = variation + (abs(sample - smoothed) - variation) // 4
+        pair[at.SMOOTHED_RTT] = smoothed + (sample - smoothed) // 8
+
+
+@compiled
+def advance(endpoint: Words, pair: Words, index: int, reached: int, now: int) -> None:
+    """Everything before `reached` is acknowledged: complete work, open the window, restart the
+    timer."""
+    before = pair[at.UNACKNOWLEDGED]
+    if reached <= before:
+        return
+    pair[at.UNACKNOWLEDGED] = reached
+    if pair[at.TIMED_PSN] >= 0 and reached > pair[at.TIMED_PSN]:
+        measure(pair, now)
+    pair[at.RETRIES] = 0
+    pair[at.PROBING] = 0
+    pair[at.LAST_PROGRESS] = now
+    limit = endpoint[at.MAXIMUM_WINDOW] * 256
+    grown = pair[at.WINDOW] + (reached - before) * 65536 // pair[at.WINDOW]
+    pair[at.WINDOW] = min(limit, grown)
+    done = 0
+    while pair[at.FIRST_WORK] < pair[at.NEXT_WORK]:
+        work = work_row(pair, pair[at.FIRST_WORK])
+        if pair[work + at.WORK_END] > reached:
+            break
+        pair[at.FIRST_WORK] += 1
+        done += 1
+    if done:
+        add_event(endpoint, at.EVENT_WORK_DONE, index, done, 0, 0, 0, 0)
+    if pair[at.SEND_NEXT] < reached:
+        pair[at.SEND_NEXT] = reached
+    if pair[at.ACKNOWLEDGE_ASKED] < reached:
+        pair[at.ACKNOWLEDGE_ASKED] = reached
+    if pair[at.SEND_WORK] < pair[at.FIRST_WORK]:
+        pair[at.SEND_WORK] = pair[at.FIRST_WORK]
+    if reached < pair[at.SEND_HIGHEST]:
+        pair[at.TIMER] = now + timeout_of(endpoint, pair)
+    else:
+        pair[at.TIMER] = 0
+
+
+@compiled
+def acknowledge(endpoint: Words, pair: Words, index: int, reached: int, now: int) -> bool:
+    """Take an acknowledgement of everything before `reached`; False if a READ before that lacks
+    data.
+
+    Of a READ only its responses acknowledge anything (specification, 9.7.5.1.1: implied NAK).
+    """
+    number = pair[at.FIRST_WORK]
+    stop = reached
+    whole = True
+    while number < pair[at.NEXT_WORK]:
+        work = work_row(pair, number)
+        if pair[work + at.WORK_FIRST] >= reached:
+            break
+        if pair[work + at.WORK_KIND] == at.READ:
+            stop = max(pair[work + at.WORK_FIRST], pair[at.UNACKNOWLEDGED])
+            whole = False
+            break
+        number += 1
+    advance(endpoint, pair, index, stop, now)
+    return whole
