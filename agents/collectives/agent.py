@@ -188,7 +188,12 @@ class HostAgent:
                 self._operation.written(peer, completion.immediate or 0, now_ns)
             elif kind is CompletionKind.ERROR:
                 self._broken(completion, now_ns)
-            elif isinstance(completion.context, Ticket) and self._operation is not None:
+            elif (
+                isinstance(completion.context, Ticket)
+                and self._operation is not None
+                and self._request is not None
+                and completion.context.operation == self._request.number
+            ):
                 self._operation.completed(completion.context, now_ns)
         except ProtocolError as error:
             peer = self.communicator.peer_of(completion.qp)

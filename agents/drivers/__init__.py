@@ -1,1 +1,1 @@
-"""What puts agents on a machine: UDP sockets, the rank processes and their meeting with the runner."""
+"""What puts agents on a machine: UDP sockets, rank processes, their meeting with the runner."""

@@ -22,7 +22,7 @@ from agents.collectives.agent import Done, Failed, HostAgent
 from agents.collectives.communicator import Communicator
 from agents.collectives.operation import Allgather, Report
 from agents.collectives.pattern import fill_shard, first_difference
-from agents.datagrams import Datagrams, ipv4
+from agents.datagrams import ipv4
 from agents.drivers.messages import (
     Abort,
     Close,
@@ -269,7 +269,7 @@ def build_agent(config: RankConfig) -> HostAgent:
 def warm_up() -> None:
     """Run every compiled function once, so that forked ranks find its machine code in memory.
 
-    Two agents gather a few kilobytes in memory by each algorithm, and once with every chunk fetched.
+    Two agents gather a few kilobytes in memory by each algorithm, and once by fetching every chunk.
     """
     addresses = ["10.0.0.1", "10.0.0.2"]
     configs = [
