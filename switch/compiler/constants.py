@@ -1,0 +1,93 @@
+"""Evaluation of P4 expressions on values known at compile time."""
+
+from __future__ import annotations
+
+from switch.compiler.types import BitType, BoolType, IntegerType, IntType, Type, base_type
+
+
+class EvaluationError(Exception):
+    """An operation without a value, such as a division by zero; the text says why."""
+
+
+MAXIMUM_BITS = 1 << 16
+
+
+def wrap(value: int, kind: Type) -> int:
+    """The value as the type holds it: modulo 2^width, two's complement if signed."""
+    kind = base_type(kind)
+    if isinstance(kind, BitType):
+        return value & ((1 << kind.width) - 1)
+    if isinstance(kind, IntType) and kind.width:
+        value &= (1 << kind.width) - 1
+        return value - ((value >> (kind.width - 1)) << kind.width)
+    return value
+
+
+def saturate(value: int, kind: Type) -> int:
+    """The nearest value that the type holds."""
+    kind = base_type(kind)
+    if isinstance(kind, BitType):
+        return min(max(value, 0), (1 << kind.width) - 1)
+    if isinstance(kind, IntType):
+        return min(max(value, -(1 << (kind.width - 1))), (1 << (kind.width - 1)) - 1)
+    return value
+
+
+def unary(operator: str, value: int, kind: Type) -> int:
+    if operator == "-":
+        return wrap(-value, kind)
+    if operator == "~":
+        return wrap(~value, kind)
+    return value
+
+
+def binary(operator: str, left: int, right: int, kind: Type, right_kind: Type) -> int | bool:
+    """``left operator right``; `kind` is the left operand's type and, but for ``++``, the result's."""
+    if operator in ("==", "!=", "<", ">", "<=", ">="):
+        return {
+            "==": left == right, "!=": left != right, "<": left < right,
+            ">": left > right, "<=": left <= right, ">=": left >= right,
+        }[operator]  # fmt: skip
+    if operator in ("<<", ">>"):
+        if right < 0:
+            raise EvaluationError("cannot shift by a negative number")
+        width = getattr(base_type(kind), "width", None)
+        if operator == ">>":
+            return left >> min(right, MAXIMUM_BITS)
+        if width is None and right > MAXIMUM_BITS:
+            raise EvaluationError(f"cannot shift by {right}: the result is too large")
+        return wrap(left << right, kind) if width is None or right < width else 0
+    if operator in ("/", "%"):
+        if right == 0:
+            raise EvaluationError("division by zero")
+        if left < 0 or right < 0:
+            raise EvaluationError(f"'{operator}' of negative numbers is not defined")
+        return left // right if operator == "/" else left % right
+    if operator == "++":
+        width = getattr(base_type(right_kind), "width", 0)
+        total = getattr(base_type(kind), "width", 0) + width
+        result = (left << width) | (right & ((1 << width) - 1))
+        return wrap(result, IntType(total) if isinstance(base_type(kind), IntType) else BitType(total))
+    if operator in ("|+|", "|-|"):
+        return saturate(left + right if operator == "|+|" else left - right, kind)
+    if operator == "*" and left.bit_length() + right.bit_length() > MAXIMUM_BITS:
+        raise EvaluationError("the result is too large")
+    results = {
+        "+": lambda: left + right, "-": lambda: left - right, "*": lambda: left * right,
+        "&": lambda: left & right, "|": lambda: left | right, "^": lambda: left ^ right,
+    }  # fmt: skip
+    return wrap(results[operator](), kind)
+
+
+def cast(value: int | bool, source: Type, target: Type) -> int | bool:
+    """The value of ``(target) value``."""
+    target = base_type(target)
+    if isinstance(target, BoolType):
+        return bool(value)
+    if isinstance(base_type(source), BoolType):
+        value = int(value)
+    if isinstance(target, (BitType, IntType)):
+        return wrap(int(value), target)
+    if isinstance(target, IntegerType):
+        return int(value)
+    return value

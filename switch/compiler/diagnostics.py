@@ -1,0 +1,109 @@
+"""What the compiler says about a program: positions, errors and warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from switch.errors import InputError
+
+MAXIMUM_ERRORS = 20
+
+
+class Span(NamedTuple):
+    """A stretch of source text; lines and columns count from 1, the end column is exclusive."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def to(self, other: Span) -> Span:
+        """The span from the start of this one to the end of the other."""
+        if other.file != self.file or (other.end_line, other.end_column) < (self.line, self.column):
+            return self
+        return Span(self.file, self.line, self.column, other.end_line, other.end_column)
+
+
+NOWHERE = Span("", 0, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One error or warning, with the source line that it is about (empty if there is none)."""
+
+    file: str
+    line: int
+    column: int
+    message: str
+    source_line: str = ""
+    length: int = 1
+    severity: str = "error"
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        text = f"{place}: {self.severity}: {self.message}"
+        if not self.source_line.strip():
+            return text
+        line = self.source_line.expandtabs(1).rstrip()
+        underline = "^" + "~" * max(0, min(self.length, len(line) - self.column + 1) - 1)
+        margin = f"{self.line:>6} | "
+        return f"{text}\n{margin}{line}\n{' ' * 6} | {' ' * (self.column - 1)}{underline}"
+
+
+class CompileError(InputError):
+    """P4 source that does not compile; `diagnostics` says what is wrong and where."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
+        count = len(self.diagnostics)
+        summary = "1 error" if count == 1 else f"{count} errors"
+        super().__init__("\n".join([*(str(item) for item in self.diagnostics), summary]))
+
+
+class Abandon(Exception):
+    """Raised after an error was reported, by code that cannot go on with what it is at."""
+
+
+class Reporter:
+    """Collects errors and warnings, so that several are reported in one go."""
+
+    def __init__(self, sources: Mapping[str, Sequence[str]]) -> None:
+        self._sources = sources
+        self.errors: list[Diagnostic] = []
+        self.warnings: list[Diagnostic] = []
+
+    def _diagnostic(self, span: Span, message: str, severity: str) -> Diagnostic:
+        lines = self._sources.get(span.file, ())
+        text = lines[span.line - 1] if 0 < span.line <= len(lines) else ""
+        if span.end_line == span.line:
+            length = max(1, span.end_column - span.column)
+        else:
+            length = max(1, len(text) - span.column + 1)
+        return Diagnostic(span.file, span.line, span.column, message, text, length, severity)
+
+    def error(self, span: Span, message: str) -> None:
+        """Note an error; after `MAXIMUM_ERRORS` the compilation ends at once."""
+        diagnostic = self._diagnostic(span, message, "error")
+        if diagnostic not in self.errors:
+            self.errors.append(diagnostic)
+        if len(self.errors) >= MAXIMUM_ERRORS:
+            self.finish()
+
+    def fail(self, span: Span, message: str) -> Abandon:
+        """Note an error and give the exception to raise: ``raise reporter.fail(...)``."""
+        self.error(span, message)
+        return Abandon(message)
+
+    def warning(self, span: Span, message: str) -> None:
+        diagnostic = self._diagnostic(span, message, "warning")
+        if diagnostic not in self.warnings:
+            self.warnings.append(diagnostic)
+
+    def finish(self) -> None:
+        """Raise `CompileError` if there was any error."""
+        if self.errors:
+            self.errors.sort(key=lambda item: (item.file, item.line, item.column))
+            raise CompileError(self.errors)

@@ -1,0 +1,172 @@
+"""From tokens to the syntax tree: lark's LALR parser with the grammar in grammar.lark."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import lark
+from lark.lexer import Lexer, Token
+
+from switch.cache import cache_dir
+from switch.compiler import syntax
+from switch.compiler.builder import TreeBuilder
+from switch.compiler.diagnostics import NOWHERE, Reporter, Span
+from switch.compiler.preprocess import Preprocessed
+from switch.compiler.tokens import (
+    PUNCTUATION,
+    RawToken,
+    sort_tokens,
+    split_declarations,
+    tokenize,
+)
+
+_GRAMMAR = Path(__file__).with_name("grammar.lark")
+_STARTS = ["declaration", "expression_list"]
+
+
+class SourceToken(Token):
+    """A token of lark's that knows the token of ours that it stands for."""
+
+    raw: RawToken
+
+
+class _TokenFeed(Lexer):
+    """The lexer that lark calls: it hands on the tokens that it is given."""
+
+    def __init__(self, lexer_conf: Any) -> None:
+        pass
+
+    def lex(self, data: list[RawToken]) -> Iterator[Token]:  # type: ignore[override]
+        for raw in data:
+            token = SourceToken(raw.kind, raw.text)
+            token.raw = raw
+            yield token
+
+
+@lru_cache(maxsize=1)
+def _parser() -> lark.Lark:
+    version = f"{lark.__version__}-{sys.version_info[0]}.{sys.version_info[1]}"
+    cache_file = cache_dir() / f"grammar-{version}.lark"
+    return lark.Lark(
+        _GRAMMAR.read_text(encoding="utf-8"),
+        parser="lalr",
+        lexer=_TokenFeed,
+        start=_STARTS,
+        keep_all_tokens=True,
+        maybe_placeholders=False,
+        transformer=TreeBuilder(),
+        cache=str(cache_file),
+    )
+
+
+_SPELLING = {kind: text for text, kind in PUNCTUATION.items()} | {
+    "TYPE_LESS": "<",
+    "TYPE_GREATER": ">",
+    "EXTERN_OBJECT": "extern",
+}
+_DESCRIPTION = {
+    "IDENTIFIER": "a name",
+    "TYPE_NAME": "a type",
+    "INTEGER": "a number",
+    "STRING_LITERAL": "a string",
+    "ANNOTATION": "an annotation",
+    "UNDERSCORE": "'_'",
+}
+_TYPE_STARTS = {"TYPE_NAME", "BOOL", "BIT", "INT", "VARBIT", "STRING", "ERROR", "TUPLE", "LIST"}
+_EXPRESSION_STARTS = {"IDENTIFIER", "INTEGER", "STRING_LITERAL", "TRUE", "FALSE", "LEFT_PARENTHESIS"}
+_OPERATORS = {
+    "PLUS", "MINUS", "TIMES", "DIVIDE", "MODULO", "BIT_AND", "BIT_OR", "BIT_XOR", "AND", "OR", "EQUAL",
+    "NOT_EQUAL", "LESS", "GREATER", "LESS_EQUAL", "GREATER_EQUAL", "SHIFT_LEFT", "SHIFT_RIGHT",
+    "CONCATENATE", "SATURATING_PLUS", "SATURATING_MINUS", "QUESTION",
+}  # fmt: skip
+
+
+def _expectation(expected: set[str]) -> str:
+    """What the parser would have taken, in the reader's words."""
+    expected = set(expected) - {"$END"}
+    words: list[str] = []
+    if expected >= _EXPRESSION_STARTS:
+        words.append("an expression")
+        expected -= _EXPRESSION_STARTS | _TYPE_STARTS | {
+            "NOT", "TILDE", "MINUS", "PLUS", "LEFT_BRACE", "DOT", "THIS", "DOTS", "INVALID",
+        }  # fmt: skip
+    if expected >= _TYPE_STARTS - {"LIST"}:
+        words.append("a type")
+        expected -= _TYPE_STARTS | {"DOT"}
+    if len(expected & _OPERATORS) > 3:
+        words.append("an operator")
+        expected -= _OPERATORS | {"DOT", "LEFT_BRACKET"}
+    words += sorted(
+        _DESCRIPTION.get(kind) or f"'{_SPELLING.get(kind, kind.lower())}'" for kind in expected
+    )
+    if len(words) > 8:
+        words = [*words[:8], "..."]
+    return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+
+
+def _describe(raw: RawToken) -> str:
+    if raw.kind == "ANNOTATION":
+        return f"annotation '@{raw.text}'"
+    if raw.kind == "IDENTIFIER":
+        return f"'{raw.text}'"
+    if raw.kind == "TYPE_NAME":
+        return f"type '{raw.text}'"
+    return f"'{raw.text}'"
+
+
+def _syntax_error(raw: RawToken, expected: set[str]) -> str:
+    message = f"syntax error at {_describe(raw)}: expected {_expectation(expected)}"
+    if raw.kind == "IDENTIFIER" and "TYPE_NAME" in expected and "IDENTIFIER" not in expected:
+        message += f" ('{raw.text}' is not the name of a type)"
+    return message
+
+
+def _parse(tokens: list[RawToken], start: str, reporter: Reporter) -> Any:
+    try:
+        return _parser().parse(tokens, start=start)  # type: ignore[arg-type]
+    except lark.exceptions.UnexpectedToken as problem:
+        token = problem.token
+        expected = _accepted(problem)
+        if isinstance(token, SourceToken):
+            reporter.error(token.raw.span, _syntax_error(token.raw, expected))
+        else:
+            last = tokens[-1].span if tokens else NOWHERE
+            end = Span(last.file, last.end_line, last.end_column, last.end_line, last.end_column + 1)
+            message = f"syntax error: the text ends where {_expectation(expected)} was expected"
+            reporter.error(end, message)
+        return None
+
+
+def _accepted(problem: lark.exceptions.UnexpectedToken) -> set[str]:
+    """The terminals that can really follow (a state of an LALR parser also lists some that cannot)."""
+    try:
+        return set(problem.accepts) or set(problem.expected)
+    except Exception:  # without the parser's state lark cannot try out the terminals
+        return set(problem.expected)
+
+
+def parse_program(program: Preprocessed, reporter: Reporter) -> syntax.Program:
+    """Parse a preprocessed program; syntax errors go to the reporter, one per declaration."""
+    tokens = sort_tokens(tokenize(program, reporter))
+    declarations: list[syntax.Node] = []
+    for chunk in split_declarations(tokens):
+        node = _parse(chunk, "declaration", reporter)
+        if node is not None:
+            declarations.append(node)
+    return syntax.Program(declarations)
+
+
+def parse_annotation_expressions(
+    annotation: syntax.Annotation, reporter: Reporter
+) -> list[syntax.Expression]:
+    """The expressions in an annotation's brackets; none if it has none or something else."""
+    if not annotation.body:
+        return []
+    result = _parse(annotation.body, "expression_list", reporter)
+    return [] if result is None else list(result)
+
+

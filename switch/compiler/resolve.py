@@ -1,0 +1,116 @@
+"""From references to types, as written, to types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from switch.compiler import syntax
+from switch.compiler.constants import MAXIMUM_BITS
+from switch.compiler.diagnostics import Span
+from switch.compiler.scope import Context, Scope, TypeEntry, closest
+from switch.compiler.types import (
+    BOOL,
+    DONT_CARE,
+    ERROR,
+    INTEGER,
+    MATCH_KIND,
+    STRING,
+    VOID,
+    BitType,
+    IntType,
+    StackType,
+    StructType,
+    TupleType,
+    Type,
+    VarbitType,
+    is_header,
+    is_union,
+    resolved,
+)
+
+_SIMPLE = {
+    "bool": BOOL, "error": ERROR, "string": STRING, "match_kind": MATCH_KIND, "void": VOID, "_": DONT_CARE,
+    "int": INTEGER, "bit": BitType(1),
+}  # fmt: skip
+
+
+class TypeResolver:
+    """Resolves references to types; `constant` evaluates widths and sizes."""
+
+    def __init__(self, context: Context, constant: Callable[[syntax.Expression, Scope], int]) -> None:
+        self.context = context
+        self.constant = constant
+
+    def resolve(self, reference: syntax.TypeReference, scope: Scope) -> Type:
+        """The type that `reference` names. Reports an error and raises `Abandon` if there is none."""
+        if isinstance(reference, syntax.BaseTypeReference):
+            return self._base(reference, scope)
+        if isinstance(reference, syntax.StackTypeReference):
+            return self._stack(reference, scope)
+        if isinstance(reference, syntax.TupleTypeReference):
+            if reference.is_list:
+                message = "not supported: lists ('list<...>')"
+                raise self.context.reporter.fail(reference.span, message)
+            return TupleType(tuple(self.resolve(item, scope) for item in reference.elements))
+        assert isinstance(reference, syntax.NamedTypeReference)
+        return self._named(reference, scope)
+
+    def _base(self, reference: syntax.BaseTypeReference, scope: Scope) -> Type:
+        if reference.width is None:
+            if reference.kind == "varbit":
+                raise self.context.reporter.fail(reference.span, "varbit needs a width: varbit<N>")
+            return _SIMPLE[reference.kind]
+        width = self.constant(reference.width, scope)
+        least = 1 if reference.kind == "int" else 0
+        if not least <= width <= MAXIMUM_BITS:
+            message = f"width {width} of {reference.kind}<> is not within {least} to {MAXIMUM_BITS}"
+            raise self.context.reporter.fail(reference.width.span, message)
+        return {"bit": BitType, "int": IntType, "varbit": VarbitType}[reference.kind](width)
+
+    def _stack(self, reference: syntax.StackTypeReference, scope: Scope) -> Type:
+        element = self.resolve(reference.element, scope)
+        size = self.constant(reference.size, scope)
+        if not (is_header(resolved(element)) or is_union(resolved(element))):
+            message = f"not supported: an array of {element}; only headers can be stacked"
+            raise self.context.reporter.fail(reference.span, message)
+        if not 1 <= size <= 4096:
+            message = f"a header stack's size must be 1 to 4096, not {size}"
+            raise self.context.reporter.fail(reference.size.span, message)
+        return StackType(element, size)
+
+    def _named(self, reference: syntax.NamedTypeReference, scope: Scope) -> Type:
+        entry = scope.find(reference.name)
+        if not isinstance(entry, TypeEntry):
+            known = {name for name in scope.names() if isinstance(scope.find(name), TypeEntry)}
+            message = f"'{reference.name}' is not a type{closest(reference.name, known)}"
+            raise self.context.reporter.fail(reference.span, message)
+        arguments = [self.resolve(item, scope) for item in reference.arguments]
+        if not entry.parameters and not arguments:
+            return entry.type
+        if not arguments:  # to be inferred
+            return entry.type
+        if len(arguments) != len(entry.parameters):
+            message = (
+                f"'{reference.name}' takes {len(entry.parameters)} type argument(s), "
+                f"not {len(arguments)}"
+            )
+            raise self.context.reporter.fail(reference.span, message)
+        return entry.instantiate(arguments)
+
+    def check_field(self, kind: Type, owner: str, span: Span, name: str) -> None:
+        """Whether a header, union or struct may have a field of this type (section "Type nesting")."""
+        bare = resolved(kind)
+        if owner == "header_union":
+            allowed = is_header(bare)
+        elif owner == "header":
+            allowed = isinstance(bare, (BitType, IntType, VarbitType)) or bare == BOOL or (
+                type(bare).__name__ in ("SerializableEnumType", "TypeVariable")
+                or (isinstance(bare, StructType) and bare.kind == "struct")
+            )
+        else:
+            allowed = bare not in (VOID, DONT_CARE, INTEGER, STRING, MATCH_KIND) and not (
+                type(bare).__name__ in ("ExternType", "BlockTypeType", "PackageTypeType")
+            )
+        if not allowed:
+            what = owner.replace("_", " ")
+            self.context.reporter.error(span, f"a {what} cannot have a field of type {kind}: '{name}'")

@@ -1,0 +1,98 @@
+"""Scopes, and what names of types stand for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Union
+
+from switch.compiler import syntax
+from switch.compiler.diagnostics import Reporter
+from switch.compiler.types import Bindings, Type, TypeVariable, substitute
+
+
+@dataclass
+class TypeEntry:
+    """A name that stands for a type; `parameters` are its type parameters."""
+
+    type: Type
+    declaration: syntax.Node | None = None
+    parameters: list[TypeVariable] = field(default_factory=list)
+
+    def instantiate(self, arguments: list[Type]) -> Type:
+        bindings: Bindings = dict(zip(self.parameters, arguments, strict=True))
+        return substitute(self.type, bindings)
+
+
+@dataclass
+class Overloads:
+    """Functions (or extern functions) of one name."""
+
+    functions: list[syntax.Function | syntax.ExternFunction]
+
+
+Symbol = Union[TypeEntry, Overloads, syntax.Declaration]
+
+
+class Scope:
+    """Names declared in one block; names not found here are looked for in the parent."""
+
+    def __init__(self, parent: Scope | None = None) -> None:
+        self.parent = parent
+        self.symbols: dict[str, Symbol] = {}
+
+    def find(self, name: str) -> Symbol | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.symbols:
+                return scope.symbols[name]
+            scope = scope.parent
+        return None
+
+    def root(self) -> Scope:
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    def names(self) -> set[str]:
+        found: set[str] = set()
+        scope: Scope | None = self
+        while scope is not None:
+            found |= scope.symbols.keys()
+            scope = scope.parent
+        return found
+
+
+class Context:
+    """What all parts of the checker share."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self.reporter = reporter
+        self.globals = Scope()
+        self.errors: list[str] = []
+        self.match_kinds: list[str] = []
+        self.enums: list[syntax.Enum] = []
+        self._next_scope = 0
+
+    def type_variables(self, names: list[str]) -> list[TypeVariable]:
+        self._next_scope += 1
+        return [TypeVariable(name, self._next_scope) for name in names]
+
+    def declare(self, scope: Scope, node: syntax.Declaration, symbol: Symbol | None = None) -> None:
+        """Add a name to a scope; two declarations of it in one scope are an error."""
+        known = scope.symbols.get(node.name)
+        if known is not None and not isinstance(known, Overloads):
+            place = ""
+            origin = known.declaration if isinstance(known, TypeEntry) else known
+            if isinstance(origin, syntax.Node):
+                place = f" (first at {origin.span.file}:{origin.span.line})"
+            self.reporter.error(node.name_span, f"'{node.name}' is declared twice{place}")
+        scope.symbols[node.name] = symbol if symbol is not None else node
+
+
+def closest(name: str, candidates: set[str]) -> str:
+    """`` (did you mean ...?)`` if one of the candidates resembles the name."""
+    import difflib
+
+    near = difflib.get_close_matches(name, sorted(candidates), n=1)
+    return f"; did you mean '{near[0]}'?" if near else ""

@@ -1,0 +1,533 @@
+"""The syntax tree of a P4_16 program.
+
+The parser builds it; the checker writes its findings into the fields marked "checker": the type of
+each expression, its value if it is known at compile time, and what each name and call refers to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Union
+
+from switch.compiler.diagnostics import Span
+from switch.compiler.tokens import RawToken
+
+if TYPE_CHECKING:
+    from switch.compiler.types import Type
+
+Value = Union[int, bool, str, tuple[Any, ...]]
+"""A value known at compile time: enum members and errors by name, lists as tuples."""
+
+
+@dataclass(eq=False)
+class Node:
+    span: Span
+
+
+@dataclass(eq=False)
+class Annotation(Node):
+    """``@name``, ``@name(...)`` or ``@name[...]``; `body` holds the tokens inside the brackets."""
+
+    name: str
+    bracket: str = ""
+    body: list[RawToken] = field(default_factory=list)
+
+
+# References to types
+
+
+@dataclass(eq=False)
+class TypeReference(Node):
+    pass
+
+
+@dataclass(eq=False)
+class BaseTypeReference(TypeReference):
+    """``bool``, ``bit<8>``, ``int``, ``varbit<(N)>``, ``error``, ``void``, ``_`` and the like."""
+
+    kind: str
+    width: Expression | None = None
+
+
+@dataclass(eq=False)
+class NamedTypeReference(TypeReference):
+    name: str
+    arguments: list[TypeReference] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class StackTypeReference(TypeReference):
+    element: TypeReference
+    size: Expression
+
+
+@dataclass(eq=False)
+class TupleTypeReference(TypeReference):
+    elements: list[TypeReference]
+    is_list: bool = False
+
+
+# Expressions
+
+
+@dataclass(eq=False)
+class Expression(Node):
+    type: Type | None = field(default=None, init=False)  # checker
+    constant: Value | None = field(default=None, init=False)  # checker
+
+
+@dataclass(eq=False)
+class IntegerLiteral(Expression):
+    value: int
+    width: int | None = None
+    signed: bool = False
+    text: str = ""
+
+
+@dataclass(eq=False)
+class BooleanLiteral(Expression):
+    value: bool
+
+
+@dataclass(eq=False)
+class StringLiteral(Expression):
+    value: str
+
+
+@dataclass(eq=False)
+class Name(Expression):
+    name: str
+    absolute: bool = False
+    declaration: Node | None = field(default=None, init=False)  # checker
+
+
+@dataclass(eq=False)
+class TypeExpression(Expression):
+    """A type where an expression may stand: ``Type.member``, ``Type(arguments)``."""
+
+    reference: TypeReference
+
+
+@dataclass(eq=False)
+class Member(Expression):
+    base: Expression
+    name: str
+    name_span: Span
+
+
+@dataclass(eq=False)
+class Index(Expression):
+    base: Expression
+    index: Expression
+
+
+@dataclass(eq=False)
+class Slice(Expression):
+    """``base[high:low]``, or ``base[low+:width]`` where `low_and_width` is set."""
+
+    base: Expression
+    high: Expression
+    low: Expression
+    low_and_width: bool = False
+
+
+@dataclass(eq=False)
+class ListExpression(Expression):
+    items: list[Expression]
+
+
+@dataclass(eq=False)
+class RecordExpression(Expression):
+    fields: list[tuple[str, Expression]]
+    defaults: bool = False
+
+
+@dataclass(eq=False)
+class InvalidHeader(Expression):
+    pass
+
+
+@dataclass(eq=False)
+class Dots(Expression):
+    pass
+
+
+@dataclass(eq=False)
+class Unary(Expression):
+    operator: str
+    operand: Expression
+
+
+@dataclass(eq=False)
+class Binary(Expression):
+    operator: str
+    left: Expression
+    right: Expression
+
+
+@dataclass(eq=False)
+class Conditional(Expression):
+    condition: Expression
+    then: Expression
+    otherwise: Expression
+
+
+@dataclass(eq=False)
+class Cast(Expression):
+    """A cast; one that the checker inserted has no `reference`."""
+
+    reference: TypeReference | None
+    operand: Expression
+
+
+@dataclass(eq=False)
+class Argument(Node):
+    """`value` is None for ``_``."""
+
+    name: str | None
+    value: Expression | None
+
+
+@dataclass(eq=False)
+class Call(Expression):
+    callee: Expression
+    type_arguments: list[TypeReference]
+    arguments: list[Argument]
+    target: Any = field(default=None, init=False)  # checker: what is called (calls.Target)
+
+
+# Key sets (also expressions, of select cases, table entries and switch labels)
+
+
+@dataclass(eq=False)
+class AnyKeyset(Expression):
+    pass
+
+
+@dataclass(eq=False)
+class MaskKeyset(Expression):
+    value: Expression
+    mask: Expression
+
+
+@dataclass(eq=False)
+class RangeKeyset(Expression):
+    low: Expression
+    high: Expression
+
+
+@dataclass(eq=False)
+class TupleKeyset(Expression):
+    items: list[Expression]
+
+
+# Statements
+
+
+@dataclass(eq=False)
+class Statement(Node):
+    pass
+
+
+@dataclass(eq=False)
+class Block(Statement):
+    annotations: list[Annotation]
+    statements: list[Node]
+
+
+@dataclass(eq=False)
+class Assignment(Statement):
+    target: Expression
+    operator: str
+    value: Expression
+
+
+@dataclass(eq=False)
+class CallStatement(Statement):
+    call: Call
+
+
+@dataclass(eq=False)
+class If(Statement):
+    condition: Expression
+    then: Node
+    otherwise: Node | None
+
+
+@dataclass(eq=False)
+class Empty(Statement):
+    pass
+
+
+@dataclass(eq=False)
+class Return(Statement):
+    value: Expression | None
+
+
+@dataclass(eq=False)
+class Exit(Statement):
+    pass
+
+
+@dataclass(eq=False)
+class Break(Statement):
+    pass
+
+
+@dataclass(eq=False)
+class Continue(Statement):
+    pass
+
+
+@dataclass(eq=False)
+class SwitchCase(Node):
+    label: Expression
+    body: Block | None
+
+
+@dataclass(eq=False)
+class Switch(Statement):
+    subject: Expression
+    cases: list[SwitchCase]
+
+
+@dataclass(eq=False)
+class For(Statement):
+    """Either kind of for statement."""
+
+
+# Declarations
+
+
+@dataclass(eq=False)
+class Declaration(Node):
+    annotations: list[Annotation]
+    name: str
+    name_span: Span
+
+
+@dataclass(eq=False)
+class Constant(Declaration):
+    reference: TypeReference
+    value: Expression
+    type: Type | None = field(default=None, init=False)  # checker
+
+
+@dataclass(eq=False)
+class Variable(Declaration):
+    reference: TypeReference
+    initializer: Expression | None
+    type: Type | None = field(default=None, init=False)  # checker
+
+
+@dataclass(eq=False)
+class Parameter(Declaration):
+    direction: str
+    reference: TypeReference
+    default: Expression | None
+    type: Type | None = field(default=None, init=False)  # checker
+
+
+@dataclass(eq=False)
+class Instantiation(Declaration):
+    reference: TypeReference
+    arguments: list[Argument]
+    initializer: list[Node]
+    type: Type | None = field(default=None, init=False)  # checker
+    call: Call | None = field(default=None, init=False)  # checker
+
+
+@dataclass(eq=False)
+class ValueSet(Declaration):
+    reference: TypeReference
+    size: Expression
+    type: Type | None = field(default=None, init=False)  # checker
+
+
+@dataclass(eq=False)
+class Action(Declaration):
+    parameters: list[Parameter]
+    body: Block
+    type: Type | None = field(default=None, init=False)  # checker
+
+
+@dataclass(eq=False)
+class Prototype(Node):
+    name: str
+    name_span: Span
+    returns: TypeReference | None
+    type_parameters: list[str]
+    parameters: list[Parameter]
+
+
+@dataclass(eq=False)
+class Function(Declaration):
+    prototype: Prototype
+    body: Block
+    type: Type | None = field(default=None, init=False)  # checker
+
+
+@dataclass(eq=False)
+class ExternFunction(Declaration):
+    prototype: Prototype
+
+
+@dataclass(eq=False)
+class Method(Declaration):
+    """A method of an extern object; its constructors are methods that return nothing."""
+
+    prototype: Prototype
+    is_constructor: bool = False
+    is_abstract: bool = False
+
+
+@dataclass(eq=False)
+class ExternObject(Declaration):
+    type_parameters: list[str]
+    methods: list[Method]
+
+
+@dataclass(eq=False)
+class PackageType(Declaration):
+    type_parameters: list[str]
+    parameters: list[Parameter]
+
+
+@dataclass(eq=False)
+class BlockType(Declaration):
+    """A parser or control type (`kind` tells which), or the head of a parser or control."""
+
+    kind: str
+    type_parameters: list[str]
+    parameters: list[Parameter]
+
+
+@dataclass(eq=False)
+class ParserState(Declaration):
+    statements: list[Node]
+    transition: Transition | None
+
+
+@dataclass(eq=False)
+class SelectCase(Node):
+    keyset: Expression
+    state: str
+    state_span: Span
+
+
+@dataclass(eq=False)
+class Transition(Node):
+    """``transition state;``, or a select if `cases` is not None."""
+
+    state: str | None
+    keys: list[Expression]
+    cases: list[SelectCase] | None
+
+
+@dataclass(eq=False)
+class Parser(BlockType):
+    constructor_parameters: list[Parameter]
+    locals: list[Declaration]
+    states: list[ParserState]
+    type: Type | None = field(default=None, init=False)  # checker
+
+
+@dataclass(eq=False)
+class Control(BlockType):
+    constructor_parameters: list[Parameter]
+    locals: list[Declaration]
+    body: Block
+    type: Type | None = field(default=None, init=False)  # checker
+
+
+@dataclass(eq=False)
+class StructField(Declaration):
+    reference: TypeReference
+    type: Type | None = field(default=None, init=False)  # checker
+
+
+@dataclass(eq=False)
+class Struct(Declaration):
+    kind: str
+    type_parameters: list[str]
+    fields: list[StructField]
+
+
+@dataclass(eq=False)
+class Enum(Declaration):
+    members: list[tuple[str, Span]]
+
+
+@dataclass(eq=False)
+class SerializableEnum(Declaration):
+    reference: TypeReference
+    members: list[tuple[str, Span, Expression]]
+
+
+@dataclass(eq=False)
+class Typedef(Declaration):
+    reference: TypeReference | Struct
+    is_new_type: bool
+
+
+@dataclass(eq=False)
+class ErrorDeclaration(Node):
+    members: list[tuple[str, Span]]
+
+
+@dataclass(eq=False)
+class MatchKindDeclaration(Node):
+    members: list[tuple[str, Span]]
+
+
+# Tables
+
+
+@dataclass(eq=False)
+class KeyElement(Node):
+    expression: Expression
+    match_kind: str
+    match_kind_span: Span
+    annotations: list[Annotation]
+
+
+@dataclass(eq=False)
+class ActionReference(Node):
+    """An action's name with arguments: a `Call` that the checker resolves, whole or partly bound."""
+
+    call: Call
+    has_arguments: bool
+    annotations: list[Annotation] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Entry(Node):
+    is_constant: bool
+    priority: Expression | None
+    keyset: Expression
+    action: ActionReference
+    annotations: list[Annotation]
+
+
+@dataclass(eq=False)
+class Property(Node):
+    annotations: list[Annotation]
+    name: str
+    is_constant: bool
+    value: Expression
+
+
+@dataclass(eq=False)
+class Table(Declaration):
+    keys: list[KeyElement]
+    actions: list[ActionReference]
+    entries: list[Entry]
+    entries_are_constant: bool
+    properties: dict[str, Property]
+    default_action: ActionReference | None = field(default=None, init=False)  # checker
+    type: Type | None = field(default=None, init=False)  # checker
+
+
+@dataclass(eq=False)
+class Program:
+    declarations: list[Node]

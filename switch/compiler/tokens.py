@@ -1,0 +1,385 @@
+"""Lexical analysis, and the sorting of identifiers into names of types and other names.
+
+P4_16's grammar is LALR(1) only once the lexer tells type names from other names (specification,
+section "Lexical constructs" and appendix "P4 grammar"). Types are declared before they are used, so one
+pass over the tokens with a stack of scopes is enough. That pass also tells the angle brackets of type
+arguments from comparisons, and folds each annotation into one token.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from switch.compiler.diagnostics import Reporter, Span
+from switch.compiler.preprocess import Preprocessed
+
+KEYWORDS = frozenset(
+    """abstract action bit bool break const continue control default else enum error exit extern
+    false for header header_union if in inout int match_kind out package parser return select
+    string struct switch table this transition true tuple typedef value_set varbit void""".split()
+)
+
+PUNCTUATION = {
+    "&&&": "MASK", "...": "DOTS", "<<=": "SHIFT_LEFT_ASSIGN", ">>=": "SHIFT_RIGHT_ASSIGN",
+    "|+|=": "SATURATING_PLUS_ASSIGN", "|-|=": "SATURATING_MINUS_ASSIGN",
+    "|+|": "SATURATING_PLUS", "|-|": "SATURATING_MINUS", "{#}": "INVALID",
+    "..": "RANGE", "<<": "SHIFT_LEFT", ">>": "SHIFT_RIGHT", "&&": "AND", "||": "OR",
+    "==": "EQUAL", "!=": "NOT_EQUAL", "<=": "LESS_EQUAL", ">=": "GREATER_EQUAL",
+    "++": "CONCATENATE", "+=": "PLUS_ASSIGN", "-=": "MINUS_ASSIGN", "*=": "TIMES_ASSIGN",
+    "/=": "DIVIDE_ASSIGN", "%=": "MODULO_ASSIGN", "&=": "AND_ASSIGN", "|=": "OR_ASSIGN",
+    "^=": "XOR_ASSIGN", "+:": "PLUS_COLON",
+    ";": "SEMICOLON", ",": "COMMA", ":": "COLON", ".": "DOT", "(": "LEFT_PARENTHESIS",
+    ")": "RIGHT_PARENTHESIS", "{": "LEFT_BRACE", "}": "RIGHT_BRACE", "[": "LEFT_BRACKET",
+    "]": "RIGHT_BRACKET", "<": "LESS", ">": "GREATER", "=": "ASSIGN", "?": "QUESTION",
+    "!": "NOT", "~": "TILDE", "+": "PLUS", "-": "MINUS", "*": "TIMES", "/": "DIVIDE",
+    "%": "MODULO", "&": "BIT_AND", "|": "BIT_OR", "^": "BIT_XOR", "@": "AT",
+}  # fmt: skip
+
+_TOKEN = re.compile(
+    r"""(?P<space>\s+)
+    |(?P<string>"(?:[^"\\]|\\.)*")
+    |(?P<integer>(?:[0-9]+[ws])?(?:0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|0[dD][0-9_]+|[0-9][0-9_]*))
+    |(?P<word>[A-Za-z_][A-Za-z0-9_]*)
+    |(?P<punctuation>"""
+    + "|".join(re.escape(text) for text in sorted(PUNCTUATION, key=len, reverse=True))
+    + ")",
+    re.VERBOSE | re.DOTALL,
+)
+
+_TYPE_KEYWORDS = frozenset({"BOOL", "BIT", "INT", "VARBIT", "STRING", "ERROR", "TUPLE", "VOID"})
+
+
+@dataclass
+class RawToken:
+    """A token: its terminal in the grammar, its text and where it stands.
+
+    An annotation is one token (kind ANNOTATION): `text` is its name, `bracket` is "(" or "[" or
+    empty, and `body` holds the tokens between the brackets.
+    """
+
+    kind: str
+    text: str
+    span: Span
+    bracket: str = ""
+    body: list[RawToken] = field(default_factory=list)
+
+
+def tokenize(program: Preprocessed, reporter: Reporter) -> list[RawToken]:
+    """The program's tokens, before types are told from other names."""
+    text = program.text
+    tokens: list[RawToken] = []
+    starts = [0]
+    for line in program.lines:
+        starts.append(starts[-1] + len(line.text) + 1)
+    position, row = 0, 0
+    mapped_row, mapped_to = -1, 0
+    while position < len(text):
+        while position >= starts[row + 1]:
+            row += 1
+        line = program.lines[row]
+        match = _TOKEN.match(text, position)
+        column = position - starts[row]
+        if match is None:
+            span = Span(line.file, line.number, column + 1, line.number, column + 2)
+            what = "unterminated string" if text[position] == '"' else "unexpected character"
+            reporter.error(span, f"{what} {text[position]!r}")
+            position += 1
+            continue
+        position = match.end()
+        if match.lastgroup == "space":
+            continue
+        value = match.group()
+        # A macro or a comment may have moved the token: find it in the line as it was written.
+        original = program.sources.get(line.file, [])
+        written = original[line.number - 1] if 0 < line.number <= len(original) else ""
+        if written[column : column + len(value)] != value or mapped_row == row:
+            begin = mapped_to if mapped_row == row else 0
+            found = written.find(value, begin) if written[: len(line.text)] != line.text else column
+            column = found if found >= 0 else min(begin, max(0, len(written) - 1))
+            mapped_row, mapped_to = row, column
+        newlines = value.count("\n")
+        end_column = column + len(value) + 1 if not newlines else len(value) - value.rfind("\n")
+        span = Span(line.file, line.number, column + 1, line.number + newlines, end_column)
+        tokens.append(RawToken(_kind(match.lastgroup or "", value), value, span))
+    return tokens
+
+
+def _kind(group: str, value: str) -> str:
+    if group == "word":
+        if value == "_":
+            return "UNDERSCORE"
+        return value.upper() if value in KEYWORDS else "IDENTIFIER"
+    if group == "punctuation":
+        return PUNCTUATION[value]
+    return "STRING_LITERAL" if group == "string" else group.upper()
+
+
+class _Sorter:
+    """One pass over the tokens that decides what each identifier and angle bracket is."""
+
+    def __init__(self, tokens: list[RawToken]) -> None:
+        self.tokens = tokens
+        self.scopes: list[dict[str, bool]] = [{}]
+        self.pending: dict[str, bool] = {}  # for the scope of the next brace block
+        self.angles: list[int] = []  # depth of parentheses at each open type-argument bracket
+        self.parentheses = 0
+        self.declares_typedef = False
+        self.declares_enum = False
+
+    def is_type(self, name: str) -> bool:
+        if name in self.pending:
+            return self.pending[name]
+        for scope in reversed(self.scopes):
+            if name in scope:
+                return scope[name]
+        return False
+
+    def kind_at(self, index: int) -> str:
+        return self.tokens[index].kind if 0 <= index < len(self.tokens) else ""
+
+    def run(self) -> None:
+        index = 0
+        while index < len(self.tokens):
+            token = self.tokens[index]
+            handler = getattr(self, "on_" + token.kind.lower(), None)
+            if handler is not None:
+                handler(index, token)
+            index += 1
+
+    # Brackets and scopes
+
+    def on_left_brace(self, index: int, token: RawToken) -> None:
+        self.scopes.append(self.pending)
+        self.pending = {}
+
+    def on_right_brace(self, index: int, token: RawToken) -> None:
+        if len(self.scopes) > 1:
+            self.scopes.pop()
+        self.parentheses = 0
+        self.angles.clear()
+
+    def on_semicolon(self, index: int, token: RawToken) -> None:
+        if not self.parentheses:
+            self.pending = {}
+            self.declares_typedef = self.declares_enum = False
+            self.angles.clear()
+
+    def on_left_parenthesis(self, index: int, token: RawToken) -> None:
+        self.parentheses += 1
+
+    def on_right_parenthesis(self, index: int, token: RawToken) -> None:
+        self.parentheses = max(0, self.parentheses - 1)
+
+    def on_less(self, index: int, token: RawToken) -> None:
+        before = self.kind_at(index - 1)
+        if before in ("TYPE_NAME", "BIT", "INT", "VARBIT", "TUPLE", "LIST", "VALUE_SET") or (
+            before == "IDENTIFIER" and self.encloses_types(index)
+        ):
+            token.kind = "TYPE_LESS"
+            self.angles.append(self.parentheses)
+
+    def on_greater(self, index: int, token: RawToken) -> None:
+        if self.angles and self.angles[-1] == self.parentheses:
+            self.angles.pop()
+            token.kind = "TYPE_GREATER"
+
+    def on_shift_right(self, index: int, token: RawToken) -> None:
+        if self.angles and self.angles[-1] == self.parentheses:
+            span = token.span
+            token.kind, token.text = "GREATER", ">"
+            second = span._replace(column=span.column + 1)
+            token.span = span._replace(end_column=span.column + 1)
+            self.tokens.insert(index + 1, RawToken("GREATER", ">", second))
+            self.on_greater(index, token)
+
+    def encloses_types(self, index: int) -> bool:
+        """Whether the ``<`` at `index` opens type arguments (or parameters) of a call."""
+        depth, position = 0, index
+        while position < len(self.tokens):
+            kind, text = self.tokens[position].kind, self.tokens[position].text
+            if kind == "LESS":
+                depth += 1
+            elif kind in ("GREATER", "SHIFT_RIGHT"):
+                depth -= 1 if kind == "GREATER" else 2
+                if depth <= 0:
+                    return depth == 0 and self.kind_at(position + 1) == "LEFT_PARENTHESIS"
+            elif kind == "IDENTIFIER":
+                parameter = len(self.scopes) == 1 or self.in_extern
+                if not self.is_type(text) and not parameter:
+                    return False
+            elif kind not in _TYPE_KEYWORDS and kind not in ("COMMA", "INTEGER", "UNDERSCORE"):
+                return False
+            position += 1
+        return False
+
+    @property
+    def in_extern(self) -> bool:
+        return len(self.scopes) == 2 and self.scopes[-1].get("extern", False)
+
+    # Declarations of types
+
+    def declare_type(self, index: int) -> None:
+        """The name at `index` names a type; type parameters may follow."""
+        if self.kind_at(index) != "IDENTIFIER":
+            return
+        self.scopes[-1][self.tokens[index].text] = True
+        self.declare_parameters(index + 1)
+
+    def declare_parameters(self, index: int) -> None:
+        if self.kind_at(index) != "LESS":
+            return
+        position = index + 1
+        while self.kind_at(position) in ("IDENTIFIER", "COMMA"):
+            if self.kind_at(position) == "IDENTIFIER":
+                self.pending[self.tokens[position].text] = True
+            position += 1
+
+    def on_header(self, index: int, token: RawToken) -> None:
+        self.declare_type(index + 1)
+
+    on_header_union = on_struct = on_parser = on_control = on_package = on_header
+
+    def on_extern(self, index: int, token: RawToken) -> None:
+        position = index + 2
+        if self.kind_at(position) == "LESS":
+            while self.kind_at(position) not in ("GREATER", "SEMICOLON", "LEFT_BRACE", ""):
+                position += 1
+            position += 1
+        if self.kind_at(index + 1) == "IDENTIFIER" and self.kind_at(position) == "LEFT_BRACE":
+            token.kind = "EXTERN_OBJECT"
+            self.declare_type(index + 1)
+            self.pending["extern"] = True
+
+    def on_enum(self, index: int, token: RawToken) -> None:
+        self.declares_enum = True
+
+    def on_typedef(self, index: int, token: RawToken) -> None:
+        self.declares_typedef = True
+
+    # Names
+
+    def on_identifier(self, index: int, token: RawToken) -> None:
+        before, after = self.kind_at(index - 1), self.kind_at(index + 1)
+        if self.keyword_in_context(index, token, before, after):
+            return
+        if before == "AT":
+            return
+        if before == "DOT" and self.kind_at(index - 2) in (
+            "IDENTIFIER", "TYPE_NAME", "RIGHT_PARENTHESIS", "RIGHT_BRACKET", "ERROR", "TYPE_GREATER",
+            "THIS",
+        ):  # fmt: skip
+            return
+        if self.declares_typedef and after == "SEMICOLON" and before not in ("TYPEDEF", "TYPE"):
+            self.scopes[-1][token.text] = True
+        elif self.declares_enum and after == "LEFT_BRACE":
+            self.scopes[-1][token.text] = True
+            self.declares_enum = False
+        elif after == "LESS" and (len(self.scopes) == 1 or self.in_extern) and not self.parentheses:
+            # A function prototype's type parameters, which its return type may name.
+            if not self.is_type(token.text) and self.encloses_types(index + 1):
+                self.declare_parameters(index + 1)
+        if len(self.scopes) == 1 or self.in_extern:
+            self.look_for_parameters(index)
+        if self.is_type(token.text):
+            follows_type = before in ("TYPE_NAME", "TYPE_GREATER", "BOOL", "BIT", "INT", "ERROR", "STRING")
+            if follows_type and after in ("COMMA", "RIGHT_PARENTHESIS", "SEMICOLON", "ASSIGN") and not (
+                self.declares_typedef
+            ):
+                # A variable, field or parameter that has the name of a type hides the type.
+                scope = self.pending if self.parentheses else self.scopes[-1]
+                scope[token.text] = False
+            else:
+                token.kind = "TYPE_NAME"
+
+    def look_for_parameters(self, index: int) -> None:
+        """In ``T name<T>(...)`` the return type stands before the parameter that declares it."""
+        if self.kind_at(index + 1) == "IDENTIFIER" and self.kind_at(index + 2) == "LESS":
+            if self.encloses_types(index + 2):
+                self.declare_parameters(index + 2)
+
+    def keyword_in_context(self, index: int, token: RawToken, before: str, after: str) -> bool:
+        """Words that are keywords only in some places (specification, ``nonTypeName``)."""
+        word = token.text
+        if word == "apply" and after == "LEFT_BRACE" and before != "DOT":
+            token.kind = "APPLY"
+        elif word in ("key", "actions", "entries") and after == "ASSIGN":
+            if self.kind_at(index + 2) != "LEFT_BRACE":
+                return False
+            token.kind = word.upper()
+        elif word == "state" and after == "IDENTIFIER" and self.kind_at(index + 2) == "LEFT_BRACE":
+            token.kind = "STATE"
+        elif word == "priority" and after == "ASSIGN":
+            token.kind = "PRIORITY"
+        elif word == "list" and after == "LESS":
+            token.kind = "LIST"
+        elif word == "type" and len(self.scopes) == 1 and not self.parentheses and before != "DOT":
+            token.kind = "TYPE"
+            self.declares_typedef = True
+        else:
+            return False
+        return True
+
+
+def sort_tokens(tokens: list[RawToken]) -> list[RawToken]:
+    """Tell types from other names (in place) and fold annotations; the folded list is returned."""
+    _Sorter(tokens).run()
+    return _fold_annotations(tokens)
+
+
+_CLOSING = {"LEFT_PARENTHESIS": "RIGHT_PARENTHESIS", "LEFT_BRACKET": "RIGHT_BRACKET"}
+
+
+def _fold_annotations(tokens: list[RawToken]) -> list[RawToken]:
+    folded: list[RawToken] = []
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        if token.kind != "AT" or index + 1 >= len(tokens) or not tokens[index + 1].text[:1].isalpha():
+            folded.append(token)
+            index += 1
+            continue
+        name = tokens[index + 1]
+        annotation = RawToken("ANNOTATION", name.text, token.span.to(name.span))
+        index += 2
+        opening = tokens[index].kind if index < len(tokens) else ""
+        if opening in _CLOSING:
+            closing, depth, begin = _CLOSING[opening], 0, index
+            while index < len(tokens):
+                depth += (tokens[index].kind == opening) - (tokens[index].kind == closing)
+                index += 1
+                if depth == 0:
+                    break
+            annotation.bracket = tokens[begin].text
+            annotation.body = tokens[begin + 1 : index - 1]
+            annotation.span = annotation.span.to(tokens[index - 1].span)
+        folded.append(annotation)
+    return folded
+
+
+def split_declarations(tokens: list[RawToken]) -> list[list[RawToken]]:
+    """The tokens of each top-level declaration, so that an error in one leaves the others alone."""
+    chunks: list[list[RawToken]] = []
+    current: list[RawToken] = []
+    depth = 0
+    initializer = False  # inside the braces of "= { ... }"
+    for index, token in enumerate(tokens):
+        if not current and token.kind == "SEMICOLON":
+            continue
+        current.append(token)
+        if token.kind in ("LEFT_BRACE", "LEFT_PARENTHESIS"):
+            if not depth and token.kind == "LEFT_BRACE":
+                initializer = index > 0 and tokens[index - 1].kind == "ASSIGN"
+            depth += 1
+        elif token.kind in ("RIGHT_BRACE", "RIGHT_PARENTHESIS"):
+            depth = max(0, depth - 1)
+        if depth:
+            continue
+        keyword = next((item.kind for item in current if item.kind != "ANNOTATION"), "")
+        closes = token.kind == "RIGHT_BRACE" and not initializer and keyword not in ("TYPEDEF", "CONST")
+        if closes or token.kind == "SEMICOLON":
+            chunks.append(current)
+            current, initializer = [], False
+    if current:
+        chunks.append(current)
+    return chunks
