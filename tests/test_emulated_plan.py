@@ -38,7 +38,7 @@ def test_interface_names_are_unique_and_fit_the_kernel() -> None:
 
 def test_interface_names_beyond_the_kernels_length_are_refused() -> None:
     network = Topology("wide", (), (Switch("spine1000", "spine", 1000, 1001),), ())
-    with pytest.raises(InputError, match="'spine1000-eth100' is 16 characters .*too large"):
+    with pytest.raises(InputError, match=r"'spine1000-eth100' is 16 characters .*too large"):
         interface_name(Port("spine1000", 100), network)
 
 
@@ -114,7 +114,7 @@ def test_an_unknown_kind_of_switch_is_refused() -> None:
 
 
 def test_what_bmv2_cannot_do_is_refused_with_the_reason() -> None:
-    with pytest.raises(InputError, match="propagation delay .*--switch bmv2: .*Use --switch weft"):
+    with pytest.raises(InputError, match=r"propagation delay .*--switch bmv2: .*Use --switch weft"):
         check_topology("bmv2", single(2, delay_ns=1000))
     check_topology("weft", single(2, delay_ns=1000))
     for capability in CAPABILITIES:

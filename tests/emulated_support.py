@@ -1,0 +1,78 @@
+"""What the tests of the emulated world share: a mark, worlds without forwarding, looking around."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from topo.clos import Topology
+from topo.emulated import EmulatedWorld
+from topo.runs import RUNS
+
+LACKING = [
+    *(["root"] if os.geteuid() != 0 else []),
+    *(tool for tool in ("ip", "tc", "mnexec", "setpriv", "tcpdump") if shutil.which(tool) is None),
+]
+needs_machine = pytest.mark.skipif(
+    bool(LACKING), reason=f"the emulated world needs {', '.join(LACKING)}"
+)
+
+
+def quiet_world(topology: Topology, **options: Any) -> EmulatedWorld:
+    """A world whose switches do nothing."""
+    return EmulatedWorld(
+        topology, switch_module="tests.stand_in_switch", ready_deadline_s=20.0, **options
+    )
+
+
+def machine_interfaces() -> set[str]:
+    """The interfaces in the machine's own namespace."""
+    return set(os.listdir("/sys/class/net"))
+
+
+def network_namespaces() -> set[int]:
+    """The network namespaces that processes are in."""
+    found: set[int] = set()
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                found.add(os.stat(f"/proc/{entry}/ns/net").st_ino)
+            except OSError:
+                continue
+    return found
+
+
+def run_folders() -> set[str]:
+    """The folders of runs, dead or alive."""
+    return set(os.listdir(RUNS)) if RUNS.is_dir() else set()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs (a zombie does not)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = 10.0) -> None:
+    """Poll until the condition holds; fails the test after the deadline."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        if time.monotonic() > end:
+            pytest.fail(f"not within {deadline_s} s: {what}")
+        time.sleep(0.01)
+
+
+def inside(pid: int, *command: str) -> str:
+    """What a command prints in the namespace of a process."""
+    return subprocess.run(
+        ["mnexec", "-a", str(pid), *command], capture_output=True, text=True, check=True
+    ).stdout

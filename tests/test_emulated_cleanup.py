@@ -1,0 +1,208 @@
+"""Whatever kills a run, nothing of it is left, and nobody else's is touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from emulated_support import (
+    is_alive,
+    machine_interfaces,
+    needs_machine,
+    network_namespaces,
+    quiet_world,
+    run_folders,
+    wait_until,
+)
+
+from topo.cleanup import clean, marked_processes
+from topo.clos import single
+from topo.runs import RECORD, Process, Run, read_record, start_time
+
+OWNER = """
+import json, sys
+from emulated_support import quiet_world
+from topo.clos import leaf_spine
+
+with quiet_world(leaf_spine(2, 1, 1)) as world:
+    free = world.network["h0"].cmd("setsid sleep 1000 > /dev/null & echo pid=$!")
+    print(json.dumps({
+        "id": world.record.id,
+        "bound": [world.namespace_pid, world.host_pid(0), world.host_pid(1),
+                  world.switch_processes[0].pid],
+        "free": int(free.rpartition("pid=")[2].split()[0]),
+    }), flush=True)
+    sys.stdin.read()
+"""
+
+
+class _Owner:
+    """A process that owns a world, from its start until it is killed by the test."""
+
+    def __init__(self) -> None:
+        root = Path(__file__).resolve().parent
+        self.popen = subprocess.Popen(
+            [sys.executable, "-c", OWNER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": f"{root.parent}:{root}"},
+            start_new_session=True,
+        )
+        assert self.popen.stdout is not None
+        facts = json.loads(self.popen.stdout.readline())
+        self.id: str = facts["id"]
+        self.bound: list[int] = facts["bound"]
+        self.free: int = facts["free"]
+
+    def end(self, number: int) -> int:
+        """Signal it and wait for its end; returns its status."""
+        self.popen.send_signal(number)
+        status = self.popen.wait(20)
+        for pipe in (self.popen.stdin, self.popen.stdout):
+            assert pipe is not None
+            pipe.close()
+        return status
+
+
+@needs_machine
+@pytest.mark.system
+def test_a_runner_killed_with_sigkill_leaves_nothing_after_clean() -> None:
+    interfaces = machine_interfaces()
+    owner = _Owner()
+    namespaces = {os.stat(f"/proc/{pid}/ns/net").st_ino for pid in owner.bound}
+    assert owner.end(signal.SIGKILL) == -signal.SIGKILL
+    wait_until(lambda: not any(map(is_alive, owner.bound)), "its processes die with it")
+    assert owner.id in run_folders()
+    with quiet_world(single(1)) as bystander:
+        removed = clean()
+        bystander.check_alive()
+        assert not any(bystander.record.id in line for line in removed)
+    assert any(f"process {owner.free} (sleep)" in line for line in removed)
+    assert any(line.startswith(f"run {owner.id}: /run/weft/") for line in removed)
+    assert not is_alive(owner.free)
+    assert owner.id not in run_folders()
+    assert not marked_processes(owner.id)
+    assert machine_interfaces() == interfaces
+    wait_until(lambda: not namespaces & network_namespaces(), "its namespaces go")
+    assert not any(owner.id in line for line in clean())
+
+
+@needs_machine
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, -signal.SIGINT)],
+)
+def test_a_runner_told_to_end_cleans_up_after_itself(number: int, status: int) -> None:
+    owner = _Owner()
+    assert owner.end(number) == status
+    assert not any(map(is_alive, [*owner.bound, owner.free]))
+    assert owner.id not in run_folders()
+
+
+@needs_machine
+@pytest.mark.system
+def test_a_second_signal_does_not_cut_the_clean_up_short() -> None:
+    owner = _Owner()
+    for _ in range(3):
+        owner.popen.send_signal(signal.SIGTERM)
+    assert owner.end(signal.SIGTERM) == 143
+    assert not any(map(is_alive, [*owner.bound, owner.free]))
+    assert owner.id not in run_folders()
+
+
+def _dead_pid() -> int:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    return child.pid
+
+
+def _folder(root: Path, name: str, *processes: Mapping[str, object]) -> Path:
+    folder = root / name
+    folder.mkdir()
+    lines = [json.dumps(process) for process in processes]
+    (folder / RECORD).write_text("\n".join([*lines, '{"pid": 12, "star']))
+    return folder
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def test_a_process_id_used_again_is_never_killed(tmp_path: Path) -> None:
+    bystander = subprocess.Popen(["sleep", "1000"])
+    try:
+        runner = {"runner": True, "boot": _boot(), "pid": _dead_pid(), "started": 1, "what": "r"}
+        reused = {"pid": bystander.pid, "started": 1, "what": "a switch of long ago"}
+        folder = _folder(tmp_path, "00aa11", runner, reused)
+        assert clean(tmp_path) == [f"run 00aa11: {folder}"]
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_recorded_and_marked_processes_of_a_dead_run_are_killed(tmp_path: Path) -> None:
+    recorded = subprocess.Popen(["sleep", "1000"])
+    marked = subprocess.Popen(["sleep", "1000"], env={**os.environ, "WEFT_RUN": "00aa12"})
+    other = subprocess.Popen(["sleep", "1000"], env={**os.environ, "WEFT_RUN": "00aa13"})
+    try:
+        wait_until(lambda: len(marked_processes("00aa12")) == 1, "the mark is seen")
+        runner = {"runner": True, "boot": _boot(), "pid": _dead_pid(), "started": 1, "what": "r"}
+        started = start_time(recorded.pid)
+        process = {"pid": recorded.pid, "started": started, "what": "the switch process"}
+        folder = _folder(tmp_path, "00aa12", runner, process)
+        removed = clean(tmp_path)
+        assert f"run 00aa12: process {recorded.pid} (the switch process)" in removed
+        assert f"run 00aa12: process {marked.pid} (sleep)" in removed
+        assert (recorded.wait(), marked.wait()) == (-signal.SIGKILL, -signal.SIGKILL)
+        assert other.poll() is None
+        assert not folder.exists()
+    finally:
+        for popen in (recorded, marked, other):
+            popen.kill()
+            popen.wait()
+
+
+def test_a_run_whose_runner_lives_is_never_touched(tmp_path: Path) -> None:
+    run = Run.create(tmp_path)
+    child = subprocess.Popen(["sleep", "1000"], env=run.environment())
+    try:
+        run.add(child.pid, "a switch")
+        assert clean(tmp_path) == []
+        assert child.poll() is None and run.folder.is_dir()
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_record_from_before_the_last_boot_counts_as_dead(tmp_path: Path) -> None:
+    runner = {
+        **{"runner": True, "boot": "another", "pid": os.getpid(), "what": "runner"},
+        "started": start_time(os.getpid()),
+    }
+    folder = _folder(tmp_path, "00aa14", runner)
+    assert read_record(folder) == (None, [])
+    assert clean(tmp_path) == [f"run 00aa14: {folder}"]
+
+
+def test_there_is_nothing_to_clean_where_no_run_ever_was(tmp_path: Path) -> None:
+    assert clean(tmp_path / "none") == []
+
+
+def test_a_run_records_itself_before_its_folder_appears(tmp_path: Path) -> None:
+    run = Run.create(tmp_path)
+    runner, others = read_record(run.folder)
+    assert runner == Process(os.getpid(), start_time(os.getpid()) or 0, "runner")
+    assert others == []
+    assert len(run.id) == 6 and run.folder == tmp_path / run.id
+    assert run.environment()["WEFT_RUN"] == run.id
+    assert os.environ.get("WEFT_RUN") != run.id
+    run.remove()
+    assert not run.folder.exists()

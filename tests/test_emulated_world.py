@@ -1,0 +1,273 @@
+"""The emulated world brought up for real, with switches that do nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from emulated_support import (
+    inside,
+    is_alive,
+    machine_interfaces,
+    needs_machine,
+    quiet_world,
+    run_folders,
+    wait_until,
+)
+
+from switch.errors import MachineError, RunError
+from topo.clos import Topology, leaf_spine, single
+from topo.emulated import EmulatedWorld
+from topo.namespaces import in_namespace
+from topo.runs import RUNS
+
+pytestmark = [needs_machine, pytest.mark.system]
+
+
+class _InterfaceWatch:
+    """Listens for new interfaces in the machine's own namespace, however short-lived."""
+
+    RTMGRP_LINK = 1
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+        self._socket.bind((0, self.RTMGRP_LINK))
+        self._socket.setblocking(False)
+
+    def messages(self) -> int:
+        count = 0
+        with self._socket:
+            while True:
+                try:
+                    self._socket.recv(65536)
+                except BlockingIOError:
+                    return count
+                count += 1
+
+
+def test_nothing_of_a_world_ever_appears_in_the_machines_own_namespace() -> None:
+    before = machine_interfaces()
+    watch = _InterfaceWatch()
+    with quiet_world(leaf_spine(2, 2, 2)) as world:
+        assert machine_interfaces() == before
+        pids = [world.namespace_pid, *(world.host_pid(rank) for rank in range(4))]
+        namespaces = {os.stat(f"/proc/{pid}/ns/net").st_ino for pid in pids}
+        assert len(namespaces - {os.stat("/proc/self/ns/net").st_ino}) == 5
+        switch = world.switch_processes[0].pid
+        assert os.stat(f"/proc/{switch}/ns/net").st_ino in namespaces
+        folder = world.record.folder
+    assert watch.messages() == 0
+    assert machine_interfaces() == before
+    assert not folder.exists()
+    assert not any(map(is_alive, pids))
+
+
+def test_hosts_and_switch_ends_are_as_the_topology_says() -> None:
+    network = leaf_spine(2, 1, 2)
+    with quiet_world(network) as world:
+        host = network.host(3)
+        shown = inside(world.host_pid(3), "ip", "addr", "show", "dev", "h3-eth0")
+        assert f"inet {host.ip}/24" in shown and host.mac_text in shown
+        assert "mtu 9000" in shown and "inet6" not in shown
+        route = inside(world.host_pid(3), "ip", "route", "get", "10.0.1.1")
+        assert "via 10.0.1.254" in route
+        multicast = inside(world.host_pid(3), "ip", "route", "get", "239.0.0.1")
+        assert "dev h3-eth0" in multicast and f"src {host.ip}" in multicast
+        ends = inside(world.namespace_pid, "ls", "/sys/class/net")
+        assert set(ends.split()) - {"lo"} == {
+            *("leaf0-eth1", "leaf0-eth2", "leaf0-eth3"),
+            *("leaf1-eth1", "leaf1-eth2", "leaf1-eth3"),
+            *("spine0-eth1", "spine0-eth2"),
+        }
+        assert world.network["h3"].IP() == host.ip
+        assert "leaf0-eth1" in world.network["leaf0"].cmd("ip -br link")
+        assert world.switch_statistics() == {"switches": 3}
+
+
+def test_what_a_host_sends_arrives_at_its_leaf_and_is_counted_there() -> None:
+    with quiet_world(single(2)) as world:
+
+        def send() -> None:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+                for destination in ("10.0.0.2", "239.0.0.1", "10.9.9.9"):
+                    udp.sendto(bytes(4096), (destination, 4791))
+
+        in_namespace(world.host_pid(0), send)
+        wait_until(lambda: world.host_counters(0).tx_packets == 3, "three packets sent")
+        assert world.host_counters(0).tx_bytes == 3 * (4096 + 42)
+        assert world.switch_counters()["leaf0", 1].rx_packets == 3
+        assert world.switch_counters()["leaf0", 2].rx_packets == 0
+
+
+def test_a_host_sends_at_its_links_rate_and_its_socket_waits() -> None:
+    rate_bps = 50_000_000
+    with quiet_world(single(1, rate_bps=rate_bps)) as world:
+        packets = 600
+        started = time.monotonic()
+
+        def send() -> None:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+                for _ in range(packets):
+                    udp.sendto(bytes(4096), ("10.0.0.2", 4791))
+
+        in_namespace(world.host_pid(0), send)
+        wait_until(lambda: world.host_counters(0).tx_packets == packets, "all packets sent")
+        took_s = time.monotonic() - started
+        assert world.host_queue_drops() == {"h0": 0}
+        least_s = (packets * 4138 - 20_000) * 8 / rate_bps
+        assert least_s <= took_s
+        assert took_s < 3 * least_s, "the machine is too slow, or the rate is wrong"
+
+
+def test_two_worlds_stand_side_by_side() -> None:
+    with quiet_world(single(2)) as one, quiet_world(single(2)) as other:
+        assert one.record.id != other.record.id
+        assert one.record.folder.is_dir() and other.record.folder.is_dir()
+        assert one.host_counters(0) == other.host_counters(0)
+        first, second = one.namespace_pid, other.namespace_pid
+        assert os.stat(f"/proc/{first}/ns/net").st_ino != os.stat(f"/proc/{second}/ns/net").st_ino
+
+
+def test_a_dead_switch_process_is_named() -> None:
+    with quiet_world(single(2)) as world:
+        world.check_alive()
+        process = world.switch_processes[0]
+        os.kill(process.pid, signal.SIGKILL)
+        process.popen.wait()
+        with pytest.raises(RunError, match=r"the switch process .*killed by signal 9 \(SIGKILL\)"):
+            world.check_alive()
+        with pytest.raises(RunError, match="the switch process"):
+            world.switch_statistics()
+
+
+def test_a_dead_host_shell_is_named() -> None:
+    with quiet_world(single(2)) as world:
+        os.kill(world.host_pid(1), signal.SIGKILL)
+        wait_until(lambda: not is_alive(world.host_pid(1)), "the shell ends")
+        with pytest.raises(RunError, match="the namespace of h1"):
+            world.check_alive()
+
+
+def test_a_switch_process_that_fails_says_why_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("STAND_IN", "fail")
+    before = run_folders()
+    with pytest.raises(RunError, match=r"(?s)status 1 before it was ready.*leaf0-eth9 is not"):
+        quiet_world(single(2)).__enter__()
+    assert run_folders() == before
+
+
+def test_a_switch_process_that_never_is_ready_ends_at_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("STAND_IN", "mute")
+    world = EmulatedWorld(single(2), switch_module="tests.stand_in_switch", ready_deadline_s=0.5)
+    with pytest.raises(RunError, match=r"was not ready after 0\.5 s"):
+        world.__enter__()
+
+
+def test_an_exception_within_the_block_takes_the_world_down() -> None:
+    before = run_folders()
+    with pytest.raises(KeyboardInterrupt), quiet_world(single(2)) as world:
+        pids = [world.host_pid(0), world.namespace_pid, world.switch_processes[0].pid]
+        raise KeyboardInterrupt
+    assert not any(map(is_alive, pids))
+    assert run_folders() == before
+
+
+def test_commands_that_a_user_left_running_end_with_the_world() -> None:
+    with quiet_world(single(2)) as world:
+        said = world.network["h0"].cmd("setsid sleep 1000 > /dev/null & echo pid=$!")
+        sleeper = int(said.rpartition("pid=")[2].split()[0])
+        assert is_alive(sleeper)
+    wait_until(lambda: not is_alive(sleeper), "the command ends")
+
+
+def test_captures_hold_every_packet_in_full_with_nanoseconds(tmp_path: Path) -> None:
+    packets = 300
+    with quiet_world(leaf_spine(1, 1, 1, rate_bps=10**9), pcap_dir=tmp_path / "pcap") as world:
+
+        def send() -> None:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+                for _ in range(packets):
+                    udp.sendto(bytes(4096), ("10.0.0.2", 4791))
+
+        in_namespace(world.host_pid(0), send)
+        wait_until(lambda: world.host_counters(0).tx_packets == packets, "all packets sent")
+    assert sorted(path.name for path in (tmp_path / "pcap").iterdir()) == [
+        "h0-leaf0.pcap",
+        "leaf0-h0.pcap",
+        "leaf0-spine0.pcap",
+        "spine0-leaf0.pcap",
+    ]
+    held = {result.path.name: (result.packets, result.lost) for result in world.captured}
+    assert held["h0-leaf0.pcap"] == held["leaf0-h0.pcap"] == (packets, 0)
+    assert held["leaf0-spine0.pcap"] == (0, 0)
+    data = (tmp_path / "pcap" / "leaf0-h0.pcap").read_bytes()
+    assert data[:4] == b"\x4d\x3c\xb2\xa1"  # nanosecond stamps, little endian
+    assert len(data) == 24 + packets * (16 + 4096 + 42)
+
+
+def test_a_folder_that_cannot_be_made_for_captures_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(MachineError, match="captures cannot go to"):
+        quiet_world(single(2), pcap_dir=tmp_path / "file" / "pcap").__enter__()
+
+
+def test_sixteen_hosts_on_eight_switches_are_up_within_seconds() -> None:
+    network: Topology = leaf_spine(4, 4, 4)
+    started = time.monotonic()
+    with quiet_world(network):
+        took_s = time.monotonic() - started
+    assert took_s < 4.0
+
+
+def test_work_in_a_namespace_leaves_the_caller_where_it_was() -> None:
+    own = os.stat("/proc/thread-self/ns/net").st_ino
+    with quiet_world(single(1)) as world:
+        there = in_namespace(
+            world.host_pid(0), lambda: os.stat("/proc/thread-self/ns/net").st_ino
+        )
+        assert there == os.stat(f"/proc/{world.host_pid(0)}/ns/net").st_ino != own
+        with pytest.raises(ZeroDivisionError):
+            in_namespace(world.host_pid(0), lambda: 1 // 0)
+    assert os.stat("/proc/thread-self/ns/net").st_ino == own
+
+
+def test_the_machines_limits_stay_as_they_are() -> None:
+    names = ("net.core.rmem_max", "net.core.netdev_max_backlog", "fs.file-max", "kernel.pty.max")
+    paths = [Path("/proc/sys", *name.split(".")) for name in names]
+    before = [path.read_text() for path in paths]
+    with quiet_world(single(1)):
+        assert [path.read_text() for path in paths] == before
+
+
+def test_a_world_may_be_entered_from_a_thread() -> None:
+    seen: list[int] = []
+
+    def play() -> None:
+        with quiet_world(single(1)) as world:
+            world.check_alive()
+            seen.append(world.host_pid(0))
+
+    thread = threading.Thread(target=play)
+    thread.start()
+    thread.join()
+    assert seen and not is_alive(seen[0])
+
+
+def test_runs_are_kept_in_one_place() -> None:
+    with quiet_world(single(1)) as world:
+        assert world.record.folder.parent == RUNS
+        assert world.switch_addresses == {"leaf0": f"unix:{world.record.folder}/leaf0.sock"}
+        listing = subprocess.run(
+            ["ip", "netns", "list"], capture_output=True, text=True, check=True
+        ).stdout
+        assert world.record.id not in listing
