@@ -1,1 +1,27 @@
-"""The P4Runtime controller: routes, multicast trees and faults."""
+"""The P4Runtime controller: routes, multicast trees and faults.
+
+``fabric_plan`` says what every switch shall hold, as pure data; a ``Controller`` brings switches
+to it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.counters import LinkCounters
+from controller.multicast import Tree
+from controller.plan import Plan, diff, fabric_plan
+
+if TYPE_CHECKING:
+    from controller.controller import Controller
+
+__all__ = ["Controller", "LinkCounters", "Plan", "Tree", "diff", "fabric_plan"]
+
+
+def __getattr__(name: str) -> Any:
+    """Planning alone needs no gRPC: ``Controller`` is imported when it is first asked for."""
+    if name == "Controller":
+        from controller.controller import Controller
+
+        return Controller
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,125 @@
+"""The controller of a whole network: one session per switch, all switches at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import TypeVar
+
+from controller.client import DEADLINE_S, Program, ProgramPaths, Session, SwitchError
+from controller.counters import LinkCounters, cells_of, link_counters
+from controller.plan import Plan, Update, diff
+from topo.clos import Switch, Topology
+
+MAX_THREADS = 16
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+class Controller:
+    """Owns all tables of a network's switches.
+
+    ::
+
+        with Controller(topology, addresses, compile_cached(source)) as controller:
+            controller.apply(fabric_plan(topology, seed=1, loss=0.01))
+            before = controller.read_counters()
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        addresses: Mapping[str, str],
+        program: ProgramPaths,
+        *,
+        deadline_s: float = DEADLINE_S,
+    ) -> None:
+        """Connect to all switches and make them run a program, with empty tables.
+
+        ``addresses``: where each switch, by name, serves P4Runtime. Raises SwitchError, after
+        closing what was opened, if a switch is not there within ``deadline_s`` or refuses.
+        """
+        self.topology = topology
+        self.plan = Plan()
+        """What the switches hold."""
+        self._sessions: dict[str, Session] = {}
+        threads = min(MAX_THREADS, len(topology.switches))
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="controller")
+
+        def start(switch: Switch) -> None:
+            session = Session(
+                switch.name, switch.device_id, addresses[switch.name], deadline_s=deadline_s
+            )
+            self._sessions[switch.name] = session
+            session.push_program(loaded)
+
+        try:
+            loaded = Program(program)
+            self._together(start, topology.switches)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Controller:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def session(self, switch: str) -> Session:
+        """The session with one switch."""
+        return self._sessions[switch]
+
+    def apply(self, plan: Plan) -> None:
+        """Bring all switches from the plan that they hold to another one, in place.
+
+        Raises SwitchError; the plan held is then unknown, and the switches need their program anew.
+        """
+        changes = diff(self.plan, plan)
+
+        def send(item: tuple[str, list[list[Update]]]) -> None:
+            switch, batches = item
+            for batch in batches:
+                self._sessions[switch].write(batch)
+
+        self._together(send, list(changes.items()))
+        self.plan = plan
+
+    def read_counters(self) -> dict[tuple[str, str], LinkCounters]:
+        """Packets and bytes sent and lost on every direction of every link, by (from, to)."""
+
+        def read(switch: Switch) -> dict[tuple[str, int], tuple[int, int]]:
+            cells = cells_of(self.topology, switch.name)
+            return dict(zip(cells, self._sessions[switch.name].read_counters(cells), strict=True))
+
+        switches = self.topology.switches
+        names = [switch.name for switch in switches]
+        return link_counters(
+            self.topology, dict(zip(names, self._together(read, switches), strict=True))
+        )
+
+    def close(self) -> None:
+        """End all sessions; the switches keep what they hold."""
+        sessions = list(self._sessions.values())
+        self._sessions.clear()
+        for session in sessions:
+            session.close()
+        self._pool.shutdown()
+
+    def _together(self, work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
+        """Do something for every item at the same time; raise the first error once all are done."""
+        futures = [self._pool.submit(work, item) for item in items]
+        errors = [error for error in (future.exception() for future in futures) if error]
+        switch_errors = [error for error in errors if isinstance(error, SwitchError)]
+        if len(switch_errors) == len(errors) > 1:
+            raise SwitchError(f"{errors[0]}\n(and {len(errors) - 1} other switches failed too)")
+        if errors:
+            raise errors[0]
+        return [future.result() for future in futures]

@@ -1,0 +1,195 @@
+"""What a controller puts into a switch, by name and as plain data.
+
+Names are those of the P4 program's P4Info. Nothing here knows protobuf (``controller.names`` makes
+messages of these) or a switch. Every entity has a ``key``, which tells it from the others of one
+switch, and a text for messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A key field that equals a value. Serves for optional fields too."""
+
+    value: int
+
+    def __str__(self) -> str:
+        return f"{self.value:#x}"
+
+
+@dataclass(frozen=True)
+class Lpm:
+    """A key field whose first bits equal those of a value."""
+
+    value: int
+    prefix_length: int
+
+    def __str__(self) -> str:
+        return f"{self.value:#x}/{self.prefix_length}"
+
+
+@dataclass(frozen=True)
+class Ternary:
+    """A key field that equals a value in the bits of a mask."""
+
+    value: int
+    mask: int
+
+    def __str__(self) -> str:
+        return f"{self.value:#x} &&& {self.mask:#x}"
+
+
+@dataclass(frozen=True)
+class Range:
+    """A key field from ``low`` to ``high``, both included."""
+
+    low: int
+    high: int
+
+    def __str__(self) -> str:
+        return f"{self.low:#x}..{self.high:#x}"
+
+
+Match: TypeAlias = Exact | Lpm | Ternary | Range
+
+
+@dataclass(frozen=True)
+class Action:
+    """An action and its parameters as (name, value) pairs."""
+
+    name: str
+    params: tuple[tuple[str, int], ...] = ()
+
+    @staticmethod
+    def of(name: str, **params: int) -> Action:
+        """For example ``Action.of("FabricIngress.forwarding.set_salt", salt=7)``."""
+        return Action(name, tuple(params.items()))
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(f'{name}={value:#x}' for name, value in self.params)})"
+
+
+@dataclass(frozen=True)
+class MemberRef:
+    """Target of an entry: a member of the table's action profile."""
+
+    member_id: int
+
+    def __str__(self) -> str:
+        return f"member {self.member_id}"
+
+
+@dataclass(frozen=True)
+class GroupRef:
+    """Target of an entry: a group of the table's action selector."""
+
+    group_id: int
+
+    def __str__(self) -> str:
+        return f"group {self.group_id}"
+
+
+@dataclass(frozen=True)
+class TableEntry:
+    """An entry; fields left out of ``match`` match anything. Make it with ``entry``."""
+
+    table: str
+    match: tuple[tuple[str, Match], ...]
+    target: Action | MemberRef | GroupRef
+    priority: int = 0
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the entry is within its switch."""
+        return "entry", self.table, self.match, self.priority
+
+    def __str__(self) -> str:
+        match = ", ".join(f"{name} = {value}" for name, value in self.match) or "anything"
+        priority = f" (priority {self.priority})" if self.priority else ""
+        return f"entry of {self.table}: {match}{priority} -> {self.target}"
+
+
+def entry(
+    table: str,
+    match: Mapping[str, Match],
+    target: Action | MemberRef | GroupRef,
+    priority: int = 0,
+) -> TableEntry:
+    """A table entry; the order of ``match`` does not matter."""
+    return TableEntry(table, tuple(sorted(match.items())), target, priority)
+
+
+@dataclass(frozen=True)
+class DefaultAction:
+    """The default action of a table; None puts the P4 program's own back."""
+
+    table: str
+    action: Action | None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the entry is within its switch."""
+        return "default", self.table
+
+    def __str__(self) -> str:
+        return f"default action of {self.table} -> {self.action or 'as in the program'}"
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of an action profile or selector."""
+
+    profile: str
+    member_id: int
+    action: Action
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the member is within its switch."""
+        return "member", self.profile, self.member_id
+
+    def __str__(self) -> str:
+        return f"member {self.member_id} of {self.profile} -> {self.action}"
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of an action selector: (member id, weight) pairs in the order of the ids."""
+
+    profile: str
+    group_id: int
+    members: tuple[tuple[int, int], ...]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the group is within its switch."""
+        return "group", self.profile, self.group_id
+
+    def __str__(self) -> str:
+        members = ", ".join(str(member_id) for member_id, _ in self.members)
+        return f"group {self.group_id} of {self.profile} -> members {members or 'none'}"
+
+
+@dataclass(frozen=True)
+class MulticastGroup:
+    """A group of the packet replication engine: one copy for each of its ports, sorted."""
+
+    group_id: int
+    ports: tuple[int, ...]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the group is within its switch."""
+        return "multicast", self.group_id
+
+    def __str__(self) -> str:
+        ports = ", ".join(map(str, self.ports))
+        return f"multicast group {self.group_id} -> ports {ports or 'none'}"
+
+
+Entity: TypeAlias = TableEntry | DefaultAction | Member | Group | MulticastGroup

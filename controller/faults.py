@@ -1,0 +1,77 @@
+"""Loss on purpose: from link directions with a probability to the fault entries of the switches.
+
+A direction loses at its far end's ingress; hosts run no P4, so towards a host the switch's egress
+decides. So every packet is exposed once per link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from controller import fabric
+from controller.entities import Action, Entity, Exact, entry
+from switch.errors import InputError
+from topo.clos import Topology
+
+CERTAIN = 1 << 32
+"""A probability of 1 as a threshold, which 32 bits do not hold: action lose_all."""
+
+
+class Fault(Protocol):
+    """A link by text, ``leaf0-spine1`` (both directions) or ``leaf0>spine1``, and its loss."""
+
+    @property
+    def link(self) -> str: ...
+
+    @property
+    def loss(self) -> float: ...
+
+
+def losses(
+    topology: Topology, loss: float = 0.0, faults: Iterable[Fault] = ()
+) -> dict[tuple[str, str], float]:
+    """Probability of loss per direction, by its ends: ``loss`` where no fault says otherwise.
+
+    Directions without loss are left out. Raises InputError for an unknown link.
+    """
+    found = {direction.ends: loss for direction in topology.directions}
+    for fault in faults:
+        for direction in topology.select(fault.link):
+            found[direction.ends] = fault.loss
+    return {ends: probability for ends, probability in found.items() if probability}
+
+
+def plan_faults(
+    topology: Topology, losses: Mapping[tuple[str, str], float]
+) -> dict[str, list[Entity]]:
+    """The fault entries of every switch that has any, by its name.
+
+    ``losses``: per direction, by the names of its ends, a probability from 0 to 1, which takes
+    effect in steps of 2^-32. Raises InputError for another number or an unknown direction.
+    """
+    found: dict[str, list[Entity]] = {}
+    for ends, probability in losses.items():
+        direction = topology.direction(*ends)
+        if not 0 <= probability <= 1:
+            raise InputError(f"loss {probability} on {direction.name}: a probability is 0 to 1")
+        threshold = round(probability * CERTAIN)
+        if not threshold:
+            continue
+        into_host = topology.nodes[direction.destination.node].level == 0
+        if into_host:
+            at, table, field = direction.source, fabric.EGRESS_FAULT_TABLE, fabric.EGRESS_PORT
+            some, everything = fabric.EGRESS_LOSE, fabric.EGRESS_LOSE_ALL
+        else:
+            at, table, field = (
+                direction.destination,
+                fabric.INGRESS_FAULT_TABLE,
+                fabric.INGRESS_PORT,
+            )
+            some, everything = fabric.INGRESS_LOSE, fabric.INGRESS_LOSE_ALL
+        if threshold == CERTAIN:
+            action = Action(everything)
+        else:
+            action = Action.of(some, threshold=threshold)
+        found.setdefault(at.node, []).append(entry(table, {field: Exact(at.number)}, action))
+    return found

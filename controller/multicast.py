@@ -1,0 +1,139 @@
+"""Multicast: groups of hosts to trees, and trees to the entries of every switch.
+
+A tree is undirected: each of its switches sends what comes in by one port of the tree out by all
+others, so any member can be the source. Its root is one of the lowest switches below which all
+members are, and groups are spread over these in turn; a group whose members share a leaf never
+leaves it. A packet passes each link of the tree exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from controller import fabric
+from controller.entities import Action, Entity, Exact, MulticastGroup, entry
+from controller.routes import live_directions
+from switch.errors import InputError
+from topo.clos import Direction, Switch, Topology
+
+GROUP_BASE_ADDRESS = 239 << 24
+MAX_GROUPS = 65535
+"""239.0.0.0 to 239.0.255.254; a switch numbers its groups from 1 to 65535."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """One multicast group and the way its packets take."""
+
+    index: int
+    """The group's number, from 0."""
+    members: tuple[str, ...]
+    """Names of the hosts in the group."""
+    root: str
+    ports: Mapping[str, tuple[int, ...]]
+    """Per switch of the tree: its ports on it, sorted."""
+
+    @property
+    def address(self) -> int:
+        """The group's IPv4 address: 239.0.(index div 256).(index mod 256)."""
+        return GROUP_BASE_ADDRESS + self.index
+
+
+def plan_trees(
+    topology: Topology,
+    groups: Iterable[Sequence[str]],
+    without: Collection[str] = (),
+) -> tuple[Tree, ...]:
+    """A tree for each group of hosts, given by name.
+
+    ``without``: names of links not to be used. Raises InputError for an empty group, an unknown
+    host, too many groups, or a group that no switch reaches downwards by the remaining links.
+    """
+    live = live_directions(topology, without)
+    below = _below(topology, live)
+    roots: dict[tuple[str, ...], list[Switch]] = {}
+    ports: dict[tuple[str, tuple[str, ...]], Mapping[str, tuple[int, ...]]] = {}
+    trees = []
+    for index, names in enumerate(groups):
+        if index >= MAX_GROUPS:
+            raise InputError(f"more than {MAX_GROUPS} multicast groups")
+        members = tuple(dict.fromkeys(names))
+        if members not in roots:
+            roots[members] = _roots(topology, below, members)
+        able = roots[members]
+        if not able:
+            raise InputError(
+                f"multicast group {index}: no switch has all of its {len(members)} members below "
+                "it by the links that are up"
+            )
+        root = able[index % len(able)].name
+        if (root, members) not in ports:
+            ports[root, members] = _descend(live, below, root, members)
+        trees.append(Tree(index, members, root, ports[root, members]))
+    return tuple(trees)
+
+
+def tree_entities(trees: Iterable[Tree]) -> dict[str, list[Entity]]:
+    """The entries of every switch that some tree passes, by its name."""
+    found: dict[str, list[Entity]] = {}
+    for tree in trees:
+        group = tree.index + 1
+        match = {fabric.DESTINATION: Exact(tree.address)}
+        replicate = entry(fabric.MULTICAST_TABLE, match, Action.of(fabric.REPLICATE, group=group))
+        for switch, ports in tree.ports.items():
+            found.setdefault(switch, []).extend((MulticastGroup(group, ports), replicate))
+    return found
+
+
+def _below(
+    topology: Topology, live: Mapping[str, tuple[Direction, ...]]
+) -> dict[str, dict[str, Direction]]:
+    """Per switch, for each host below it: the direction to take. Lower switches come first."""
+    below: dict[str, dict[str, Direction]] = {}
+    for switch in sorted(topology.switches, key=lambda one: one.level):
+        found: dict[str, Direction] = {}
+        for direction in live[switch.name]:
+            node = topology.nodes[direction.destination.node]
+            if node.level == 0:
+                found.setdefault(node.name, direction)
+            elif node.level < switch.level:
+                for host in below[node.name]:
+                    found.setdefault(host, direction)
+        below[switch.name] = found
+    return below
+
+
+def _roots(
+    topology: Topology, below: Mapping[str, Mapping[str, Direction]], members: Sequence[str]
+) -> list[Switch]:
+    if not members:
+        raise InputError("a multicast group without members")
+    for member in members:
+        topology.host(member)
+    able = [
+        switch
+        for switch in topology.switches
+        if all(member in below[switch.name] for member in members)
+    ]
+    lowest = min((switch.level for switch in able), default=0)
+    return [switch for switch in able if switch.level == lowest]
+
+
+def _descend(
+    live: Mapping[str, tuple[Direction, ...]],
+    below: Mapping[str, Mapping[str, Direction]],
+    root: str,
+    members: Sequence[str],
+) -> dict[str, tuple[int, ...]]:
+    """The ports of every switch on the way from the root down to the members."""
+    ports: dict[str, set[int]] = {}
+    for member in members:
+        here = root
+        while here in live:
+            direction = below[here][member]
+            ports.setdefault(here, set()).add(direction.source.number)
+            here = direction.destination.node
+            if here in live:
+                ports.setdefault(here, set()).add(direction.destination.number)
+    return {switch: tuple(sorted(found)) for switch, found in ports.items()}

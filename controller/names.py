@@ -1,0 +1,145 @@
+"""Entities to P4Runtime messages and back to text, by the names of a P4Info."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from p4.config.v1 import p4info_pb2
+from p4.v1 import p4runtime_pb2
+
+from controller.entities import (
+    Action,
+    DefaultAction,
+    Entity,
+    Exact,
+    Group,
+    GroupRef,
+    Lpm,
+    Match,
+    Member,
+    MemberRef,
+    TableEntry,
+    Ternary,
+)
+from switch.errors import InputError
+
+REPLICA_INSTANCE = 1
+"""The egress_rid of all multicast copies; a copy is known by its port."""
+
+
+class Names:
+    """Makes messages for one program. Raises InputError for a name that the program has not."""
+
+    def __init__(self, p4info: Any) -> None:
+        self._tables = {table.preamble.name: table for table in p4info.tables}
+        self._actions = {action.preamble.name: action for action in p4info.actions}
+        self._profiles = {one.preamble.name: one.preamble.id for one in p4info.action_profiles}
+        self._counters = {one.preamble.name: one.preamble.id for one in p4info.counters}
+        self._fields = {
+            name: {match.name: match for match in table.match_fields}
+            for name, table in self._tables.items()
+        }
+        self._params = {
+            name: {param.name: param.id for param in action.params}
+            for name, action in self._actions.items()
+        }
+
+    def message(self, entity: Entity) -> Any:
+        """The ``p4.v1.Entity`` of an entity."""
+        message = p4runtime_pb2.Entity()
+        if isinstance(entity, TableEntry):
+            self._fill_entry(entity, message.table_entry)
+        elif isinstance(entity, DefaultAction):
+            filled = message.table_entry
+            filled.table_id = _find("table", entity.table, self._tables).preamble.id
+            filled.is_default_action = True
+            if entity.action is not None:
+                self._fill_action(entity.action, filled.action.action)
+        elif isinstance(entity, Member):
+            member = message.action_profile_member
+            member.action_profile_id = _find("action profile", entity.profile, self._profiles)
+            member.member_id = entity.member_id
+            self._fill_action(entity.action, member.action)
+        elif isinstance(entity, Group):
+            group = message.action_profile_group
+            group.action_profile_id = _find("action profile", entity.profile, self._profiles)
+            group.group_id = entity.group_id
+            for member_id, weight in entity.members:
+                group.members.add(member_id=member_id, weight=weight)
+        else:
+            multicast = message.packet_replication_engine_entry.multicast_group_entry
+            multicast.multicast_group_id = entity.group_id
+            for port in entity.ports:
+                # The older of two ways to say it, which every server understands.
+                multicast.replicas.add(egress_port=port, instance=REPLICA_INSTANCE)
+        return message
+
+    def counter_id(self, counter: str) -> int:
+        """The id of an indirect counter."""
+        return cast(int, _find("counter", counter, self._counters))
+
+    def _fill_entry(self, entity: TableEntry, message: Any) -> None:
+        table = _find("table", entity.table, self._tables)
+        message.table_id = table.preamble.id
+        message.priority = entity.priority
+        fields = self._fields[entity.table]
+        for name, match in entity.match:
+            field = _find(f"key field of table {entity.table}", name, fields)
+            _fill_match(f"{entity.table}, {name}", match, field, message.match.add())
+        if isinstance(entity.target, MemberRef):
+            message.action.action_profile_member_id = entity.target.member_id
+        elif isinstance(entity.target, GroupRef):
+            message.action.action_profile_group_id = entity.target.group_id
+        else:
+            self._fill_action(entity.target, message.action.action)
+
+    def _fill_action(self, action: Action, message: Any) -> None:
+        message.action_id = _find("action", action.name, self._actions).preamble.id
+        params = self._params[action.name]
+        for name, value in action.params:
+            param_id = _find(f"parameter of action {action.name}", name, params)
+            message.params.add(param_id=param_id, value=_bytes(value))
+
+
+def _fill_match(what: str, match: Match, field: Any, message: Any) -> None:
+    kind = field.match_type
+    kinds = p4info_pb2.MatchField
+    message.field_id = field.id
+    if isinstance(match, Exact) and kind == kinds.EXACT:
+        message.exact.value = _bytes(match.value)
+    elif isinstance(match, Exact) and kind == kinds.OPTIONAL:
+        message.optional.value = _bytes(match.value)
+    elif isinstance(match, Lpm) and kind == kinds.LPM:
+        message.lpm.value = _bytes(match.value)
+        message.lpm.prefix_len = match.prefix_length
+    elif isinstance(match, Ternary) and kind == kinds.TERNARY:
+        message.ternary.value = _bytes(match.value)
+        message.ternary.mask = _bytes(match.mask)
+    elif not isinstance(match, Exact | Lpm | Ternary) and kind == kinds.RANGE:
+        message.range.low = _bytes(match.low)
+        message.range.high = _bytes(match.high)
+    else:
+        raise InputError(
+            f"{what}: {type(match).__name__} where the program has {kinds.MatchType.Name(kind)}"
+        )
+
+
+def _bytes(value: int) -> bytes:
+    """P4Runtime's canonical bytestring (specification section "Bytestrings")."""
+    return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
+
+
+def _find(kind: str, name: str, known: Mapping[str, Any]) -> Any:
+    try:
+        return known[name]
+    except KeyError:
+        raise InputError(
+            f"the switches' program has no {kind} {name!r}{_near(name, known)}"
+        ) from None
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"; the nearest it has is {near[0]}" if near else ""

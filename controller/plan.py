@@ -1,0 +1,138 @@
+"""A plan: all entities of every switch; and the updates that lead from one plan to another."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from controller.entities import (
+    DefaultAction,
+    Entity,
+    Group,
+    Member,
+    MulticastGroup,
+    TableEntry,
+)
+from controller.faults import Fault, losses, plan_faults
+from controller.multicast import Tree, plan_trees, tree_entities
+from controller.routes import plan_routes, plan_salts
+from switch.errors import InputError
+from topo.clos import Topology
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every switch shall hold, by its name. Switches left out hold nothing."""
+
+    entities: Mapping[str, tuple[Entity, ...]] = field(default_factory=dict)
+    groups: tuple[Tree, ...] = ()
+    """The multicast groups that the plan provides."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """One change of one entity; a deleted one is named by its key alone."""
+
+    kind: Literal["insert", "modify", "delete"]
+    entity: Entity
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.entity}"
+
+
+def merge(*parts: Mapping[str, Sequence[Entity]]) -> dict[str, tuple[Entity, ...]]:
+    """Put the planners' results together; InputError if two of them claim the same entity."""
+    found: dict[str, dict[tuple[object, ...], Entity]] = {}
+    for part in parts:
+        for switch, entities in part.items():
+            known = found.setdefault(switch, {})
+            for entity in entities:
+                if entity.key in known:
+                    raise InputError(f"{switch}: planned twice: {entity}; {known[entity.key]}")
+                known[entity.key] = entity
+    return {switch: tuple(known.values()) for switch, known in found.items()}
+
+
+def fabric_plan(
+    topology: Topology,
+    *,
+    seed: int = 1,
+    loss: float = 0.0,
+    faults: Iterable[Fault] = (),
+    groups: Iterable[Sequence[str]] | None = None,
+    without: Collection[str] = (),
+) -> Plan:
+    """The plan for p4/fabric.p4 on a topology.
+
+    Args:
+        seed: the ECMP salts are drawn from it.
+        loss: probability of loss on every direction of every link.
+        faults: links with a loss of their own instead.
+        groups: multicast groups as names of hosts; by default as many groups as there are hosts,
+            each of all hosts, so that every chain of an Allgather can have one of its own.
+        without: names of links that carry no traffic.
+
+    Raises InputError for what does not fit the topology.
+    """
+    if groups is None:
+        everybody = [host.name for host in topology.hosts]
+        groups = [everybody] * len(everybody)
+    trees = plan_trees(topology, groups, without)
+    entities = merge(
+        plan_salts(topology, seed),
+        plan_routes(topology, without),
+        tree_entities(trees),
+        plan_faults(topology, losses(topology, loss, faults)),
+    )
+    return Plan(entities, trees)
+
+
+def diff(old: Plan, new: Plan) -> dict[str, list[list[Update]]]:
+    """The updates per switch that turn ``old`` into ``new``: batches, to be sent one by one.
+
+    A batch refers only to what earlier ones made, as a switch may reorder updates within a batch
+    (P4Runtime specification, section "Batching and Ordering of Updates"), and nothing is deleted
+    while something refers to it. New entries come before old ones go, so a destination that has a
+    route in both plans has one all the time.
+    """
+    changes: dict[str, list[list[Update]]] = {}
+    for switch in dict.fromkeys((*old.entities, *new.entities)):
+        batches = _batches(old.entities.get(switch, ()), new.entities.get(switch, ()))
+        if batches:
+            changes[switch] = batches
+    return changes
+
+
+def _batches(old: Sequence[Entity], new: Sequence[Entity]) -> list[list[Update]]:
+    before = {entity.key: entity for entity in old}
+    after = {entity.key: entity for entity in new}
+    targets: list[Update] = []
+    groups: list[Update] = []
+    entries: list[Update] = []
+    group_deletions: list[Update] = []
+    member_deletions: list[Update] = []
+    for key, entity in after.items():
+        if before.get(key) == entity:
+            continue
+        present = key in before or isinstance(entity, DefaultAction)
+        update = Update("modify" if present else "insert", entity)
+        if isinstance(entity, Member | MulticastGroup):
+            targets.append(update)
+        elif isinstance(entity, Group):
+            groups.append(update)
+        else:
+            entries.append(update)
+    for key, entity in before.items():
+        if key in after:
+            continue
+        if isinstance(entity, DefaultAction):
+            entries.append(Update("modify", DefaultAction(entity.table, None)))
+        elif isinstance(entity, TableEntry):
+            entries.append(Update("delete", entity))
+        elif isinstance(entity, Member):
+            member_deletions.append(Update("delete", entity))
+        else:
+            group_deletions.append(Update("delete", entity))
+    stages = (targets, groups, entries, group_deletions, member_deletions)
+    return [stage for stage in stages if stage]
