@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +21,7 @@ A, B = ipv4("10.0.0.1"), ipv4("10.0.3.254")
 
 
 @compiled
-def _crc_by_tables_of(data: np.ndarray) -> int:  # type: ignore[type-arg]
+def _crc_by_tables_of(data: npt.NDArray[np.uint8]) -> int:
     register = crc_by_tables(np.uint64(0xFFFFFFFF), data.ctypes.data, len(data))
     result: int = np.int64(register ^ np.uint64(0xFFFFFFFF))
     return result
@@ -158,7 +159,7 @@ def test_random_bytes_are_refused_or_decode_alike_in_both(data: bytes, sealed: b
 @pytest.mark.parametrize("field", ["source", "destination", "source_port"])
 def test_the_icrc_covers_addresses_and_source_port(field: str) -> None:
     data = Packet(Opcode.RC_SEND_ONLY, 5, 6, payload=b"hello").encode(A, B, 9)
-    changed = Datagram(A, B, 9, 0, data)._replace(**{field: 10})
+    changed = Datagram(A, B, 9, 0, data)._replace(**{field: 10})  # type: ignore[arg-type]
     assert decode(Datagrams.of([changed])).status.tolist() == [packets.BAD_ICRC]
 
 

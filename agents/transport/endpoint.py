@@ -27,7 +27,7 @@ from agents.transport.types import (
     TransportMisuse,
     TransportOptions,
 )
-from agents.wire.headers import HEADER_ROOM_BYTES
+from agents.wire.headers import HEADER_ROOM_BYTES, PSN_MASK
 from agents.wire.packets import FIELDS
 
 Words = npt.NDArray[np.int64]
@@ -160,14 +160,18 @@ class Endpoint:
             )
         return int(self._regions[index, at.REGION_MEMORY]) + offset
 
-    def create_rc(self, source_port: int | None = None, tos: int = 0) -> RcQueuePair:
-        """A new RC queue pair.
+    def create_rc(
+        self, source_port: int | None = None, tos: int = 0, initial_psn: int | None = None
+    ) -> RcQueuePair:
+        """A new RC queue pair; its first PSN is drawn if it is not given.
 
         `source_port` is the UDP source port of its packets (path entropy; by default from its
         number).
         """
         index, number = self._new_row(at.RC, source_port, tos)
-        pair = RcQueuePair(self, index, number, self._random.randrange(1 << 24))
+        drawn = self._random.randrange(1 << 24)
+        psn = drawn if initial_psn is None else initial_psn & PSN_MASK
+        pair = RcQueuePair(self, index, number, psn)
         row = self._pairs[index]
         for word in (
             at.UNACKNOWLEDGED,

@@ -40,6 +40,11 @@ _REFUSALS = {
 }
 
 
+def _signed(address: int) -> int:
+    """A 64-bit address as the int64 with the same bits."""
+    return (address + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 class _Posting:
     """What both kinds have: work that compiled code knows, work that waits for room, and
     contexts."""
@@ -140,6 +145,7 @@ class RcQueuePair(_Posting):
         With an immediate the peer gets `write_with_immediate`.
         """
         address = self._endpoint.memory_of(region, offset, length)
+        remote_address = _signed(remote_address)
         kind = at.WRITE if immediate is None else at.WRITE_WITH_IMMEDIATE
         work = (kind, address, length, remote_address, rkey, immediate or 0)
         self._post_rc(CompletionKind.SENT, context, length, region, work)
@@ -159,7 +165,7 @@ class RcQueuePair(_Posting):
         Several may be outstanding; they complete in order.
         """
         address = self._endpoint.memory_of(region, offset, length)
-        work = (at.READ, address, length, remote_address, rkey, 0)
+        work = (at.READ, address, length, _signed(remote_address), rkey, 0)
         self._post_rc(CompletionKind.READ_DONE, context, length, region, work)
 
     def _post_rc(
