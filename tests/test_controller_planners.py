@@ -1,0 +1,509 @@
+"""The planners: what the entries that they make do to packets, on any topology."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller import fabric
+from controller.entities import (
+    Action,
+    DefaultAction,
+    Entity,
+    Exact,
+    Group,
+    GroupRef,
+    Lpm,
+    Member,
+    MemberRef,
+    MulticastGroup,
+    TableEntry,
+)
+from controller.faults import CERTAIN, losses, plan_faults
+from controller.multicast import plan_trees, tree_entities
+from controller.plan import Plan, Update, diff, fabric_plan, merge
+from controller.routes import UPLINK_GROUP, plan_routes, plan_salts
+from experiments.scenario import Fault
+from switch.errors import InputError
+from topo.clos import Topology, fat_tree, leaf_spine, single
+
+TOPOLOGIES = [
+    single(1),
+    single(5),
+    leaf_spine(1, 1, 1),
+    leaf_spine(4, 2, 2),
+    leaf_spine(3, 5, 4),
+    fat_tree(4, 2),
+    fat_tree(2),
+    fat_tree(4),
+    fat_tree(6),
+]
+IDS = [topology.describe() for topology in TOPOLOGIES]
+
+topologies = pytest.mark.parametrize("topology", TOPOLOGIES, ids=IDS)
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Topology:
+    shape = draw(st.sampled_from(["single", "leaf-spine", "fat-tree"]))
+    if shape == "single":
+        return single(draw(st.integers(1, 8)))
+    if shape == "fat-tree":
+        return fat_tree(draw(st.sampled_from([2, 4])), draw(st.sampled_from([2, 3])))
+    small = st.integers(1, 5)
+    return leaf_spine(draw(small), draw(small), draw(small))
+
+
+# -- a switch that does what its entries say -----------------------------------------------------
+
+
+class Tables:
+    """The entities of one switch, looked up as the P4 program would."""
+
+    def __init__(self, entities: tuple[Entity, ...] | list[Entity]) -> None:
+        self.by_key = {entity.key: entity for entity in entities}
+        assert len(self.by_key) == len(entities), "an entity planned twice"
+        self.routes = [
+            entity
+            for entity in entities
+            if isinstance(entity, TableEntry) and entity.table == fabric.ROUTE_TABLE
+        ]
+
+    def actions_for(self, address: int) -> list[Action]:
+        """All actions that a packet to an address may meet; none if no route matches."""
+        best: TableEntry | None = None
+        best_length = -1
+        for route in self.routes:
+            prefix = dict(route.match).get(fabric.DESTINATION, Lpm(0, 0))
+            assert isinstance(prefix, Lpm)
+            shift = 32 - prefix.prefix_length
+            if address >> shift == prefix.value >> shift and prefix.prefix_length > best_length:
+                best, best_length = route, prefix.prefix_length
+        if best is None:
+            return []
+        if isinstance(best.target, MemberRef):
+            return [self.member(best.target.member_id)]
+        assert isinstance(best.target, GroupRef)
+        group = self.by_key["group", fabric.ECMP, best.target.group_id]
+        assert isinstance(group, Group)
+        assert len(group.members) > 1
+        return [self.member(member_id) for member_id, weight in group.members if weight]
+
+    def member(self, member_id: int) -> Action:
+        member = self.by_key["member", fabric.ECMP, member_id]
+        assert isinstance(member, Member)
+        return member.action
+
+    def multicast_ports(self, address: int) -> tuple[int, ...]:
+        key = "entry", fabric.MULTICAST_TABLE, ((fabric.DESTINATION, Exact(address)),), 0
+        found = self.by_key.get(key)
+        if found is None:
+            return ()
+        assert isinstance(found, TableEntry) and isinstance(found.target, Action)
+        group = self.by_key["multicast", dict(found.target.params)["group"]]
+        assert isinstance(group, MulticastGroup)
+        return group.ports
+
+
+def tables_of(plan: dict[str, list[Entity]] | dict[str, tuple[Entity, ...]]) -> dict[str, Tables]:
+    return {switch: Tables(entities) for switch, entities in plan.items()}
+
+
+def walk(topology: Topology, tables: dict[str, Tables], source: str, address: int) -> set[int]:
+    """Follow all ECMP choices from a host to an address; the lengths, in switches, of all ways.
+
+    A way ends at the host that owns the address, with its MAC; one that drops has length 0.
+    """
+    macs = {node.mac: name for name, node in topology.nodes.items()}
+    lengths: set[int] = set()
+    waiting = [(topology.outward(source)[0].destination.node, 1)]
+    while waiting:
+        here, hops = waiting.pop()
+        assert hops < 20, f"a loop on the way from {source} to {address:#x}"
+        actions = tables[here].actions_for(address)
+        if not actions:
+            lengths.add(0)
+        for action in actions:
+            if action.name == fabric.DROP:
+                lengths.add(0)
+                continue
+            assert action.name == fabric.FORWARD
+            params = dict(action.params)
+            (out,) = [d for d in topology.outward(here) if d.source.number == params["port"]]
+            there = out.destination.node
+            assert params["src_mac"] == topology.node(here).mac
+            assert macs[params["dst_mac"]] == there
+            if there in tables:
+                waiting.append((there, hops + 1))
+            else:
+                assert topology.host(there).address == address
+                lengths.add(hops)
+    return lengths
+
+
+# -- routes --------------------------------------------------------------------------------------
+
+
+@topologies
+def test_every_host_reaches_every_other_by_shortest_paths_whatever_the_hash_says(
+    topology: Topology,
+) -> None:
+    tables = tables_of(plan_routes(topology))
+    for source in topology.hosts:
+        for destination in topology.hosts:
+            if source is destination:
+                continue
+            one, other = topology.leaf_of(source.name), topology.leaf_of(destination.name)
+            if one == other:
+                expected = 1
+            elif one.pod is None or one.pod == other.pod:
+                expected = 3
+            else:
+                expected = 5
+            assert walk(topology, tables, source.name, destination.address) == {expected}
+
+
+def test_a_flow_between_leaves_may_take_any_spine() -> None:
+    topology = leaf_spine(4, 3, 2)
+    tables = tables_of(plan_routes(topology))
+    actions = tables["leaf0"].actions_for(topology.host("h7").address)
+    assert sorted(dict(action.params)["port"] for action in actions) == [3, 4, 5]
+
+
+def test_two_tiers_have_a_route_per_leaf_subnet_and_host() -> None:
+    plan = plan_routes(leaf_spine(4, 2, 2))
+    leaf = [e for e in plan["leaf0"] if isinstance(e, TableEntry)]
+    lengths = Counter(
+        prefix.prefix_length for e in leaf for _, prefix in e.match if isinstance(prefix, Lpm)
+    )
+    assert lengths == {32: 2, 24: 3}
+    assert all(isinstance(e, TableEntry | Member) for e in plan["spine0"])
+    assert [e.group_id for e in plan["leaf0"] if isinstance(e, Group)] == [UPLINK_GROUP]
+
+
+def test_three_tiers_go_up_by_one_default_route() -> None:
+    plan = plan_routes(fat_tree(6))
+    for name, expected in (("leaf0", 3 + 1 + 1), ("agg0", 3 + 1), ("core0", 18)):
+        assert sum(isinstance(e, TableEntry) for e in plan[name]) == expected
+
+
+@topologies
+def test_an_address_that_no_host_has_is_dropped_and_does_not_circle(topology: Topology) -> None:
+    tables = tables_of(plan_routes(topology))
+    unknown = {host.address | 0xC8 for host in topology.hosts} | {10 << 24 | 200 << 8 | 1, 1}
+    for source in topology.hosts[:: max(1, len(topology.hosts) // 4)]:
+        for address in unknown:
+            assert walk(topology, tables, source.name, address) == {0}
+
+
+@settings(deadline=None, max_examples=40)
+@given(networks(), st.data())
+def test_routes_avoid_failed_links_and_reach_whoever_can_be_reached(
+    topology: Topology, data: st.DataObject
+) -> None:
+    names = [link.name for link in topology.links]
+    without = data.draw(st.sets(st.sampled_from(names), max_size=4))
+    tables = tables_of(plan_routes(topology, without))
+    reachable: dict[str, set[str]] = {}
+    for host in topology.hosts:
+        seen, waiting = {host.name}, [host.name]
+        while waiting:
+            for d in topology.outward(waiting.pop()):
+                there = d.destination.node
+                if d.link.name not in without and there not in seen:
+                    seen.add(there)
+                    waiting.append(there)
+        reachable[host.name] = seen
+    for source in topology.hosts:
+        for destination in topology.hosts:
+            if source is destination or source.name not in reachable[destination.name]:
+                continue
+            lengths = walk(topology, tables, source.name, destination.address)
+            assert 0 not in lengths
+
+
+def test_an_unknown_failed_link_is_named() -> None:
+    with pytest.raises(InputError, match="leaf0-spine9"):
+        plan_routes(leaf_spine(2, 2, 1), ["leaf0-spine9"])
+
+
+def test_salts_differ_between_switches_and_seeds_and_repeat_for_a_seed() -> None:
+    topology = fat_tree(4)
+
+    def salts(seed: int) -> list[int]:
+        found = []
+        for entities in plan_salts(topology, seed).values():
+            (default,) = entities
+            assert isinstance(default, DefaultAction) and default.action is not None
+            found.append(dict(default.action.params)["salt"])
+        return found
+
+    assert salts(1) == salts(1)
+    assert len({*salts(1), *salts(2)}) == 2 * len(topology.switches)
+    assert all(0 <= salt < 1 << 32 for salt in salts(3))
+
+
+# -- multicast -----------------------------------------------------------------------------------
+
+
+def deliver(
+    topology: Topology, tables: dict[str, Tables], source: str, address: int
+) -> tuple[Counter[str], Counter[str]]:
+    """Send one packet to a group: copies per host, packets per direction."""
+    received: Counter[str] = Counter()
+    crossed: Counter[str] = Counter()
+    waiting = [topology.outward(source)[0]]
+    while waiting:
+        direction = waiting.pop()
+        crossed[direction.name] += 1
+        assert sum(crossed.values()) < 10_000, "multicast circles"
+        here = direction.destination.node
+        if here not in tables:
+            received[here] += 1
+            continue
+        for out in topology.outward(here):
+            ports = tables[here].multicast_ports(address)
+            if out.source.number in ports and out.source.number != direction.destination.number:
+                waiting.append(out)
+    return received, crossed
+
+
+@settings(deadline=None, max_examples=60)
+@given(networks(), st.data())
+def test_a_tree_reaches_each_member_once_from_any_member_and_no_link_twice(
+    topology: Topology, data: st.DataObject
+) -> None:
+    names = [host.name for host in topology.hosts]
+    members = st.lists(st.sampled_from(names), min_size=1, unique=True)
+    groups = data.draw(st.lists(members, min_size=1, max_size=4))
+    trees = plan_trees(topology, groups)
+    entities = tree_entities(trees)
+    tables = {s.name: Tables(entities.get(s.name, [])) for s in topology.switches}
+    for tree, group in zip(trees, groups, strict=True):
+        for source in group:
+            received, crossed = deliver(topology, tables, source, tree.address)
+            assert received == Counter(set(group) - {source})
+            assert max(crossed.values()) == 1
+            assert len({name for d in crossed for name in [frozenset(d.split(">"))]}) == len(
+                crossed
+            )
+
+
+def test_groups_are_spread_over_the_spines() -> None:
+    topology = leaf_spine(4, 3, 2)
+    trees = plan_trees(topology, [[host.name for host in topology.hosts]] * 6)
+    assert [tree.root for tree in trees] == ["spine0", "spine1", "spine2"] * 2
+    assert [tree.address - (239 << 24) for tree in trees] == list(range(6))
+
+
+def test_groups_of_a_fat_tree_are_spread_over_the_cores() -> None:
+    topology = fat_tree(4)
+    trees = plan_trees(topology, [[host.name for host in topology.hosts]] * 4)
+    assert {tree.root for tree in trees} == {"core0", "core1", "core2", "core3"}
+
+
+def test_a_group_below_one_leaf_or_pod_stays_there() -> None:
+    topology = fat_tree(4)
+    leaf_local, pod_local = plan_trees(topology, [["h0", "h1"], ["h0", "h2"]])
+    assert set(leaf_local.ports) == {"leaf0"}
+    assert set(pod_local.ports) == {"leaf0", "leaf1", pod_local.root}
+    assert pod_local.root in ("agg0", "agg1")
+
+
+def test_a_tree_avoids_a_failed_link() -> None:
+    topology = leaf_spine(3, 2, 1)
+    everybody = [host.name for host in topology.hosts]
+    trees = plan_trees(topology, [everybody] * 3, ["leaf1-spine0"])
+    assert {tree.root for tree in trees} == {"spine1"}
+    with pytest.raises(InputError, match=r"no switch has all of its 3 members below it"):
+        plan_trees(topology, [everybody], ["leaf1-spine0", "leaf2-spine1"])
+
+
+def test_a_group_without_members_or_with_unknown_ones_is_refused() -> None:
+    with pytest.raises(InputError, match="without members"):
+        plan_trees(single(2), [[]])
+    with pytest.raises(InputError, match="h7"):
+        plan_trees(single(2), [["h0", "h7"]])
+
+
+# -- faults --------------------------------------------------------------------------------------
+
+
+@topologies
+def test_every_direction_loses_at_one_place_only(topology: Topology) -> None:
+    plan = plan_faults(topology, losses(topology, 0.01))
+    places = [(switch, entity.key) for switch, entities in plan.items() for entity in entities]
+    assert len(set(places)) == len(places) == len(topology.directions)
+
+
+def test_loss_becomes_a_threshold_at_the_far_end() -> None:
+    topology = leaf_spine(2, 2, 2)
+    plan = plan_faults(
+        topology, {("leaf0", "spine1"): 0.25, ("h0", "leaf0"): 0.01, ("leaf0", "h0"): 0.5}
+    )
+    assert [str(entity) for entity in plan["spine1"]] == [
+        "entry of FabricIngress.fault.ingress_fault: standard_metadata.ingress_port = 0x1 -> "
+        "FabricIngress.fault.lose(threshold=0x40000000)"
+    ]
+    assert [str(entity) for entity in plan["leaf0"]] == [
+        "entry of FabricIngress.fault.ingress_fault: standard_metadata.ingress_port = 0x1 -> "
+        f"FabricIngress.fault.lose(threshold={round(0.01 * CERTAIN):#x})",
+        "entry of FabricEgress.fault.egress_fault: standard_metadata.egress_port = 0x1 -> "
+        "FabricEgress.fault.lose(threshold=0x80000000)",
+    ]
+
+
+def test_certain_loss_has_an_action_of_its_own_and_no_loss_no_entry() -> None:
+    topology = leaf_spine(2, 1, 1)
+    plan = plan_faults(
+        topology, {("leaf0", "spine0"): 1.0, ("leaf0", "h0"): 1.0, ("spine0", "leaf0"): 0.0}
+    )
+    targets = {
+        switch: [e.target for e in entities if isinstance(e, TableEntry)]
+        for switch, entities in plan.items()
+    }
+    assert targets == {
+        "spine0": [Action(fabric.INGRESS_LOSE_ALL)],
+        "leaf0": [Action(fabric.EGRESS_LOSE_ALL)],
+    }
+
+
+def test_a_fault_replaces_the_general_loss_on_its_link() -> None:
+    topology = leaf_spine(2, 1, 1)
+    found = losses(topology, 0.01, [Fault("leaf0-spine0", 0.5), Fault("leaf1>spine0", 0.0)])
+    assert found["leaf0", "spine0"] == found["spine0", "leaf0"] == 0.5
+    assert ("leaf1", "spine0") not in found
+    assert found["spine0", "leaf1"] == 0.01
+
+
+def test_an_impossible_probability_is_refused() -> None:
+    with pytest.raises(InputError, match=r"1\.5 on leaf0>spine0"):
+        plan_faults(leaf_spine(2, 1, 1), {("leaf0", "spine0"): 1.5})
+
+
+# -- plans and their differences -----------------------------------------------------------------
+
+
+def apply(plan: Plan, changes: dict[str, list[list[Update]]]) -> dict[str, dict[object, Entity]]:
+    """Do what updates say to what a plan holds, as strictly as a switch would."""
+    held: dict[str, dict[object, Entity]] = {
+        switch: {entity.key: entity for entity in entities}
+        for switch, entities in plan.entities.items()
+    }
+    for switch, batches in changes.items():
+        state = held.setdefault(switch, {})
+        for batch in batches:
+            before = dict(state)
+            for update in batch:
+                entity = update.entity
+                if isinstance(entity, DefaultAction):
+                    assert update.kind == "modify"
+                    state[entity.key] = entity
+                    if entity.action is None:
+                        del state[entity.key]
+                elif update.kind == "insert":
+                    assert entity.key not in before
+                    check_references(entity, before)
+                    state[entity.key] = entity
+                elif update.kind == "modify":
+                    assert entity.key in before
+                    check_references(entity, before)
+                    state[entity.key] = entity
+                else:
+                    assert entity.key in before
+                    assert not any(refers(other, entity) for other in before.values())
+                    del state[entity.key]
+    return {switch: state for switch, state in held.items() if state}
+
+
+def refers(entity: Entity, other: Entity) -> bool:
+    if isinstance(entity, Group):
+        return isinstance(other, Member) and other.member_id in dict(entity.members)
+    if isinstance(entity, TableEntry):
+        if isinstance(entity.target, MemberRef):
+            return isinstance(other, Member) and other.member_id == entity.target.member_id
+        if isinstance(entity.target, GroupRef):
+            return isinstance(other, Group) and other.group_id == entity.target.group_id
+    return False
+
+
+def check_references(entity: Entity, present: dict[object, Entity]) -> None:
+    """What an entity refers to is there before its batch: a batch may be done in any order."""
+    if isinstance(entity, Group):
+        for member_id, _ in entity.members:
+            assert ("member", entity.profile, member_id) in present
+    elif isinstance(entity, TableEntry) and isinstance(entity.target, MemberRef):
+        assert ("member", fabric.ECMP, entity.target.member_id) in present
+    elif isinstance(entity, TableEntry) and isinstance(entity.target, GroupRef):
+        assert ("group", fabric.ECMP, entity.target.group_id) in present
+
+
+def as_state(plan: Plan) -> dict[str, dict[object, Entity]]:
+    return {
+        switch: {entity.key: entity for entity in entities}
+        for switch, entities in plan.entities.items()
+        if entities
+    }
+
+
+@st.composite
+def plans(draw: st.DrawFn, topology: Topology) -> Plan:
+    links = [link.name for link in topology.links if "h" not in link.name]
+    without = draw(st.sets(st.sampled_from(links), max_size=1)) if len(links) > 1 else set()
+    everybody = [host.name for host in topology.hosts]
+    try:
+        return fabric_plan(
+            topology,
+            seed=draw(st.integers(0, 3)),
+            loss=draw(st.sampled_from([0.0, 0.01, 1.0])),
+            groups=[everybody] * draw(st.integers(0, 3)),
+            without=without,
+        )
+    except InputError:
+        return Plan()
+
+
+@settings(deadline=None, max_examples=60)
+@given(networks(), st.data())
+def test_a_difference_applied_to_the_old_plan_gives_the_new_one_in_legal_steps(
+    topology: Topology, data: st.DataObject
+) -> None:
+    old = data.draw(st.just(Plan()) | plans(topology))
+    new = data.draw(st.just(Plan()) | plans(topology))
+    assert apply(old, diff(old, new)) == as_state(new)
+
+
+def test_no_change_is_no_update() -> None:
+    topology = fat_tree(4)
+    assert diff(fabric_plan(topology), fabric_plan(topology)) == {}
+
+
+def test_a_failed_uplink_changes_little() -> None:
+    topology = leaf_spine(4, 3, 2)
+    changes = diff(
+        fabric_plan(topology, groups=[]),
+        fabric_plan(topology, groups=[], without=["leaf0-spine1"]),
+    )
+    leaf0 = [str(update) for batch in changes["leaf0"] for update in batch]
+    assert leaf0 == [
+        "modify group 1 of FabricIngress.forwarding.ecmp -> members 3, 5",
+        "delete member 4 of FabricIngress.forwarding.ecmp -> FabricIngress.forwarding.forward"
+        "(port=0x4, src_mac=0x60000000001, dst_mac=0x60000000006)",
+    ]
+    assert len([u for batch in changes["leaf1"] for u in batch]) == 2
+
+
+def test_by_default_a_plan_has_a_group_of_all_hosts_for_each_host() -> None:
+    topology = leaf_spine(4, 2, 2)
+    plan = fabric_plan(topology)
+    assert len(plan.groups) == 8
+    assert all(len(tree.members) == 8 for tree in plan.groups)
+
+
+def test_two_planners_cannot_claim_the_same_entry() -> None:
+    salts = plan_salts(single(1), 1)
+    with pytest.raises(InputError, match="planned twice"):
+        merge(salts, salts)
