@@ -13,9 +13,10 @@ from topo.clos import LINK_TIERS, Host, Topology
 def completion_bound_ns(scenario: Scenario, algorithm: str) -> int:
     """The least completion time of an Allgather, in ns.
 
-    Every receiver takes in N(P-1) bytes: N(P-1)/B for ring, and for multicast with all ranks sending
-    at once. With M < P chains some rank only receives at any time, so the ranks together send at most
-    B: the longest chain's steps take N M ceil(P/M) / B, which is NP/B where M divides P.
+    Every receiver takes in N(P-1) bytes: N(P-1)/B for ring, and for multicast with all ranks
+    sending at once. With M < P chains some rank only receives at any time, so the ranks together
+    send at most B: the longest chain's steps take N M ceil(P/M) / B, which is NP/B where M divides
+    P.
     """
     ranks = len(scenario.network().hosts)
     chains = scenario.chains or ranks

@@ -1,7 +1,7 @@
 """The ``weft`` command.
 
-Exit status: 0 done, and every run's data verified; 1 a run failed or did not verify; 2 bad input, or
-the machine lacks something; 130 interrupted; 143 terminated.
+Exit status: 0 done, and every run's data verified; 1 a run failed or did not verify; 2 bad input,
+or the machine lacks something; 130 interrupted; 143 terminated.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn, Optional
 
-import click
 import typer
 from rich.console import Console
 
@@ -32,19 +31,23 @@ app = typer.Typer(
     "machine lacks something; 130 interrupted; 143 terminated.",
 )
 
-# Optional[...] and not X | None: typer evaluates these on Python 3.10 too.
 Text = Optional[str]  # noqa: UP045
-Number = Optional[int]  # noqa: UP045
+# Numbers are read by `experiments.scenario`, which says what is wrong with one in its own words.
 Texts = Optional[list[str]]  # noqa: UP045
 
 TopologyOption = Annotated[Text, typer.Option(help="leaf-spine, single or fat-tree.")]
-Leaves = Annotated[Number, typer.Option(help="Leaf switches of a leaf-spine. [4]")]
-Spines = Annotated[Number, typer.Option(help="Spine switches of a leaf-spine. [2]")]
+Leaves = Annotated[Text, typer.Option(metavar="N", help="Leaf switches of a leaf-spine. [4]")]
+Spines = Annotated[Text, typer.Option(metavar="N", help="Spine switches of a leaf-spine. [2]")]
 HostsPerLeaf = Annotated[
-    Number, typer.Option(help="Hosts of each leaf [2]; of --topology single: all hosts [8].")
+    Text,
+    typer.Option(metavar="N", help="Hosts of each leaf [2]; of --topology single: all hosts [8]."),
 ]
-K = Annotated[Number, typer.Option("--k", help="Ports of each switch of a fat tree. [4]")]
-Tiers = Annotated[Number, typer.Option(help="Tiers of switches of a fat tree, 2 or 3. [3]")]
+K = Annotated[
+    Text, typer.Option("--k", metavar="N", help="Ports of each switch of a fat tree. [4]")
+]
+Tiers = Annotated[
+    Text, typer.Option(metavar="N", help="Tiers of switches of a fat tree, 2 or 3. [3]")
+]
 Rate = Annotated[
     Text, typer.Option(help="Rate of every link. [100Mbit; 20Mbit with --switch bmv2]")
 ]
@@ -71,17 +74,21 @@ def run(
     tiers: Tiers = None,
     rate: Rate = None,
     mtu: Annotated[
-        Number, typer.Option(help="Path MTU, bytes of payload: 256, 512, 1024, 2048, 4096. [4096]")
+        Text,
+        typer.Option(
+            metavar="N", help="Path MTU, bytes of payload: 256, 512, 1024, 2048, 4096. [4096]"
+        ),
     ] = None,
     size: Annotated[Text, typer.Option(help="Bytes that each rank contributes. [1MiB]")] = None,
     algorithm: Annotated[
         Texts, typer.Option(help="multicast or ring; may be repeated. [both]")
     ] = None,
     chains: Annotated[
-        Number, typer.Option(help="Chains of the multicast Allgather. [as many as ranks]")
+        Text,
+        typer.Option(metavar="N", help="Chains of the multicast Allgather. [as many as ranks]"),
     ] = None,
     cutoff: Annotated[
-        Text, typer.Option(help="When multicast starts recovery: adaptive or paper. [adaptive]")
+        Text, typer.Option(help="When to fetch: adaptive, paper or fetch-only. [adaptive]")
     ] = None,
     loss: Annotated[
         Text, typer.Option(help="Loss probability of every link and direction: 0.01 or 1%. [0]")
@@ -93,8 +100,10 @@ def run(
     timeout: Annotated[
         Text, typer.Option(help="Longest time an operation may take, in seconds. [by its size]")
     ] = None,
-    seed: Annotated[Number, typer.Option(help="Seed of data, losses and hashes. [1]")] = None,
-    repeat: Annotated[Number, typer.Option(help="Runs of each algorithm. [1]")] = None,
+    seed: Annotated[
+        Text, typer.Option(metavar="N", help="Seed of data, losses and hashes. [1]")
+    ] = None,
+    repeat: Annotated[Text, typer.Option(metavar="N", help="Runs of each algorithm. [1]")] = None,
     pcap: Annotated[
         bool, typer.Option("--pcap", help="Capture at both ends of every link.")
     ] = False,
@@ -274,15 +283,10 @@ def main() -> NoReturn:
     signal.signal(signal.SIGINT, _terminated)
     signal.signal(signal.SIGHUP, _terminated)
     try:
-        app(standalone_mode=False)
+        app(prog_name="weft")
     except WeftError as error:
         print(f"weft: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        sys.exit(130)
     except BrokenPipeError:
         sys.exit(1)
     sys.exit(0)

@@ -1,7 +1,7 @@
 """What a run leaves behind: the results document, ``results.json``.
 
-The document (``schema`` "weft.results", ``schema_version`` 1) is `Results.to_dict()`: the fields of the
-dataclasses below by their names. A run whose data did not verify has ``verified`` false,
+The document (``schema`` "weft.results", ``schema_version`` 1) is `Results.to_dict()`: the fields
+of the dataclasses below by their names. A run whose data did not verify has ``verified`` false,
 ``completion_ns`` null and says why in ``error``.
 """
 

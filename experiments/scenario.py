@@ -1,7 +1,7 @@
-"""A scenario: everything that is asked of a run, with its defaults, checked before anything starts.
+"""A scenario: all that is asked of a run, with its defaults, checked before anything starts.
 
-A scenario comes from the command line, from a TOML file with the same options, or from Python. It is
-plain data; `Scenario.network` says which network it means.
+A scenario comes from the command line, from a TOML file with the same options, or from Python. It
+is plain data; `Scenario.network` says which network it means.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ ALGORITHMS = ("multicast", "ring")
 WORLDS = ("emulated",)
 SWITCHES = ("weft", "bmv2")
 TOPOLOGIES = ("leaf-spine", "single", "fat-tree")
-CUTOFFS = ("adaptive", "paper")
+CUTOFFS = ("adaptive", "paper", "fetch-only")
+"""When a multicast Allgather fetches what is missing: near the expected time; at the paper's five
+times it; or at once, without any multicast."""
 MTUS = (256, 512, 1024, 2048, 4096)
 """Path MTUs of the InfiniBand specification: bytes of RoCE payload a packet."""
 
@@ -40,7 +42,7 @@ MAX_SIZE_BYTES = 1 << 32
 
 @dataclass(frozen=True)
 class Fault:
-    """One ``--fault``: a link or one direction of it, and the probability that it loses a packet."""
+    """One ``--fault``: a link or one direction of it, and its probability of loss."""
 
     link: str
     loss: float
@@ -121,7 +123,9 @@ class Scenario:
         self._whole("repeat", self.repeat, 1, 10_000)
         parse_probability(self.loss, "loss")
         if self.timeout_s is not None and not 0 < self.timeout_s <= 3600:
-            raise InputError(f"timeout {self.timeout_s} s is out of range: more than 0, at most 3600")
+            raise InputError(
+                f"timeout {self.timeout_s} s is out of range: more than 0, at most 3600"
+            )
         defaults = {
             "leaf-spine": {"leaves": 4, "spines": 2, "hosts_per_leaf": 2},
             "single": {"hosts_per_leaf": 8},
@@ -163,7 +167,9 @@ class Scenario:
     @staticmethod
     def _whole(name: str, value: int, low: int, high: int) -> None:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise InputError(f"{name} {value!r} is out of range: a whole number from {low} to {high}")
+            raise InputError(
+                f"{name} {value!r} is out of range: a whole number from {low} to {high}"
+            )
 
     def network(self) -> clos.Topology:
         """The network that the scenario asks for (raises `InputError` where there is none)."""

@@ -20,7 +20,7 @@ RATE_UNITS = {
     "M": 10**6, "MBIT": 10**6, "MBPS": 10**6,
     "G": 10**9, "GBIT": 10**9, "GBPS": 10**9,
 }  # fmt: skip
-"""Bits per second per unit, decimal, as in ``tc`` (where ``bps`` would be bytes: here it is bits)."""
+"""Bits per second per unit, decimal, as in ``tc`` (whose ``bps`` is bytes; here it is bits)."""
 
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)(?:/s)?\s*")
 

@@ -29,7 +29,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -58,13 +58,14 @@ class Launcher:
     """The runner's side: starts the launcher process, asks it for ranks, hears of ranks that ended.
 
     Args:
+        environment: of the launcher and all ranks; by default that of this process.
         run_dir: folder for the logs (``launcher.log``, ``rank-<n>.log``); must exist.
 
     Raises:
         RunError: not called from the main thread.
     """
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, environment: Mapping[str, str] | None = None) -> None:
         if threading.current_thread() is not threading.main_thread():
             raise RunError(
                 "Launcher: make it in the main thread; its processes die with its thread"
@@ -75,7 +76,7 @@ class Launcher:
         self._spawned: dict[int, int] = {}
         self._warm = False
         ours, theirs = socket.socketpair()
-        environment = dict(os.environ)
+        environment = dict(os.environ if environment is None else environment)
         for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
             environment[variable] = "1"  # a process with threads cannot be forked safely
         paths = [str(CHECKOUT), *filter(None, [environment.get("PYTHONPATH")])]
