@@ -116,6 +116,14 @@ def byte_unit(largest: float) -> tuple[str, int]:
     return "B", 1
 
 
+def time_unit(longest_ns: float) -> tuple[str, int]:
+    """The unit in which durations up to `longest_ns` read well, and its nanoseconds."""
+    for name, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
+        if longest_ns >= size:
+            return name, size
+    return "ns", 1
+
+
 def three_digits(value: float) -> str:
     """At least three significant digits, no exponent: ``0.0123``, ``7.16``, ``57.3``, ``1260``."""
     if value == 0:
@@ -127,10 +135,8 @@ def three_digits(value: float) -> str:
 
 def short_duration(duration_ns: float) -> str:
     """``598 ms``, ``1.26 s``, ``31.5 us``."""
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if duration_ns >= size:
-            return f"{three_digits(duration_ns / size)} {unit}"
-    return f"{duration_ns:.0f} ns"
+    unit, size = time_unit(duration_ns)
+    return f"{three_digits(duration_ns / size)} {unit}" if size > 1 else f"{duration_ns:.0f} ns"
 
 
 def short_rate(rate_bps: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor, log10
 
@@ -11,8 +11,8 @@ from experiments.report.markup import Markup, element
 WIDTH = 1000.0
 LABELS = 150.0
 """Width of what is written left of the bars."""
-VALUES = 250.0
-"""Width of what is written right of the longest bar."""
+CHARACTER = 8.6
+"""Width to keep for a character of what is written at a bar's end, in a wide typeface."""
 GAP = 26.0
 AXIS = 30.0
 
@@ -36,9 +36,8 @@ class Bar:
 
 def bars(
     groups: Sequence[tuple[str, Sequence[Bar]]],
-    axis: Callable[[float], str],
+    unit: tuple[str, int],
     *,
-    unit: float = 1.0,
     thickness: float = 22.0,
     description: str,
 ) -> Markup:
@@ -46,15 +45,15 @@ def bars(
 
     Args:
         groups: name (may be empty) and bars of each.
-        axis: writes a figure of the scale.
-        unit: what the scale counts in: its figures are round multiples of it.
+        unit: what the scale is marked in, its name and how much it is.
         thickness: of a bar, in px at full width.
         description: the chart in words, for who cannot see it.
     """
     every = [bar for _, group in groups for bar in group]
     ends = [end for bar in every for end in (bar.value, bar.mark or 0.0, *bar.points)]
     largest = max(ends, default=0.0) or 1.0
-    scale = (WIDTH - LABELS - VALUES) / largest
+    written = max((len(bar.text) for bar in every), default=0) * CHARACTER
+    scale = (WIDTH - LABELS - max(written, 160.0)) / largest
     parts: list[Markup] = []
     y = 6.0
     rows: list[Markup] = []
@@ -67,11 +66,13 @@ def bars(
             y += thickness
         y += GAP if name else GAP / 1.6
     y -= GAP / 2
-    for tick in ticks(largest, unit):
+    unit_name, unit_size = unit
+    for tick in ticks(largest, unit_size):
         x = LABELS + tick * scale
         line_class = "axis" if tick == 0 else "grid"
         parts.append(element("line", x1=x, x2=x, y1=0.0, y2=y, class_=line_class))
-        parts.append(_text(x, y + 18, axis(tick), "middle", "tick"))
+        label = f"{tick / unit_size:g} {unit_name}" if tick else "0"
+        parts.append(_text(x, y + 18, label, "middle", "tick"))
     return element(
         "svg",
         element("title", description),
@@ -107,7 +108,7 @@ def _bar(bar: Bar, y: float, thickness: float, scale: float, named: bool) -> lis
     if len(bar.points) > 1:
         parts += [
             element("circle", cx=LABELS + point * scale, cy=_spread(middle, height, index),
-                    r=3.2, class_="point")
+                    r=2.6, class_="point")
             for index, point in enumerate(bar.points)
         ]  # fmt: skip
     end = length

@@ -9,7 +9,7 @@ from experiments.report.charts import phases
 from experiments.report.markup import Markup, element, heading, join, number, table
 from experiments.report.overview import colour
 from experiments.results import LinkResult, RankResult, Results, Run
-from experiments.summary import TIERS, Summary, short_duration
+from experiments.summary import TIERS, Summary, byte_unit, short_duration
 from experiments.units import format_size
 from topo.clos import Topology
 from topo.drawing import draw_svg
@@ -46,13 +46,17 @@ def _choice(name: str, summaries: Sequence[Summary], panels: Sequence[Markup]) -
 def link_loads(summaries: Sequence[Summary], network: Topology) -> Markup:
     """The network, drawn with what each direction of its links carried."""
     drawings = []
+    unit, unit_bytes = byte_unit(
+        max((link.tx_bytes for each in summaries for link in each.shown.links), default=0)
+    )
     for each in summaries:
         loads = {(link.from_node, link.to_node): link.tx_bytes for link in each.shown.links}
         known = {direction.ends for direction in network.directions}
         drawing = draw_svg(
             network,
-            {ends: float(size) for ends, size in loads.items() if ends in known},
-            title=f"{each.algorithm}: bytes on each link",
+            {ends: size / unit_bytes for ends, size in loads.items() if ends in known},
+            unit=unit,
+            title=f"{each.algorithm}: frames on each link",
         )
         natural = re.search(r'width="(\d+)"', drawing)
         style = f"--natural: {natural.group(1) if natural else 900}px"
@@ -103,7 +107,7 @@ def _ranks_of(run: Run) -> Markup:
         element("span", name, class_=f"key phase-{index % 6}") for index, name in enumerate(names)
     ]
     return join([element("p", *legend, class_="legend") if names else None,
-                 table(headings, rows, "sortable")])  # fmt: skip
+                 element("div", table(headings, rows, "sortable"), class_="tall")])  # fmt: skip
 
 
 def _completion(rank: RankResult) -> Markup:
@@ -173,7 +177,7 @@ def fidelity(results: Results) -> Markup:
         judged = run.fidelity
         name = run.algorithm
         if any(other.repetition for other in results.runs):
-            name += f", {run.repetition + 1}"
+            name += f" {run.repetition + 1}"
         kind = {"ok": "ok", "strained": "warn"}.get(judged.verdict, "bad")
         rows.append(
             [

@@ -16,6 +16,7 @@ from experiments.summary import (
     short_duration,
     short_rate,
     three_digits,
+    time_unit,
 )
 from topo.clos import Topology
 
@@ -133,7 +134,7 @@ def completion_times(summaries: Sequence[Summary]) -> Markup | None:
             label=each.algorithm,
             value=done,
             colour=colour(each.algorithm),
-            text=f"{short_duration(done)}, {_over(each)}",
+            text=f"{short_duration(done)}{_range(each)}, {_over(each)}",
             mark=each.bound_ns or None,
             points=each.completions_ns,
             tooltip=f"{each.algorithm}: {short_duration(done)}",
@@ -144,6 +145,7 @@ def completion_times(summaries: Sequence[Summary]) -> Markup | None:
     if not drawn:
         return None
     many = any(len(each.completions_ns) > 1 for each in summaries)
+    longest = max(bar.value for bar in drawn)
     words = "; ".join(f"{bar.label} {bar.text}" for bar in drawn)
     caption = "The line across a bar is the algorithm's bound: the least time that its slowest "
     caption += "link takes for the payload."
@@ -154,18 +156,25 @@ def completion_times(summaries: Sequence[Summary]) -> Markup | None:
         element("h2", "Completion time"),
         element(
             "figure",
-            bars([("", drawn)], short_duration, thickness=40, description=words),
+            bars([("", drawn)], time_unit(longest), thickness=40, description=words),
             element("figcaption", caption),
         ),
         id="completion",
     )
 
 
+def _range(summary: Summary) -> str:
+    times = summary.completions_ns
+    if len(times) < 2:
+        return ""
+    unit, size = time_unit(max(times))
+    return f" ({three_digits(min(times) / size)} to {three_digits(max(times) / size)} {unit})"
+
+
 def _over(summary: Summary) -> str:
     if summary.over_bound is None:
         return "no bound"
-    percent = 100 * summary.over_bound
-    return f"{abs(percent):.1f} % {'above' if percent >= 0 else 'below'} the bound"
+    return f"{100 * summary.over_bound:+.1f} % to the bound"
 
 
 def tier_bytes(
@@ -212,7 +221,7 @@ def tier_bytes(
         element("p", *legend, class_="legend"),
         element(
             "figure",
-            bars(groups, said, unit=unit_bytes, description=words),
+            bars(groups, (unit, unit_bytes), description=words),
             element(
                 "figcaption",
                 "Frames on all links of a kind, in one direction. The line across a bar is the "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -102,12 +103,19 @@ def _head(results: Results, summaries: Sequence[Summary]) -> Markup:
     )
     return element(
         "header",
-        element("p", f"Weft run {results.run_id}, {results.started}", class_="eyebrow"),
+        element("p", f"Weft run {results.run_id}, {_date(results.started)}", class_="eyebrow"),
         element("h1", _title(results)),
         subtitle,
         verdicts,
         element("p", overview.headline(summaries), class_="headline"),
     )
+
+
+def _date(text: str) -> str:
+    try:
+        return datetime.fromisoformat(text).astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    except ValueError:
+        return text
 
 
 def pill(text: str, kind: str) -> Markup:
