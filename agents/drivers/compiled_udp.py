@@ -1,0 +1,167 @@
+"""Many datagrams a system call: recvmmsg, sendmmsg and ppoll of Linux, called from compiled code
+without the GIL.
+
+The structures are those of 64-bit Linux, as int64 arrays: `messages` [n, 8] are mmsghdr,
+`vectors` [n, 2] iovec, `names` [n, 2] sockaddr_in, `controls` [n, 8] room for ancillary data.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.transport import layout as at
+from agents.wire.compiled import (
+    compiled,
+    load8,
+    load16,
+    load32,
+    load64_signed,
+    store8,
+    store16,
+    store32,
+    types,
+    words_at,
+)
+from agents.wire.crc import swap16, swap32
+
+Words = npt.NDArray[np.int64]
+
+NAME_BYTES = 16
+CONTROL_BYTES = 64
+_MSG_DONTWAIT = 0x40
+_AF_INET = 2
+_IP_TOS = 1
+_IP_PKTINFO = 8
+_CONTROL_HEADER_BYTES = 16
+
+# Columns of a mmsghdr.
+_NAME_LENGTH = 1
+_CONTROL_LENGTH = 5
+_FLAGS = 6
+_RESULT = 7
+
+_recvmmsg: Any = types.ExternalFunction(
+    "recvmmsg", types.int32(types.int32, types.intp, types.uint32, types.int32, types.intp)
+)
+_sendmmsg: Any = types.ExternalFunction(
+    "sendmmsg", types.int32(types.int32, types.intp, types.uint32, types.int32)
+)
+_ppoll: Any = types.ExternalFunction(
+    "ppoll", types.int32(types.intp, types.uint64, types.intp, types.intp)
+)
+_errno_location: Any = types.ExternalFunction("__errno_location", types.intp())
+
+
+@compiled
+def receive_many(descriptor: int, batch: Words, messages: Words, own_address: int) -> int:
+    """Fill a batch from a socket; returns how many datagrams, or minus the errno.
+
+    The destination is that of IP_PKTINFO (`own_address` where there is none), the TOS that of
+    IP_RECVTOS.
+    """
+    capacity = batch[at.BATCH_CAPACITY]
+    for index in range(capacity):
+        messages[index, _NAME_LENGTH] = NAME_BYTES
+        messages[index, _CONTROL_LENGTH] = CONTROL_BYTES
+        messages[index, _FLAGS] = 0
+    count = _recvmmsg(
+        np.int32(descriptor), messages.ctypes.data, np.uint32(capacity), np.int32(_MSG_DONTWAIT), 0
+    )
+    if count < 0:
+        failed: int = -np.int64(load32(_errno_location()))
+        return failed
+    for index in range(count):
+        name = messages[index, 0]
+        store32(
+            batch[at.BATCH_LENGTH] + 4 * index,
+            np.uint32(messages[index, _RESULT] & 0xFFFFFFFF),
+        )
+        source = swap32(np.int64(load32(name + 4)))
+        source_port = swap16(np.int64(load16(name + 2)))
+        destination = own_address
+        tos = 0
+        control = messages[index, 4]
+        end = control + messages[index, _CONTROL_LENGTH]
+        while control + _CONTROL_HEADER_BYTES <= end:
+            size = load64_signed(control)
+            if size < _CONTROL_HEADER_BYTES:
+                break
+            kind = np.int64(load32(control + 12))
+            if load32(control + 8) == 0:
+                if kind == _IP_PKTINFO:
+                    destination = swap32(np.int64(load32(control + 24)))
+                elif kind == _IP_TOS:
+                    tos = np.int64(load8(control + 16))
+            control += (size + 7) & -8
+        store32(batch[at.BATCH_SOURCE] + 4 * index, np.uint32(source))
+        store32(batch[at.BATCH_DESTINATION] + 4 * index, np.uint32(destination))
+        store16(batch[at.BATCH_SOURCE_PORT] + 2 * index, np.uint16(source_port))
+        store8(batch[at.BATCH_TOS] + index, np.uint8(tos))
+    result: int = np.int64(count)
+    return result
+
+
+@compiled
+def run_length(batch: Words, first: int, count: int) -> int:
+    """How many datagrams from row `first` on leave by one socket: same source port and TOS."""
+    ports = batch[at.BATCH_SOURCE_PORT]
+    services = batch[at.BATCH_TOS]
+    index = first + 1
+    while (
+        index < count
+        and load16(ports + 2 * index) == load16(ports + 2 * first)
+        and load8(services + index) == load8(services + first)
+    ):
+        index += 1
+    return index - first
+
+
+@compiled
+def send_many(
+    descriptor: int, batch: Words, first: int, count: int, messages: Words, udp_port: int
+) -> int:
+    """Send rows `first` to `first + count - 1`; returns how many the socket took, or minus the
+    errno."""
+    count = min(count, len(messages))
+    for index in range(count):
+        row = first + index
+        name = messages[index, 0]
+        store16(name, np.uint16(_AF_INET))
+        store16(name + 2, np.uint16(swap16(udp_port)))
+        destination = np.int64(load32(batch[at.BATCH_DESTINATION] + 4 * row))
+        store32(name + 4, np.uint32(swap32(destination)))
+        messages[index, _NAME_LENGTH] = NAME_BYTES
+        messages[index, _FLAGS] = 0
+        vector = messages[index, 2]
+        address = batch[at.BATCH_DATA] + row * batch[at.BATCH_STRIDE]
+        size = np.int64(load32(batch[at.BATCH_LENGTH] + 4 * row))
+        _store_vector(vector, address, size)
+    sent = _sendmmsg(
+        np.int32(descriptor), messages.ctypes.data, np.uint32(count), np.int32(_MSG_DONTWAIT)
+    )
+    if sent < 0:
+        failed: int = -np.int64(load32(_errno_location()))
+        return failed
+    result: int = np.int64(sent)
+    return result
+
+
+@compiled
+def _store_vector(vector: int, address: int, size: int) -> None:
+    words = words_at(vector, 2)
+    words[0] = address
+    words[1] = size
+
+
+@compiled
+def wait_ready(watched: Words, count: int, timeout: Words) -> int:
+    """Wait until one of `count` descriptors is ready or the time is over; what ppoll returns.
+
+    `watched` are pollfd; `timeout` is (s, ns), or (-1, 0) for no end.
+    """
+    limit = timeout.ctypes.data if timeout[0] >= 0 else 0
+    result: int = np.int64(_ppoll(watched.ctypes.data, np.uint64(count), limit, 0))
+    return result

@@ -1,0 +1,363 @@
+"""Puts a sans-I/O host on UDP sockets of the network namespace that the process is in.
+
+One wildcard socket on port 4791 receives unicast and multicast; one socket per source port sends.
+Identification 0 with DF, no UDP checksum, TTL 64: what the ICRC expects and a receiver cannot see
+(facts: rocev2). A full socket buffer is back-pressure: nothing more is asked of the host until
+what it gave has left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import select
+import socket
+import struct
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.datagrams import UDP_PORT, Datagrams, ipv4_text
+from agents.drivers.compiled_udp import (
+    CONTROL_BYTES,
+    NAME_BYTES,
+    receive_many,
+    run_length,
+    send_many,
+    wait_ready,
+)
+from agents.drivers.lateness import Lateness
+from switch.errors import MachineError
+
+STRIDE = 4096 + 128
+"""Room for the largest RoCEv2 packet there is."""
+BATCH = 64
+"""Datagrams a system call, at most."""
+BATCHES_A_ROUND = 4
+"""How much is sent before received packets are looked at again."""
+
+_SO_NO_CHECK = 11
+_SO_SNDBUFFORCE = 32
+_SO_RCVBUFFORCE = 33
+_IP_PKTINFO = 8
+_IP_MTU_DISCOVER = 10
+_IP_PMTUDISC_DO = 2
+_IP_RECVTOS = 13
+_PR_SET_TIMERSLACK = 29
+
+Words = npt.NDArray[np.int64]
+
+
+class Host(Protocol):
+    """What is driven: an Endpoint, or an agent around one."""
+
+    @property
+    def address(self) -> int: ...
+
+    @property
+    def groups(self) -> Collection[int]: ...
+
+    def receive(self, batch: Datagrams, now_ns: int) -> None: ...
+
+    def transmit(self, now_ns: int) -> Datagrams: ...
+
+    def deadline(self) -> int | None: ...
+
+
+class _Messages:
+    """mmsghdr structures for up to `BATCH` datagrams, each with an iovec, a name and room for
+    control."""
+
+    def __init__(self, batch: Datagrams | None) -> None:
+        self.headers: Words = np.zeros((BATCH, 8), np.int64)
+        self._vectors: Words = np.zeros((BATCH, 2), np.int64)
+        self._names = np.zeros((BATCH, NAME_BYTES), np.uint8)
+        self._controls = np.zeros((BATCH, CONTROL_BYTES), np.uint8)
+        for index in range(BATCH):
+            self.headers[index, 0] = self._names[index].ctypes.data
+            self.headers[index, 2] = self._vectors[index].ctypes.data
+            self.headers[index, 3] = 1
+            if batch is not None:
+                self.headers[index, 4] = self._controls[index].ctypes.data
+                self._vectors[index] = (batch.data[index].ctypes.data, batch.stride)
+
+
+class UdpDriver:
+    """Carries a host's datagrams; MachineError if the sockets cannot be made.
+
+    Everything happens inside `run`, in the calling thread. The host's groups are joined when the
+    driver is made and again at `join_groups`. Times are those of CLOCK_MONOTONIC.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        *,
+        receive_buffer_bytes: int = 32 << 20,
+        send_buffer_bytes: int = 1 << 20,
+    ) -> None:
+        self._host = host
+        self._send_buffer_bytes = send_buffer_bytes
+        self._joined: set[int] = set()
+        self._senders: dict[int, socket.socket] = {}
+        self._services: dict[int, int] = {}
+        self._incoming = Datagrams.allocate(BATCH, STRIDE)
+        self._receiving = _Messages(self._incoming)
+        self._sending = _Messages(None)
+        self._watched: Words = np.zeros(3, np.int64)
+        self._timeout: Words = np.zeros(2, np.int64)
+        self._unsent: Datagrams | None = None
+        self._unsent_from = 0
+        self._blocked_on = -1
+        self._due_ns: int | None = None
+        self._lateness = Lateness()
+        self._counters = dict.fromkeys(
+            (
+                "datagrams_received",
+                "datagrams_sent",
+                "send_errors",
+                "send_blocked",
+                "system_calls",
+                "wakeups",
+            ),
+            0,
+        )
+        self._receiver = self._open(UDP_PORT, "0.0.0.0")
+        _set_buffer(self._receiver, _SO_RCVBUFFORCE, socket.SO_RCVBUF, receive_buffer_bytes)
+        self._receiver.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
+        self._receiver.setsockopt(socket.IPPROTO_IP, _IP_RECVTOS, 1)
+        self._descriptor = self._receiver.fileno()
+        self.join_groups()
+        ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
+        self._errors_before = _udp_errors()
+
+    @staticmethod
+    def warm_up() -> None:
+        """Compile, or load, what the driver is made of; sends nothing."""
+        batch = Datagrams.allocate(BATCH, STRIDE)
+        messages = _Messages(batch)
+        receive_many(-1, batch.addresses, messages.headers, 0)
+        run_length(batch.addresses, 0, 1)
+        send_many(-1, batch.addresses, 0, 0, messages.headers, UDP_PORT)
+        wait_ready(np.zeros(3, np.int64), 0, np.zeros(2, np.int64))
+
+    def _open(self, port: int, address: str) -> socket.socket:
+        opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        try:
+            opened.setsockopt(socket.SOL_SOCKET, _SO_NO_CHECK, 1)
+            opened.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_DO)
+            opened.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 64)
+            opened.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 64)
+            opened.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
+            opened.bind((address, port))
+        except OSError as error:
+            opened.close()
+            raise MachineError(
+                f"UDP socket on {address} port {port}: {error.strerror}; each host needs a network"
+                " namespace of its own, with its address configured"
+            ) from error
+        return opened
+
+    def join_groups(self) -> None:
+        """Become a member of the host's groups on the interface that has its address."""
+        own = struct.pack("!I", self._host.address)
+        for group in self._host.groups:
+            if group in self._joined:
+                continue
+            try:
+                self._receiver.setsockopt(
+                    socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, struct.pack("!I", group) + own
+                )
+            except OSError as error:
+                raise MachineError(
+                    f"joining {ipv4_text(group)} at {ipv4_text(self._host.address)}:"
+                    f" {error.strerror}; net.ipv4.igmp_max_memberships limits the groups of a host"
+                ) from error
+            self._joined.add(group)
+
+    def close(self) -> None:
+        """Close the sockets."""
+        self._receiver.close()
+        for sender in self._senders.values():
+            sender.close()
+        self._senders.clear()
+
+    def run(
+        self,
+        until_ns: int | None = None,
+        wake: int | None = None,
+        until: Callable[[], bool] | None = None,
+    ) -> None:
+        """Carry packets until the time `until_ns`, or the descriptor `wake` can be read, or
+        `until()` holds.
+
+        At least one round is made: a time in the past means "what there is to do now". `until` is
+        asked after each round, so after each batch received and whatever it led to.
+        """
+        while True:
+            now_ns = time.monotonic_ns()
+            received = self._receive(now_ns)
+            busy = self._send(now_ns)
+            if until is not None and until():
+                return
+            deadline = self._host.deadline() if self._unsent is None else None
+            now_ns = time.monotonic_ns()
+            if until_ns is not None and now_ns >= until_ns:
+                return
+            self._due_ns = deadline if deadline is not None and deadline > now_ns else None
+            if received == BATCH or busy:
+                continue
+            if until_ns is not None and (deadline is None or deadline > until_ns):
+                deadline = until_ns
+            if self._wait(now_ns, deadline, wake):
+                return
+
+    def _wait(self, now_ns: int, deadline: int | None, wake: int | None) -> bool:
+        """Sleep until there is something to do; True if `wake` can be read."""
+        watched = self._watched
+        count = 1
+        watched[0] = self._descriptor | select.POLLIN << 32
+        if self._unsent is not None:
+            watched[count] = self._blocked_on | select.POLLOUT << 32
+            count += 1
+        if wake is not None:
+            watched[count] = wake | select.POLLIN << 32
+            count += 1
+        if deadline is None:
+            self._timeout[0] = -1
+        else:
+            self._timeout[:] = divmod(max(deadline - now_ns, 0), 1_000_000_000)
+        wait_ready(watched, count, self._timeout)
+        self._counters["system_calls"] += 1
+        self._counters["wakeups"] += 1
+        return wake is not None and int(watched[count - 1]) >> 48 != 0
+
+    def _receive(self, now_ns: int) -> int:
+        incoming = self._incoming
+        count = receive_many(
+            self._descriptor, incoming.addresses, self._receiving.headers, self._host.address
+        )
+        self._counters["system_calls"] += 1
+        if count <= 0:
+            if count not in (0, -errno.EAGAIN, -errno.EINTR, -errno.ECONNREFUSED):
+                raise MachineError(f"receiving on UDP port {UDP_PORT}: {_text(-count)}")
+            return 0
+        incoming.count = count
+        self._counters["datagrams_received"] += count
+        self._host.receive(incoming, now_ns)
+        return count
+
+    def _send(self, now_ns: int) -> bool:
+        """Send what the host has; True if it has more than a round takes."""
+        if self._due_ns is not None and now_ns >= self._due_ns:
+            self._lateness.add(now_ns - self._due_ns)
+            self._due_ns = None
+        for _ in range(BATCHES_A_ROUND):
+            if self._unsent is None:
+                batch = self._host.transmit(now_ns)
+                if not batch.count:
+                    return False
+                self._unsent, self._unsent_from = batch, 0
+            if not self._flush(self._unsent):
+                return False
+            self._unsent = None
+        return True
+
+    def _flush(self, batch: Datagrams) -> bool:
+        """Hand the rest of a batch to the kernel; False if it takes no more now."""
+        row = self._unsent_from
+        while row < batch.count:
+            count = run_length(batch.addresses, row, batch.count)
+            sender = self._sender(int(batch.source_port[row]), int(batch.tos[row]))
+            sent = send_many(
+                sender.fileno(), batch.addresses, row, count, self._sending.headers, UDP_PORT
+            )
+            self._counters["system_calls"] += 1
+            if sent == -errno.EAGAIN:
+                self._counters["send_blocked"] += 1
+                self._unsent_from, self._blocked_on = row, sender.fileno()
+                return False
+            if sent == -errno.EINTR:
+                continue
+            if sent == -errno.EMSGSIZE:
+                size = int(batch.length[row]) + 28
+                raise MachineError(
+                    f"a packet of {size} bytes does not fit the link's MTU: raise it, or lower the"
+                    " path MTU"
+                )
+            if sent < 0:
+                self._counters["send_errors"] += 1
+                row += 1
+                continue
+            self._counters["datagrams_sent"] += sent
+            row += sent
+        return True
+
+    def _sender(self, port: int, tos: int) -> socket.socket:
+        sender = self._senders.get(port)
+        if sender is None:
+            own = ipv4_text(self._host.address)
+            sender = self._open(port, own)
+            _set_buffer(sender, _SO_SNDBUFFORCE, socket.SO_SNDBUF, self._send_buffer_bytes)
+            sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(own))
+            sender.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 0)
+            self._senders[port] = sender
+            self._services[port] = 0
+        if self._services[port] != tos:
+            sender.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
+            self._services[port] = tos
+        return sender
+
+    def lateness_ns(self) -> dict[str, int]:
+        """How late the host was called for its deadlines, since the last reset: p50, p99 and
+        max."""
+        return self._lateness.summary()
+
+    def reset_lateness(self) -> None:
+        """Forget how late calls have been."""
+        self._lateness = Lateness()
+
+    def counters(self) -> dict[str, int]:
+        """What has been counted since the driver was made, by name; all of it only grows.
+
+        `socket_drops` are datagrams that a receive buffer of the namespace had no room for,
+        `receive_errors` all that the namespace's UDP refused, `send_errors` datagrams that the
+        kernel refused (no route, link down), `send_blocked` how often a send buffer was full,
+        `driver_cpu_ns` processor time of the process.
+        """
+        errors = _udp_errors()
+        return {
+            **self._counters,
+            "socket_drops": errors["RcvbufErrors"] - self._errors_before["RcvbufErrors"],
+            "receive_errors": errors["InErrors"] - self._errors_before["InErrors"],
+            "driver_cpu_ns": time.process_time_ns(),
+        }
+
+
+def _udp_errors() -> dict[str, int]:
+    """The UDP counters of the process's network namespace (/proc/net/snmp); zeros where there are
+    none."""
+    counters = {"RcvbufErrors": 0, "InErrors": 0}
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/thread-self/net/snmp").read_text().splitlines()
+        names, values = (line.split()[1:] for line in lines if line.startswith("Udp:"))
+        found = dict(zip(names, map(int, values), strict=True))
+        counters.update({name: found.get(name, 0) for name in counters})
+    return counters
+
+
+def _set_buffer(opened: socket.socket, forced: int, asked: int, size: int) -> None:
+    """Set a socket's buffer size, beyond the machine's limit if the process may."""
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, forced, size)
+    except PermissionError:
+        opened.setsockopt(socket.SOL_SOCKET, asked, size)
+
+
+def _text(number: int) -> str:
+    return errno.errorcode.get(number, str(number))

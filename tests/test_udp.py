@@ -1,0 +1,109 @@
+"""The UDP driver: a whole transfer between two network namespaces, and its small parts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.drivers.lateness import Lateness
+from agents.drivers.udp import UdpDriver
+
+HERE = Path(__file__).resolve().parent
+MISSING = [tool for tool in ("ip", "unshare", "nsenter") if shutil.which(tool) is None]
+SYSTEM = [
+    pytest.mark.system,
+    pytest.mark.skipif(sys.platform != "linux", reason="network namespaces are Linux's"),
+    pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="needs root"),
+    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
+]
+
+
+def needs_namespaces(test: Any) -> Any:
+    for mark in SYSTEM:
+        test = mark(test)
+    return test
+
+
+@pytest.fixture(scope="module")
+def hosts() -> list[dict[str, Any]]:
+    """What two hosts on a veth pair saw; see udp_peers.py."""
+    done = subprocess.run(
+        ["unshare", "--net", sys.executable, str(HERE / "udp_peers.py")],
+        env={**os.environ, "PYTHONPATH": str(HERE.parent)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    documents: list[dict[str, Any]] = json.loads(done.stdout)
+    return documents
+
+
+@needs_namespaces
+def test_writes_reads_and_chunks_arrive_over_sockets(hosts: list[dict[str, Any]]) -> None:
+    assert [host["written"] for host in hosts] == [True, True]
+    assert [host["errors"] for host in hosts] == [[], []]
+    assert hosts[1]["gathered"] and hosts[1]["missing"] == 0
+    for host in hosts:
+        assert host["statistics"]["bad_icrc"] == 0
+        assert host["statistics"]["unknown_queue_pair"] == 0
+        assert host["counters"]["socket_drops"] == 0
+        assert host["counters"]["send_errors"] == 0
+    sent = hosts[0]["counters"]["datagrams_sent"]
+    assert sent == hosts[0]["statistics"]["transmitted_packets"]
+    assert sent == hosts[1]["statistics"]["received_packets"]
+
+
+@needs_namespaces
+def test_one_hosts_own_multicast_does_not_come_back(hosts: list[dict[str, Any]]) -> None:
+    assert hosts[0]["statistics"]["own_loopback"] == 0
+    assert hosts[0]["missing"] == 512
+
+
+@needs_namespaces
+def test_many_datagrams_take_one_system_call(hosts: list[dict[str, Any]]) -> None:
+    counters = hosts[0]["counters"]
+    assert counters["system_calls"] < counters["datagrams_sent"] + counters["datagrams_received"]
+
+
+@needs_namespaces
+def test_frames_have_the_headers_that_the_icrc_counts_on(hosts: list[dict[str, Any]]) -> None:
+    frames = hosts[0]["frames"]
+    assert frames["frames"] == 300
+    assert frames["wrong"] == []
+    assert frames["identifications"] == ["0000"]
+    assert frames["fragments"] == ["4000"]
+    assert frames["ttls"] == [64]
+    assert frames["udp_checksums"] == ["0000"]
+    assert 0x40 in frames["services"]
+    assert set(frames["source_ports"]) <= {50_123, 50_124, 50_125}
+
+
+def test_warming_up_sends_nothing_and_needs_no_root() -> None:
+    UdpDriver.warm_up()
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 10**10), min_size=1, max_size=200), st.floats(0.01, 1))
+def test_lateness_percentiles_are_right_to_an_eighth(samples: list[int], fraction: float) -> None:
+    lateness = Lateness()
+    for sample in samples:
+        lateness.add(sample)
+    within = sum(sample <= lateness.percentile(fraction) for sample in samples)
+    assert within >= fraction * len(samples) - 1e-6
+    below = sum(sample < lateness.percentile(fraction) / 1.125 - 1 for sample in samples)
+    assert below < fraction * len(samples) + 1e-6
+    assert lateness.summary()["max"] == max(samples)
+
+
+def test_no_samples_have_no_lateness() -> None:
+    assert Lateness().summary() == {"p50": 0, "p99": 0, "max": 0}
