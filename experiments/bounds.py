@@ -35,7 +35,7 @@ def tier_model_bytes(network: Topology, size_bytes: int, algorithm: str) -> dict
     """
     hosts = network.hosts
     ranks = len(hosts)
-    totals = dict.fromkeys(LINK_TIERS, 0)
+    totals: dict[str, int] = dict.fromkeys(LINK_TIERS, 0)
     if ranks < 2:
         return totals
     if algorithm == "ring":

@@ -28,7 +28,6 @@ def judge(
     cpu_s: Mapping[str, float],
     lateness_ns: Mapping[str, int],
     kernel_drops: Mapping[str, int],
-    capture_drops: int = 0,
 ) -> Fidelity:
     """The verdict on one run, with its reasons.
 
@@ -39,8 +38,6 @@ def judge(
         lateness_ns: ``<who>_p50``, ``<who>_p99`` and ``<who>_max``: how late packets left or
             processes woke.
         kernel_drops: packets that the kernel dropped because nobody read them in time, by where.
-        capture_drops: packets that the captures miss; they make captures incomplete, not figures
-            wrong.
     """
     invalid: list[str] = []
     strained: list[str] = []
@@ -60,8 +57,6 @@ def judge(
             invalid.append(said)
         elif late_ns > _allowed(STRAINED_LATENESS, completion_ns):
             strained.append(said)
-    if capture_drops:
-        strained.append(f"the captures miss {capture_drops} packets")
     return Fidelity(
         verdict="invalid" if invalid else "strained" if strained else "ok",
         reasons=invalid + strained,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +12,18 @@ from agents.drivers.messages import RankResult as RankReport
 from agents.drivers.rendezvous import Rendezvous, RunProgress
 from controller import Controller, LinkCounters
 from experiments.bounds import completion_bound_ns
+from experiments.fidelity import judge
 from experiments.results import Fidelity, LinkResult, RankResult, Run, tier_bytes
 from experiments.scenario import Scenario
 from switch.errors import RunError
 from topo.clos import format_ipv4
 from topo.emulated import EmulatedWorld
-from topo.machine import CpuTimes, read_cpu_times
+from topo.machine import CpuTimes, cpu_use, read_cpu_times
+from topo.network import HOST_PORT
 
 Advance = Callable[[float], None]
+
+QUANTILES = ("p50", "p99", "max")
 
 
 @dataclass(frozen=True)
@@ -111,20 +115,35 @@ def operate(testbed: Testbed, algorithm: str, repetition: int, advance: Advance)
 
 @dataclass(frozen=True)
 class _Counts:
-    """What had been counted at one moment."""
+    """What had been counted at one moment. Ports are (node, number)."""
 
-    links: dict[tuple[str, str], LinkCounters]
-    queue_drops: dict[tuple[str, int], int | None]
-    """By switch and port."""
-    switches: dict[str, Any]
+    links: Mapping[tuple[str, str], LinkCounters]
+    queue_drops: Mapping[tuple[str, int], int]
+    """Packets that a sender's queue had no room for; the built-in switch's, or tbf's."""
+    max_queue_bytes: Mapping[tuple[str, int], int]
+    """The most that waited in a built-in switch's queue since the lateness was reset."""
+    unread: Mapping[tuple[str, int], int]
+    """Packets that the kernel dropped because the built-in switch did not read them in time."""
+    switches: Mapping[str, Any]
+    """The switches' own statistics."""
 
     @staticmethod
     def read(testbed: Testbed) -> _Counts:
-        return _Counts(
-            testbed.controller.read_counters(),
-            testbed.world.switch_queue_drops(),
-            testbed.world.switch_statistics(),
-        )
+        world = testbed.world
+        statistics = world.switch_statistics()
+        queue_drops = dict(world.switch_queue_drops())
+        max_queue_bytes = {}
+        unread = {}
+        for switch in statistics["switches"]:
+            for port in switch["ports"]:
+                if "queue_drops" in port:
+                    queue_drops[switch["name"], port["port"]] = port["queue_drops"]
+                    max_queue_bytes[switch["name"], port["port"]] = port["queue_peak_bytes"]
+                    unread[switch["name"], port["port"]] = port["kernel_drops"]
+        for host, drops in world.host_queue_drops().items():
+            queue_drops[host, HOST_PORT] = drops
+        counters = testbed.controller.read_counters()
+        return _Counts(counters, queue_drops, max_queue_bytes, unread, statistics)
 
 
 def _result(
@@ -200,6 +219,7 @@ def _links(testbed: Testbed, before: _Counts, after: _Counts) -> list[LinkResult
                 tx_bytes=counted.tx_bytes,
                 lost=counted.lost_packets,
                 queue_dropped=None if later is None else later - (earlier or 0),
+                max_queue_bytes=after.max_queue_bytes.get(port),
             )
         )
     return links
@@ -212,4 +232,30 @@ def _fidelity(
     after: _Counts,
     watch: _Watch,
 ) -> Fidelity:
-    raise NotImplementedError
+    use = cpu_use(watch.start, watch.end or read_cpu_times())
+    cpu_s = {
+        "switches": after.switches["cpu_seconds"] - before.switches["cpu_seconds"],
+        "ranks": sum(report.cpu_ns for report in reports) / 1e9,
+    }
+    # The built-in switch knows how late it was. BMv2 does not, but its links are shaped by tbf.
+    lateness_ns = {
+        f"switch_{quantile}": after.switches["lateness_ns"][quantile]
+        for quantile in QUANTILES
+        if "lateness_ns" in after.switches
+    }
+    for quantile in QUANTILES:
+        late = [report.wake_lateness_ns.get(quantile, 0) for report in reports]
+        lateness_ns[f"rank_{quantile}"] = max(late, default=0)
+    drops = {
+        f"port {number} of {node}": count - before.unread.get((node, number), 0)
+        for (node, number), count in after.unread.items()
+    }
+    drops |= {f"the socket of {report.host}": report.socket_drops for report in reports}
+    return judge(
+        completion_ns=completion_ns,
+        cpu_busy=use.busy,
+        cpu_stolen=use.steal,
+        cpu_s=cpu_s,
+        lateness_ns=lateness_ns,
+        kernel_drops=drops,
+    )

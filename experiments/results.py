@@ -55,6 +55,7 @@ class LinkResult:
     queue_dropped: int | None
     """Packets that the sending switch's queue had no room for; None where that is not known."""
     max_queue_bytes: int | None = None
+    """The most that waited in the sending switch's queue; None where that is not known."""
 
     @property
     def dropped(self) -> int:

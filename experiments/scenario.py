@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -217,8 +217,9 @@ def _strings(value: Any) -> list[str]:
 
 @dataclass(frozen=True)
 class _Key:
-    field: str
-    read: Any = field(default=None)
+    name: str
+    """Of the scenario's field."""
+    read: Callable[[Any], Any] | None = None
 
 
 _KEYS: dict[str, _Key] = {
@@ -276,7 +277,7 @@ def from_options(options: Mapping[str, Any], source: str = "options") -> Scenari
             raise InputError(
                 f"{source}: unknown key {name!r}.{hint} Valid keys: {', '.join(sorted(_KEYS))}"
             )
-        values[key.field] = key.read(value) if key.read else _integer(name, value)
+        values[key.name] = key.read(value) if key.read else _integer(name, value)
     return Scenario(**values)
 
 
@@ -297,4 +298,4 @@ def read_file(path: Path, overrides: Mapping[str, Any] | None = None) -> Scenari
         raise InputError(message if message.startswith(prefix) else prefix + message) from None
 
 
-assert {key.field for key in _KEYS.values()} == {item.name for item in fields(Scenario)}
+assert {key.name for key in _KEYS.values()} == {item.name for item in fields(Scenario)}

@@ -28,7 +28,6 @@ def test_a_machine_with_time_to_spare_is_ok() -> None:
         ({"lateness_ns": {"switch_p99": 10_000_000}}, "strained", "10 ms"),
         ({"lateness_ns": {"switch_p99": 50_000_000}}, "invalid", "50 ms"),
         ({"completion_ns": None, "lateness_ns": {"rank_p99": 3_000_000}}, "strained", "rank"),
-        ({"capture_drops": 4}, "strained", "captures miss 4"),
     ],
 )
 def test_each_sign_of_strain_is_named(change: dict[str, Any], verdict: str, word: str) -> None:
