@@ -75,6 +75,7 @@ W_TAIL = 11
 Q_EVENT_NS = 12  # next event of this port; NONE
 Q_HEAP_POSITION = 13  # NONE if not in the heap
 Q_UP = 14  # 0: no such port, frames to it are dropped and counted
+Q_DRIVER = 15  # free for the driver: the real-time loop keeps its socket number here
 S_RX_PACKETS = 16
 S_RX_BYTES = 17
 S_TX_PACKETS = 18
