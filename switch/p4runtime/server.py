@@ -164,8 +164,6 @@ class _Service:
             return requests.get_config(self._device, request)
 
     def _capabilities(self, request: Any, context: Any) -> Any:
-        if request.device_id:
-            requests.check_device(self._device, request.device_id)
         return p4runtime_pb2.CapabilitiesResponse(p4runtime_api_version=requests.API_VERSION)
 
 
