@@ -188,7 +188,7 @@ def test_the_fault_of_a_rank_is_passed_on(meeting: Rendezvous) -> None:
         hello(actor)
         actor.channel.send(Fault(actor.rank, "port 4791 is in use"))
 
-    Actor(meeting.path, 0, hello)
+    Actor(meeting.path, 0, both(hello, perform))
     Actor(meeting.path, 1, faulty)
     with pytest.raises(RunError, match=r"rank 1 .*port 4791 is in use"):
         meeting.gather(5)

@@ -136,6 +136,10 @@ class HostAgent:
     def next_event(self) -> Done | Failed | None:
         return self._events.popleft() if self._events else None
 
+    def has_event(self) -> bool:
+        """Whether `next_event` has something."""
+        return bool(self._events)
+
     @property
     def running(self) -> bool:
         return self._operation is not None

@@ -72,8 +72,11 @@ class Launcher:
             )
         self.run_dir = run_dir
         self.exited: dict[int, Exited] = {}
-        """Ranks that have ended, as far as ``poll`` has seen."""
+        """Ranks whose latest process has ended, as far as ``poll`` has seen."""
         self._spawned: dict[int, int] = {}
+        """The latest process of each rank."""
+        self._asked: dict[int, int] = {}
+        """How many forks of each rank have been asked for and not been heard of yet."""
         self._warm = False
         ours, theirs = socket.socketpair()
         environment = dict(os.environ if environment is None else environment)
@@ -118,11 +121,17 @@ class Launcher:
         if not config.log:
             log = str(self.run_dir / f"rank-{config.rank}.log")
             config = RankConfig(**{**asdict(config), "log": log})
+        self._asked[config.rank] = self._asked.get(config.rank, 0) + 1
+        self.exited.pop(config.rank, None)
         self._channel.send(Spawn(namespace=path, config=asdict(config)))
 
     def wait_spawned(self, ranks: int, timeout_s: float = 10.0) -> dict[int, int]:
         """Wait until so many ranks have been forked; process ids by rank."""
-        self._wait(lambda: len(self._spawned) >= ranks, timeout_s, f"did not fork {ranks} ranks")
+        self._wait(
+            lambda: len(self._spawned) >= ranks and not any(self._asked.values()),
+            timeout_s,
+            f"did not fork {ranks} ranks",
+        )
         return dict(self._spawned)
 
     def poll(self) -> dict[int, Exited]:
@@ -139,9 +148,11 @@ class Launcher:
                 self._warm = True
             elif isinstance(message, Spawned):
                 self._spawned[message.rank] = message.pid
-                self.exited.pop(message.rank, None)
+                self._asked[message.rank] -= 1
             elif isinstance(message, Exited):
-                self.exited[message.rank] = message
+                latest = self._spawned.get(message.rank) == message.pid
+                if latest and not self._asked[message.rank]:
+                    self.exited[message.rank] = message
         if self._channel.closed:
             raise RunError(
                 f"the launcher of the rank processes (pid {self.pid}) has ended; "

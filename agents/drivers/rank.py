@@ -111,14 +111,17 @@ class _Rank:
         pairs: QueuePairs = {str(peer): [*entry] for peer, entry in introduction.items()}
         self._channel.send(Hello(self._rank, os.getpid(), pairs))
         gc.disable()  # a collection takes milliseconds and what is made here has no cycles
-        while not self._closed:
-            self._serve()
-            for message in self._channel.receive():
-                self._take(message)
-            if self._channel.closed and not self._closed:
-                raise RunError("the runner has closed the rendezvous")
-            if self._work is not None and next(self._work, self) is self:
-                self._work = None
+        try:
+            while not self._closed:
+                self._serve()
+                for message in self._channel.receive():
+                    self._take(message)
+                if self._channel.closed and not self._closed:
+                    raise RunError("the runner has closed the rendezvous")
+                if self._work is not None and next(self._work, self) is self:
+                    self._work = None
+        finally:
+            self._driver.close()  # before the rendezvous sees the end: the port is free by then
 
     def _serve(self) -> None:
         """Carry packets until something else is to be done."""
@@ -128,7 +131,7 @@ class _Rank:
             until_ns = min(until_ns, self._start_ns)
         if self._agent.running:
             until_ns = min(until_ns, self._last_progress_ns + PROGRESS_NS)
-        self._driver.run(until_ns, wake=self._channel.fileno())
+        self._driver.run(until_ns, wake=self._channel.fileno(), until=self._agent.has_event)
         now_ns = time.monotonic_ns()
         if self._start_ns is not None and now_ns >= self._start_ns:
             self._begin(now_ns)

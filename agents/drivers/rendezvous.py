@@ -56,6 +56,7 @@ START_LEAD_NS = 30_000_000
 """From sending the start time until that time, so that every rank has read it."""
 FINISH_SLACK_S = 5.0
 """How much later than the operation's own timeout a rank may report before it counts as lost."""
+CLOSE_TIMEOUT_S = 2.0
 MEMORY_BYTES_PER_S = 20e6
 """Slowest speed at which ranks are expected to fill and to verify their buffers."""
 
@@ -210,8 +211,16 @@ class Rendezvous:
         self._send_all(Abort(reason))
 
     def close(self) -> None:
-        """Let the ranks end and remove the socket."""
+        """Let the ranks end, wait until they have (2 s at most), and remove the socket."""
         self._send_all(Close())
+        patience = time.monotonic() + CLOSE_TIMEOUT_S
+        while not all(channel.closed for channel in self._ranks.values()):
+            with contextlib.suppress(ProtocolError):
+                self._news()
+            left = patience - time.monotonic()
+            if left <= 0:
+                break
+            self._selector.select(min(left, 0.05))
         for channel in [*self._ranks.values(), *self._strangers]:
             channel.close()
         self._selector.close()
