@@ -69,7 +69,8 @@ def build(text: str, *, plain: bool = False) -> Pipeline:
 
     def compile_pipeline() -> Any:
         module = _import(path, path.stem)
-        return numba.cfunc(SIGNATURE, nopython=True, cache=True)(module.pipeline)
+        compiler: Any = numba.cfunc
+        return compiler(SIGNATURE, nopython=True, cache=True)(module.pipeline)
 
     function = use_cache_folder(compile_pipeline)
     return Pipeline(program, path, function.address, True, function)

@@ -273,8 +273,8 @@ class Generator:
                 writer.line(f"record = image[image[{FIRST_TABLE + table.index}] + D_DEFAULT]")
             writer.line(self.calls[action.code])
             self.leave_on_exit(writer, (action,))
-            after = following["__MISS__"] if "__MISS__" in following else following.get(action.name)
-            writer.line(f"node = {numbers[after]}")
+            by_action = following.get(action.name)
+            writer.line(f"node = {numbers[following.get('__MISS__', by_action)]}")
             return
         self.lookup(writer, table)
         if table.profile is not None and table.profile.algorithm is not None:

@@ -12,14 +12,19 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+import numba.extending
 import numpy as np
 from llvmlite import ir
-from numba import carray, types
-from numba.extending import intrinsic
 
 from switch.cache import cache_dir
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+# What numba's type stubs say of these is not how they are used.
+types: Any = numba.types
+carray: Any = numba.carray  # type: ignore[attr-defined,unused-ignore]
+intrinsic: Callable[[Any], Any] = numba.extending.intrinsic
+numba_config: Any = numba.config
 
 PACKAGE = Path(__file__).resolve().parent
 
@@ -42,12 +47,12 @@ SOURCE_DIGEST = source_digest()
 
 def use_cache_folder(function: Callable[[], Any]) -> Any:
     """Call ``function`` while numba's cache folder is the engine's own."""
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(cache_dir() / "machine-code" / SOURCE_DIGEST)
+    before = numba_config.CACHE_DIR
+    numba_config.CACHE_DIR = str(cache_dir() / "machine-code" / SOURCE_DIGEST)
     try:
         return function()
     finally:
-        numba.config.CACHE_DIR = before
+        numba_config.CACHE_DIR = before
 
 
 def jit(function: Function) -> Function:
@@ -71,7 +76,7 @@ def constant_table(values: list[int]) -> Any:
     return np.array(values, dtype=np.int64)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _int64_pointer(typingctx: Any, address: Any) -> Any:
     signature = types.CPointer(types.int64)(types.int64)
 
@@ -81,7 +86,7 @@ def _int64_pointer(typingctx: Any, address: Any) -> Any:
     return signature, codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _uint8_pointer(typingctx: Any, address: Any) -> Any:
     signature = types.CPointer(types.uint8)(types.int64)
 
@@ -108,7 +113,7 @@ def _element_pointer(context: Any, builder: Any, array_type: Any, array: Any, of
     return builder.bitcast(builder.gep(data, [offset]), ir.IntType(64).as_pointer())
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def load64(typingctx: Any, data: Any, offset: Any) -> Any:
     """The 8 bytes at ``data[offset]``, first byte most significant (unaligned is fine)."""
     signature = types.int64(data, types.int64)
@@ -120,7 +125,7 @@ def load64(typingctx: Any, data: Any, offset: Any) -> Any:
     return signature, codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def store64(typingctx: Any, data: Any, offset: Any, value: Any) -> Any:
     """Write 8 bytes at ``data[offset]``, most significant byte first."""
     signature = types.void(data, types.int64, types.int64)
@@ -133,7 +138,7 @@ def store64(typingctx: Any, data: Any, offset: Any, value: Any) -> Any:
     return signature, codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def call_pipeline(
     typingctx: Any,
     function: Any,
@@ -154,7 +159,7 @@ def call_pipeline(
     return signature, codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _as_unsigned(typingctx: Any, value: Any) -> Any:
     signature = types.uint64(types.int64)
 
@@ -164,7 +169,7 @@ def _as_unsigned(typingctx: Any, value: Any) -> Any:
     return signature, codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _as_signed(typingctx: Any, value: Any) -> Any:
     signature = types.int64(types.uint64)
 

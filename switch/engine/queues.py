@@ -113,7 +113,7 @@ def take_buffer(context: Any) -> int:
     context[FREE_BUFFER_COUNT] = count - 1
     buffer = int64_view(context[FREE_BUFFERS], context[BUFFER_COUNT])[count - 1]
     int64_view(context[BUFFER_REFERENCES], context[BUFFER_COUNT])[buffer] = 1
-    return buffer
+    return buffer  # type: ignore[no-any-return]
 
 
 @jit
@@ -141,7 +141,7 @@ def take_packet(context: Any, buffer: int) -> int:
     row[P_REPEATS] = 0
     row[P_KEEP] = 0
     row[P_HEADER_LENGTH] = 0
-    return packet
+    return packet  # type: ignore[no-any-return]
 
 
 @jit
