@@ -39,8 +39,8 @@ from controller.names import Names
 from controller.plan import Update
 from switch.errors import InputError, RunError
 
-ELECTION_ID = (1, 0)
-"""(high, low): above what p4runtime-shell takes by default, so that a look does not take over."""
+ELECTION_ID = (2, 0)
+"""(high, low): above p4runtime-shell's default of (1, 0), so that a look does not take over."""
 
 DEADLINE_S = 10.0
 """For connecting, and for every request but the next one."""
