@@ -96,7 +96,7 @@ def test_a_link_mtu_holds_roce_packets_and_fits_a_veth() -> None:
 
 
 def test_the_built_in_switch_is_told_of_every_port(tmp_path: Path) -> None:
-    config = builtin_config(leaf_spine(2, 2, 1), Run("abcdef", tmp_path), seed=3)
+    config = builtin_config(leaf_spine(2, 2, 1), Run("abcdef", tmp_path), seed=3, link_mtu=9000)
     leaf = config["switches"][1]
     assert (leaf["name"], leaf["device_id"]) == ("leaf1", 2)
     assert leaf["address"] == f"unix:{tmp_path}/leaf1.sock"

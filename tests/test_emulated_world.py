@@ -10,6 +10,7 @@ import threading
 import time
 from pathlib import Path
 
+import grpc
 import pytest
 from emulated_support import (
     inside,
@@ -20,6 +21,7 @@ from emulated_support import (
     run_folders,
     wait_until,
 )
+from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 
 from switch.errors import MachineError, RunError
 from topo.clos import Topology, leaf_spine, single
@@ -123,6 +125,23 @@ def test_a_host_sends_at_its_links_rate_and_its_socket_waits() -> None:
         least_s = (packets * 4138 - 20_000) * 8 / rate_bps
         assert least_s <= took_s
         assert took_s < 3 * least_s, "the machine is too slow, or the rate is wrong"
+
+
+def test_the_built_in_switch_answers_p4runtime_and_gives_its_statistics() -> None:
+    with EmulatedWorld(leaf_spine(2, 1, 1)) as world:
+        for address in world.switch_addresses.values():
+            with grpc.insecure_channel(address) as channel:
+                stub = p4runtime_pb2_grpc.P4RuntimeStub(channel)
+                stub.Capabilities(p4runtime_pb2.CapabilitiesRequest(), timeout=5)
+        world.reset_lateness()
+        switches = world.switch_statistics()["switches"]
+        assert [switch["name"] for switch in switches] == ["leaf0", "leaf1", "spine0"]
+        assert [port["interface"] for port in switches[2]["ports"]] == [
+            "spine0-eth1",
+            "spine0-eth2",
+        ]
+        process = world.switch_processes[0].pid
+    assert not is_alive(process)
 
 
 def test_two_worlds_stand_side_by_side() -> None:

@@ -140,7 +140,12 @@ class EmulatedWorld:
             self._switches = Bmv2Switches(self.topology, self.record, namespace, self._bmv2_log)
         else:
             self._switches = BuiltinSwitches(
-                self.topology, self.record, namespace, self.seed, self._switch_module
+                self.topology,
+                self.record,
+                namespace,
+                self.seed,
+                self.link_mtu,
+                self._switch_module,
             )
         self._configure_hosts()
         if self._pcap_dir is not None:

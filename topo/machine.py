@@ -174,6 +174,12 @@ def check_machine(*, captures: bool = False) -> None:
             f"not installed or not on PATH: {', '.join(tool.name for tool in lacking)}; "
             f"install with `apt-get install {' '.join(packages)}`"
         )
+    made = subprocess.run(["mnexec", "-n", "true"], capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        raise MachineError(
+            f"the kernel makes no network namespace here ({made.stderr.strip()}): in a container, "
+            "Weft needs CAP_SYS_ADMIN and CAP_NET_ADMIN (docker run --privileged)"
+        )
     import topo.mininet_nodes  # noqa: F401  (raises MachineError where Mininet is missing)
 
 

@@ -87,12 +87,19 @@ def write_sysctls(settings: Iterable[tuple[str, str]]) -> None:
     """Set ``net.*`` parameters of the calling thread's namespace; those it has not are passed over.
 
     To be called through :func:`in_namespace`: what ``/proc/sys/net`` shows is the namespace of
-    the thread that opens it.
+    the thread that opens it. Raises MachineError if they may not be set.
     """
     for name, value in settings:
         path = Path("/proc/sys", *name.split("."))
-        if path.exists():
+        if not path.exists():
+            continue
+        try:
             path.write_text(value)
+        except OSError as error:
+            raise MachineError(
+                f"cannot set {name} in a namespace of the run ({error.strerror}): in a container, "
+                "Weft needs CAP_NET_ADMIN and a writable /proc/sys (docker run --privileged)"
+            ) from error
 
 
 def turn_offloads_off(interfaces: Iterable[str]) -> None:

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from switch.errors import MachineError, RunError
-from topo.interfaces import switch_interfaces
-from topo.namespaces import InterfaceCounters, read_counters
+from topo.batch import queue_drops
+from topo.interfaces import ETHERNET_BYTES, switch_interfaces
+from topo.namespaces import InterfaceCounters, in_namespace, read_counters
 from topo.network import Switch, Topology
 from topo.processes import RunProcess
 from topo.runs import Run
@@ -25,6 +26,8 @@ THRIFT_PORT = 9090
 """BMv2 switch n listens for Thrift at this port plus n, within the run's namespace only."""
 READY_DEADLINE_S = 60.0
 """A first start compiles the switch's real-time loop; later ones take it from the cache."""
+LEAST_FRAME_BYTES = 9216
+"""Room for a frame in the built-in switch, whatever the links take."""
 PACKAGES = Path(__file__).resolve().parent.parent
 
 
@@ -50,7 +53,7 @@ def address(run: Run, switch: Switch) -> str:
     return f"unix:{socket_path(run, switch)}"
 
 
-def builtin_config(topology: Topology, run: Run, seed: int) -> dict[str, Any]:
+def builtin_config(topology: Topology, run: Run, seed: int, link_mtu: int) -> dict[str, Any]:
     """The configuration of ``python -m switch.realtime`` for all switches of a topology."""
     ports: dict[str, list[dict[str, Any]]] = {switch.name: [] for switch in topology.switches}
     for port, interface, link in switch_interfaces(topology):
@@ -67,12 +70,13 @@ def builtin_config(topology: Topology, run: Run, seed: int) -> dict[str, Any]:
         "stats_socket": str(run.folder / "statistics.sock"),
         "cpu_port": CPU_PORT,
         "drop_port": DROP_PORT,
+        "frame_bytes": max(LEAST_FRAME_BYTES, link_mtu + ETHERNET_BYTES),
         "switches": [
             {
                 "name": switch.name,
                 "device_id": switch.device_id,
                 "address": address(run, switch),
-                "seed": seed * 65536 + switch.device_id,
+                "seed": (seed * 65536 + switch.device_id) % 2**63,
                 "ports": ports[switch.name],
             }
             for switch in topology.switches
@@ -89,10 +93,11 @@ class BuiltinSwitches:
         run: Run,
         namespace_pid: int,
         seed: int,
+        link_mtu: int,
         module: str = "switch.realtime",
     ) -> None:
         """Start the process in the run's namespace; it has its configuration in a file."""
-        config = builtin_config(topology, run, seed)
+        config = builtin_config(topology, run, seed, link_mtu)
         path = run.folder / "switches.json"
         path.write_text(json.dumps(config, indent=1))
         self._statistics = config["stats_socket"]
@@ -185,12 +190,23 @@ class Bmv2Switches:
             process.wait_for_socket(path, deadline_s)
 
     def statistics(self) -> dict[str, Any]:
-        """Per switch and port, what the kernel counted at its interface."""
+        """Per switch and port, what the kernel counted at its interface and tbf dropped there.
+
+        Named as in the built-in switch's document, of which BMv2 has no more than this.
+        """
         counters = read_counters(self._namespace_pid)
+        drops = in_namespace(self._namespace_pid, queue_drops)
         switches: dict[str, dict[str, Any]] = {}
         for port, interface, _ in switch_interfaces(self._topology):
             known = switches.setdefault(port.node, {"name": port.node, "ports": []})
-            known["ports"].append({"port": port.number, **_figures(counters[interface])})
+            known["ports"].append(
+                {
+                    "port": port.number,
+                    "interface": interface,
+                    **_figures(counters[interface]),
+                    "queue_drops": drops.get(interface, 0),
+                }
+            )
         return {
             "switches": list(switches.values()),
             "cpu_seconds": sum(process.cpu_seconds() for process in self.processes),
