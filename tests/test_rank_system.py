@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -187,6 +188,55 @@ def test_the_end_of_the_launcher_ends_its_ranks(bridged: Bridged, tmp_path: Path
         assert gone(pids)
         with pytest.raises(RunError, match="launcher of the rank processes"):
             meeting.run(OperationConfig("ring", 1))
+
+
+RUNNER = """
+import sys, time
+from pathlib import Path
+from agents.drivers.launcher import Launcher
+from agents.drivers.messages import RankConfig
+from agents.drivers.rendezvous import Rendezvous
+
+run_dir = Path(sys.argv[1])
+launcher = Launcher(run_dir)
+meeting = Rendezvous(run_dir / "meeting.sock", ["h0", "h1"], exits=launcher)
+for rank in (0, 1):
+    addresses = ["10.0.0.1", "10.0.0.2"]
+    config = RankConfig(rank, f"h{rank}", addresses, ["239.0.0.1"], meeting.path)
+    launcher.spawn(config, namespace=int(sys.argv[2 + rank]))
+meeting.gather(60)
+print(launcher.pid, *meeting.pids.values(), flush=True)
+time.sleep(60)
+"""
+
+
+def test_the_end_of_the_runner_ends_launcher_and_ranks(bridged: Bridged, tmp_path: Path) -> None:
+    runner = subprocess.Popen(
+        [sys.executable, "-c", RUNNER, str(tmp_path), *(str(host.pid) for host in bridged.hosts)],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert runner.stdout is not None
+    pids = [int(pid) for pid in runner.stdout.readline().split()]
+    assert len(pids) == 3 and all(alive(pid) for pid in pids)
+    runner.kill()
+    runner.communicate()
+    assert gone(pids)
+
+
+def test_ranks_come_anew_on_the_same_hosts(bridged: Bridged, tmp_path: Path) -> None:
+    with Launcher(tmp_path) as launcher:
+        for repetition in range(5):
+            path = tmp_path / f"{repetition}.sock"
+            with Rendezvous(path, ["h0", "h1"], exits=launcher) as meeting:
+                for rank in (0, 1):
+                    config = RankConfig(
+                        rank, f"h{rank}", bridged.addresses[:2], [GROUP], meeting.path
+                    )
+                    launcher.spawn(config, namespace=bridged.hosts[rank].pid)
+                meeting.gather()
+                slowest(meeting.run(OperationConfig("multicast", 5000)))
+                pids = list(meeting.pids.values())
+            assert gone(pids, 1.0)
 
 
 def test_a_namespace_that_is_not_there_is_named(tmp_path: Path) -> None:

