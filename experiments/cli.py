@@ -53,6 +53,14 @@ Rate = Annotated[
 ]
 
 
+def _console(*, stderr: bool = False) -> Console:
+    """The terminal; a file or a pipe is given lines as long as the widest table."""
+    console = Console(stderr=stderr)
+    if not console.is_terminal:
+        console.width = max(console.width, 100)
+    return console
+
+
 def _given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None and value != []}
 
@@ -149,7 +157,7 @@ def _run(scenario: Scenario, out: Path | None, as_json: bool, name: str | None =
     from experiments import runner, table
     from experiments.progress import Progress
 
-    errors = Console(stderr=True)
+    errors = _console(stderr=True)
     with Progress(errors, quiet=as_json and not errors.is_terminal) as progress:
         outcome = runner.run(scenario, out=out, name=name, progress=progress)
     results = outcome.results
@@ -157,7 +165,7 @@ def _run(scenario: Scenario, out: Path | None, as_json: bool, name: str | None =
         json.dump(results.to_dict(), sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        console = Console()
+        console = _console()
         console.print()
         console.print(table.summary_table(results))
         for single in results.runs:
@@ -228,7 +236,7 @@ def topology(
         file.write_text(draw_svg(network))
     except OSError as error:
         raise InputError(f"cannot write the drawing to {str(file)!r}: {error.strerror}") from None
-    console = Console()
+    console = _console()
     console.print(links_table(network))
     console.print(f"Drawing: {file.resolve()}", soft_wrap=True, markup=False)
 
@@ -255,7 +263,7 @@ def doctor() -> None:
     """Say what this machine can do, what is missing, and how to get it."""
     from experiments.doctor import examine
 
-    sys.exit(examine(Console()))
+    sys.exit(examine(_console()))
 
 
 @app.command()

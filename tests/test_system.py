@@ -1,0 +1,374 @@
+"""The whole system through the command line: real namespaces, switches, packets and processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switch.cache import CHECKOUT
+from topo.cleanup import clean, marked_processes
+from topo.runs import RUNS, read_record
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+
+WEFT = [sys.executable, "-m", "experiments"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+
+
+def weft(*arguments: str, cwd: Path, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*WEFT, *arguments],
+        cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=timeout_s, check=False,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def run_json(*arguments: str, cwd: Path, timeout_s: float = 120) -> dict[str, Any]:
+    done = weft("run", "allgather", "--json", "--out", "out", *arguments, cwd=cwd,
+                timeout_s=timeout_s)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def by_algorithm(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {run["algorithm"]: run for run in document["runs"]}
+
+
+@dataclass
+class Machine:
+    """What of a run could be left on the machine."""
+
+    interfaces: set[str] = field(default_factory=lambda: set(os.listdir("/sys/class/net")))
+    namespaces: set[str] = field(default_factory=lambda: network_namespaces())
+    runs: set[str] = field(default_factory=lambda: set(os.listdir(RUNS) if RUNS.exists() else ()))
+    named: str = field(
+        default_factory=lambda: subprocess.run(
+            ["ip", "netns", "list"], capture_output=True, text=True, check=True
+        ).stdout
+    )
+
+
+def network_namespaces() -> set[str]:
+    found = set()
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                found.add(os.readlink(process / "ns/net"))
+            except OSError:
+                continue
+    return found
+
+
+@pytest.fixture
+def untouched() -> Iterator[Machine]:
+    """Holds the test to leaving the machine as it was."""
+    before = Machine()
+    yield before
+    wait_until(lambda: Machine() == before, 10, "the machine to be as it was")
+
+
+def wait_until(true: Callable[[], bool], seconds: float, what: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
+        time.sleep(0.02)
+
+
+@dataclass
+class Started:
+    """A run in the background."""
+
+    process: subprocess.Popen[str]
+    run_id: str
+
+    def find(self, words: str) -> int:
+        """The process of this run whose command line has those words."""
+        found: list[int] = []
+
+        def look() -> bool:
+            for process in marked_processes(self.run_id):
+                try:
+                    line = Path(f"/proc/{process.pid}/cmdline").read_bytes().decode()
+                except OSError:
+                    continue
+                if words in line.replace("\0", " "):
+                    found.append(process.pid)
+            return bool(found)
+
+        wait_until(look, 60, f"a process {words!r}")
+        return found[-1]
+
+    def wait_for_ranks(self, ranks: int) -> list[int]:
+        """Wait until the ranks run; their process ids."""
+
+        def pids() -> list[int]:
+            launcher = self.find("agents.drivers.launcher")
+            text = Path(f"/proc/{launcher}/task/{launcher}/children").read_text()
+            return [int(pid) for pid in text.split()]
+
+        wait_until(lambda: len(pids()) == ranks, 60, f"{ranks} rank processes")
+        time.sleep(0.5)  # into the operation itself
+        return pids()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Started]]:
+    """Start a run that takes long enough to be disturbed; kills what the test leaves."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def begin(*arguments: str) -> Started:
+        process = subprocess.Popen(
+            [*WEFT, "run", "allgather", "--leaves", "2", "--spines", "1", "--size", "16MiB",
+             "--algorithm", "ring", "--out", str(tmp_path / f"out{len(processes)}"), *arguments],
+            cwd=tmp_path, env=ENVIRONMENT, text=True, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        processes.append(process)
+        found: list[str] = []
+
+        def is_on_record() -> bool:
+            for folder in RUNS.iterdir() if RUNS.exists() else ():
+                runner, _ = read_record(folder)
+                if runner is not None and runner.pid == process.pid:
+                    found.append(folder.name)
+            return bool(found) or process.poll() is not None
+
+        wait_until(is_on_record, 60, "the run to be on record")
+        assert found, process.communicate()
+        return Started(process, found[-1].lstrip(".").partition(".")[0])
+
+    yield begin
+    for process in processes:
+        process.kill()
+        process.communicate()
+    clean()
+
+
+def test_both_algorithms_are_verified_and_every_shard_crosses_each_fabric_link_once(
+    tmp_path: Path, untouched: Machine
+) -> None:
+    size = 128 * 1024
+    document = run_json("--size", str(size), "--pcap", cwd=tmp_path)
+    assert document["verified"]
+    runs = by_algorithm(document)
+    assert set(runs) == {"ring", "multicast"}
+    for run in runs.values():
+        assert run["completion_ns"] >= run["bound_ns"]
+        assert [rank["verified"] for rank in run["ranks"]] == [True] * 8
+        assert run["scenario"]["seed"] == 1
+    for link in runs["multicast"]["links"]:
+        if link["tier"].startswith("fabric"):
+            # Headers are 70 bytes a chunk of 4096; 3 % for control.
+            assert link["tx_bytes"] <= 8 * size * (4166 / 4096) * 1.03, link
+    assert (tmp_path / "out" / "results.json").exists()
+    assert "<html" in (tmp_path / "out" / "report.html").read_text()
+    captures_are_rocev2(tmp_path / "out" / "pcap", links=16)
+
+
+def captures_are_rocev2(folder: Path, links: int) -> None:
+    """tshark decodes every RoCE packet; scapy's ICRC equals the one on the wire."""
+    from scapy.contrib.roce import BTH
+    from scapy.layers.inet import IP, UDP
+    from scapy.utils import RawPcapReader
+
+    files = sorted(folder.glob("*.pcap"))
+    assert len(files) == 2 * links
+    checked = 0
+    for file in files[:: max(1, len(files) // 6)]:
+        for index, (frame, _) in enumerate(RawPcapReader(str(file))):
+            if index % 7 or frame[12:14] != b"\x08\x00" or frame[23] != 17:
+                continue
+            packet = IP(frame[14:])
+            assert packet[UDP].dport == 4791
+            assert packet.id == 0
+            assert packet.flags == "DF"
+            assert packet[UDP].chksum == 0
+            on_wire = bytes(packet)[-4:]
+            if BTH in packet:
+                computed = packet[BTH].compute_icrc(bytes(packet[BTH])[:-4])
+                assert computed == on_wire, packet.summary()
+                checked += 1
+    assert checked > 100
+    if not _has("tshark"):
+        pytest.skip("tshark is missing: the captures were checked with scapy alone")
+    for file in files:
+        odd = subprocess.run(
+            ["tshark", "-r", str(file), "-Y", "udp and (_ws.malformed or not infiniband)"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert odd.returncode == 0, odd.stderr
+        assert odd.stdout == "", file
+
+
+def _has(tool: str) -> bool:
+    from shutil import which
+
+    return which(tool) is not None
+
+
+@pytest.mark.parametrize("ranks", [4, 8])
+def test_below_one_switch_ring_moves_two_minus_two_over_p_times_the_bytes(
+    ranks: int, tmp_path: Path
+) -> None:
+    document = run_json(
+        "--topology", "single", "--hosts-per-leaf", str(ranks), "--size", "128KiB", cwd=tmp_path
+    )
+    totals = {name: sum(run["tiers"].values()) for name, run in by_algorithm(document).items()}
+    assert totals["ring"] / totals["multicast"] == pytest.approx(2 - 2 / ranks, rel=0.03)
+
+
+def test_with_loss_on_every_link_every_run_is_verified(tmp_path: Path) -> None:
+    document = run_json("--loss", "1%", "--size", "128KiB", "--repeat", "5", cwd=tmp_path)
+    assert len(document["runs"]) == 10
+    assert all(run["verified"] for run in document["runs"])
+    assert sum(link["lost"] for run in document["runs"] for link in run["links"]) > 0
+
+
+def test_chains_and_fat_trees_are_verified(tmp_path: Path) -> None:
+    document = run_json(
+        "--topology", "fat-tree", "--k", "2", "--chains", "1", "--size", "10001", cwd=tmp_path
+    )
+    assert document["verified"]
+
+
+def test_a_dead_link_ends_both_algorithms_with_an_error_and_not_a_hang(
+    tmp_path: Path, untouched: Machine
+) -> None:
+    done = weft(
+        "run", "allgather", "--leaves", "2", "--size", "64KiB", "--fault", "h1-leaf0:loss=1",
+        "--timeout", "5", "--out", "out", "--json", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 1
+    runs = json.loads(done.stdout)["runs"]
+    assert len(runs) == 2
+    for run in runs:
+        assert not run["verified"]
+        assert run["completion_ns"] is None
+        assert "rank" in run["error"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_and_leaves_nothing(
+    number: signal.Signals, start: Callable[..., Started], untouched: Machine
+) -> None:
+    started = start()
+    started.wait_for_ranks(4)
+    started.process.send_signal(number)
+    output, errors = started.process.communicate(timeout=20)
+    assert started.process.returncode == 128 + number, errors
+    assert "Traceback" not in errors + output
+    assert not marked_processes(started.run_id)
+
+
+def test_a_killed_rank_is_named_and_nothing_is_left(
+    start: Callable[..., Started], untouched: Machine
+) -> None:
+    started = start()
+    pid = started.wait_for_ranks(4)[2]
+    os.kill(pid, signal.SIGKILL)
+    output, errors = started.process.communicate(timeout=30)
+    assert started.process.returncode == 1
+    assert str(pid) in output + errors
+    assert "SIGKILL" in output + errors
+    assert "Traceback" not in errors
+    assert not marked_processes(started.run_id)
+
+
+def test_a_killed_switch_process_is_named_and_nothing_is_left(
+    start: Callable[..., Started], untouched: Machine
+) -> None:
+    started = start()
+    started.wait_for_ranks(4)
+    os.kill(started.find("switch.realtime"), signal.SIGKILL)
+    output, errors = started.process.communicate(timeout=30)
+    assert started.process.returncode == 1
+    assert "switch process" in output + errors
+    assert "Traceback" not in errors
+    assert not marked_processes(started.run_id)
+
+
+def test_after_a_killed_runner_clean_leaves_nothing_and_touches_no_other_run(
+    start: Callable[..., Started], tmp_path: Path, untouched: Machine
+) -> None:
+    killed, other = start(), start("--size", "4MiB")
+    killed.wait_for_ranks(4)
+    killed.process.kill()
+    killed.process.communicate()
+    done = weft("clean", cwd=tmp_path)
+    assert done.returncode == 0
+    assert killed.run_id in done.stdout
+    assert other.run_id not in done.stdout
+    assert not marked_processes(killed.run_id)
+    assert not (RUNS / killed.run_id).exists()
+    output, errors = other.process.communicate(timeout=90)
+    assert other.process.returncode == 0, output + errors
+
+
+def test_without_root_one_message_says_so(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["setpriv", "--reuid=65534", "--clear-groups", *WEFT, "run", "allgather"],
+        cwd="/", env={**ENVIRONMENT, "HOME": "/nonexistent"}, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert "root" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--leaves", "x"],
+        ["--hosts-per-leaf", "1000"],
+        ["--mtu", "9000"],
+        ["--rate", "0"],
+        ["--fault", "leaf0-leaf1:loss=1"],
+        ["--loss", "2"],
+        ["--algorithm", "magic"],
+        ["--out", "/proc/nowhere"],
+        ["--bogus"],
+    ],
+)
+def test_bad_options_are_one_message_and_status_2(
+    arguments: list[str], tmp_path: Path, untouched: Machine
+) -> None:
+    done = weft("run", "allgather", *arguments, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert arguments[-1].split(":")[0].lstrip("-") in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_bmv2_is_named_with_what_to_install(tmp_path: Path, untouched: Machine) -> None:
+    path = os.pathsep.join(
+        folder
+        for folder in os.environ["PATH"].split(os.pathsep)
+        if not (Path(folder) / "simple_switch_grpc").exists()
+    )
+    done = subprocess.run(
+        [*WEFT, "run", "allgather", "--switch", "bmv2"],
+        cwd=tmp_path, env={**ENVIRONMENT, "PATH": path}, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "simple_switch_grpc" in done.stderr
+    assert "install" in done.stderr
+
+
+@pytest.mark.skipif(not _has("simple_switch_grpc"), reason="BMv2 (simple_switch_grpc) is missing")
+def test_bmv2_runs_the_same_scenario(tmp_path: Path, untouched: Machine) -> None:
+    document = run_json(
+        "--switch", "bmv2", "--leaves", "2", "--size", "64KiB", cwd=tmp_path, timeout_s=180
+    )
+    assert document["verified"]
