@@ -222,3 +222,53 @@ def test_packets_altered_and_sealed_again_do_no_harm(data: st.DataObject) -> Non
         pair.a.receive(Datagrams.of(answers.rows()), 1)
     pair.a.transmit(2)
     assert not memory[:512].any() and not memory[1024:].any()
+
+
+class Punctual(Endpoint):
+    """An endpoint that is watched: it sends nothing before its deadline, and something happens at
+    it."""
+
+    def transmit(self, now_ns: int, budget_bytes: int = 1 << 60) -> Datagrams:
+        before = self.deadline()
+        batch = super().transmit(now_ns, budget_bytes)
+        if before is None or before > now_ns:
+            assert not len(batch)
+            assert self.deadline() == before
+        else:
+            after = self.deadline()
+            assert len(batch) or after is None or after > now_ns
+        return batch
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.integers(0, 2**32),
+    st.floats(0, 0.2),
+    st.floats(0, 0.2),
+    st.sampled_from([0, 10**8, 10**10]),
+)
+def test_the_deadline_is_exact(seed: int, loss: float, lateness: float, rate_bps: int) -> None:
+    hosts = [
+        Punctual(address, 256, rate_bps, seed=number, options=PATIENT)
+        for number, address in enumerate((A, B))
+    ]
+    left, right = (host.create_rc() for host in hosts)
+    left.connect(right.local)
+    right.connect(left.local)
+    group = hosts[0].create_ud(ipv4("239.0.0.1"), 1)
+    here = hosts[0].register(pattern(SIZE))
+    there = hosts[1].register(np.zeros(SIZE, np.uint8))
+    left.post_write(here, 0, SIZE, there.address, there.rkey)
+    right.post_read(there, 0, SIZE, here.address, here.rkey)
+    group.post_chunks(here, 0, 9, 256, 0, 3 * 10**7)
+    left.post_send(b"end")
+    faults = Faults(loss=loss, lateness=lateness, duplication=0.1, seed=seed)
+    MemoryNetwork(hosts, rate_bps=rate_bps, faults=faults).settle()
+    assert (there.buffer == here.buffer).all()
+    assert sorted(done.kind.value for host in hosts for done in host.poll()) == [
+        "chunks_sent",
+        "read_done",
+        "received",
+        "sent",
+        "sent",
+    ]

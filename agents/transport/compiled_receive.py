@@ -305,7 +305,7 @@ def receive_request(
 
 @compiled
 def go_back_once(pair: Words) -> None:
-    """A READ response is missing: ask again, but once only for each that is."""
+    """Something is missing: send or ask again, but once for each, however often we hear of it."""
     if pair[at.REWOUND_AT] != pair[at.UNACKNOWLEDGED]:
         pair[at.REWOUND_AT] = pair[at.UNACKNOWLEDGED]
         go_back(pair)
@@ -334,7 +334,7 @@ def receive_acknowledgement(
         go_back_once(pair)
     elif syndrome == SYNDROME_PSN_SEQUENCE_ERROR:
         pair[at.PROBING] = 0
-        go_back(pair)
+        go_back_once(pair)
     else:
         fail(endpoint, pair, index, syndrome, fields[wire.PSN])
 
@@ -398,7 +398,9 @@ def receive_batch(endpoint: Words, batch: Words, count: int, now: int) -> None:
         endpoint[at.RECEIVED_BYTES] += size + FRAME_OVERHEAD_BYTES
         if load8(batch[at.BATCH_TOS] + number) & 3 == 3:
             endpoint[at.CONGESTION_MARKS] += 1
-        status = wire.parse(row, size, source, destination, source_port, fields)
+        status = wire.TRUNCATED
+        if size <= batch[at.BATCH_STRIDE]:
+            status = wire.parse(row, size, source, destination, source_port, fields)
         if status != wire.GOOD:
             count_fault(endpoint, status)
             continue

@@ -81,11 +81,16 @@ def packets_of(length: int, path_mtu: int) -> int:
 
 @compiled
 def timeout_of(endpoint: Words, pair: Words) -> int:
-    """The retransmission timeout now, back-off included (RFC 6298 without its coarse clock)."""
+    """The retransmission timeout now, back-off included.
+
+    RFC 6298 without its coarse clock, and with the time that passes until an acknowledgement is
+    asked for.
+    """
     if pair[at.SMOOTHED_RTT] == 0:
         timeout = endpoint[at.INITIAL_TIMEOUT]
     else:
         timeout = pair[at.SMOOTHED_RTT] + 4 * pair[at.RTT_VARIATION]
+        timeout += endpoint[at.ACKNOWLEDGE_INTERVAL]
     timeout = max(timeout, endpoint[at.MINIMUM_TIMEOUT])
     for _ in range(pair[at.RETRIES]):
         if timeout >= endpoint[at.MAXIMUM_TIMEOUT]:

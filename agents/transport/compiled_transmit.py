@@ -127,10 +127,13 @@ def can_request(endpoint: Words, pair: Words) -> bool:
     if pair[at.PROBING]:
         return False
     work = work_row(pair, pair[at.SEND_WORK])
+    window = pair[at.WINDOW] >> 8
     more = 1
     if pair[work + at.WORK_KIND] == at.READ:
+        # Two segments at least, or the responder would wait for each next request.
+        window = max(window, 2 * endpoint[at.READ_SEGMENT])
         more = next_read_packets(endpoint, pair, work)
-    result: bool = flight + more <= pair[at.WINDOW] >> 8
+    result: bool = flight + more <= window
     return result
 
 
@@ -214,8 +217,10 @@ def send_request(
         or pair[at.PROBING] != 0
         or psn + 1 - pair[at.ACKNOWLEDGE_ASKED] >= max(1, window // 4)
         or psn + 1 - pair[at.UNACKNOWLEDGED] >= window
+        or now - pair[at.ASKED_AT] >= endpoint[at.ACKNOWLEDGE_INTERVAL]
     )
     if ask:
+        pair[at.ASKED_AT] = now
         pair[at.ACKNOWLEDGE_ASKED] = psn + 1
     used = put_bth(row, opcode, size, 1 if ask else 0, peer, psn)
     if write and first:

@@ -86,7 +86,7 @@ class Endpoint:
         window = max(4, options.window_bytes // self.path_mtu)
         initial_ns = 10_000_000
         if self.rate_bps:
-            initial_ns += 2 * options.window_bytes * 8 * 1_000_000_000 // self.rate_bps
+            initial_ns += options.window_bytes * 8 * 1_000_000_000 // self.rate_bps
         words[at.ADDRESS] = self.address
         words[at.PATH_MTU] = self.path_mtu
         words[at.RATE_BPS] = self.rate_bps
@@ -95,6 +95,7 @@ class Endpoint:
         words[at.MAXIMUM_WINDOW] = window
         words[at.READ_SEGMENT] = max(1, min(options.read_segment_packets, window))
         words[at.ACKNOWLEDGE_EVERY] = options.acknowledge_every
+        words[at.ACKNOWLEDGE_INTERVAL] = options.acknowledge_interval_ns
         words[at.INITIAL_TIMEOUT] = initial_ns
         words[at.MINIMUM_TIMEOUT] = options.minimum_timeout_ns
         words[at.MAXIMUM_TIMEOUT] = options.maximum_timeout_ns

@@ -48,7 +48,8 @@ DATA_TIME = 26
 """When there is data to send, the endpoint's own rate aside."""
 SCRATCH = 27
 """Address of the fields of the packet at hand."""
-STATISTICS = 28
+ACKNOWLEDGE_INTERVAL = 28
+STATISTICS = 29
 """From here on the counters of `Statistics`, in their order."""
 
 RECEIVED_PACKETS = STATISTICS
@@ -112,7 +113,10 @@ LAST_PROGRESS = 23
 PROBING = 24
 """After a timeout: one packet at a time until something is acknowledged."""
 REWOUND_AT = 25
-"""What was unacknowledged when a missing READ response last made us go back."""
+"""What was unacknowledged when a NAK or a missing READ response last made us go back."""
+
+ASKED_AT = 42
+"""When an acknowledgement was last asked for."""
 
 # Responder side.
 EXPECTED = 26

@@ -105,6 +105,8 @@ class TransportOptions:
     opens."""
     acknowledge_every: int = 16
     """A responder acknowledges after this many packets even if no packet asks for it."""
+    acknowledge_interval_ns: int = 1_000_000
+    """A requester asks for an acknowledgement at least this often, besides four times a window."""
     minimum_timeout_ns: int = 4_000_000
     """No retransmission earlier than this after the last progress (machines are late at times)."""
     maximum_timeout_ns: int = 256_000_000

@@ -30,7 +30,13 @@ Word = Any
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _AGENTS = Path(__file__).resolve().parent.parent
-_SOURCES = ("wire/*.py", "transport/layout.py", "transport/compiled_*.py", "drivers/compiled_*.py")
+_SOURCES = (
+    "datagrams.py",
+    "wire/*.py",
+    "transport/layout.py",
+    "transport/compiled_*.py",
+    "drivers/compiled_*.py",
+)
 
 
 def _digest() -> str:
