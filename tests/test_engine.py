@@ -1,0 +1,319 @@
+"""The engine in virtual time: forwarding, queues, multicast, control."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import pytest
+
+from switch.engine.control import (
+    ActionCall,
+    AlreadyExists,
+    CounterCell,
+    Exact,
+    Group,
+    InvalidAction,
+    InvalidKey,
+    InvalidValue,
+    Lpm,
+    Member,
+    MulticastGroup,
+    NoProgram,
+    NotFound,
+    ProfileGroup,
+    ProfileMember,
+    ProgramError,
+    Replica,
+    StillInUse,
+    TableEntry,
+    TableFull,
+)
+from switch.engine.dataplane import Dataplane, Queue
+from switch.engine.state import EngineControl
+from tests.engine_programs import router
+
+SOURCE = 0x020000000001
+MBIT100 = 100_000_000
+
+
+def checksum(header: bytes) -> int:
+    total = sum(struct.unpack(f">{len(header) // 2}H", header))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def packet(destination: str, *, source_port: int = 1, ttl: int = 9, size: int = 100) -> bytes:
+    """An Ethernet frame of ``size`` bytes with IPv4 and UDP."""
+    address = bytes(map(int, destination.split(".")))
+    ip = struct.pack(">BBHHHBBH", 0x45, 0, size - 14, 7, 0, ttl, 17, 0) + b"\x0a\0\0\1" + address
+    ip = ip[:10] + struct.pack(">H", checksum(ip)) + ip[12:]
+    udp = struct.pack(">HHHH", source_port, 4791, size - 34, 0)
+    head = b"\2\0\0\0\0\2" + b"\2\0\0\0\0\1" + b"\x08\x00" + ip + udp
+    return head + bytes(i & 0xFF for i in range(size - len(head)))
+
+
+def make(queue: Queue | None = None, *, switches: int = 1, seed: int = 1, **more: int) -> Dataplane:
+    dataplane = Dataplane(switches, 8, packets=256, seed=seed, **more)
+    for switch in range(switches):
+        for port in range(1, 5):
+            dataplane.set_port(switch, port, queue or Queue())
+    return dataplane
+
+
+def configure(dataplane: Dataplane, switch: int = 0) -> EngineControl:
+    """The router with 10.1/16 to port 2, 10.2/16 over ports 2, 3, 4, and group 7 = 1 to 4."""
+    control = dataplane.control(switch)
+    control.load_program(router(), load="save")
+    control.commit_program()
+    for port in (2, 3, 4):
+        call = ActionCall("forward", (port, 0x020000000000 + port))
+        control.insert_member(ProfileMember("ecmp", port, call))
+    control.insert_group(ProfileGroup("ecmp", 1, ((2, 1), (3, 2), (4, 1))))
+    control.insert_entry(TableEntry("route", (Lpm(0x0A010000, 16),), Member(2)))
+    control.insert_entry(TableEntry("route", (Lpm(0x0A020000, 16),), Group(1)))
+    control.insert_entry(
+        TableEntry("multicast", (Exact(0xEF000001),), ActionCall("replicate", (7,)))
+    )
+    control.insert_multicast_group(MulticastGroup(7, tuple(map(Replica, (1, 2, 3, 4)))))
+    control.publish()
+    return control
+
+
+def free(dataplane: Dataplane) -> tuple[int, int]:
+    return int(dataplane.context[4]), int(dataplane.context[7])
+
+
+def test_a_routed_frame_leaves_rewritten_with_a_right_checksum() -> None:
+    dataplane = make()
+    configure(dataplane)
+    frame = packet("10.1.2.3")
+    dataplane.receive(0, 1, [frame], 5)
+    (departure,) = dataplane.transmit(5)
+    assert (departure.port, departure.departure_ns) == (2, 5)
+    assert departure.frame[:6] == bytes.fromhex("020000000002")
+    assert departure.frame[22] == 8
+    assert checksum(departure.frame[14:34]) == 0
+    assert departure.frame[34:] == frame[34:]
+
+
+def test_frames_without_a_program_are_dropped_and_counted() -> None:
+    dataplane = make()
+    dataplane.receive(0, 1, [packet("10.1.2.3")], 0)
+    assert dataplane.transmit(0) == []
+    assert dataplane.switches[0, 12] == 1
+    assert free(dataplane) == (256, 256)
+
+
+def test_frames_with_a_wrong_checksum_or_without_a_route_are_dropped() -> None:
+    dataplane = make()
+    configure(dataplane)
+    wrong = bytearray(packet("10.1.2.3"))
+    wrong[24] ^= 1
+    dataplane.receive(0, 1, [bytes(wrong), packet("10.9.9.9"), b"", b"\0" * 13], 0)
+    assert dataplane.transmit(0) == []
+    assert free(dataplane) == (256, 256)
+
+
+def test_a_selector_spreads_flows_by_the_crc32_of_its_fields_and_by_weight() -> None:
+    dataplane = make()
+    configure(dataplane)
+    slots = [2, 3, 3, 4]
+    for source_port in range(40):
+        dataplane.receive(0, 1, [packet("10.2.0.1", source_port=source_port)], 0)
+        (departure,) = dataplane.transmit(0)
+        fields = struct.pack(">IIH", 0x0A000001, 0x0A020001, source_port)
+        assert departure.port == slots[zlib.crc32(fields) % 4]
+
+
+def test_multicast_copies_share_one_buffer_and_give_it_back() -> None:
+    dataplane = make(Queue(rate_bps=MBIT100))
+    configure(dataplane)
+    dataplane.receive(0, 1, [packet("239.0.0.1")], 0)
+    assert free(dataplane) == (255, 252)
+    departures = dataplane.transmit(8_000)
+    assert [departure.port for departure in departures] == [1, 2, 3, 4]
+    assert len({departure.frame for departure in departures}) == 1
+    assert free(dataplane) == (256, 256)
+
+
+def test_a_queue_sends_at_its_exact_rate_however_late_it_is_called() -> None:
+    dataplane = make(Queue(rate_bps=MBIT100, delay_ns=777))
+    configure(dataplane)
+    sizes = [100, 1500, 64, 999]
+    dataplane.receive(0, 1, [packet("10.1.0.1", size=size) for size in sizes], 1000)
+    expected, at = [], 1000
+    for size in sizes:
+        at += size * 80
+        expected.append(at + 777)
+    assert dataplane.deadline() == 1000 + 8000
+    departures = dataplane.transmit(10_000_000)
+    assert [departure.departure_ns for departure in departures] == expected
+    assert dataplane.deadline() is None
+
+
+def test_a_rate_that_does_not_divide_leaves_no_error_behind() -> None:
+    dataplane = make(Queue(rate_bps=7_000_000))
+    configure(dataplane)
+    dataplane.receive(0, 1, [packet("10.1.0.1", size=100)] * 70, 0)
+    departures = dataplane.transmit(10**9)
+    assert departures[-1].departure_ns == 70 * 800 * 10**9 // 7_000_000
+
+
+def test_events_come_at_the_deadlines_and_not_before() -> None:
+    dataplane = make(Queue(rate_bps=MBIT100, delay_ns=100))
+    configure(dataplane)
+    dataplane.receive(0, 1, [packet("10.1.0.1", size=125)] * 3, 0)
+    times = []
+    while (deadline := dataplane.deadline()) is not None:
+        assert dataplane.transmit(deadline - 1) == []
+        times += [departure.departure_ns for departure in dataplane.transmit(deadline)]
+    assert times == [10_100, 20_100, 30_100]
+
+
+def test_a_full_queue_drops_the_tail_and_counts_it() -> None:
+    dataplane = make(Queue(rate_bps=MBIT100, limit_packets=3))
+    configure(dataplane)
+    dataplane.receive(0, 1, [packet("10.1.0.1", source_port=i) for i in range(10)], 0)
+    departures = dataplane.transmit(10**9)
+    ports = [int.from_bytes(departure.frame[34:36], "big") for departure in departures]
+    assert ports == [0, 1, 2, 3]
+    statistics = dataplane.statistics(0, 2)
+    assert statistics.queue_drops == 6
+    assert statistics.queue_drop_bytes == 600
+    assert statistics.queue_peak_packets == 3
+    assert free(dataplane) == (256, 256)
+
+
+def test_a_queue_is_bounded_in_bytes_too() -> None:
+    dataplane = make(Queue(rate_bps=MBIT100, limit_bytes=250))
+    configure(dataplane)
+    dataplane.receive(0, 1, [packet("10.1.0.1")] * 5, 0)
+    assert len(dataplane.transmit(10**9)) == 3
+
+
+def test_an_exhausted_pool_drops_and_recovers() -> None:
+    dataplane = make(Queue(rate_bps=MBIT100))
+    configure(dataplane)
+    dataplane.receive(0, 1, [packet("239.0.0.1")] * 100, 0)
+    assert dataplane.context[22] > 0
+    dataplane.transmit(10**9)
+    assert free(dataplane) == (256, 256)
+
+
+def test_random_loss_follows_the_seed() -> None:
+    def losses(seed: int) -> list[bool]:
+        dataplane = make(seed=seed)
+        control = configure(dataplane)
+        control.insert_entry(TableEntry("loss", (Exact(2),), ActionCall("lose", (1 << 31,))))
+        control.publish()
+        lost = []
+        for _ in range(200):
+            dataplane.receive(0, 1, [packet("10.1.0.1")], 0)
+            lost.append(not dataplane.transmit(0))
+        return lost
+
+    first = losses(3)
+    assert first == losses(3) != losses(4)
+    assert 60 < sum(first) < 140
+
+
+def test_counters_count_packets_and_bytes_by_port_and_entry() -> None:
+    dataplane = make()
+    control = configure(dataplane)
+    dataplane.receive(0, 3, [packet("10.1.0.1", size=200)] * 2, 0)
+    dataplane.receive(0, 4, [packet("10.9.0.1", size=300)], 0)
+    assert control.read_counter("port_ingress", 3) == CounterCell(2, 400)
+    assert control.read_counters("port_ingress")[4] == CounterCell(1, 300)
+    keys = (Lpm(0x0A010000, 16),)
+    assert control.read_direct_counter("route", keys) == CounterCell(2, 400)
+    assert control.read_default_counter("route") == CounterCell(1, 300)
+    control.write_direct_counter("route", keys, 0, CounterCell(1, 2))
+    assert control.read_direct_counter("route", keys) == CounterCell(1, 2)
+    dataplane.receive(0, 7, [packet("10.1.0.1")], 0)
+    control.write_counter("port_ingress", 3, CounterCell(0, 0))
+    assert control.read_counter("port_ingress", 3) == CounterCell(0, 0)
+    with pytest.raises(InvalidValue):
+        control.read_counter("port_ingress", 8)
+
+
+def test_nothing_reaches_packets_before_publish() -> None:
+    dataplane = make()
+    control = configure(dataplane)
+    control.insert_entry(TableEntry("route", (Lpm(0x0A010203, 32),), Member(3)))
+    dataplane.receive(0, 1, [packet("10.1.2.3")], 0)
+    assert dataplane.transmit(0)[0].port == 2
+    control.publish()
+    dataplane.receive(0, 1, [packet("10.1.2.3"), packet("10.1.2.4")], 0)
+    assert [departure.port for departure in dataplane.transmit(0)] == [3, 2]
+    control.modify_member(ProfileMember("ecmp", 3, ActionCall("forward", (4, 1))))
+    control.publish()
+    dataplane.receive(0, 1, [packet("10.1.2.3")], 0)
+    assert dataplane.transmit(0)[0].port == 4
+
+
+def test_switches_of_one_process_do_not_disturb_each_other() -> None:
+    dataplane = make(switches=3)
+    configure(dataplane, 2)
+    dataplane.receive(0, 1, [packet("10.1.2.3")], 0)
+    dataplane.receive(2, 1, [packet("10.1.2.3")], 0)
+    (departure,) = dataplane.transmit(0)
+    assert (departure.switch, departure.port) == (2, 2)
+
+
+def test_a_new_program_starts_empty_and_reconcile_keeps_what_fits() -> None:
+    dataplane = make()
+    control = configure(dataplane)
+    control.load_program(router(), load="verify")
+    assert not control.program_saved
+    control.load_program(router(), load="save")
+    control.commit_program(reconcile=True)
+    assert len(control.entries("route")) == 2
+    dataplane.receive(0, 1, [packet("239.0.0.1")], 0)
+    assert len(dataplane.transmit(0)) == 4
+    control.load_program(router(), load="save")
+    control.commit_program()
+    assert control.entries("route") == [] == control.multicast_groups()
+    with pytest.raises(NoProgram):
+        control.commit_program()
+
+
+def test_refusals_name_what_is_wrong() -> None:
+    dataplane = make()
+    with pytest.raises(NoProgram):
+        dataplane.control(0).entries("route")
+    control = configure(dataplane)
+    route = Lpm(0x0A010000, 16)
+    with pytest.raises(AlreadyExists):
+        control.insert_entry(TableEntry("route", (route,), Member(2)))
+    with pytest.raises(NotFound, match="it has: count"):
+        control.insert_entry(TableEntry("nothing", (route,), Member(2)))
+    with pytest.raises(NotFound):
+        control.delete_entry("route", (Lpm(0, 8),))
+    with pytest.raises(NotFound):
+        control.insert_entry(TableEntry("route", (Lpm(0, 0),), Member(9)))
+    for key in (Exact(1), Lpm(1, 0), Lpm(1 << 32, 32), Lpm(0, 33)):
+        with pytest.raises(InvalidKey):
+            control.insert_entry(TableEntry("route", (key,), Member(2)))
+    with pytest.raises(InvalidKey):
+        control.insert_entry(TableEntry("route", (route, route), Member(2)))
+    with pytest.raises(InvalidKey):
+        control.insert_entry(TableEntry("route", (Lpm(0, 0),), Member(2), priority=5))
+    with pytest.raises(InvalidAction):
+        control.insert_entry(TableEntry("route", (Lpm(0, 0),), ActionCall("drop")))
+    with pytest.raises(InvalidAction, match="has 9 bits"):
+        control.insert_member(ProfileMember("ecmp", 9, ActionCall("forward", (512, 0))))
+    with pytest.raises(StillInUse):
+        control.delete_member("ecmp", 2)
+    with pytest.raises(StillInUse):
+        control.delete_group("ecmp", 1)
+    with pytest.raises(InvalidValue):
+        control.insert_multicast_group(MulticastGroup(8, (Replica(1), Replica(1))))
+    with pytest.raises(TableFull):
+        for i in range(100):
+            control.insert_entry(TableEntry("route", (Lpm(i << 8, 24),), Member(2)))
+    with pytest.raises(ProgramError):
+        control.load_program("{}", load="verify")
+    with pytest.raises(ProgramError):
+        control.load_program("no json", load="verify")
