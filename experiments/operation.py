@@ -136,7 +136,7 @@ class _Counts:
         unread = {}
         for switch in statistics["switches"]:
             for port in switch["ports"]:
-                if "queue_drops" in port:
+                if world.switch_kind == "weft":
                     queue_drops[switch["name"], port["port"]] = port["queue_drops"]
                     max_queue_bytes[switch["name"], port["port"]] = port["queue_peak_bytes"]
                     unread[switch["name"], port["port"]] = port["kernel_drops"]
