@@ -29,8 +29,8 @@ SANS_IO = (
 """Machines that are handed packets and the time, what is pure data, and who plans with it."""
 
 FORBIDDEN = {
-    "asyncio", "concurrent", "fcntl", "grpc", "mininet", "multiprocessing", "select", "selectors", "signal", "socket",
-    "socketserver", "subprocess", "threading", "time",
+    "asyncio", "concurrent", "fcntl", "grpc", "mininet", "multiprocessing", "select", "selectors",
+    "signal", "socket", "socketserver", "subprocess", "threading", "time",
 }  # fmt: skip
 
 
