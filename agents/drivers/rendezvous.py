@@ -264,9 +264,9 @@ class Rendezvous:
                 self._give_up(f"{names}{more}: no answer in time while {self._phase}")
             self._selector.select(left)
             self._accept()
-            for rank, message in self._news():
-                if isinstance(message, Fault):
-                    self._give_up(f"{self._name(rank)}: {message.error} (while {self._phase})")
+            news = self._news()
+            self._check_faults(news)
+            for rank, message in news:
                 if isinstance(message, wanted):
                     found[rank] = message
                 if watch is not None:
@@ -306,6 +306,11 @@ class Rendezvous:
                     self._selector.unregister(channel)
         return news
 
+    def _check_faults(self, news: Sequence[tuple[int, Message]]) -> None:
+        for rank, message in news:
+            if isinstance(message, Fault):
+                self._give_up(f"{self._name(rank)}: {message.error} (while {self._phase})")
+
     def _check_alive(self, found: Mapping[int, object]) -> None:
         exited = self._exits.poll() if self._exits is not None else {}
         gone = [rank for rank in range(len(self._hosts)) if rank in exited and rank not in found]
@@ -321,6 +326,7 @@ class Rendezvous:
                     select.select([self._exits], [], [], 0.2)
                     exited = self._exits.poll()
         if gone:
+            self._check_faults(self._news())  # it may have said why
             end = exited.get(gone[0])
             how = _how_it_ended(end.status) if end is not None else "closed its connection"
             words = self._exits.last_words(gone[0]) if self._exits is not None else ""
