@@ -164,7 +164,7 @@ class EmulatedWorld:
     def _make_nodes(self) -> None:
         from topo.mininet_nodes import MininetNetwork
 
-        network = self._network = MininetNetwork(self.record)
+        network = self._network = MininetNetwork(self.record, len(self.topology.nodes) + 1)
         self._namespaces["switches"] = network.add_run_namespace()
         for host in self.topology.hosts:
             self._namespaces[host.name] = network.add_host(host.name)

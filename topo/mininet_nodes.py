@@ -8,29 +8,53 @@ its own command line and scripts work on the network. What it would do to the ma
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import ModuleType
 from typing import Any
 
 from switch.errors import MachineError
 from topo.processes import DIE_WITH_PARENT
 from topo.runs import Run
 
-if sys.version_info >= (3, 12):
-    with suppress(ImportError):
-        import setuptools  # noqa: F401
+
+@contextmanager
+def _distutils_for_mininet() -> Iterator[None]:
+    """Lend Mininet 2.3 the one name it takes from distutils, which Python 3.12 has no more.
+
+    Mininet compares Open vSwitch's versions with it, and nothing here uses Open vSwitch. What is
+    lent is taken away again, so that nobody else takes it for distutils.
+    """
+    if sys.version_info < (3, 12) or "distutils" in sys.modules:
+        yield
+        return
+    package, version = ModuleType("distutils"), ModuleType("distutils.version")
+    version.StrictVersion = str
+    sys.modules.update({"distutils": package, "distutils.version": version})
+    try:
+        yield
+    finally:
+        del sys.modules["distutils"], sys.modules["distutils.version"]
+
 
 try:
-    from mininet.link import Intf, Link
-    from mininet.net import Mininet
-    from mininet.node import Node, Switch
+    with _distutils_for_mininet():
+        from mininet.link import Intf, Link
+        from mininet.net import Mininet
+        from mininet.node import Node, Switch
 except ImportError as error:
     raise MachineError(
         f"Mininet cannot be imported by {sys.executable} ({error}): install Debian's or Ubuntu's "
         "package with `apt-get install mininet`, and use a virtual environment of /usr/bin/python3 "
         "with --system-site-packages"
     ) from error
+
+FILES_PER_NODE = 4
+OTHER_FILES = 512
+"""Open files of the runner: a terminal's two ends and pipes for each node, and everything else."""
 
 
 class RunNode(Node):
@@ -88,8 +112,10 @@ class MadeLink(Link):
 class MininetNetwork:
     """A Mininet network under a run: typed access to the little of it that the world needs."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, nodes: int) -> None:
+        """Prepare for so many nodes with shells; only this process's own limits are raised."""
         Mininet.inited = True  # its initialisation raises limits and sysctls of the machine
+        _allow_files(nodes * FILES_PER_NODE + OTHER_FILES)
         self._run = run
         self.net: Any = Mininet(build=False, controller=None, link=MadeLink, intf=MadeInterface)
         self._holder: Any = None
@@ -145,3 +171,11 @@ class MininetNetwork:
             node.terminate()
         self._holder = None
         self.net.hosts, self.net.switches = [], []
+
+
+def _allow_files(number: int) -> None:
+    """Let this process open so many files, and no more, as mnexec goes through all of them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < number:
+        wanted = number if hard == resource.RLIM_INFINITY else min(number, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
