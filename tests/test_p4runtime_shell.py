@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from p4runtime_sh.p4runtime import P4RuntimeWriteException
 
 from switch.engine.dataplane import Dataplane
 from switch.p4runtime.server import P4RuntimeServer
@@ -38,7 +39,7 @@ def test_table_entries(sh: Any, dataplane: Dataplane) -> None:
     assert read.counter_data.packet_count == 1
     entry.action["port"] = "6"
     entry.modify()
-    with pytest.raises(shell.P4RuntimeWriteException, match="ALREADY_EXISTS"):
+    with pytest.raises(P4RuntimeWriteException, match="ALREADY_EXISTS"):
         entry.insert()
     entry.delete()
     assert list(sh.TableEntry("TheIngress.exact_table").read()) == []
