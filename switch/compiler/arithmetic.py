@@ -1,0 +1,170 @@
+"""P4's operators on lowered expressions: masks for what wraps around, and folding of constants.
+
+BMv2 computes with integers of any size and truncates only where a value is stored, so the result of an
+operation is brought into its type's range at once (docs/JSON_format.md of behavioral-model).
+"""
+
+from __future__ import annotations
+
+from switch.compiler import constants
+from switch.compiler.ir import Choice, Expression, Number, Operation, Truth, is_truth
+from switch.compiler.types import BitType, BoolType, IntType, Type, base_type
+
+_WRAPPING = ("+", "-", "*", "<<")
+
+
+def mask_of(width: int) -> int:
+    return (1 << width) - 1
+
+
+def truth(node: Expression) -> Expression:
+    """A number as a truth value."""
+    if is_truth(node):
+        return node
+    if isinstance(node, Number):
+        return Truth(node.value != 0)
+    if isinstance(node, Operation) and node.operator == "b2d":
+        return node.right
+    return Operation("d2b", None, node)
+
+
+def number(node: Expression) -> Expression:
+    """A truth value as a number."""
+    if not is_truth(node):
+        return node
+    if isinstance(node, Truth):
+        return Number(int(node.value))
+    if isinstance(node, Operation) and node.operator == "d2b":
+        return node.right
+    return Operation("b2d", None, node)
+
+
+def negate(node: Expression) -> Expression:
+    """Logical not."""
+    if isinstance(node, Truth):
+        return Truth(not node.value)
+    if isinstance(node, Operation) and node.operator == "not":
+        return node.right
+    return Operation("not", None, node)
+
+
+def both(left: Expression, right: Expression) -> Expression:
+    """Logical and."""
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Truth):
+            return other if one.value else one
+    return Operation("and", left, right)
+
+
+def either(left: Expression, right: Expression) -> Expression:
+    """Logical or."""
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Truth):
+            return one if one.value else other
+    return Operation("or", left, right)
+
+
+def wrapped(node: Expression, kind: Type) -> Expression:
+    """Bring a number into the range of a fixed-width type."""
+    kind = base_type(kind)
+    if isinstance(node, Number):
+        return Number(constants.wrap(node.value, kind))
+    if isinstance(kind, BitType):
+        return Operation("&", node, Number(mask_of(kind.width)))
+    if isinstance(kind, IntType):
+        return Operation("two_comp_mod", node, Number(kind.width))
+    return node
+
+
+def unary(operator: str, operand: Expression, kind: Type) -> Expression:
+    """``-``, ``~`` or ``+`` of a number."""
+    if isinstance(operand, Number):
+        return Number(constants.unary(operator, operand.value, kind))
+    if operator == "-":
+        return wrapped(Operation("-", Number(0), operand), kind)
+    if operator == "~":
+        return wrapped(Operation("~", None, operand), kind)
+    return operand
+
+
+def binary(
+    operator: str, left: Expression, right: Expression, kind: Type, right_kind: Type
+) -> Expression:
+    """A P4 operator on numbers; `kind` is the left operand's type."""
+    if isinstance(left, Number) and isinstance(right, Number):
+        value = constants.binary(operator, left.value, right.value, kind, right_kind)
+        return Truth(value) if isinstance(value, bool) else Number(value)
+    bare = base_type(kind)
+    width = getattr(bare, "width", 0)
+    if operator == "++":
+        return concatenate(left, right, kind, right_kind)
+    if operator in ("|+|", "|-|"):
+        cast = "usat_cast" if isinstance(bare, BitType) else "sat_cast"
+        return Operation(cast, Operation(operator[1], left, right), Number(width))
+    if operator in ("<<", ">>") and isinstance(right, Number) and right.value >= max(width, 1):
+        # BMv2 limits how far it shifts.
+        if operator == "<<" or isinstance(bare, BitType):
+            return Number(0)
+        right = Number(width - 1)
+    if operator == "<<" and not isinstance(right, Number):
+        return _shift_left(left, right, kind, width)
+    result = Operation(operator, left, right)
+    return wrapped(result, kind) if operator in _WRAPPING else result
+
+
+def _shift_left(left: Expression, right: Expression, kind: Type, width: int) -> Expression:
+    """A shift by an amount that is not known; larger ones than the width give zero."""
+    shifted = wrapped(Operation("<<", left, right), kind)
+    return shifted
+
+
+def concatenate(left: Expression, right: Expression, kind: Type, right_kind: Type) -> Expression:
+    low_width = getattr(base_type(right_kind), "width", 0)
+    if isinstance(base_type(right_kind), IntType):
+        right = Operation("&", right, Number(mask_of(low_width)))
+    return Operation("|", Operation("<<", left, Number(low_width)), right)
+
+
+def slice_of(node: Expression, high: int, low: int, kind: Type) -> Expression:
+    """``node[high:low]``."""
+    if isinstance(node, Number):
+        return Number((node.value >> low) & mask_of(high - low + 1))
+    shifted = Operation(">>", node, Number(low)) if low else node
+    if low and isinstance(base_type(kind), BitType) and high == getattr(base_type(kind), "width", 0) - 1:
+        return shifted
+    return Operation("&", shifted, Number(mask_of(high - low + 1)))
+
+
+def insert_slice(node: Expression, value: Expression, high: int, low: int, kind: Type) -> Expression:
+    """`node` with the bits `high` to `low` replaced."""
+    bare = base_type(kind)
+    width = getattr(bare, "width", 0)
+    kept = mask_of(width) ^ (mask_of(high - low + 1) << low)
+    if isinstance(value, Number):
+        moved: Expression = Number(value.value << low)
+    else:
+        moved = Operation("<<", value, Number(low)) if low else value
+    result = Operation("|", Operation("&", node, Number(kept)), moved)
+    return wrapped(result, kind) if isinstance(bare, IntType) else result
+
+
+def cast(node: Expression, source: Type, target: Type) -> Expression:
+    """``(target) node``."""
+    left, right = base_type(source), base_type(target)
+    if isinstance(right, BoolType):
+        return truth(node)
+    if isinstance(left, BoolType):
+        return number(node)
+    if isinstance(node, Number) and isinstance(right, (BitType, IntType)):
+        return Number(constants.wrap(node.value, right))
+    if isinstance(left, (BitType, IntType)) and isinstance(right, (BitType, IntType)):
+        same_sign = type(left) is type(right)
+        if not same_sign or right.width < left.width:
+            return wrapped(node, right)
+    return node
+
+
+def choose(condition: Expression, then: Expression, otherwise: Expression) -> Expression:
+    if isinstance(condition, Truth):
+        return then if condition.value else otherwise
+    return Choice(condition, then, otherwise)

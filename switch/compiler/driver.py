@@ -1,0 +1,155 @@
+"""The compiler's steps put together, its outputs, and their cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from p4.config.v1 import p4info_pb2
+
+from switch.cache import cache_dir
+from switch.compiler import syntax
+from switch.compiler.checker import Checker
+from switch.compiler.diagnostics import Abandon, Diagnostic, Reporter, Span
+from switch.compiler.emit_json import Emitter
+from switch.compiler.lower import lower
+from switch.compiler.p4info import InfoEmitter, info_text
+from switch.compiler.parser import parse_annotation_expressions, parse_program
+from switch.compiler.preprocess import Preprocessed, display_name, preprocess
+
+
+@dataclass(frozen=True)
+class CompiledProgram:
+    """What a program compiles to. The same source gives the same text, byte for byte."""
+
+    bmv2_json: str
+    p4info: p4info_pb2.P4Info
+    p4info_text: str
+    warnings: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProgramFiles:
+    """A compiled program on disk."""
+
+    json: Path
+    p4info: Path
+
+
+def compile_program(
+    source: Path,
+    *,
+    include_dirs: Sequence[Path] = (),
+    defines: Mapping[str, str | None] | None = None,
+) -> CompiledProgram:
+    """Compile a P4_16 program for v1model.
+
+    `include_dirs` are searched before Weft's own core.p4 and v1model.p4; `defines` are macros, None for
+    one without a value. Raises `CompileError` with everything that is wrong with the program.
+    """
+    return _compile(Path(source), preprocess(Path(source), include_dirs, defines))
+
+
+def _compile(source: Path, text: Preprocessed) -> CompiledProgram:
+    reporter = Reporter(text.sources)
+    try:
+        return _steps(source, text, reporter)
+    except Abandon:
+        reporter.finish()
+        raise AssertionError("an error was not reported") from None
+    except RecursionError:
+        reporter.error(Span(str(source), 0, 0, 0, 0), "the program is nested too deeply")
+        reporter.finish()
+        raise
+
+
+def _steps(source: Path, text: Preprocessed, reporter: Reporter) -> CompiledProgram:
+    program = parse_program(text, reporter)
+    checker = Checker(reporter)
+    checker.check(program)
+    reporter.finish()
+
+    def parse_annotation(annotation: syntax.Annotation) -> list[syntax.Expression]:
+        found = parse_annotation_expressions(annotation, reporter)
+        return [checker.expressions.check(item, checker.context.globals) for item in found]
+
+    lowered = lower(program, checker.context, parse_annotation)
+    reporter.finish()
+    folder = source.parent
+
+    def file_name(file: str) -> str:
+        return display_name(file, folder)
+
+    def fragment(span: Span) -> str:
+        lines = text.sources.get(span.file, [])
+        line = lines[span.line - 1] if 0 < span.line <= len(lines) else ""
+        end = span.end_column - 1 if span.end_line == span.line else len(line)
+        return line[span.column - 1 : end].rstrip()
+
+    emitter = Emitter(lowered, reporter, file_name, fragment)
+    json_text = emitter.text(source.name)
+    info = InfoEmitter(lowered, reporter, parse_annotation).message()
+    reporter.finish()
+    return CompiledProgram(json_text, info, info_text(info), tuple(reporter.warnings))
+
+
+def write_outputs(program: CompiledProgram, stem: str, folder: Path) -> ProgramFiles:
+    """Write ``<stem>.json`` and ``<stem>.p4info.txtpb`` into a folder, which is made if need be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = ProgramFiles(folder / f"{stem}.json", folder / f"{stem}.p4info.txtpb")
+    _write(files.json, program.bmv2_json)
+    _write(files.p4info, program.p4info_text)
+    return files
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole or not at all, as others may read it at the same time."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+@lru_cache(maxsize=1)
+def compiler_version() -> str:
+    """A hash of the compiler's own files."""
+    digest = hashlib.sha256()
+    folder = Path(__file__).parent
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in (".py", ".lark", ".p4"):
+            digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def compile_cached(
+    source: Path,
+    *,
+    include_dirs: Sequence[Path] = (),
+    defines: Mapping[str, str | None] | None = None,
+) -> ProgramFiles:
+    """Compile a program, or find it compiled in the cache folder.
+
+    The cache is keyed by the preprocessed text (so by every included file and macro), by where each line
+    of it came from, and by the compiler itself. Raises `CompileError`.
+    """
+    source = Path(source)
+    text = preprocess(source, include_dirs, defines)
+    digest = hashlib.sha256(f"{compiler_version()}\0{source.name}\0".encode())
+    for line in text.lines:
+        place = f"{display_name(line.file, source.parent)}:{line.number}"
+        digest.update(f"{place}\0{line.text}\n".encode())
+    folder = cache_dir() / "p4" / digest.hexdigest()[:32]
+    files = ProgramFiles(folder / f"{source.stem}.json", folder / f"{source.stem}.p4info.txtpb")
+    if files.json.is_file() and files.p4info.is_file():
+        return files
+    return write_outputs(_compile(source, text), source.stem, folder)

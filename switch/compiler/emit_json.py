@@ -1,0 +1,512 @@
+"""The lowered program as BMv2 JSON (behavioral-model, docs/JSON_format.md, version 2.23)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from switch.compiler import ir
+from switch.compiler.diagnostics import Reporter, Span
+from switch.compiler.flatten import flatten
+from switch.compiler.types import base_type, scalar_width
+
+VERSION = [2, 23]
+COMPILER = "weft p4c"
+
+_TABLE_KINDS = ("range", "ternary", "lpm", "exact")
+
+
+def hexadecimal(value: int, width: int | None = None) -> str:
+    """A number as BMv2 has it: hexadecimal, padded to the bytes of `width` bits."""
+    if value < 0:
+        return "-" + hexadecimal(-value, width)
+    digits = (width + 7) // 8 * 2 if width else 1
+    return f"0x{value:0{digits}x}"
+
+
+class Emitter:
+    """Writes one program. `file_name` gives the name that a source file has in the output."""
+
+    def __init__(
+        self, program: ir.Program, reporter: Reporter, file_name: Callable[[str], str],
+        source: Callable[[Span], str],
+    ) -> None:  # fmt: skip
+        self.program = program
+        self.reporter = reporter
+        self.file_name = file_name
+        self.source = source
+        self.header_ids = {header.name: index for index, header in enumerate(program.headers)}
+
+    # Expressions
+
+    def expression(self, node: ir.Expression) -> dict[str, Any]:
+        """An expression inside another one."""
+        if isinstance(node, ir.Number):
+            return {"type": "hexstr", "value": hexadecimal(node.value)}
+        if isinstance(node, ir.Truth):
+            return {"type": "bool", "value": node.value}
+        if isinstance(node, ir.Field):
+            return {"type": "field", "value": [node.header, node.name]}
+        if isinstance(node, ir.LastField):
+            return {"type": "stack_field", "value": [node.stack, node.name]}
+        if isinstance(node, ir.ActionParameter):
+            return {"type": "local", "value": node.index}
+        if isinstance(node, ir.Reference):
+            return {"type": node.kind, "value": node.name}
+        if isinstance(node, ir.Lookahead):
+            return {"type": "lookahead", "value": [node.offset, node.width]}
+        if isinstance(node, ir.ElementField):
+            body: dict[str, Any] = {
+                "op": "access_field",
+                "left": self.expression(node.header),
+                "right": node.offset,
+            }
+        elif isinstance(node, ir.Operation):
+            body = {
+                "op": node.operator,
+                "left": None if node.left is None else self.expression(node.left),
+                "right": self.expression(node.right),
+            }
+        elif isinstance(node, ir.Choice):
+            body = {
+                "op": "?",
+                "left": self.expression(node.then),
+                "right": self.expression(node.otherwise),
+                "cond": self.expression(node.condition),
+            }
+        else:
+            raise AssertionError(f"no JSON for {node}")
+        return {"type": "expression", "value": body}
+
+    def condition(self, node: ir.Expression) -> dict[str, Any]:
+        """A condition by itself."""
+        result = self.expression(node)
+        if result["type"] == "expression":
+            return result
+        return {"type": "expression", "value": result}
+
+    def operand(self, node: ir.Expression) -> dict[str, Any]:
+        """A parameter of a primitive."""
+        if isinstance(node, ir.ActionParameter):
+            return {"type": "runtime_data", "value": node.index}
+        if isinstance(node, ir.Text):
+            return {"type": "string", "value": node.value}
+        if isinstance(node, ir.Vector):
+            return {"type": "parameters_vector", "value": [self.operand(item) for item in node.items]}
+        if isinstance(node, ir.Truth):
+            return {"type": "expression", "value": {"type": "bool", "value": node.value}}
+        result = self.expression(node)
+        if result["type"] == "expression":
+            return {"type": "expression", "value": result}
+        return result
+
+    def primitive(self, node: ir.Do) -> dict[str, Any]:
+        result: dict[str, Any] = {
+            "op": node.operation,
+            "parameters": [self.operand(item) for item in node.operands],
+        }
+        return self.with_source(result, node.span)
+
+    def with_source(self, item: dict[str, Any], span: Span) -> dict[str, Any]:
+        if span.file:
+            item["source_info"] = {
+                "filename": self.file_name(span.file),
+                "line": span.line,
+                "column": span.column,
+                "source_fragment": self.source(span),
+            }
+        return item
+
+    # Headers
+
+    def header_types(self) -> list[dict[str, Any]]:
+        result = []
+        for index, model in enumerate(self.program.header_types):
+            item: dict[str, Any] = {
+                "name": model.name,
+                "id": index,
+                "fields": [list(field) for field in model.fields],
+            }
+            if model.max_length is not None:
+                item["max_length"] = model.max_length
+            result.append(item)
+        return result
+
+    def headers(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": header.name, "id": index, "header_type": header.header_type,
+                "metadata": header.metadata, "pi_omit": True,
+            }
+            for index, header in enumerate(self.program.headers)
+        ]  # fmt: skip
+
+    def stacks(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": stack.name, "id": index, "header_type": stack.element_type,
+                "size": len(stack.elements),
+                "header_ids": [self.header_ids[name] for name in stack.elements],
+            }
+            for index, stack in enumerate(item for item in self.program.stacks if not item.of_unions)
+        ]  # fmt: skip
+
+    def unions(self) -> dict[str, list[dict[str, Any]]]:
+        ids = {union.name: index for index, union in enumerate(self.program.unions)}
+        return {
+            "header_union_types": [
+                {"name": name, "id": index, "headers": [list(item) for item in members]}
+                for index, (name, members) in enumerate(self.program.union_types.items())
+            ],
+            "header_unions": [
+                {
+                    "name": union.name, "id": index, "union_type": union.union_type,
+                    "header_ids": [self.header_ids[name] for name in union.members], "pi_omit": True,
+                }
+                for index, union in enumerate(self.program.unions)
+            ],
+            "header_union_stacks": [
+                {
+                    "name": stack.name, "id": index, "union_type": stack.element_type,
+                    "header_union_ids": [ids[name] for name in stack.elements], "pi_omit": True,
+                }
+                for index, stack in enumerate(item for item in self.program.stacks if item.of_unions)
+            ],
+        }  # fmt: skip
+
+    # Parser and deparser
+
+    def parser(self) -> dict[str, Any]:
+        states = self.program.states
+        return {
+            "name": "parser",
+            "id": 0,
+            "init_state": states[0].name if states else "start",
+            "parse_states": [
+                {
+                    "name": state.name,
+                    "id": index,
+                    "parser_ops": [self.parser_operation(item) for item in state.operations],
+                    "transitions": [self.transition(case, state) for case in state.cases],
+                    "transition_key": [self.expression(key) for key, _ in state.key],
+                }
+                for index, state in enumerate(states)
+            ],
+        }
+
+    def parser_operation(self, node: ir.Do) -> dict[str, Any]:
+        operation = node.operation
+        if operation in ("extract", "extract_VL"):
+            parameters: list[Any] = [self.expression(node.operands[0])]
+            if len(node.operands) > 1:
+                length = self.expression(node.operands[1])
+                parameters.append({"type": "expression", "value": length})
+        elif operation == "assign" and isinstance(node.operands[0], ir.Field):
+            operation = "set"
+            parameters = [self.operand(item) for item in node.operands]
+        elif operation == "verify":
+            parameters = [self.expression(item) for item in node.operands]
+        elif operation == "advance":
+            parameters = [self.operand(node.operands[0])]
+        else:
+            operation = "primitive"
+            parameters = [self.primitive(node)]
+            parameters[0].pop("source_info", None)
+        return {"op": operation, "parameters": parameters}
+
+    def transition(self, case: ir.TransitionCase, state: ir.State) -> dict[str, Any]:
+        value: str | None = None
+        mask: str | None = None
+        if case.kind == "hexstr":
+            assert isinstance(case.value, int)
+            width = sum((item + 7) // 8 * 8 for _, item in state.key)
+            value = hexadecimal(case.value, width)
+            mask = None if case.mask is None else hexadecimal(case.mask, width)
+        elif case.kind == "parse_vset":
+            value = str(case.value)
+        return {"type": case.kind, "value": value, "mask": mask, "next_state": case.next_state}
+
+    def value_sets(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": model.name, "id": index,
+                "compressed_bitwidth": sum(scalar_width(kind) or 0 for _, kind, _ in model.fields),
+                "max_size": model.size,
+            }
+            for index, model in enumerate(self.program.value_sets)
+        ]  # fmt: skip
+
+    # Stateful objects
+
+    def counters(self) -> list[dict[str, Any]]:
+        result = []
+        for index, model in enumerate(self.program.counters):
+            item: dict[str, Any] = {
+                "name": model.name, "id": index, "size": model.size,
+                "is_direct": model.table is not None,
+            }  # fmt: skip
+            if model.table is not None:
+                item["binding"] = model.table
+            result.append(self.with_source(item, model.span))
+        return result
+
+    def meters(self) -> list[dict[str, Any]]:
+        result = []
+        for index, model in enumerate(self.program.meters):
+            item: dict[str, Any] = {
+                "name": model.name, "id": index, "is_direct": model.table is not None,
+                "rate_count": 2, "type": model.unit, "size": model.size,
+            }  # fmt: skip
+            if model.table is not None and model.result is not None:
+                item["binding"] = model.table
+                item["result_target"] = [model.result.header, model.result.name]
+            result.append(self.with_source(item, model.span))
+        return result
+
+    def registers(self) -> list[dict[str, Any]]:
+        return [
+            self.with_source(
+                {
+                    "name": model.name, "id": index, "size": model.size,
+                    "bitwidth": scalar_width(base_type(model.type)) if model.type else 0,
+                },
+                model.span,
+            )
+            for index, model in enumerate(self.program.registers)
+        ]  # fmt: skip
+
+    def calculations(self) -> list[dict[str, Any]]:
+        result = []
+        for index, model in enumerate(self.program.calculations):
+            inputs: list[dict[str, Any]] = []
+            for expression, width in model.inputs:
+                if isinstance(expression, ir.Number):
+                    value = hexadecimal(expression.value & ((1 << width) - 1), width)
+                    inputs.append({"type": "hexstr", "value": value, "bitwidth": width})
+                else:
+                    inputs.append(self.expression(expression))
+            if model.with_payload:
+                inputs.append({"type": "payload", "value": None})
+            item = {"name": model.name, "id": index, "algo": model.algorithm, "input": inputs}
+            result.append(self.with_source(item, model.span))
+        return result
+
+    def checksums(self) -> list[dict[str, Any]]:
+        return [
+            self.with_source(
+                {
+                    "name": model.name, "id": index, "type": "generic",
+                    "target": [model.target.header, model.target.name],
+                    "calculation": model.calculation, "verify": model.verify, "update": model.update,
+                    "if_cond": self.condition(model.condition),
+                },
+                model.span,
+            )
+            for index, model in enumerate(self.program.checksums)
+        ]  # fmt: skip
+
+    def digests(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "id": model.id, "name": model.name,
+                "elements": [self.expression(field) for field in model.fields],
+            }
+            for model in self.program.digests
+        ]  # fmt: skip
+
+    def field_lists(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "id": index + 1, "name": f"field_list_{index + 1}",
+                "elements": [self.expression(field) for field in fields],
+            }
+            for index, (_, fields) in enumerate(self.program.field_lists)
+        ]  # fmt: skip
+
+    # Actions and pipelines
+
+    def actions(self) -> list[dict[str, Any]]:
+        result = []
+        for index, model in enumerate(self.program.actions):
+            model.id = index
+            primitives = flatten(model.body, self.reporter, model.name)
+            result.append(
+                {
+                    "name": model.name,
+                    "id": index,
+                    "runtime_data": [
+                        {"name": item.name, "bitwidth": item.width} for item in model.parameters
+                    ],
+                    "primitives": [self.primitive(item) for item in primitives],
+                }
+            )
+        return result
+
+    def pipelines(self) -> list[dict[str, Any]]:
+        result = []
+        table_id = condition_id = profile_id = 0
+        for index, pipeline in enumerate(self.program.pipelines):
+            tables: list[dict[str, Any]] = []
+            conditions: list[dict[str, Any]] = []
+            for node in pipeline.nodes:
+                if isinstance(node, ir.TableNode):
+                    tables.append(self.table(node, table_id))
+                    table_id += 1
+                else:
+                    conditions.append(self.conditional(node, condition_id))
+                    condition_id += 1
+            profiles = []
+            for profile in self.program.profiles:
+                if profile.pipeline == pipeline.name:
+                    profiles.append(self.profile(profile, profile_id))
+                    profile_id += 1
+            result.append(
+                {
+                    "name": pipeline.name, "id": index, "init_table": pipeline.first,
+                    "tables": tables, "action_profiles": profiles, "conditionals": conditions,
+                }
+            )  # fmt: skip
+        return result
+
+    def profile(self, model: ir.ActionProfile, number: int) -> dict[str, Any]:
+        item: dict[str, Any] = {"name": model.name, "id": number, "max_size": model.size}
+        if model.algorithm is not None:
+            item["selector"] = {
+                "algo": model.algorithm,
+                "input": [self.expression(field) for field in model.inputs or ()],
+            }
+        return self.with_source(item, model.span)
+
+    def conditional(self, node: ir.ConditionNode, number: int) -> dict[str, Any]:
+        item = {
+            "name": node.name, "id": number, "expression": self.condition(node.condition),
+            "true_next": node.true_next, "false_next": node.false_next,
+        }  # fmt: skip
+        return self.with_source(item, node.span)
+
+    def table(self, node: ir.TableNode, number: int) -> dict[str, Any]:
+        table = node.table
+        keys = [key for key in table.keys if key.match_kind != "selector"]
+        kinds = {_key_kind(key) for key in keys} | {"exact"}
+        profile = table.profile
+        kind = "simple" if profile is None else "indirect_ws" if profile.algorithm else "indirect"
+        item: dict[str, Any] = {
+            "name": table.name,
+            "id": number,
+            "key": [
+                {
+                    "match_type": _key_kind(key), "name": key.name,
+                    "target": [key.target.header, key.target.name], "mask": None,
+                }
+                for key in keys
+            ],
+            "match_type": next(name for name in _TABLE_KINDS if name in kinds),
+            "type": kind,
+            "max_size": table.size,
+            "with_counters": table.counter is not None,
+            "support_timeout": table.support_timeout,
+            "direct_meters": table.meter.name if table.meter is not None else None,
+            "action_ids": [choice.action.id for choice in table.actions],
+            "actions": [choice.action.name for choice in table.actions],
+            "base_default_next": node.default_next,
+        }  # fmt: skip
+        if profile is not None:
+            item["action_profile"] = profile.name
+        if node.next_by_action is not None:
+            item["next_tables"] = dict(node.next_by_action)
+        else:
+            item["next_tables"] = {"__HIT__": node.next_hit, "__MISS__": node.next_miss}
+        if profile is None and table.default_action is not None:
+            item["default_entry"] = {
+                "action_id": table.default_action.id,
+                "action_const": table.default_constant,
+                "action_data": self.action_data(table.default_action, table.default_arguments),
+                "action_entry_const": table.default_constant,
+            }
+        if table.entries:
+            item["entries"] = [self.entry(entry, keys, table) for entry in table.entries]
+        return self.with_source(item, table.span)
+
+    def action_data(self, action: ir.Action, arguments: list[int]) -> list[str]:
+        return [
+            hexadecimal(value, item.width)
+            for value, item in zip(arguments, action.parameters, strict=True)
+        ]
+
+    def entry(self, entry: ir.Entry, keys: list[ir.Key], table: ir.Table) -> dict[str, Any]:
+        values = [
+            value
+            for value, key in zip(entry.keys, table.keys, strict=True)
+            if key.match_kind != "selector"
+        ]
+        highest = max(item.priority for item in table.entries)
+        item = {
+            "match_key": [_match(key, value) for key, value in zip(keys, values, strict=True)],
+            "action_entry": {
+                "action_id": entry.action.id,
+                "action_data": self.action_data(entry.action, entry.arguments),
+            },
+            # In BMv2 a lower number wins.
+            "priority": highest - entry.priority + 1,
+        }
+        return self.with_source(item, entry.span)
+
+    def document(self) -> dict[str, Any]:
+        """The whole JSON document."""
+        actions = self.actions()
+        return {
+            "header_types": self.header_types(),
+            "headers": self.headers(),
+            "header_stacks": self.stacks(),
+            **self.unions(),
+            "field_lists": self.field_lists(),
+            "errors": [[name, index] for index, name in enumerate(self.program.errors)],
+            "enums": [
+                {"name": name, "entries": [[item, index] for index, item in enumerate(members)]}
+                for name, members in self.program.enums
+            ],
+            "parsers": [self.parser()],
+            "parse_vsets": self.value_sets(),
+            "deparsers": [
+                {"name": "deparser", "id": 0, "order": self.program.deparser, "primitives": []}
+            ],
+            "meter_arrays": self.meters(),
+            "counter_arrays": self.counters(),
+            "register_arrays": self.registers(),
+            "calculations": self.calculations(),
+            "learn_lists": self.digests(),
+            "actions": actions,
+            "pipelines": self.pipelines(),
+            "checksums": self.checksums(),
+            "force_arith": [],
+            "extern_instances": [],
+            "field_aliases": [
+                [name, [field.header, field.name]] for name, field in self.program.aliases
+            ],
+            "program": None,
+            "__meta__": {"version": VERSION, "compiler": COMPILER},
+        }
+
+    def text(self, name: str) -> str:
+        """The JSON text; `name` is the program's own name."""
+        document = self.document()
+        document["program"] = name
+        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _key_kind(key: ir.Key) -> str:
+    return "ternary" if key.match_kind == "optional" else key.match_kind
+
+
+def _match(key: ir.Key, value: Any) -> dict[str, Any]:
+    kind = _key_kind(key)
+    width = key.width
+    if kind == "exact":
+        return {"match_type": kind, "key": hexadecimal(value, width)}
+    first, second = value
+    if kind == "lpm":
+        return {"match_type": kind, "key": hexadecimal(first, width), "prefix_length": second}
+    if kind == "range":
+        return {"match_type": kind, "start": hexadecimal(first, width), "end": hexadecimal(second, width)}
+    return {"match_type": kind, "key": hexadecimal(first, width), "mask": hexadecimal(second, width)}

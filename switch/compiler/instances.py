@@ -1,0 +1,127 @@
+"""Instances of externs, parsers and controls, made at compile time.
+
+Specification, section "Compile-time Evaluation".
+"""
+
+from __future__ import annotations
+
+from switch.compiler import ir, syntax
+from switch.compiler.check_calls import Target
+from switch.compiler.lower_statements import StatementLowering
+from switch.compiler.types import BitType, ExternType, IntType, StructType, Type, base_type, resolved
+from switch.compiler.values import (
+    BlockInstance,
+    Environment,
+    ExternInstance,
+    Value,
+    ValueSetInstance,
+    full_name,
+)
+
+MAXIMUM_SIZE = 1 << 31
+
+
+class InstanceLowering(StatementLowering):
+    """Makes instances; an instance is made once for each instance of the block that it is in."""
+
+    def instantiate(self, node: syntax.Instantiation, env: Environment) -> None:
+        assert node.call is not None
+        before, self.span = self.span, node.span
+        name = full_name(env.path, node)
+        env.bind(node, self.construct(node.call, name, node, env))
+        self.span = before
+
+    def construct(
+        self, call: syntax.Call, name: str, declaration: syntax.Instantiation | None, env: Environment
+    ) -> Value:
+        """The instance that a constructor call makes."""
+        target: Target = call.target
+        block = target.declaration
+        if isinstance(block, (syntax.Parser, syntax.Control)):
+            inner = Environment(self.shared.globals, name)
+            for parameter, argument in zip(target.parameters, target.arguments, strict=True):
+                if argument is None:
+                    continue
+                inner.bind(parameter, self._constructor_argument(argument, name, parameter, env))
+            instance = BlockInstance(block, name, inner)
+            self.declare_locals(instance)
+            return instance
+        kind = call.type
+        assert isinstance(kind, ExternType)
+        return self._extern(kind, target, name, declaration, env, call)
+
+    def _constructor_argument(
+        self, argument: syntax.Expression, name: str, parameter: syntax.Parameter, env: Environment
+    ) -> Value:
+        if isinstance(argument, syntax.Call) and argument.target.kind == "constructor":
+            return self.construct(argument, full_name(name, parameter), None, env)
+        return self.value(argument, env)
+
+    def declare_locals(self, instance: BlockInstance) -> None:
+        """Make what a parser or control declares: its instances and value sets."""
+        env = instance.environment
+        for item in instance.declaration.locals:
+            if isinstance(item, syntax.Instantiation):
+                self.instantiate(item, env)
+            elif isinstance(item, syntax.ValueSet):
+                env.bind(item, self._value_set(item, env))
+
+    def _value_set(self, node: syntax.ValueSet, env: Environment) -> ValueSetInstance:
+        element: Type = node.type.element  # type: ignore[union-attr]
+        bare = resolved(element)
+        if isinstance(bare, StructType):
+            fields = [
+                (item.name, bare.fields[item.name], item.annotations)
+                for item in bare.declaration.fields
+            ]
+        else:
+            fields = [("", element, [])]
+        size = node.size.constant
+        assert isinstance(size, int)
+        model = ir.ValueSet(full_name(env.path, node), node.annotations, node.span, size, fields)
+        self.shared.program.value_sets.append(model)
+        return ValueSetInstance(model)
+
+    def _size(self, target: Target, env: Environment) -> int:
+        node = self.argument(target, "size")
+        size = self.known_number(node, env, "the size")
+        if not 0 < size < MAXIMUM_SIZE:
+            raise self.fail(node, f"the size must be 1 to {MAXIMUM_SIZE - 1}, not {size}")
+        return size
+
+    def _extern(
+        self, kind: ExternType, target: Target, name: str, declaration: syntax.Instantiation | None,
+        env: Environment, node: syntax.Node,
+    ) -> ExternInstance:  # fmt: skip
+        program = self.shared.program
+        annotations = declaration.annotations if declaration is not None else []
+        common = (name, annotations, node.span)
+        model: ir.Object
+        if kind.name in ("counter", "direct_counter"):
+            unit = self.enum_member(self.argument(target, "type"), env)
+            size = self._size(target, env) if kind.name == "counter" else 0
+            index = kind.arguments[0] if kind.arguments else None
+            model = ir.Counter(*common, size, unit, None, index)
+            program.counters.append(model)
+        elif kind.name in ("meter", "direct_meter"):
+            unit = self.enum_member(self.argument(target, "type"), env)
+            size = self._size(target, env) if kind.name == "meter" else 0
+            index = kind.arguments[0] if kind.name == "meter" and kind.arguments else None
+            model = ir.Meter(*common, size, unit, None, None, index)
+            program.meters.append(model)
+        elif kind.name == "register":
+            index = kind.arguments[1] if len(kind.arguments) > 1 else None
+            model = ir.Register(*common, self._size(target, env), kind.arguments[0], index)
+            if not isinstance(base_type(kind.arguments[0]), (BitType, IntType)):
+                message = f"not supported: a register of {kind.arguments[0]}; it holds bit<N> or int<N>"
+                raise self.fail(node, message)
+            program.registers.append(model)
+        elif kind.name in ("action_profile", "action_selector"):
+            algorithm = None
+            if kind.name == "action_selector":
+                algorithm = self.enum_member(self.argument(target, "algorithm"), env)
+            model = ir.ActionProfile(*common, self._size(target, env), algorithm)
+            program.profiles.append(model)
+        else:
+            raise self.fail(node, f"not supported: instances of extern '{kind.name}'")
+        return ExternInstance(kind.name, name, model)

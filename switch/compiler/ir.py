@@ -1,0 +1,434 @@
+"""The lowered program: what BMv2 knows, before it is written as JSON or P4Info.
+
+Expressions are over flat fields of header instances, with BMv2's operators. Arithmetic is on integers
+of any size, so what wraps around in P4 carries a mask here. Truth values and numbers are two kinds, as
+in BMv2 (``d2b`` and ``b2d`` convert).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from switch.compiler.diagnostics import NOWHERE, Span
+from switch.compiler.types import Type
+
+# Expressions
+
+
+@dataclass(frozen=True)
+class Expression:
+    pass
+
+
+@dataclass(frozen=True)
+class Number(Expression):
+    value: int
+
+
+@dataclass(frozen=True)
+class Truth(Expression):
+    value: bool
+
+
+@dataclass(frozen=True)
+class Field(Expression):
+    """A field of a header instance; its name may be ``$valid$``."""
+
+    header: str
+    name: str
+
+
+@dataclass(frozen=True)
+class LastField(Expression):
+    """A field of the last valid header of a stack."""
+
+    stack: str
+    name: str
+
+
+@dataclass(frozen=True)
+class ElementField(Expression):
+    """A field, by its offset, of a header that is only known when the packet is there."""
+
+    header: Expression
+    offset: int
+
+
+@dataclass(frozen=True)
+class ActionParameter(Expression):
+    index: int
+
+
+@dataclass(frozen=True)
+class Lookahead(Expression):
+    """Bits of the packet not yet parsed (parsers only)."""
+
+    offset: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Reference(Expression):
+    """A named object: `kind` is header, header_stack, header_union, counter_array and so on."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Operation(Expression):
+    operator: str
+    left: Expression | None
+    right: Expression
+
+
+@dataclass(frozen=True)
+class Choice(Expression):
+    condition: Expression
+    then: Expression
+    otherwise: Expression
+
+
+@dataclass(frozen=True)
+class Text(Expression):
+    value: str
+
+
+@dataclass(frozen=True)
+class Vector(Expression):
+    items: tuple[Expression, ...]
+
+
+TRUTH_OPERATORS = frozenset(
+    ["==", "!=", "<", ">", "<=", ">=", "and", "or", "not", "d2b", "valid", "valid_union"]
+)
+
+
+def is_truth(node: Expression) -> bool:
+    """Whether an expression gives a truth value rather than a number."""
+    if isinstance(node, Operation):
+        return node.operator in TRUTH_OPERATORS
+    if isinstance(node, Choice):
+        return is_truth(node.then)
+    return isinstance(node, Truth)
+
+
+# Code: what actions, controls and parser states do
+
+
+@dataclass
+class Do:
+    """A primitive of BMv2 (or, in a parser, an operation)."""
+
+    operation: str
+    operands: tuple[Expression, ...]
+    span: Span = NOWHERE
+
+
+@dataclass
+class Branch:
+    condition: Expression
+    then: list[Code]
+    otherwise: list[Code]
+    span: Span = NOWHERE
+
+
+@dataclass
+class Labelled:
+    """Code that `Leave` can leave: an inlined control, action or function."""
+
+    label: int
+    body: list[Code]
+
+
+@dataclass
+class Leave:
+    label: int
+
+
+@dataclass
+class Stop:
+    """``exit``."""
+
+    span: Span = NOWHERE
+
+
+@dataclass
+class Apply:
+    """Applies a table; what follows depends on hit or miss, or on the action, or on neither."""
+
+    table: Table
+    hit: list[Code] | None = None
+    miss: list[Code] | None = None
+    cases: dict[str, list[Code]] | None = None
+    otherwise: list[Code] = field(default_factory=list)
+    span: Span = NOWHERE
+
+
+@dataclass
+class RunParser:
+    """Runs another parser's states (parsers only); `parser` is what the parser lowering needs."""
+
+    parser: Any
+    span: Span = NOWHERE
+
+
+Code = Union[Do, Branch, Labelled, Leave, Stop, Apply, RunParser]
+
+
+# Headers
+
+
+@dataclass
+class HeaderType:
+    name: str
+    fields: list[tuple[str, int | str, bool]] = field(default_factory=list)
+    max_length: int | None = None  # bytes, where there is a varbit field
+
+
+@dataclass
+class Header:
+    name: str
+    header_type: str
+    metadata: bool = False
+
+
+@dataclass
+class Stack:
+    name: str
+    element_type: str
+    elements: list[str]
+    of_unions: bool = False
+
+
+@dataclass
+class Union_:
+    name: str
+    union_type: str
+    members: list[str]
+
+
+# Objects
+
+
+@dataclass
+class Object:
+    """What has a name in the control plane."""
+
+    name: str
+    annotations: list[Any] = field(default_factory=list)
+    span: Span = NOWHERE
+
+
+@dataclass
+class Counter(Object):
+    size: int = 0
+    unit: str = "packets_and_bytes"
+    table: str | None = None  # direct counters
+    index_type: Type | None = None
+
+
+@dataclass
+class Meter(Object):
+    size: int = 0
+    unit: str = "packets"
+    table: str | None = None  # direct meters
+    result: Field | None = None
+    index_type: Type | None = None
+
+
+@dataclass
+class Register(Object):
+    size: int = 0
+    type: Type | None = None
+    index_type: Type | None = None
+
+
+@dataclass
+class ActionProfile(Object):
+    size: int = 0
+    algorithm: str | None = None  # selectors
+    inputs: list[Field] | None = None
+    tables: list[str] = field(default_factory=list)
+    pipeline: str = ""
+
+
+@dataclass
+class ValueSet(Object):
+    size: int = 0
+    fields: list[tuple[str, Type, list[Any]]] = field(default_factory=list)
+
+
+@dataclass
+class Digest(Object):
+    id: int = 0
+    type: Type | None = None
+    fields: list[Field] = field(default_factory=list)
+
+
+@dataclass
+class Parameter:
+    name: str
+    type: Type
+    width: int
+    annotations: list[Any] = field(default_factory=list)
+
+
+@dataclass
+class Action(Object):
+    parameters: list[Parameter] = field(default_factory=list)
+    body: list[Code] = field(default_factory=list)
+    hidden: bool = False
+    id: int = -1
+
+
+@dataclass
+class Key:
+    name: str
+    match_kind: str
+    target: Field
+    width: int
+    type: Type
+    annotations: list[Any] = field(default_factory=list)
+
+
+@dataclass
+class ActionChoice:
+    """One of a table's actions."""
+
+    action: Action
+    annotations: list[Any] = field(default_factory=list)
+    implicit: bool = False  # NoAction, of a table that names no default action
+
+
+@dataclass
+class Entry:
+    """`keys` holds, by match kind: value; (value, prefix length); (value, mask); (low, high)."""
+
+    keys: list[Any]
+    action: Action
+    arguments: list[int]
+    priority: int
+    constant: bool
+    span: Span = NOWHERE
+
+
+@dataclass
+class Table(Object):
+    keys: list[Key] = field(default_factory=list)
+    actions: list[ActionChoice] = field(default_factory=list)
+    default_action: Action | None = None
+    default_arguments: list[int] = field(default_factory=list)
+    default_constant: bool = False
+    entries: list[Entry] = field(default_factory=list)
+    entries_constant: bool = False
+    size: int = 1024
+    profile: ActionProfile | None = None
+    counter: Counter | None = None
+    meter: Meter | None = None
+    support_timeout: bool = False
+    hidden: bool = False
+
+
+# Control flow
+
+
+@dataclass
+class TableNode:
+    table: Table
+    next_by_action: dict[str, str | None] | None = None
+    next_hit: str | None = None
+    next_miss: str | None = None
+    default_next: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.table.name
+
+
+@dataclass
+class ConditionNode:
+    name: str
+    condition: Expression
+    true_next: str | None
+    false_next: str | None
+    span: Span = NOWHERE
+
+
+Node = Union[TableNode, ConditionNode]
+
+
+@dataclass
+class Pipeline:
+    name: str
+    first: str | None = None
+    nodes: list[Node] = field(default_factory=list)
+
+
+@dataclass
+class TransitionCase:
+    """`kind` is hexstr, default or parse_vset; values are byte-padded and put together."""
+
+    kind: str
+    next_state: str | None
+    value: int | str = 0
+    mask: int | None = None
+
+
+@dataclass
+class State:
+    name: str
+    operations: list[Do] = field(default_factory=list)
+    key: list[tuple[Expression, int]] = field(default_factory=list)
+    cases: list[TransitionCase] = field(default_factory=list)
+
+
+@dataclass
+class Calculation:
+    name: str
+    algorithm: str
+    inputs: Sequence[tuple[Expression, int]]
+    with_payload: bool = False
+    span: Span = NOWHERE
+
+
+@dataclass
+class Checksum:
+    name: str
+    target: Field
+    calculation: str
+    condition: Expression
+    verify: bool
+    update: bool
+    span: Span = NOWHERE
+
+
+@dataclass
+class Program:
+    """A whole program for BMv2's simple_switch."""
+
+    header_types: list[HeaderType] = field(default_factory=list)
+    headers: list[Header] = field(default_factory=list)
+    stacks: list[Stack] = field(default_factory=list)
+    union_types: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    unions: list[Union_] = field(default_factory=list)
+    aliases: list[tuple[str, Field]] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    enums: list[tuple[str, list[str]]] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+    value_sets: list[ValueSet] = field(default_factory=list)
+    deparser: list[str] = field(default_factory=list)
+    counters: list[Counter] = field(default_factory=list)
+    meters: list[Meter] = field(default_factory=list)
+    registers: list[Register] = field(default_factory=list)
+    profiles: list[ActionProfile] = field(default_factory=list)
+    digests: list[Digest] = field(default_factory=list)
+    field_lists: list[tuple[int, list[Field]]] = field(default_factory=list)
+    calculations: list[Calculation] = field(default_factory=list)
+    checksums: list[Checksum] = field(default_factory=list)
+    actions: list[Action] = field(default_factory=list)
+    pipelines: list[Pipeline] = field(default_factory=list)
+    controller_headers: list[Any] = field(default_factory=list)
+    package_annotations: list[Any] = field(default_factory=list)

@@ -1,0 +1,19 @@
+"""Ranges of numbers as values with masks."""
+
+from __future__ import annotations
+
+
+def prefixes(low: int, high: int, width: int) -> list[tuple[int, int]]:
+    """The fewest (value, mask) pairs of `width` bits whose prefixes cover `low` to `high`, both included.
+
+    Empty if `low` is larger than `high`.
+    """
+    full = (1 << width) - 1
+    result: list[tuple[int, int]] = []
+    while low <= high:
+        size = (low & -low) or (1 << width)
+        while size > high - low + 1:
+            size >>= 1
+        result.append((low, full & ~(size - 1)))
+        low += size
+    return result

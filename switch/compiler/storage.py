@@ -1,0 +1,262 @@
+"""Where values live: header instances, stacks, unions, and fields for all that is not in a header.
+
+BMv2 knows flat header instances only. A struct of headers becomes one instance for each header; numbers
+in structs and variables become fields of one metadata instance, ``scalars``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Union
+
+from switch.compiler import ir
+from switch.compiler.types import (
+    BoolType,
+    StackType,
+    StructType,
+    TupleType,
+    Type,
+    VarbitType,
+    base_type,
+    is_header,
+    is_signed,
+    is_union,
+    resolved,
+    scalar_width,
+)
+
+SCALARS = "scalars"
+
+
+@dataclass(eq=False)
+class FieldPlace:
+    """One field of a header instance."""
+
+    header: str
+    name: str
+    type: Type
+
+
+@dataclass(eq=False)
+class HeaderPlace:
+    name: str
+    type: StructType
+
+
+@dataclass(eq=False)
+class StackPlace:
+    name: str
+    type: StackType
+    elements: list[Place]
+
+
+@dataclass(eq=False)
+class UnionPlace:
+    name: str
+    type: StructType
+    members: dict[str, HeaderPlace]
+
+
+@dataclass(eq=False)
+class StructPlace:
+    type: Type
+    members: dict[str, Place]
+
+
+@dataclass(eq=False)
+class ElementPlace:
+    """A header of a stack at an index that is not known at compile time."""
+
+    stack: StackPlace
+    index: ir.Expression
+    type: StructType
+
+
+@dataclass(eq=False)
+class NextPlace:
+    """``stack.next`` or, if `last`, ``stack.last``."""
+
+    stack: StackPlace
+    type: StructType
+    last: bool
+
+
+@dataclass(eq=False)
+class OffsetPlace:
+    """A field of an `ElementPlace`, or of ``stack.last`` if `index` is None."""
+
+    stack: StackPlace
+    index: ir.Expression | None
+    name: str
+    type: Type
+
+
+@dataclass(eq=False)
+class SlicePlace:
+    base: Place
+    high: int
+    low: int
+    type: Type
+
+
+Place = Union[
+    FieldPlace, HeaderPlace, StackPlace, UnionPlace, StructPlace, ElementPlace, NextPlace, OffsetPlace,
+    SlicePlace,
+]  # fmt: skip
+
+
+def header_fields(kind: StructType, prefix: str = "") -> Iterator[tuple[str, Type]]:
+    """A header's fields; those of structs inside it have dotted names."""
+    for name, item in kind.fields.items():
+        bare = resolved(item)
+        if isinstance(bare, StructType):
+            yield from header_fields(bare, f"{prefix}{name}.")
+        else:
+            yield prefix + name, item
+
+
+def atoms(place: Place) -> set[str]:
+    """The header instances and fields that a place is made of, to find out whether two overlap."""
+    if isinstance(place, FieldPlace):
+        return {place.header if place.header != SCALARS else f"{place.header}.{place.name}"}
+    if isinstance(place, HeaderPlace):
+        return {place.name}
+    if isinstance(place, (StackPlace,)):
+        return set().union(*(atoms(item) for item in place.elements))
+    if isinstance(place, (UnionPlace, StructPlace)):
+        return set().union(*(atoms(item) for item in place.members.values()))
+    if isinstance(place, SlicePlace):
+        return atoms(place.base)
+    return atoms(place.stack)
+
+
+class Storage:
+    """Allocates header types, header instances and fields of a program."""
+
+    def __init__(self, program: ir.Program) -> None:
+        self.program = program
+        self.scalars = ir.HeaderType("scalars_0")
+        program.header_types.append(self.scalars)
+        program.headers.append(ir.Header(SCALARS, "scalars_0", metadata=True))
+        self._types: dict[StructType, str] = {}
+        self._type_names = {"scalars_0"}
+        self._names = {SCALARS}
+        self._fields: set[str] = set()
+
+    def unique(self, name: str, taken: set[str]) -> str:
+        candidate, count = name, 0
+        while candidate in taken:
+            candidate, count = f"{name}_{count}", count + 1
+        taken.add(candidate)
+        return candidate
+
+    def header_type(self, kind: StructType, metadata: bool = False) -> str:
+        """The name of the BMv2 header type of a P4 header (or of a struct as metadata)."""
+        known = self._types.get(kind)
+        if known is not None:
+            return known
+        name = self.unique(kind.name, self._type_names)
+        self._types[kind] = name
+        model = ir.HeaderType(name)
+        bits = 0
+        for field_name, item in header_fields(kind):
+            width = scalar_width(item) or 0
+            variable = isinstance(base_type(item), VarbitType)
+            model.fields.append((field_name, "*" if variable else width, is_signed(item)))
+            bits += width
+            if variable:
+                model.max_length = 0
+        if model.max_length is not None:
+            model.max_length = (bits + 7) // 8
+        self.pad(model, bits)
+        self.program.header_types.append(model)
+        return name
+
+    def pad(self, model: ir.HeaderType, bits: int) -> None:
+        """BMv2 takes only header types of whole bytes."""
+        if bits % 8:
+            model.fields.append(("_padding", 8 - bits % 8, False))
+
+    def scalar(self, name: str, kind: Type) -> FieldPlace:
+        """A new field of `scalars`."""
+        unique = self.unique(name, self._fields)
+        self.scalars.fields.append((unique, scalar_width(kind) or 1, is_signed(kind)))
+        return FieldPlace(SCALARS, unique, kind)
+
+    def header(self, name: str, kind: StructType) -> HeaderPlace:
+        unique = self.unique(name, self._names)
+        self.program.headers.append(ir.Header(unique, self.header_type(kind)))
+        return HeaderPlace(unique, kind)
+
+    def allocate(self, name: str, kind: Type) -> Place:
+        """A place for a value of any type that can be stored; raises KeyError if it cannot."""
+        bare = resolved(kind)
+        if is_header(bare):
+            assert isinstance(bare, StructType)
+            return self.header(name, bare)
+        if is_union(bare):
+            assert isinstance(bare, StructType)
+            return self._union(name, bare)
+        if isinstance(bare, StackType):
+            return self._stack(name, bare)
+        if isinstance(bare, StructType):
+            prefix = f"{name}." if name else ""
+            members = {key: self.allocate(prefix + key, item) for key, item in bare.fields.items()}
+            return StructPlace(kind, members)
+        if isinstance(bare, TupleType):
+            elements = {
+                str(index): self.allocate(f"{name}.{index}", item)
+                for index, item in enumerate(bare.elements)
+            }
+            return StructPlace(kind, elements)
+        if scalar_width(bare) is None:
+            raise KeyError(str(bare))
+        return self.scalar(name, kind)
+
+    def _stack(self, name: str, kind: StackType) -> StackPlace:
+        unique = self.unique(name, self._names)
+        element = resolved(kind.element)
+        assert isinstance(element, StructType)
+        elements: list[Place] = []
+        for index in range(kind.size):
+            elements.append(self.allocate(f"{unique}[{index}]", element))
+        of_unions = is_union(element)
+        element_type = element.name if of_unions else self.header_type(element)
+        names = [item.name for item in elements if isinstance(item, (HeaderPlace, UnionPlace))]
+        self.program.stacks.append(ir.Stack(unique, element_type, names, of_unions))
+        return StackPlace(unique, kind, elements)
+
+    def _union(self, name: str, kind: StructType) -> UnionPlace:
+        unique = self.unique(name, self._names)
+        members: dict[str, HeaderPlace] = {}
+        for key, item in kind.fields.items():
+            bare = resolved(item)
+            assert isinstance(bare, StructType)
+            members[key] = self.header(f"{unique}.{key}", bare)
+        self.program.union_types.setdefault(
+            kind.name, [(key, self.header_type(place.type)) for key, place in members.items()]
+        )
+        self.program.unions.append(
+            ir.Union_(unique, kind.name, [place.name for place in members.values()])
+        )
+        return UnionPlace(unique, kind, members)
+
+    def metadata_header(self, name: str, kind: StructType) -> StructPlace:
+        """A struct kept as a metadata header of its own, as the standard metadata is."""
+        self._names.add(name)
+        self.program.headers.append(ir.Header(name, self.header_type(kind), metadata=True))
+        members: dict[str, Place] = {
+            key: FieldPlace(name, key, item) for key, item in kind.fields.items()
+        }
+        return StructPlace(kind, members)
+
+    def finish(self) -> None:
+        """Round the scalars up to whole bytes."""
+        bits = sum(width for _, width, _ in self.scalars.fields if isinstance(width, int))
+        self.pad(self.scalars, bits)
+
+
+def is_flag(kind: Type) -> bool:
+    """Whether a field holds a truth value."""
+    return isinstance(base_type(kind), BoolType)

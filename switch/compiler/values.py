@@ -1,0 +1,95 @@
+"""What names and expressions stand for while a program is lowered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Union
+
+from switch.compiler import ir, syntax
+from switch.compiler.storage import Place
+from switch.compiler.types import Type
+
+
+@dataclass(eq=False)
+class Composite:
+    """A struct, header or tuple value that has no place; `valid` is False for ``{#}``."""
+
+    type: Type
+    members: dict[str, Value]
+    valid: bool = True
+
+
+@dataclass(eq=False)
+class ExternInstance:
+    """An instance of an extern object; `object` is what BMv2 has for it, if anything."""
+
+    kind: str
+    name: str
+    object: ir.Object | None = None
+
+
+@dataclass(eq=False)
+class BlockInstance:
+    """An instance of a parser or control; `path` is its name in the control plane."""
+
+    declaration: syntax.Parser | syntax.Control
+    path: str
+    environment: Environment
+
+
+@dataclass(eq=False)
+class ValueSetInstance:
+    object: ir.ValueSet
+
+
+Value = Union[ir.Expression, Place, Composite, ExternInstance, BlockInstance, ValueSetInstance]
+
+
+@dataclass(eq=False)
+class Environment:
+    """What declarations stand for, in one instance of a block or one call."""
+
+    parent: Environment | None = None
+    path: str = ""
+    owns_actions: bool = False  # of an applied control: its actions see this environment
+    values: dict[int, Value] = field(default_factory=dict)
+
+    def bind(self, declaration: syntax.Node, value: Value) -> None:
+        self.values[id(declaration)] = value
+
+    def find(self, declaration: syntax.Node) -> Value | None:
+        environment: Environment | None = self
+        while environment is not None:
+            if id(declaration) in environment.values:
+                return environment.values[id(declaration)]
+            environment = environment.parent
+        return None
+
+    def owner(self) -> Environment:
+        """The environment of the applied control that this one is inside of."""
+        environment = self
+        while not environment.owns_actions and environment.parent is not None:
+            environment = environment.parent
+        return environment
+
+
+def local_name(declaration: syntax.Declaration) -> str:
+    """A declaration's name in the control plane: its own, or the one that ``@name`` gives."""
+    for annotation in declaration.annotations:
+        if annotation.name == "name" and annotation.body:
+            text = annotation.body[0].text
+            if text.startswith('"'):
+                return text[1:-1]
+    return declaration.name
+
+
+def full_name(path: str, declaration: syntax.Declaration) -> str:
+    """The control-plane name of something declared at `path` (section "Control plane names")."""
+    name = local_name(declaration)
+    if name.startswith("."):
+        return name[1:]
+    return f"{path}.{name}" if path else name
+
+
+def has_annotation(annotations: list[syntax.Annotation], name: str) -> bool:
+    return any(item.name == name for item in annotations)
