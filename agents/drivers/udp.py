@@ -114,6 +114,7 @@ class UdpDriver:
         self._unsent: Datagrams | None = None
         self._unsent_from = 0
         self._blocked_on = -1
+        self._readable = True
         self._due_ns: int | None = None
         self._lateness = Lateness()
         self._counters = dict.fromkeys(
@@ -199,9 +200,10 @@ class UdpDriver:
         At least one round is made: a time in the past means "what there is to do now". `until` is
         asked after each round, so after each batch received and whatever it led to.
         """
+        self._readable = True
         while True:
             now_ns = time.monotonic_ns()
-            received = self._receive(now_ns)
+            received = self._receive(now_ns) if self._readable else 0
             busy = self._send(now_ns)
             if until is not None and until():
                 return
@@ -211,6 +213,7 @@ class UdpDriver:
                 return
             self._due_ns = deadline if deadline is not None and deadline > now_ns else None
             if received == BATCH or busy:
+                self._readable = True
                 continue
             if until_ns is not None and (deadline is None or deadline > until_ns):
                 deadline = until_ns
@@ -232,10 +235,11 @@ class UdpDriver:
             self._timeout[0] = -1
         else:
             self._timeout[:] = divmod(max(deadline - now_ns, 0), 1_000_000_000)
-        wait_ready(watched, count, self._timeout)
+        ready = wait_ready(watched, count, self._timeout)
         self._counters["system_calls"] += 1
         self._counters["wakeups"] += 1
-        return wake is not None and int(watched[count - 1]) >> 48 != 0
+        self._readable = ready > 0 and int(watched[0]) >> 48 != 0
+        return ready > 0 and wake is not None and int(watched[count - 1]) >> 48 != 0
 
     def _receive(self, now_ns: int) -> int:
         incoming = self._incoming

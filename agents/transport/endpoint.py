@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from agents.datagrams import Datagrams, ipv4_text
 from agents.transport import layout as at
+from agents.transport.compiled_chunks import NEVER
 from agents.transport.compiled_receive import receive_batch
-from agents.transport.compiled_transmit import NEVER, deadline_of, transmit_batch
+from agents.transport.compiled_transmit import deadline_of, transmit_batch
 from agents.transport.queue_pairs import RcQueuePair, UdQueuePair
 from agents.transport.types import (
     Completion,

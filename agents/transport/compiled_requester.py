@@ -1,0 +1,233 @@
+"""The requester side of RC queue pairs: posted work that leaves, and what acknowledges it.
+
+Rules of the InfiniBand specification 1.4, 9.7 (reliable service).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.transport import layout as at
+from agents.transport.compiled_frames import finish, frame_size, row_address
+from agents.transport.compiled_state import (
+    acknowledge,
+    advance,
+    extend,
+    fail,
+    go_back,
+    timeout_of,
+    work_row,
+)
+from agents.wire import packets as wire
+from agents.wire.compiled import (
+    compiled,
+    memcpy,
+)
+from agents.wire.headers import (
+    SYNDROME_PSN_SEQUENCE_ERROR,
+)
+from agents.wire.packets import put_bth, put_reth, put_word
+
+Words = npt.NDArray[np.int64]
+
+_READ_REQUEST = 0x0C
+# Opcodes by place in the message.
+_SEND_FIRST, _SEND_MIDDLE, _SEND_LAST, _SEND_ONLY = 0x00, 0x01, 0x02, 0x04
+_WRITE_FIRST, _WRITE_MIDDLE, _WRITE_LAST, _WRITE_ONLY = 0x06, 0x07, 0x08, 0x0A
+
+
+@compiled
+def next_read_packets(endpoint: Words, pair: Words, work: int) -> int:
+    """How many responses the next request of a READ asks for; segments keep their boundaries."""
+    segment = endpoint[at.READ_SEGMENT]
+    offset = pair[at.SEND_NEXT] - pair[work + at.WORK_FIRST]
+    left = pair[work + at.WORK_END] - pair[at.SEND_NEXT]
+    result: int = min(segment - offset % segment, left)
+    return result
+
+
+@compiled
+def can_request(endpoint: Words, pair: Words) -> bool:
+    """Whether there is a request to send and the window takes it."""
+    if pair[at.STATE] != at.READY or pair[at.SEND_NEXT] >= pair[at.POSTED_END]:
+        return False
+    flight = pair[at.SEND_NEXT] - pair[at.UNACKNOWLEDGED]
+    if flight == 0:
+        return True
+    if pair[at.PROBING]:
+        return False
+    work = work_row(pair, pair[at.SEND_WORK])
+    window = pair[at.WINDOW] >> 8
+    more = 1
+    if pair[work + at.WORK_KIND] == at.READ:
+        # Two segments at least, or the responder would wait for each next request.
+        window = max(window, 2 * endpoint[at.READ_SEGMENT])
+        more = next_read_packets(endpoint, pair, work)
+    result: bool = flight + more <= window
+    return result
+
+
+@compiled
+def request_is_read(pair: Words) -> bool:
+    """Whether the next request is a READ."""
+    work = work_row(pair, pair[at.SEND_WORK])
+    result: bool = pair[work + at.WORK_KIND] == at.READ
+    return result
+
+
+@compiled
+def note_sent(endpoint: Words, pair: Words, packets: int, timed: bool, now: int) -> None:
+    """Move on in the sequence: timer, round-trip measurement, retransmission count."""
+    first = pair[at.SEND_NEXT]
+    end = first + packets
+    if first < pair[at.SEND_HIGHEST]:
+        endpoint[at.RETRANSMITTED_PACKETS] += 1
+    elif timed and pair[at.TIMED_PSN] < 0:
+        pair[at.TIMED_PSN] = first
+        pair[at.TIMED_AT] = now
+    if pair[at.UNACKNOWLEDGED] == pair[at.SEND_HIGHEST]:
+        pair[at.LAST_PROGRESS] = now
+    if pair[at.TIMER] == 0:
+        pair[at.TIMER] = now + timeout_of(endpoint, pair)
+    pair[at.SEND_NEXT] = end
+    if end > pair[at.SEND_HIGHEST]:
+        pair[at.SEND_HIGHEST] = end
+    work = work_row(pair, pair[at.SEND_WORK])
+    if end >= pair[work + at.WORK_END]:
+        pair[at.SEND_WORK] += 1
+
+
+@compiled
+def send_request(
+    endpoint: Words, pair: Words, batch: Words, count: int, budget: int, now: int
+) -> int:
+    """The next packet of posted work; returns its frame bytes, or 0 if the budget does not take
+    it."""
+    work = work_row(pair, pair[at.SEND_WORK])
+    kind = pair[work + at.WORK_KIND]
+    mtu = endpoint[at.PATH_MTU]
+    psn = pair[at.SEND_NEXT]
+    index = psn - pair[work + at.WORK_FIRST]
+    offset = index * mtu
+    length = pair[work + at.WORK_LENGTH]
+    row = row_address(batch, count)
+    peer = pair[at.PEER_NUMBER]
+    if kind == at.READ:
+        if budget < frame_size(28, 0):
+            return 0
+        packets = next_read_packets(endpoint, pair, work)
+        size = min(packets * mtu, length - offset)
+        used = put_bth(row, _READ_REQUEST, 0, 1, peer, psn)
+        used = put_reth(
+            row, used, pair[work + at.WORK_REMOTE_ADDRESS] + offset, pair[work + at.WORK_RKEY], size
+        )
+        note_sent(endpoint, pair, packets, True, now)
+        return finish(endpoint, pair, batch, count, used, now)
+    first = index == 0
+    last = psn + 1 == pair[work + at.WORK_END]
+    immediate = last and (kind == at.SEND_WITH_IMMEDIATE or kind == at.WRITE_WITH_IMMEDIATE)
+    write = kind >= at.WRITE
+    size = min(mtu, length - offset)
+    headers = 12 + (16 if write and first else 0) + (4 if immediate else 0)
+    if budget < frame_size(headers, size):
+        return 0
+    if first and last:
+        opcode = _WRITE_ONLY if write else _SEND_ONLY
+    elif first:
+        opcode = _WRITE_FIRST if write else _SEND_FIRST
+    elif last:
+        opcode = _WRITE_LAST if write else _SEND_LAST
+    else:
+        opcode = _WRITE_MIDDLE if write else _SEND_MIDDLE
+    if immediate:
+        opcode += 1
+    window = pair[at.WINDOW] >> 8
+    ask = (
+        last
+        or pair[at.PROBING] != 0
+        or psn + 1 - pair[at.ACKNOWLEDGE_ASKED] >= max(1, window // 4)
+        or psn + 1 - pair[at.UNACKNOWLEDGED] >= window
+        or now - pair[at.ASKED_AT] >= endpoint[at.ACKNOWLEDGE_INTERVAL]
+    )
+    if ask:
+        pair[at.ASKED_AT] = now
+        pair[at.ACKNOWLEDGE_ASKED] = psn + 1
+    used = put_bth(row, opcode, size, 1 if ask else 0, peer, psn)
+    if write and first:
+        used = put_reth(
+            row, used, pair[work + at.WORK_REMOTE_ADDRESS], pair[work + at.WORK_RKEY], length
+        )
+    if immediate:
+        used = put_word(row, used, pair[work + at.WORK_IMMEDIATE])
+    memcpy(row + used, pair[work + at.WORK_ADDRESS] + offset, size)
+    note_sent(endpoint, pair, 1, ask, now)
+    return finish(endpoint, pair, batch, count, used + size, now)
+
+
+@compiled
+def go_back_once(pair: Words) -> None:
+    """Something is missing: send or ask again, but once for each, however often we hear of it."""
+    if pair[at.REWOUND_AT] != pair[at.UNACKNOWLEDGED]:
+        pair[at.REWOUND_AT] = pair[at.UNACKNOWLEDGED]
+        go_back(pair)
+
+
+@compiled
+def receive_acknowledgement(
+    endpoint: Words, pair: Words, fields: Words, index: int, now: int
+) -> None:
+    """An ACK or a NAK for the requester side (specification, 9.7.5)."""
+    sequence = extend(fields[wire.PSN], pair[at.UNACKNOWLEDGED])
+    if sequence >= pair[at.SEND_HIGHEST]:
+        endpoint[at.OUT_OF_ORDER_PACKETS] += 1
+        return
+    syndrome = fields[wire.SYNDROME]
+    if syndrome >> 5 == 0:
+        if sequence < pair[at.UNACKNOWLEDGED]:
+            return
+        if not acknowledge(endpoint, pair, index, sequence + 1, now):
+            go_back_once(pair)
+        return
+    endpoint[at.NAKS_RECEIVED] += 1
+    if sequence < pair[at.UNACKNOWLEDGED] or syndrome >> 5 != 3:
+        return
+    if not acknowledge(endpoint, pair, index, sequence, now):
+        go_back_once(pair)
+    elif syndrome == SYNDROME_PSN_SEQUENCE_ERROR:
+        pair[at.PROBING] = 0
+        go_back_once(pair)
+    else:
+        fail(endpoint, pair, index, syndrome, fields[wire.PSN])
+
+
+@compiled
+def receive_response(
+    endpoint: Words, pair: Words, fields: Words, row: int, index: int, now: int
+) -> None:
+    """A READ response for the requester side; it acknowledges what was sent before it, too."""
+    sequence = extend(fields[wire.PSN], pair[at.UNACKNOWLEDGED])
+    if sequence >= pair[at.SEND_HIGHEST]:
+        endpoint[at.OUT_OF_ORDER_PACKETS] += 1
+        return
+    if sequence < pair[at.UNACKNOWLEDGED]:
+        endpoint[at.DUPLICATE_PACKETS] += 1
+        return
+    if sequence > pair[at.UNACKNOWLEDGED] and (
+        not acknowledge(endpoint, pair, index, sequence, now) or pair[at.STATE] != at.READY
+    ):
+        endpoint[at.OUT_OF_ORDER_PACKETS] += 1
+        go_back_once(pair)
+        return
+    work = work_row(pair, pair[at.FIRST_WORK])
+    if pair[at.FIRST_WORK] == pair[at.NEXT_WORK] or pair[work + at.WORK_KIND] != at.READ:
+        endpoint[at.ACCESS_ERRORS] += 1
+        return
+    offset = (sequence - pair[work + at.WORK_FIRST]) * endpoint[at.PATH_MTU]
+    size = min(endpoint[at.PATH_MTU], pair[work + at.WORK_LENGTH] - offset)
+    if fields[wire.PAYLOAD_LENGTH] != size:
+        endpoint[at.ACCESS_ERRORS] += 1
+        return
+    if size > 0:
+        memcpy(pair[work + at.WORK_ADDRESS] + offset, row + fields[wire.PAYLOAD_OFFSET], size)
+    advance(endpoint, pair, index, sequence + 1, now)
