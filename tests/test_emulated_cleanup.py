@@ -192,6 +192,18 @@ def test_a_record_from_before_the_last_boot_counts_as_dead(tmp_path: Path) -> No
     assert clean(tmp_path) == [f"run 00aa14: {folder}"]
 
 
+def test_folders_that_no_run_made_are_left_alone_and_unfinished_ones_are_not(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "notes").mkdir()
+    unfinished = tmp_path / f".00aa15.{_dead_pid()}"
+    unfinished.mkdir()
+    being_made = tmp_path / f".00aa16.{os.getpid()}"
+    being_made.mkdir()
+    assert clean(tmp_path) == [f"run 00aa15: {unfinished}"]
+    assert (tmp_path / "notes").is_dir() and being_made.is_dir()
+
+
 def test_there_is_nothing_to_clean_where_no_run_ever_was(tmp_path: Path) -> None:
     assert clean(tmp_path / "none") == []
 

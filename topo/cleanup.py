@@ -9,6 +9,7 @@ in them.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import time
@@ -18,6 +19,9 @@ from pathlib import Path
 from topo.runs import RUN_VARIABLE, RUNS, Process, read_record, start_time
 
 KILL_DEADLINE_S = 5.0
+
+_RUN_FOLDER = re.compile(r"[0-9a-f]{6}|\.[0-9a-f]{6}\.\d+")
+"""What a run calls its folder; with a dot and its runner's process id while it makes it."""
 
 
 def clean(root: Path = RUNS) -> list[str]:
@@ -30,7 +34,7 @@ def clean(root: Path = RUNS) -> list[str]:
     if not root.is_dir():
         return removed
     for folder in sorted(root.iterdir()):
-        if folder.is_dir():
+        if folder.is_dir() and _RUN_FOLDER.fullmatch(folder.name):
             removed += _clean_run(folder)
     return removed
 
