@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -130,7 +131,8 @@ class BuiltinSwitches:
                 connection.settimeout(5.0)
                 connection.connect(self._statistics)
                 connection.sendall(request)
-                connection.shutdown(socket.SHUT_WR)
+                with suppress(OSError):  # it may have answered and gone already
+                    connection.shutdown(socket.SHUT_WR)
                 while chunk := connection.recv(65536):
                     answer += chunk
             document = json.loads(answer) if answer else {}
