@@ -23,7 +23,17 @@ STANDARD = [
     ("egress_rid", 16),
     ("checksum_error", 1),
     ("parser_error", 32),
-    ("_padding", 3),
+    ("_padding", 6),
+]
+ALIASES = [
+    ("queueing_metadata", "enq_timestamp"),
+    ("queueing_metadata", "enq_qdepth"),
+    ("queueing_metadata", "deq_timedelta"),
+    ("queueing_metadata", "deq_qdepth"),
+    ("intrinsic_metadata", "ingress_global_timestamp"),
+    ("intrinsic_metadata", "egress_global_timestamp"),
+    ("intrinsic_metadata", "mcast_grp"),
+    ("intrinsic_metadata", "egress_rid"),
 ]
 ERRORS = ["NoError", "PacketTooShort", "NoMatch", "StackOutOfBounds", "HeaderTooShort"]
 
@@ -63,12 +73,17 @@ def expression(op: str, left: Json, right: Json, **more: Json) -> Json:
     return {"type": "expression", "value": content}
 
 
-def assign(target: Json, value: Json) -> Json:
-    return {"op": "assign", "parameters": [target, value]}
-
-
 def call(op: str, *parameters: Json) -> Json:
-    return {"op": op, "parameters": list(parameters)}
+    """A primitive; BMv2 wants an expression that is a parameter wrapped once more."""
+    wrapped = [
+        {"type": "expression", "value": node} if node["type"] == "expression" else node
+        for node in parameters
+    ]
+    return {"op": op, "parameters": wrapped}
+
+
+def assign(target: Json, value: Json) -> Json:
+    return call("assign", target, value)
 
 
 STANDARD_HEADER = {"type": "header", "value": "standard_metadata"}
@@ -235,7 +250,9 @@ class Document:
             "checksums": [],
             "force_arith": [],
             "extern_instances": [],
-            "field_aliases": [],
+            "field_aliases": [
+                [f"{alias}.{name}", ["standard_metadata", name]] for alias, name in ALIASES
+            ],
         }
         document.update(self.more)
         return json.dumps(document)
@@ -375,6 +392,307 @@ def router() -> str:
                 "update": True,
                 "if_cond": valid,
             }
+        ],
+    }
+    return document.text
+
+COMMAND = [("op", 8), ("x", 16), ("y", 16), ("z", 32)]
+RESULT = [("ternary", 8), ("range", 8), ("lpm", 8), ("optional", 8), ("info", 32)]
+
+
+def features() -> str:
+    """Whatever ``cmd.op`` asks for: stacks, registers, hashes, clones, resubmission and so on.
+
+    Tables have const entries, so that any switch runs it without a controller. Multicast group 1
+    and clone session 1 are the controller's.
+    """
+    document = Document()
+    document.header("meta", [("round", 8), ("value", 32)], metadata=True)
+    document.header("cmd", COMMAND)
+    document.header("res", RESULT)
+    document.stack("item", 3, [("last", 1), ("number", 7)])
+    document.state(
+        "start",
+        [extract("cmd")],
+        [field("cmd", "op")],
+        [("0x10", "0x10", "items"), ("0x20", None, "skip"), ("0x21", None, "check")],
+    )
+    last = {"type": "stack_field", "value": ["item", "last"]}
+    document.state("items", [extract("item", "stack")], [last], [("0x00", None, "items")])
+    document.state(
+        "skip",
+        [{"op": "advance", "parameters": [hexstr(16)]}],
+        [{"type": "lookahead", "value": [0, 8]}],
+        [("0x01", None, "items")],
+    )
+    test = expression("<", field("cmd", "x"), hexstr(100))
+    document.state("check", [{"op": "verify", "parameters": [test, hexstr(2)]}])
+    spec = field("standard_metadata", "egress_spec")
+    cells = {"type": "register_array", "value": "cells"}
+    hashes = {
+        name: document.action(
+            f"hash_{name}",
+            [],
+            [
+                call(
+                    "modify_field_with_hash_based_offset",
+                    field("cmd", "z"),
+                    hexstr(10),
+                    {"type": "calculation", "value": f"calc_{name}"},
+                    hexstr(100000),
+                )
+            ],
+        )
+        for name in ("crc16", "crc32", "csum16", "identity", "xor16", "crcCCITT")
+    }
+    lists = hexstr(1)
+    bodies: dict[int, list[Json]] = {
+        0x02: [DROP],
+        0x03: [
+            call("register_read", field("meta", "value"), cells, field("cmd", "x")),
+            assign(
+                field("meta", "value"),
+                expression(
+                    "&",
+                    expression("+", field("meta", "value"), field("cmd", "y")),
+                    hexstr(0xFFFFFFFF),
+                ),
+            ),
+            call("register_write", cells, field("cmd", "x"), field("meta", "value")),
+            assign(field("cmd", "z"), field("meta", "value")),
+        ],
+        0x04: [call("truncate", hexstr(12))],
+        0x05: [assign(field("standard_metadata", "mcast_grp"), hexstr(1))],
+        0x06: [call("clone_ingress_pkt_to_egress", hexstr(1), lists)],
+        0x07: [assign(field("cmd", "z"), field("standard_metadata", "packet_length"))],
+        0x08: [
+            call("remove_header", {"type": "header", "value": "cmd"}),
+        ],
+        0x09: [DROP, assign(spec, hexstr(2))],
+        0x11: [call("pop", {"type": "header_stack", "value": "item"}, hexstr(1))],
+        0x12: [
+            call("push", {"type": "header_stack", "value": "item"}, hexstr(1)),
+            call("add_header", {"type": "header", "value": "item[0]"}),
+            assign(field("item[0]", "number"), hexstr(5)),
+            assign(field("item[0]", "last"), hexstr(0)),
+        ],
+        0x13: [
+            assign(
+                field("cmd", "z"), {"type": "stack_field", "value": ["item", "number"]}
+            )
+        ],
+    }
+    actions = {
+        op: document.action(f"op_{op:02x}", [], [*body, call("no_op")])
+        for op, body in bodies.items()
+    }
+    for position, name in enumerate(hashes):
+        actions[0x30 + position] = hashes[name]
+    forward = document.action("forward", [], [assign(spec, hexstr(1))])
+    leave = document.action("leave", [], [assign(spec, hexstr(3)), call("exit")])
+    actions[0x0A] = leave
+    again = document.action(
+        "again",
+        [],
+        [
+            assign(
+                field("meta", "round"),
+                expression(
+                    "&", expression("+", field("meta", "round"), hexstr(1)), hexstr(0xFF)
+                ),
+            ),
+            call("resubmit", lists),
+        ],
+    )
+    nothing = document.action("NoAction", [], [])
+    marks = {
+        name: document.action(f"mark_{name}", [("value", 8)], [assign(field("res", name), data(0))])
+        for name in ("ternary", "range", "lpm", "optional")
+    }
+    show = document.action(
+        "show",
+        [],
+        [
+            call("add_header", {"type": "header", "value": "res"}),
+            *(assign(field("res", name), hexstr(0)) for name, _ in RESULT),
+            assign(
+                field("res", "info"),
+                expression(
+                    "|",
+                    expression("<<", field("standard_metadata", "parser_error"), hexstr(8)),
+                    field("meta", "round"),
+                ),
+            ),
+        ],
+    )
+    egress_again = document.action(
+        "egress_again",
+        [],
+        [
+            assign(field("cmd", "op"), hexstr(1)),
+            assign(field("meta", "round"), hexstr(9)),
+            call("recirculate", lists),
+        ],
+    )
+    egress_clone = document.action(
+        "egress_clone",
+        [],
+        [
+            assign(field("cmd", "op"), hexstr(1)),
+            assign(field("meta", "round"), hexstr(7)),
+            call("clone_egress_pkt_to_egress", hexstr(1), lists),
+        ],
+    )
+    egress_show = document.action(
+        "egress_show",
+        [],
+        [
+            assign(
+                field("res", "info"),
+                expression(
+                    "|",
+                    expression(
+                        "|",
+                        field("res", "info"),
+                        expression("<<", field("standard_metadata", "egress_rid"), hexstr(16)),
+                    ),
+                    expression(
+                        "|",
+                        expression("<<", field("standard_metadata", "egress_port"), hexstr(24)),
+                        expression("<<", field("standard_metadata", "instance_type"), hexstr(28)),
+                    ),
+                ),
+            ),
+            assign(
+                field("res", "optional"), field("standard_metadata", "packet_length")
+            ),
+        ],
+    )
+    egress_show_round = document.action(
+        "egress_show_round", [], [assign(field("cmd", "y"), field("meta", "round"))]
+    )
+
+    def exact(value: int) -> Json:
+        return {"match_type": "exact", "key": f"0x{value:02x}"}
+
+    def entry(keys: list[Json], action: int, *values: int, priority: int = 1) -> Json:
+        return {
+            "match_key": keys,
+            "action_entry": {"action_id": action, "action_data": [hex(v) for v in values]},
+            "priority": priority,
+        }
+
+    def const(
+        pipeline: str, name: str, keys: list[Any], acts: list[int], following: str | None,
+        entries: list[Json],
+    ) -> None:
+        document.table(
+            pipeline, name, keys, [*acts, nothing], following, default=(nothing, []),
+            entries=entries,
+        )
+
+    document.start["ingress"] = "first"
+    document.table("ingress", "first", [], [forward], "resubmit", default=(forward, []))
+    const(
+        "ingress",
+        "resubmit",
+        [("exact", "cmd", "op"), ("exact", "meta", "round")],
+        [again],
+        "mark",
+        [entry([exact(0x0B), exact(0)], again), entry([exact(0x0B), exact(1)], again)],
+    )
+    document.table("ingress", "mark", [], [show], "t_ternary", default=(show, []))
+    const(
+        "ingress",
+        "t_ternary",
+        [("ternary", "cmd", "x"), ("exact", "cmd", "$valid$")],
+        [marks["ternary"]],
+        "t_range",
+        [
+            entry(
+                [{"match_type": "ternary", "key": f"0x{value:04x}", "mask": f"0x{mask:04x}"},
+                 exact(1)],
+                marks["ternary"],
+                result,
+                priority=result,
+            )
+            for value, mask, result in (
+                (0x0001, 0x00FF, 1), (0x0100, 0xFF00, 2), (0x0101, 0xFFFF, 3), (0, 0, 9)
+            )
+        ],
+    )
+    const(
+        "ingress",
+        "t_range",
+        [("range", "cmd", "y"), ("exact", "cmd", "op")],
+        [marks["range"]],
+        "t_lpm",
+        [
+            entry(
+                [{"match_type": "range", "start": f"0x{low:04x}", "end": f"0x{high:04x}"},
+                 exact(1)],
+                marks["range"],
+                result,
+                priority=result,
+            )
+            for low, high, result in ((10, 20, 1), (15, 300, 2), (1000, 0xFFFF, 3))
+        ],
+    )
+    const(
+        "ingress",
+        "t_lpm",
+        [("lpm", "cmd", "z")],
+        [marks["lpm"]],
+        "operate",
+        [
+            entry(
+                [{"match_type": "lpm", "key": f"0x{value:08x}", "prefix_length": length}],
+                marks["lpm"],
+                length + 1,
+            )
+            for value, length in ((0, 0), (0x0A000000, 8), (0x0A0B0000, 16), (0x0A0B0C0D, 32))
+        ],
+    )
+    const(
+        "ingress",
+        "operate",
+        [("exact", "cmd", "op")],
+        sorted(actions.values()),
+        "after",
+        [entry([exact(op)], action) for op, action in actions.items()],
+    )
+    mark_after = document.action("after", [], [assign(field("res", "range"), hexstr(0xAA))])
+    document.table("ingress", "after", [], [mark_after], None, default=(mark_after, []))
+    document.start["egress"] = "again"
+    const(
+        "egress",
+        "again",
+        [("exact", "cmd", "op")],
+        [egress_again, egress_clone],
+        "show_egress",
+        [entry([exact(0x0C)], egress_again), entry([exact(0x0D)], egress_clone)],
+    )
+    document.table("egress", "show_egress", [], [egress_show], "show_round",
+                   default=(egress_show, []))
+    document.table("egress", "show_round", [], [egress_show_round], None,
+                   default=(egress_show_round, []))
+    document.order = ["cmd", "item[0]", "item[1]", "item[2]", "res"]
+    document.more = {
+        "field_lists": [
+            {"id": 1, "name": "kept", "elements": [field("meta", "round")]},
+        ],
+        "register_arrays": [{"name": "cells", "id": 0, "size": 16, "bitwidth": 32}],
+        "calculations": [
+            {
+                "name": f"calc_{name}",
+                "id": number,
+                "algo": name,
+                "input": [
+                    field("cmd", "x"), hexstr(0x5A5, 11), field("cmd", "y"), hexstr(3, 5),
+                    field("item[0]", "number"), field("meta", "round"),
+                ],
+            }
+            for number, name in enumerate(hashes)
         ],
     }
     return document.text
