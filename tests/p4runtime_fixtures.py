@@ -21,13 +21,13 @@ from switch.p4runtime.server import P4RuntimeServer, serve
 
 
 @pytest.fixture(scope="session")
-def every_entity(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    return compiled(EVERY_ENTITY, tmp_path_factory.mktemp("every_entity"))
+def every_entity() -> Files:
+    return compiled(EVERY_ENTITY)
 
 
 @pytest.fixture(scope="session")
-def fabric(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    return compiled(FABRIC, tmp_path_factory.mktemp("fabric"))
+def fabric() -> Files:
+    return compiled(FABRIC)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import queue
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 
 from switch.cache import CHECKOUT
+from switch.compiler import compile_cached
 from switch.engine.dataplane import Dataplane, Queue
-from switch.p4runtime.server import P4RuntimeServer, serve
 
 EVERY_ENTITY = CHECKOUT / "tests" / "programs" / "every_entity.p4"
 FABRIC = CHECKOUT / "p4" / "fabric.p4"
@@ -50,12 +50,8 @@ def compile_with_p4c(source: Path, folder: Path) -> Files:
     return files
 
 
-def compiled(source: Path, folder: Path) -> Files:
+def compiled(source: Path) -> Files:
     """Compile with Weft's own compiler."""
-    try:
-        from switch.compiler import compile_cached
-    except ImportError:
-        return compile_with_p4c(source, folder)
     found = compile_cached(source)
     return Files(found.json, found.p4info)
 
@@ -240,50 +236,6 @@ class BareClient:
 
 
 Connect = Callable[..., BareClient]
-
-
-@pytest.fixture(scope="session")
-def every_entity(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    return compiled(EVERY_ENTITY, tmp_path_factory.mktemp("every_entity"))
-
-
-@pytest.fixture(scope="session")
-def fabric(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    return compiled(FABRIC, tmp_path_factory.mktemp("fabric"))
-
-
-@pytest.fixture
-def dataplane() -> Dataplane:
-    return make_dataplane()
-
-
-@pytest.fixture
-def server(dataplane: Dataplane, tmp_path: Path) -> Iterator[P4RuntimeServer]:
-    running = serve(dataplane.control(0, "leaf0"), 1, f"unix:{tmp_path}/leaf0.sock")
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-def connect(server: P4RuntimeServer) -> Iterator[Connect]:
-    clients: list[BareClient] = []
-
-    def make(device_id: int = 1, election_id: int | None = 1) -> BareClient:
-        clients.append(BareClient(server.address, device_id, election_id))
-        return clients[-1]
-
-    yield make
-    for client in clients:
-        client.close()
-
-
-@pytest.fixture
-def client(connect: Connect, every_entity: Files) -> BareClient:
-    """The primary of a switch that runs every_entity.p4."""
-    made = connect()
-    made.arbitrate()
-    made.push(every_entity)
-    return made
 
 
 # -- entities of every_entity.p4 in protobuf's text format, to be formatted -----------------------

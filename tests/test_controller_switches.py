@@ -23,7 +23,7 @@ from tests.controller_networks import (
     send,
     unicast,
 )
-from tests.p4runtime_support import Files
+from tests.p4runtime_support import FABRIC, Files, compile_with_p4c
 from topo.clos import Topology, fat_tree, leaf_spine, single
 
 pytest_plugins = ["tests.p4runtime_fixtures"]
@@ -286,3 +286,12 @@ def test_a_fat_tree_of_three_tiers_carries_packets_between_pods(
             topology, dataplane, "h5", [multicast(topology, "h5", plan.groups[0].address)]
         )
         assert sorted(received) == sorted(h.name for h in topology.hosts if h.name != "h5")
+
+
+def test_a_plan_is_the_same_messages_whichever_compiler_made_the_program(
+    tmp_path: Path, fabric: Files
+) -> None:
+    other = compile_with_p4c(FABRIC, tmp_path)
+    plan = fabric_plan(SMALL, loss=0.01)
+    for switch in SMALL.switches:
+        assert planned(fabric, plan, switch.name) == planned(other, plan, switch.name)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from switch.engine.dataplane import Dataplane
-from tests.p4runtime_support import (
+from p4runtime_support import (
     DELETE,
     GROUP,
     INSERT,
@@ -15,7 +13,9 @@ from tests.p4runtime_support import (
     Refused,
 )
 
-pytest_plugins = ["tests.p4runtime_support"]
+from switch.engine.dataplane import Dataplane
+
+pytest_plugins = ["p4runtime_fixtures"]
 
 
 # -- action profiles -----------------------------------------------------------------------------

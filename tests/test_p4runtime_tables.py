@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import grpc
 import pytest
-
-from switch.p4runtime.server import P4RuntimeServer
-from tests.p4runtime_support import (
+from p4runtime_support import (
     DELETE,
     INSERT,
     MODIFY,
@@ -17,7 +15,9 @@ from tests.p4runtime_support import (
     Refused,
 )
 
-pytest_plugins = ["tests.p4runtime_support"]
+from switch.p4runtime.server import P4RuntimeServer
+
+pytest_plugins = ["p4runtime_fixtures"]
 
 
 # -- table entries -------------------------------------------------------------------------------
