@@ -299,6 +299,12 @@ def test_misuse_is_told_with_the_value() -> None:
         pair.left.connect(RemoteQueuePair(B, 1, 1))
     with pytest.raises(TransportMisuse, match="no multicast group"):
         pair.a.create_ud(A, 1)
+    with pytest.raises(TransportMisuse, match="immediate 4294967296 does not fit 32 bits"):
+        pair.left.post_send(b"", immediate=1 << 32)
+    with pytest.raises(TransportMisuse, match="Q_Key -1"):
+        pair.a.create_ud(ipv4("239.0.0.1"), -1)
+    with pytest.raises(TransportMisuse, match="source port 70000"):
+        pair.a.create_rc(source_port=70_000)
     with pytest.raises(TransportMisuse, match="not registered"):
         pair.b.deregister(region)
 
@@ -325,3 +331,33 @@ def test_the_network_can_be_asked_for_a_condition() -> None:
     network = pair.network
     assert isinstance(network, MemoryNetwork)
     assert network.run(lambda: pair.b.statistics.received_packets == 1) > 0
+
+
+def test_a_link_slower_than_any_timeout_needs_no_retransmission() -> None:
+    pair = Pair(path_mtu=4096, rate_bps=2_000_000)
+    there = pair.b.register(np.zeros(1 << 19, np.uint8))
+    here = pair.a.register(pattern(1 << 19))
+    pair.left.post_write(here, 0, 1 << 19, there.address, there.rkey)
+    pair.settle()
+    assert [done.kind for done in pair.at_a] == [CompletionKind.SENT]
+    assert pair.a.statistics.retransmitted_packets == 0
+
+
+def test_queue_pairs_and_groups_may_be_many() -> None:
+    pair = Pair()
+    made = [(pair.a.create_rc(), pair.b.create_rc()) for _ in range(40)]
+    for one, other in made:
+        one.connect(other.local)
+        other.connect(one.local)
+    groups = [pair.a.create_ud(ipv4("239.0.0.1") + index, 1).group_address for index in range(9)]
+    assert pair.a.groups == groups
+    assert len(pair.a.source_ports) > 40
+    for index, (one, other) in enumerate(made):
+        one.post_send(bytes([index]))
+        other.post_send(bytes([100 + index]) * 600)
+    pair.settle()
+    received = CompletionKind.RECEIVED
+    assert sorted(done.data[0] for done in pair.at_b if done.kind is received) == list(range(40))
+    assert sorted(done.data[0] for done in pair.at_a if done.kind is received) == list(
+        range(100, 140)
+    )

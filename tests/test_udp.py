@@ -88,6 +88,53 @@ def test_frames_have_the_headers_that_the_icrc_counts_on(hosts: list[dict[str, A
     assert set(frames["source_ports"]) <= {50_123, 50_124, 50_125}
 
 
+ALONE = """
+import subprocess
+import numpy as np
+from agents.datagrams import ipv4
+from agents.drivers.udp import UdpDriver
+from agents.transport import Endpoint
+from switch.errors import MachineError
+
+def attempt(what):
+    try:
+        what()
+    except MachineError as error:
+        print(error)
+
+def send():
+    region = endpoint.register(np.zeros(4096, np.uint8))
+    group.post_chunks(region, 0, 1, 4096, 0, 0)
+    driver.run(0)
+
+endpoint = Endpoint(ipv4("10.9.0.1"))
+group = endpoint.create_ud(ipv4("239.0.0.1"), 1)
+attempt(lambda: UdpDriver(endpoint))
+for command in ("link set lo up mtu 1500 multicast on", "address add 10.9.0.1/24 dev lo",
+                "route add 224.0.0.0/4 dev lo"):
+    subprocess.run(["ip", *command.split()], check=True)
+driver = UdpDriver(endpoint)
+attempt(lambda: UdpDriver(endpoint))
+attempt(send)
+"""
+
+
+@needs_namespaces
+def test_what_the_machine_lacks_is_told() -> None:
+    done = subprocess.run(
+        ["unshare", "--net", sys.executable, "-c", ALONE],
+        env={**os.environ, "PYTHONPATH": str(HERE.parent)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    no_address, taken, too_long = done.stdout.splitlines()
+    assert "joining 239.0.0.1 at 10.9.0.1" in no_address
+    assert "port 4791: Address already in use" in taken
+    assert "4152 bytes" in too_long and "MTU" in too_long
+
+
 def test_warming_up_sends_nothing_and_needs_no_root() -> None:
     UdpDriver.warm_up()
 

@@ -92,11 +92,12 @@ def timeout_of(endpoint: Words, pair: Words) -> int:
         timeout = pair[at.SMOOTHED_RTT] + 4 * pair[at.RTT_VARIATION]
         timeout += endpoint[at.ACKNOWLEDGE_INTERVAL]
     timeout = max(timeout, endpoint[at.MINIMUM_TIMEOUT])
+    limit = max(timeout, endpoint[at.MAXIMUM_TIMEOUT])
     for _ in range(pair[at.RETRIES]):
-        if timeout >= endpoint[at.MAXIMUM_TIMEOUT]:
+        if timeout >= limit:
             break
         timeout *= 2
-    limited: int = min(timeout, endpoint[at.MAXIMUM_TIMEOUT])
+    limited: int = min(timeout, limit)
     return limited
 
 

@@ -20,7 +20,7 @@ from agents.transport import layout as at
 from agents.transport.compiled_chunks import NEVER
 from agents.transport.compiled_receive import receive_batch
 from agents.transport.compiled_transmit import deadline_of, transmit_batch
-from agents.transport.queue_pairs import RcQueuePair, UdQueuePair
+from agents.transport.queue_pairs import RcQueuePair, UdQueuePair, check_word
 from agents.transport.types import (
     Completion,
     MemoryRegion,
@@ -198,6 +198,7 @@ class Endpoint:
             raise TransportMisuse(
                 f"{ipv4_text(group_address)} is no multicast group: 224.0.0.0 to 239.255.255.255"
             )
+        check_word("Q_Key", qkey)
         index, number = self._new_row(at.UD, source_port, tos)
         row = self._pairs[index]
         row[at.STATE] = at.READY

@@ -45,6 +45,13 @@ def _signed(address: int) -> int:
     return (address + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
+def check_word(name: str, value: int) -> int:
+    """A number that goes out in 32 bits; TransportMisuse if it does not fit."""
+    if not 0 <= value < 1 << 32:
+        raise TransportMisuse(f"{name} {value} does not fit 32 bits")
+    return value
+
+
 class _Posting:
     """What both kinds have: work that compiled code knows, work that waits for room, and
     contexts."""
@@ -125,7 +132,7 @@ class RcQueuePair(_Posting):
         memory = np.frombuffer(bytes(data), np.uint8)
         kind = at.SEND if immediate is None else at.SEND_WITH_IMMEDIATE
         address = memory.ctypes.data if len(memory) else 0
-        work = (kind, address, len(memory), 0, 0, immediate or 0)
+        work = (kind, address, len(memory), 0, 0, check_word("immediate", immediate or 0))
         self._post_rc(CompletionKind.SENT, context, len(memory), memory, work)
 
     def post_write(
@@ -147,7 +154,8 @@ class RcQueuePair(_Posting):
         address = self._endpoint.memory_of(region, offset, length)
         remote_address = _signed(remote_address)
         kind = at.WRITE if immediate is None else at.WRITE_WITH_IMMEDIATE
-        work = (kind, address, length, remote_address, rkey, immediate or 0)
+        word = check_word("immediate", immediate or 0)
+        work = (kind, address, length, remote_address, check_word("rkey", rkey), word)
         self._post_rc(CompletionKind.SENT, context, length, region, work)
 
     def post_read(
@@ -165,7 +173,8 @@ class RcQueuePair(_Posting):
         Several may be outstanding; they complete in order.
         """
         address = self._endpoint.memory_of(region, offset, length)
-        work = (at.READ, address, length, _signed(remote_address), rkey, 0)
+        remote = _signed(remote_address)
+        work = (at.READ, address, length, remote, check_word("rkey", rkey), 0)
         self._post_rc(CompletionKind.READ_DONE, context, length, region, work)
 
     def _post_rc(
@@ -307,6 +316,8 @@ class UdQueuePair(_Posting):
             )
         if rate_bps < 0:
             raise TransportMisuse(f"a rate of {rate_bps} bit/s: it is positive, or 0 for no limit")
+        check_word("immediate", immediate_base)
+        check_word("immediate", immediate_base + max(end - 1, 0))
         work = (0, memory, length, 0, 0, immediate_base, first_chunk, end, chunk_bytes, rate_bps)
         self._post(CompletionKind.CHUNKS_SENT, context, count, region, work)
 

@@ -110,7 +110,7 @@ class TransportOptions:
     minimum_timeout_ns: int = 4_000_000
     """No retransmission earlier than this after the last progress (machines are late at times)."""
     maximum_timeout_ns: int = 256_000_000
-    """The exponential back-off stops here."""
+    """The exponential back-off stops here, or at the round-trip time where that is longer."""
     retries: int = 7
     give_up_ns: int = 2_000_000_000
     pacing_credit_ns: int = 5_000_000
