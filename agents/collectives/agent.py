@@ -18,6 +18,7 @@ nothing more.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -123,16 +124,20 @@ class HostAgent:
 
     def transmit(self, now_ns: int, budget_bytes: int = 1 << 62) -> Datagrams:
         """What to send now; the batch is valid until the next call."""
-        self._advance(now_ns)
+        due_ns = self._due_ns()
+        if due_ns is not None and now_ns >= due_ns:
+            self._advance(now_ns)
         batch = self.endpoint.transmit(now_ns, budget_bytes)
-        self._advance(now_ns)
+        completions = self.endpoint.poll()
+        if completions:
+            self._advance(now_ns, completions)
         return batch
 
     def deadline(self) -> int | None:
-        times = [self.endpoint.deadline()]
-        if self._operation is not None:
-            times += [self._limit_ns, self._operation.deadline()]
-        return min((time for time in times if time is not None), default=None)
+        endpoint_ns, own_ns = self.endpoint.deadline(), self._due_ns()
+        if endpoint_ns is None or own_ns is None:
+            return own_ns if endpoint_ns is None else endpoint_ns
+        return min(endpoint_ns, own_ns)
 
     def next_event(self) -> Done | Failed | None:
         return self._events.popleft() if self._events else None
@@ -162,7 +167,16 @@ class HostAgent:
             self._region = self.endpoint.register(buffer)
         return self._region
 
-    def _advance(self, now_ns: int) -> None:
+    def _due_ns(self) -> int | None:
+        """When the running operation must be looked after, whatever the endpoint does."""
+        if self._operation is None:
+            return None
+        check_ns = self._operation.deadline()
+        return self._limit_ns if check_ns is None else min(check_ns, self._limit_ns)
+
+    def _advance(self, now_ns: int, completions: Sequence[Completion] = ()) -> None:
+        for completion in completions:
+            self._take(completion, now_ns)
         for completion in self.endpoint.poll():
             self._take(completion, now_ns)
         if self._operation is None or self._request is None:
@@ -222,8 +236,12 @@ class HostAgent:
 
     def _broken(self, completion: Completion, now_ns: int) -> None:
         peer = self.communicator.peer_of(completion.qp)
-        waiting = f", in phase {self._operation.phase}" if self._operation is not None else ""
-        reason = f"lost {self.communicator.name(peer)}{waiting}: {completion.error}"
+        reason = f"lost {self.communicator.name(peer)}"
+        if self._operation is not None:
+            reason += (
+                f" in phase {self._operation.phase}, waiting for {self._operation.waiting_for()}"
+            )
+        reason += f": {completion.error}"
         self._fail(reason, now_ns, self.communicator.rank)
 
     def _fail(self, reason: str, now_ns: int, finder: int, passed_on: str = "") -> None:
