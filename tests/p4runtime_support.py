@@ -84,6 +84,17 @@ class Refused(Exception):
         super().__init__(f"{self.code}: {self.details} {self.updates}")
 
 
+def config_request(files: Files, action: str = "VERIFY_AND_COMMIT", cookie: int = 0) -> Any:
+    """A request to load a program, to no device in particular."""
+    request = p4runtime_pb2.SetForwardingPipelineConfigRequest()
+    request.action = request.Action.Value(action)
+    if action != "COMMIT":
+        text_format.Merge(files.p4info.read_text(), request.config.p4info)
+        request.config.p4_device_config = files.json.read_bytes()
+        request.config.cookie.cookie = cookie
+    return request
+
+
 class BareClient:
     """A P4Runtime client with nothing between a test and the protobufs."""
 
@@ -168,13 +179,8 @@ class BareClient:
             self._identify_election(request.election_id)
 
     def push(self, files: Files, action: str = "VERIFY_AND_COMMIT", cookie: int = 0) -> None:
-        request = p4runtime_pb2.SetForwardingPipelineConfigRequest()
+        request = config_request(files, action, cookie)
         self._identify(request)
-        request.action = request.Action.Value(action)
-        if action != "COMMIT":
-            text_format.Merge(files.p4info.read_text(), request.config.p4info)
-            request.config.p4_device_config = files.json.read_bytes()
-            request.config.cookie.cookie = cookie
         self.set_config(request)
         self.info = p4info_pb2.P4Info()
         text_format.Merge(files.p4info.read_text(), self.info)

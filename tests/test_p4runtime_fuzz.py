@@ -12,16 +12,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from p4.v1 import p4runtime_pb2
+from p4runtime_support import BareClient, Files, config_request, make_dataplane
 
 from switch.engine.dataplane import Dataplane
 from switch.p4runtime import bytestrings, requests
 from switch.p4runtime.arbitration import Arbitration, Client
 from switch.p4runtime.device import Device
-from switch.p4runtime.refusals import Refusal
+from switch.p4runtime.refusals import Refusal, as_refusal
 from switch.p4runtime.server import P4RuntimeServer
-from tests.p4runtime_support import BareClient, Files, make_dataplane
 
-pytest_plugins = ["tests.p4runtime_fixtures"]
+pytest_plugins = ["p4runtime_fixtures"]
 
 # The same server takes all examples: what it holds then is part of the test.
 hostile = settings(
@@ -33,13 +33,7 @@ hostile = settings(
 def device(every_entity: Files) -> Device:
     """A switch that runs every_entity.p4, without gRPC in front of it."""
     made = Device(make_dataplane().control(0, "leaf0"), 1)
-    client = BareClient("unix:/nowhere")
-    request = p4runtime_pb2.SetForwardingPipelineConfigRequest()
-    request.action = request.VERIFY_AND_COMMIT
-    client.set_config = lambda sent: request.MergeFrom(sent)  # type: ignore[method-assign]
-    client.push(every_entity)
-    client.close()
-    requests.set_config(made, request)
+    requests.set_config(made, config_request(every_entity))
     return made
 
 
@@ -128,7 +122,7 @@ def test_no_config_makes_the_server_fail(device: Device, data: st.DataObject) ->
     try:
         requests.set_config(device, request)
     except Exception as error:
-        assert requests.as_refusal(error).code != code_pb2.INTERNAL, error
+        assert as_refusal(error).code != code_pb2.INTERNAL, error
     assert device.running is before and device.saved is None
 
 
