@@ -59,6 +59,8 @@ class _Owner:
         self.id: str = facts["id"]
         self.bound: list[int] = facts["bound"]
         self.free: int = facts["free"]
+        comm = Path(f"/proc/{self.free}/comm")
+        wait_until(lambda: comm.read_text() == "sleep\n", "the command has a session of its own")
 
     def end(self, number: int) -> int:
         """Signal it and wait for its end; returns its status."""
