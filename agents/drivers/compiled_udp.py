@@ -15,6 +15,7 @@ import numpy.typing as npt
 from agents.transport import layout as at
 from agents.wire.compiled import (
     compiled,
+    internal,
     load8,
     load16,
     load32,
@@ -149,7 +150,7 @@ def send_many(
     return result
 
 
-@compiled
+@internal
 def _store_vector(vector: int, address: int, size: int) -> None:
     words = words_at(vector, 2)
     words[0] = address

@@ -13,7 +13,7 @@ from agents.transport.compiled_state import (
 )
 from agents.wire import packets as wire
 from agents.wire.compiled import (
-    compiled,
+    internal,
     load8,
     memcpy,
     store8,
@@ -34,7 +34,7 @@ NEVER = 1 << 62
 _CHUNK_OPCODE = 0x65
 
 
-@compiled
+@internal
 def take_chunk(sink: Words, chunk: int, payload: int, length: int) -> int:
     """Put a chunk in its place; 0 if it is new, 1 if it was there, 2 if it fits no chunk."""
     shards = sink[at.SINK_SHARDS]
@@ -68,7 +68,7 @@ def take_chunk(sink: Words, chunk: int, payload: int, length: int) -> int:
     return 0
 
 
-@compiled
+@internal
 def receive_multicast(
     endpoint: Words, fields: Words, row: int, source: int, destination: int
 ) -> None:
@@ -112,7 +112,7 @@ def receive_multicast(
         endpoint[at.UNKNOWN_QUEUE_PAIR] += 1
 
 
-@compiled
+@internal
 def chunk_time(endpoint: Words, pair: Words) -> int:
     """When the next chunk may leave by its queue pair's own rate; NEVER if there is none."""
     if pair[at.FIRST_WORK] == pair[at.NEXT_WORK]:
@@ -121,7 +121,7 @@ def chunk_time(endpoint: Words, pair: Words) -> int:
     return due
 
 
-@compiled
+@internal
 def send_chunk(
     endpoint: Words, pair: Words, index: int, batch: Words, count: int, budget: int, now: int
 ) -> int:

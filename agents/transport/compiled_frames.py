@@ -8,7 +8,7 @@ import numpy.typing as npt
 from agents.datagrams import FRAME_OVERHEAD_BYTES
 from agents.transport import layout as at
 from agents.wire.compiled import (
-    compiled,
+    internal,
     store8,
     store16,
     store32,
@@ -23,26 +23,26 @@ Words = npt.NDArray[np.int64]
 _BILLION = 1_000_000_000
 
 
-@compiled
+@internal
 def pacing_ns(frame_bytes: int, rate_bps: int) -> int:
     """How long a frame occupies a link, rounded up."""
     return (frame_bytes * 8 * _BILLION + rate_bps - 1) // rate_bps
 
 
-@compiled
+@internal
 def frame_size(headers: int, payload: int) -> int:
     """The frame bytes of a packet with these bytes of headers (BTH included) and payload."""
     return headers + ((payload + 3) & -4) + ICRC_BYTES + FRAME_OVERHEAD_BYTES
 
 
-@compiled
+@internal
 def row_address(batch: Words, index: int) -> int:
     """Where row `index` of a batch's data is; `batch` is `Datagrams.addresses`."""
     result: int = batch[at.BATCH_DATA] + index * batch[at.BATCH_STRIDE]
     return result
 
 
-@compiled
+@internal
 def finish(endpoint: Words, pair: Words, batch: Words, count: int, used: int, now: int) -> int:
     """Seal the packet in row `count`, address it, charge it to the link; returns its frame
     bytes."""

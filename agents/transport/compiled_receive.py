@@ -22,6 +22,7 @@ from agents.transport.compiled_responder import (
 from agents.wire import packets as wire
 from agents.wire.compiled import (
     compiled,
+    internal,
     load8,
     load16,
     load32,
@@ -39,7 +40,7 @@ Words = npt.NDArray[np.int64]
 _FIRST_UD_OPCODE = 0x60
 
 
-@compiled
+@internal
 def count_fault(endpoint: Words, status: int) -> None:
     """Count a packet that did not parse."""
     if status == wire.BAD_ICRC:

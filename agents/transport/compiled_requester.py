@@ -21,7 +21,7 @@ from agents.transport.compiled_state import (
 )
 from agents.wire import packets as wire
 from agents.wire.compiled import (
-    compiled,
+    internal,
     memcpy,
 )
 from agents.wire.headers import (
@@ -37,7 +37,7 @@ _SEND_FIRST, _SEND_MIDDLE, _SEND_LAST, _SEND_ONLY = 0x00, 0x01, 0x02, 0x04
 _WRITE_FIRST, _WRITE_MIDDLE, _WRITE_LAST, _WRITE_ONLY = 0x06, 0x07, 0x08, 0x0A
 
 
-@compiled
+@internal
 def next_read_packets(endpoint: Words, pair: Words, work: int) -> int:
     """How many responses the next request of a READ asks for; segments keep their boundaries."""
     segment = endpoint[at.READ_SEGMENT]
@@ -47,7 +47,7 @@ def next_read_packets(endpoint: Words, pair: Words, work: int) -> int:
     return result
 
 
-@compiled
+@internal
 def can_request(endpoint: Words, pair: Words) -> bool:
     """Whether there is a request to send and the window takes it."""
     if pair[at.STATE] != at.READY or pair[at.SEND_NEXT] >= pair[at.POSTED_END]:
@@ -68,7 +68,7 @@ def can_request(endpoint: Words, pair: Words) -> bool:
     return result
 
 
-@compiled
+@internal
 def request_is_read(pair: Words) -> bool:
     """Whether the next request is a READ."""
     work = work_row(pair, pair[at.SEND_WORK])
@@ -76,7 +76,7 @@ def request_is_read(pair: Words) -> bool:
     return result
 
 
-@compiled
+@internal
 def note_sent(endpoint: Words, pair: Words, packets: int, timed: bool, now: int) -> None:
     """Move on in the sequence: timer, round-trip measurement, retransmission count."""
     first = pair[at.SEND_NEXT]
@@ -98,7 +98,7 @@ def note_sent(endpoint: Words, pair: Words, packets: int, timed: bool, now: int)
         pair[at.SEND_WORK] += 1
 
 
-@compiled
+@internal
 def send_request(
     endpoint: Words, pair: Words, batch: Words, count: int, budget: int, now: int
 ) -> int:
@@ -165,7 +165,7 @@ def send_request(
     return finish(endpoint, pair, batch, count, used + size, now)
 
 
-@compiled
+@internal
 def go_back_once(pair: Words) -> None:
     """Something is missing: send or ask again, but once for each, however often we hear of it."""
     if pair[at.REWOUND_AT] != pair[at.UNACKNOWLEDGED]:
@@ -173,7 +173,7 @@ def go_back_once(pair: Words) -> None:
         go_back(pair)
 
 
-@compiled
+@internal
 def receive_acknowledgement(
     endpoint: Words, pair: Words, fields: Words, index: int, now: int
 ) -> None:
@@ -201,7 +201,7 @@ def receive_acknowledgement(
         fail(endpoint, pair, index, syndrome, fields[wire.PSN])
 
 
-@compiled
+@internal
 def receive_response(
     endpoint: Words, pair: Words, fields: Words, row: int, index: int, now: int
 ) -> None:

@@ -18,7 +18,7 @@ from agents.transport.compiled_state import (
 )
 from agents.wire import packets as wire
 from agents.wire.compiled import (
-    compiled,
+    internal,
     memcpy,
 )
 from agents.wire.headers import (
@@ -43,7 +43,7 @@ _ACKNOWLEDGE = 0x11
 _RESPONSE_FIRST, _RESPONSE_MIDDLE, _RESPONSE_LAST, _RESPONSE_ONLY = 0x0D, 0x0E, 0x0F, 0x10
 
 
-@compiled
+@internal
 def refuse(endpoint: Words, pair: Words, syndrome: int) -> None:
     """Answer the expected packet with a NAK that ends the connection at the peer."""
     endpoint[at.ACCESS_ERRORS] += 1
@@ -51,7 +51,7 @@ def refuse(endpoint: Words, pair: Words, syndrome: int) -> None:
     pair[at.IN_MESSAGE] = at.NO_MESSAGE
 
 
-@compiled
+@internal
 def queue_read(endpoint: Words, pair: Words, fields: Words, first: int, repeated: int) -> bool:
     """Line up a READ to be answered, in PSN order; False if there is no room for it.
 
@@ -84,7 +84,7 @@ def queue_read(endpoint: Words, pair: Words, fields: Words, first: int, repeated
     return True
 
 
-@compiled
+@internal
 def receive_write(endpoint: Words, pair: Words, fields: Words, row: int, index: int) -> bool:
     """The expected packet of an RDMA WRITE; False if it was refused."""
     bits = fields[wire.PROPERTY_BITS]
@@ -127,7 +127,7 @@ def receive_write(endpoint: Words, pair: Words, fields: Words, row: int, index: 
     return True
 
 
-@compiled
+@internal
 def receive_expected(
     endpoint: Words, pair: Words, fields: Words, row: int, index: int, number: int
 ) -> bool:
@@ -188,7 +188,7 @@ def receive_expected(
     return True
 
 
-@compiled
+@internal
 def receive_request(
     endpoint: Words, pair: Words, fields: Words, row: int, index: int, number: int
 ) -> None:
@@ -213,7 +213,7 @@ def receive_request(
             queue_read(endpoint, pair, fields, sequence, 1)
 
 
-@compiled
+@internal
 def send_acknowledgement(endpoint: Words, pair: Words, batch: Words, count: int, now: int) -> int:
     """An ACK of all that came in order, or a NAK of what did not; returns its frame bytes."""
     syndrome = pair[at.NAK_PENDING]
@@ -233,7 +233,7 @@ def send_acknowledgement(endpoint: Words, pair: Words, batch: Words, count: int,
     return finish(endpoint, pair, batch, count, used, now)
 
 
-@compiled
+@internal
 def drop_first_read(pair: Words) -> None:
     """The first waiting READ is answered: close up the others."""
     pair[at.READS] -= 1
@@ -242,7 +242,7 @@ def drop_first_read(pair: Words) -> None:
         pair[word] = pair[word + at.READ_WORDS]
 
 
-@compiled
+@internal
 def send_response(
     endpoint: Words, pair: Words, batch: Words, count: int, budget: int, now: int
 ) -> int:
@@ -293,7 +293,7 @@ def send_response(
     return finish(endpoint, pair, batch, count, used + size, now)
 
 
-@compiled
+@internal
 def acknowledgement_waits(pair: Words) -> bool:
     """Whether an ACK or NAK may go: not before the READ responses that come before it."""
     result: bool = pair[at.READS] == 0 and (

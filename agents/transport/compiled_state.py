@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agents.transport import layout as at
-from agents.wire.compiled import compiled, table_at
+from agents.wire.compiled import internal, table_at
 from agents.wire.headers import PSN_MASK
 
 Words = npt.NDArray[np.int64]
@@ -19,7 +19,7 @@ Words = npt.NDArray[np.int64]
 MINIMUM_WINDOW = 4 * 256
 
 
-@compiled
+@internal
 def add_event(
     endpoint: Words,
     kind: int,
@@ -46,13 +46,13 @@ def add_event(
     endpoint[at.EVENTS] = count + 1
 
 
-@compiled
+@internal
 def extend(psn: int, near: int) -> int:
     """The unbounded sequence number next to `near` that has this PSN."""
     return near + ((psn - near + 0x800000) & PSN_MASK) - 0x800000
 
 
-@compiled
+@internal
 def find_memory(endpoint: Words, address: int, rkey: int, size: int) -> int:
     """Where `size` bytes at a virtual address are in memory; 0 if the key or the bounds are
     wrong."""
@@ -67,19 +67,19 @@ def find_memory(endpoint: Words, address: int, rkey: int, size: int) -> int:
     return found
 
 
-@compiled
+@internal
 def work_row(pair: Words, number: int) -> int:
     """Where in the queue pair's row a piece of work is."""
     return at.WORK_TABLE + (number % at.WORK_ROOM) * at.WORK_WORDS
 
 
-@compiled
+@internal
 def packets_of(length: int, path_mtu: int) -> int:
     """How many packets, and so PSNs, a message of `length` bytes takes."""
     return max(1, (length + path_mtu - 1) // path_mtu)
 
 
-@compiled
+@internal
 def timeout_of(endpoint: Words, pair: Words) -> int:
     """The retransmission timeout now, back-off included.
 
@@ -101,7 +101,7 @@ def timeout_of(endpoint: Words, pair: Words) -> int:
     return limited
 
 
-@compiled
+@internal
 def go_back(pair: Words) -> None:
     """Send again from the oldest packet that is not acknowledged; slow down once a window."""
     pair[at.SEND_NEXT] = pair[at.UNACKNOWLEDGED]
@@ -113,7 +113,7 @@ def go_back(pair: Words) -> None:
         pair[at.RECOVERY_END] = pair[at.SEND_HIGHEST]
 
 
-@compiled
+@internal
 def fail(endpoint: Words, pair: Words, index: int, reason: int, psn: int) -> None:
     """Stop the queue pair; Python completes what is posted with errors."""
     pair[at.STATE] = at.FAILED
@@ -124,7 +124,7 @@ def fail(endpoint: Words, pair: Words, index: int, reason: int, psn: int) -> Non
     add_event(endpoint, at.EVENT_FAILED, index, reason, psn, 0, 0, 0)
 
 
-@compiled
+@internal
 def measure(pair: Words, now: int) -> None:
     """Take in the round trip of the packet that was being timed (RFC 6298)."""
     sample = max(1, now - pair[at.TIMED_AT])
@@ -139,7 +139,7 @@ def measure(pair: Words, now: int) -> None:
         pair[at.SMOOTHED_RTT] = smoothed + (sample - smoothed) // 8
 
 
-@compiled
+@internal
 def advance(endpoint: Words, pair: Words, index: int, reached: int, now: int) -> None:
     """Everything before `reached` is acknowledged: complete work, open the window, restart the
     timer."""
@@ -176,7 +176,7 @@ def advance(endpoint: Words, pair: Words, index: int, reached: int, now: int) ->
         pair[at.TIMER] = 0
 
 
-@compiled
+@internal
 def acknowledge(endpoint: Words, pair: Words, index: int, reached: int, now: int) -> bool:
     """Take an acknowledgement of everything before `reached`; False if a READ before that lacks
     data.

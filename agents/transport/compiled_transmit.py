@@ -25,6 +25,7 @@ from agents.transport.compiled_state import (
 )
 from agents.wire.compiled import (
     compiled,
+    internal,
     table_at,
 )
 from agents.wire.headers import (
@@ -34,7 +35,7 @@ from agents.wire.headers import (
 Words = npt.NDArray[np.int64]
 
 
-@compiled
+@internal
 def serve_timers(endpoint: Words, pairs: Words, now: int) -> None:
     """Retransmit what timed out, give up what has timed out too often, start the pace of new
     runs."""
@@ -60,7 +61,7 @@ def serve_timers(endpoint: Words, pairs: Words, now: int) -> None:
         pair[at.TIMER] = now + timeout_of(endpoint, pair)
 
 
-@compiled
+@internal
 def find_deadline(endpoint: Words, pairs: Words) -> int:
     """When transmit must be called next; 0 for at once, NEVER for not at all."""
     control = NEVER

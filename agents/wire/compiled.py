@@ -63,6 +63,17 @@ def compiled(function: Function) -> Function:
     return made
 
 
+def internal(function: Function) -> Function:
+    """Compile a function that only compiled code calls: without the wrappers for Python and C.
+
+    It becomes part of its callers, so it needs no place in the cache of its own.
+    """
+    made: Function = numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(
+        function
+    )
+    return made
+
+
 memcpy = types.ExternalFunction("memcpy", types.intp(types.intp, types.intp, types.intp))
 """memcpy(to, from, size) of libc, on addresses as integers."""
 
@@ -116,13 +127,13 @@ _pointer = intrinsic(_view)
 _carray: Any = numba.carray
 
 
-@compiled
+@internal
 def words_at(address: int, count: int) -> Any:
     """The int64[count] array at an address."""
     return _carray(_pointer(address), count, np.int64)
 
 
-@compiled
+@internal
 def table_at(address: int, rows: int, columns: int) -> Any:
     """The int64[rows, columns] array at an address."""
     return _carray(_pointer(address), (rows, columns), np.int64)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agents.wire.compiled import Word, compiled, load8, load64
+from agents.wire.compiled import Word, compiled, internal, load8, load64
 from agents.wire.folding import AVAILABLE, fold_blocks
 
 ICRC_BYTES = 4
@@ -33,7 +33,7 @@ def _make_tables() -> npt.NDArray[np.uint32]:
 TABLES = _make_tables()
 
 
-@compiled
+@internal
 def crc_block(register: Word, low: Word, high: Word) -> Word:
     """The CRC register (not inverted) after 16 bytes, given as two little-endian words."""
     mixed = low ^ register
@@ -58,7 +58,7 @@ def crc_block(register: Word, low: Word, high: Word) -> Word:
     )
 
 
-@compiled
+@internal
 def crc_by_tables(register: Word, address: int, size: int) -> Word:
     """The CRC register (not inverted) after `size` bytes at an address, 16 at a time by tables."""
     at = address
@@ -73,7 +73,7 @@ def crc_by_tables(register: Word, address: int, size: int) -> Word:
     return register
 
 
-@compiled
+@internal
 def _crc_by_folding(register: Word, address: int, size: int) -> Word:
     folded = 0
     if size >= 64:
@@ -87,13 +87,13 @@ crc_bytes = _crc_by_folding if AVAILABLE else crc_by_tables
 """The faster of the two on this machine."""
 
 
-@compiled
+@internal
 def swap16(value: int) -> int:
     """The two bytes of a 16-bit number, exchanged."""
     return ((value & 0xFF) << 8) | ((value >> 8) & 0xFF)
 
 
-@compiled
+@internal
 def swap32(value: int) -> int:
     """The four bytes of a 32-bit number, reversed."""
     return (
@@ -104,7 +104,7 @@ def swap32(value: int) -> int:
     )
 
 
-@compiled
+@internal
 def icrc_at(address: int, size: int, source: int, destination: int, source_port: int) -> int:
     """The ICRC of a datagram whose `size` bytes from BTH to pad (at least 12) are at an address."""
     udp_length = size + 12

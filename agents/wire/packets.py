@@ -12,6 +12,7 @@ from agents.datagrams import Datagrams
 from agents.wire.compiled import (
     Word,
     compiled,
+    internal,
     load8,
     load32,
     load64,
@@ -65,14 +66,14 @@ for _opcode, _bits in PROPERTIES.items():
     _PROPERTIES[_opcode] = _bits
 
 
-@compiled
+@internal
 def swap64(value: Word) -> Word:
     """The eight bytes of a 64-bit number, reversed."""
     low = np.uint64(swap32(np.int64(value & np.uint64(0xFFFFFFFF))))
     return (low << np.uint64(32)) | np.uint64(swap32(np.int64(value >> np.uint64(32))))
 
 
-@compiled
+@internal
 def parse(
     row: int,
     size: int,
@@ -139,7 +140,7 @@ def parse(
     return GOOD
 
 
-@compiled
+@internal
 def put_bth(
     row: int, opcode: int, payload_length: int, acknowledge_request: int, queue_pair: int, psn: int
 ) -> int:
@@ -151,14 +152,14 @@ def put_bth(
     return BTH_BYTES
 
 
-@compiled
+@internal
 def put_word(row: int, at: int, value: int) -> int:
     """Write a 32-bit number, most significant byte first; returns the offset behind it."""
     store32(row + at, np.uint32(swap32(value)))
     return at + 4
 
 
-@compiled
+@internal
 def put_reth(row: int, at: int, remote_address: int, rkey: int, dma_length: int) -> int:
     """Write a RETH; returns the offset behind it."""
     store64(row + at, swap64(np.uint64(remote_address)))
@@ -167,7 +168,7 @@ def put_reth(row: int, at: int, remote_address: int, rkey: int, dma_length: int)
     return at + RETH_BYTES
 
 
-@compiled
+@internal
 def put_icrc(row: int, at: int, source: int, destination: int, source_port: int) -> int:
     """Write pad and ICRC behind headers and payload that end at offset `at`; returns the
     datagram's size."""
