@@ -569,7 +569,12 @@ def features() -> str:
         ],
     )
     egress_show_round = document.action(
-        "egress_show_round", [], [assign(field("cmd", "y"), field("meta", "round"))]
+        "egress_show_round",
+        [],
+        [
+            assign(field("cmd", "y"), field("meta", "round")),
+            assign(field("cmd", "x"), field("standard_metadata", "ingress_port")),
+        ],
     )
 
     def exact(value: int) -> Json:

@@ -14,7 +14,7 @@ from switch.engine.control import ProgramError
 from switch.engine.dataplane import Dataplane, Queue
 from switch.engine.generate import generate
 from switch.engine.program import read_program
-from tests.engine_programs import Document, assign, expression, extract, field, hexstr, router
+from tests.engine_programs import Document, assign, expression, extract, field, hexstr
 from tests.test_engine import configure, packet
 
 Json = Any

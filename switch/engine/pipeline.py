@@ -1,6 +1,8 @@
 """A packet's way through a switch: ingress, replication, egress, in BMv2's order of precedence.
 
 See docs/simple_switch.md of p4lang/behavioral-model, "after-ingress" and "after-egress pseudocode".
+As in BMv2, all metadata that a field list does not keep is 0 in a clone and in a packet that is
+resubmitted or recirculated, ``ingress_port`` included.
 """
 
 from __future__ import annotations
@@ -166,11 +168,11 @@ def clone_ingress(context: Any, switch: int, packet: int, now: int) -> None:
     if copy == NONE:
         return
     other = phv_row(context, copy)
-    clear_phv(other, row[FIELDS], packet_row(context, packet)[P_FRAME_LENGTH], INGRESS_CLONE)
+    clear_phv(other, row[FIELDS], packet_row(context, packet)[P_FRAME_LENGTH], NORMAL)
     other[INGRESS_PORT] = phv[INGRESS_PORT]
-    other[INSTANCE_TYPE] = 0
     address = context.ctypes.data
     call_pipeline(row[PIPELINE], address, RUN_PARSER, switch, copy, 0)
+    call_pipeline(row[PIPELINE], address, CLEAR_METADATA, switch, copy, 0)
     fields = (phv[R_CLONE_LIST] << 32) | packet
     call_pipeline(row[PIPELINE], address, KEEP_FIELDS, switch, copy, fields)
     other[INSTANCE_TYPE] = INGRESS_CLONE
@@ -203,8 +205,6 @@ def run_ingress(context: Any, switch: int, packet: int, now: int) -> None:
     phv = phv_row(context, packet)
     address = context.ctypes.data
     row[NOW_NS] = now
-    timestamp = (now - row[EPOCH_NS]) // 1000
-    phv[INGRESS_GLOBAL_TIMESTAMP] = timestamp
     while True:
         call_pipeline(row[PIPELINE], address, RUN_INGRESS, switch, packet, 0)
         if phv[R_CLONE] != 0:
@@ -218,9 +218,7 @@ def run_ingress(context: Any, switch: int, packet: int, now: int) -> None:
             release(context, packet)
             return
         fields = ((phv[R_RESUBMIT] - 1) << 32) | packet
-        port = phv[INGRESS_PORT]
         call_pipeline(row[PIPELINE], address, CLEAR_METADATA, switch, packet, fields)
-        phv[INGRESS_PORT] = port
         phv[INSTANCE_TYPE] = RESUBMITTED
         phv[PACKET_LENGTH] = words[P_FRAME_LENGTH]
         phv[R_LENGTH] = words[P_FRAME_LENGTH]
@@ -262,6 +260,7 @@ def ingest(context: Any, switch: int, port: int, packet: int, now_ns: int) -> No
     phv = phv_row(context, packet)
     clear_phv(phv, row[FIELDS], length, NORMAL)
     phv[INGRESS_PORT] = port
+    phv[INGRESS_GLOBAL_TIMESTAMP] = (now_ns - row[EPOCH_NS]) // 1000
     run_ingress(context, switch, packet, now_ns)
 
 
@@ -364,9 +363,7 @@ def again(context: Any, switch: int, packet: int) -> None:
         release(context, packet)
         return
     fields = ((phv[R_RECIRCULATE] - 1) << 32) | packet
-    port = phv[INGRESS_PORT]
     call_pipeline(row[PIPELINE], context.ctypes.data, CLEAR_METADATA, switch, packet, fields)
-    phv[INGRESS_PORT] = port
     phv[INSTANCE_TYPE] = RECIRCULATED
     phv[PACKET_LENGTH] = words[P_LENGTH]
     phv[R_LENGTH] = words[P_LENGTH]
