@@ -1,0 +1,118 @@
+"""Run by tests/test_realtime.py in a network namespace of its own: the switch on veth pairs.
+
+Prints what it saw as one JSON document.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from switch.engine.control import (
+    ActionCall,
+    Exact,
+    Lpm,
+    Member,
+    MulticastGroup,
+    ProfileMember,
+    Replica,
+    TableEntry,
+)
+from switch.realtime.config import read_config
+from switch.realtime.ports import open_port
+from switch.realtime.process import SwitchProcess
+from tests.engine_programs import router
+from tests.test_engine import packet
+
+PORTS = (1, 2, 3)
+RATE_BPS = 10_000_000
+DEADLINE_S = 10.0
+
+
+def make_links() -> None:
+    lines = ["link set lo up"]
+    for port in PORTS:
+        lines.append(f"link add s{port} type veth peer name h{port}")
+        for end in ("s", "h"):
+            lines.append(f"link set {end}{port} mtu 9300 addrgenmode none up")
+    subprocess.run(["ip", "-batch", "-"], input="\n".join(lines), text=True, check=True)
+
+
+def collect(host: socket.socket, count: int) -> list[tuple[float, bytes]]:
+    """Up to ``count`` frames with their arrival times, or what came before the deadline."""
+    frames = []
+    deadline = time.monotonic() + DEADLINE_S
+    while len(frames) < count:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([host], [], [], left)[0]:
+            break
+        frames.append((time.monotonic(), host.recv(65536)))
+    return frames
+
+
+def main(folder: Path) -> None:
+    make_links()
+    ports = [
+        {"port": port, "interface": f"s{port}", "rate_bps": RATE_BPS, "delay_ns": 1_000_000}
+        for port in PORTS
+    ]
+    document = {
+        "switches": [
+            {"name": "leaf0", "device_id": 1, "address": "unix:none", "seed": 1, "ports": ports}
+        ]
+    }
+    path = folder / "switches.json"
+    path.write_text(json.dumps(document))
+    process = SwitchProcess(read_config(path))
+    hosts = {port: open_port(f"h{port}") for port in PORTS}
+    for host in hosts.values():
+        host.setblocking(True)
+    process.start()
+    hosts[1].send(packet("10.1.0.1"))
+    control = process.controls[0]
+    control.load_program(router(), load="save")
+    until = time.monotonic() + DEADLINE_S
+    while process.statistics()["switches"][0]["drops"]["no_program"] == 0:
+        if time.monotonic() > until:
+            break
+        time.sleep(0.01)
+    control.commit_program()
+    control.insert_member(ProfileMember("ecmp", 2, ActionCall("forward", (2, 5))))
+    control.insert_entry(TableEntry("route", (Lpm(0x0A010000, 16),), Member(2)))
+    control.insert_entry(
+        TableEntry("multicast", (Exact(0xEF000001),), ActionCall("replicate", (7,)))
+    )
+    control.insert_multicast_group(MulticastGroup(7, (Replica(2), Replica(3))))
+    control.publish()
+    started = time.monotonic()
+    for number in range(20):
+        hosts[1].send(packet("10.1.0.1", size=1250, source_port=number))
+    paced = collect(hosts[2], 20)
+    hosts[1].send(packet("10.1.0.1", size=9214))
+    jumbo = collect(hosts[2], 1)
+    hosts[1].send(packet("239.0.0.1"))
+    copies = [len(collect(hosts[port], 1)) for port in (2, 3)]
+    statistics = process.statistics()
+    process.stop()
+    print(
+        json.dumps(
+            {
+                "sizes": [len(frame) for _, frame in paced],
+                "order": [int.from_bytes(frame[34:36], "big") for _, frame in paced],
+                "first_s": paced[0][0] - started if paced else None,
+                "last_s": paced[-1][0] - started if paced else None,
+                "jumbo": [len(frame) for _, frame in jumbo],
+                "copies": copies,
+                "statistics": statistics,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,147 @@
+"""The switch process: its configuration, and the whole on veth pairs in a namespace of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from switch.errors import InputError
+from switch.realtime.config import read_config
+from switch.realtime.loop import HISTOGRAM, IO_HISTOGRAM, IO_WORDS, record_lateness
+from switch.realtime.ports import lateness
+
+ROOT = Path(__file__).resolve().parent.parent
+
+needs_namespaces = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("unshare") is None or shutil.which("ip") is None,
+    reason="a network namespace with veth pairs needs root, unshare and ip",
+)
+
+
+def switch(**more: Any) -> dict[str, Any]:
+    return {"name": "leaf0", "device_id": 1, "address": "unix:/x", "ports": [], **more}
+
+
+def port(number: int, **more: Any) -> dict[str, Any]:
+    return {"port": number, "interface": f"s{number}", **more}
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({}, "no configuration"),
+        ({"switches": [switch(), switch()]}, "switch name given twice: leaf0"),
+        ({"switches": [switch(ports=[port(1), port(1)])]}, "interface given twice|each once"),
+        ({"switches": [switch(ports=[port(511)])]}, "0 to 510"),
+        ({"switches": [switch(ports=[port(1, rate_bps=-1)])]}, "negative"),
+        ({"switches": [], "drop_port": 3}, "only 511"),
+    ],
+)
+def test_a_wrong_configuration_is_refused(
+    tmp_path: Path, document: Any, message: str
+) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(InputError, match=message):
+        read_config(path)
+
+
+def test_lateness_quantiles_are_right_within_a_sixteenth() -> None:
+    histogram = np.zeros(HISTOGRAM, np.int64)
+    io = np.zeros(IO_WORDS, np.int64)
+    io[IO_HISTOGRAM] = histogram.ctypes.data
+    values = [0, 1, 31, 32, 33, 100, 5_000, 77_777, 10**6, 10**9]
+    for position, value in enumerate(values):
+        record_lateness(io, value)
+        measured = lateness(histogram, 1.0)
+        assert value <= measured <= value * 17 / 16 + 1
+        assert histogram.sum() == position + 1
+    assert lateness(np.zeros(HISTOGRAM, np.int64), 0.5) == 0
+
+
+@needs_namespaces
+def test_frames_cross_the_switch_at_the_rate_of_its_link(tmp_path: Path) -> None:
+    answer = subprocess.run(
+        ["unshare", "-n", sys.executable, "-m", "tests.realtime_namespace", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert answer.returncode == 0, answer.stderr
+    seen = json.loads(answer.stdout)
+    assert seen["sizes"] == [1250] * 20
+    assert seen["order"] == list(range(20))
+    # 1250 bytes at 10 Mbit/s are 1 ms, and the link's delay is 1 ms.
+    assert seen["first_s"] >= 0.002
+    assert 0.021 <= seen["last_s"] < 0.5
+    assert seen["jumbo"] == [9214]
+    assert seen["copies"] == [1, 1]
+    (leaf,) = seen["statistics"]["switches"]
+    assert leaf["drops"]["no_program"] == 1
+    assert leaf["ports"][0]["rx_packets"] == 23
+    assert leaf["ports"][1]["tx_packets"] == 22
+    assert leaf["ports"][1]["queue_peak_packets"] >= 15
+    assert sum(entry["kernel_drops"] for entry in leaf["ports"]) == 0
+    assert seen["statistics"]["lateness_ns"]["count"] == 23
+
+
+@needs_namespaces
+@pytest.mark.parametrize("way", ["stdin", "SIGTERM"])
+def test_the_process_says_ready_answers_and_ends(tmp_path: Path, way: str) -> None:
+    path = tmp_path / "config.json"
+    statistics = str(tmp_path / "s.sock")
+    address = f"unix:{tmp_path / 'p4.sock'}"
+    path.write_text(
+        json.dumps({"switches": [switch(address=address)], "stats_socket": statistics})
+    )
+    process = subprocess.Popen(
+        ["unshare", "-n", sys.executable, "-m", "switch.realtime", str(path)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stdin is not None
+    assert process.stdout.readline() == "ready\n"
+    for request in (b"", b"reset\n"):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(statistics)
+            client.sendall(request)
+            client.shutdown(socket.SHUT_WR)
+            data = b""
+            while part := client.recv(65536):
+                data += part
+        assert json.loads(data)["switches"][0]["program_loaded"] is False
+    if way == "stdin":
+        process.stdin.close()
+    else:
+        process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    assert not Path(statistics).exists()
+
+
+@needs_namespaces
+def test_an_interface_that_is_not_there_ends_the_process_with_2(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"switches": [switch(ports=[port(1)])]}))
+    answer = subprocess.run(
+        ["unshare", "-n", sys.executable, "-m", "switch.realtime", str(path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert answer.returncode == 2
+    assert "interface 's1' cannot be a switch port" in answer.stderr
+    assert "Traceback" not in answer.stderr
