@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-from memory_network import Faults, MemoryNetwork
 
 from agents.collectives.agent import Done, Failed, HostAgent
 from agents.collectives.communicator import Communicator
@@ -14,6 +13,7 @@ from agents.collectives.operation import Allgather
 from agents.collectives.pattern import fill_shard, first_difference
 from agents.datagrams import ipv4
 from agents.transport import Endpoint, TransportOptions
+from tests.memory_network import Faults, MemoryNetwork
 
 MULTICAST_GROUP = ipv4("239.0.0.1")
 

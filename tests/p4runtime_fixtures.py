@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from p4runtime_support import (
+
+from switch.engine.dataplane import Dataplane
+from switch.p4runtime.server import P4RuntimeServer, serve
+from tests.p4runtime_support import (
     EVERY_ENTITY,
     FABRIC,
     BareClient,
@@ -15,9 +18,6 @@ from p4runtime_support import (
     compiled,
     make_dataplane,
 )
-
-from switch.engine.dataplane import Dataplane
-from switch.p4runtime.server import P4RuntimeServer, serve
 
 
 @pytest.fixture(scope="session")

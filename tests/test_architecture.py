@@ -89,6 +89,17 @@ def test_the_folder_of_p4_sources_does_not_hide_p4runtimes_package() -> None:
         assert not (ROOT / "p4" / name).exists()
 
 
+@pytest.mark.parametrize("file", modules("tests"), ids=name_of)
+def test_tests_import_what_they_share_as_tests_name(file: Path) -> None:
+    shared = {path.stem for path in (ROOT / "tests").glob("*.py")}
+    wrong = [
+        f"{name_of(file)}:{line} imports {name}: write tests.{name}, or mypy sees the file twice"
+        for line, name in imports(file)
+        if name.split(".")[0] in shared
+    ]
+    assert not wrong
+
+
 def test_every_package_folder_is_a_package() -> None:
     for file in modules(*LAYERS):
         assert (file.parent / "__init__.py").is_file(), f"{name_of(file.parent)} has no __init__.py"

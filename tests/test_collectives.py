@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from collective_group import Group
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_network import Faults
 
 from agents.collectives.agent import Failed
 from agents.collectives.operation import Allgather
 from agents.datagrams import Datagram, ipv4
 from switch.errors import InputError, RunError
+from tests.collective_group import Group
+from tests.memory_network import Faults
 
 MEBIBYTE = 1 << 20
 RING = Allgather(0, "ring", 1000)

@@ -7,15 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from controller_networks import (
-    bmv2_switches,
-    built_in_switches,
-    multicast,
-    send,
-    unicast,
-)
 from p4.v1 import p4runtime_pb2
-from p4runtime_support import FABRIC, Files, compile_with_p4c
 
 from controller import Controller, LinkCounters, Plan, fabric_plan
 from controller.client import Program, Session, SwitchError, WriteError
@@ -24,9 +16,17 @@ from controller.plan import Update
 from experiments.scenario import Fault
 from switch.engine.dataplane import Dataplane
 from switch.errors import InputError
+from tests.controller_networks import (
+    bmv2_switches,
+    built_in_switches,
+    multicast,
+    send,
+    unicast,
+)
+from tests.p4runtime_support import FABRIC, Files, compile_with_p4c
 from topo.clos import Topology, fat_tree, leaf_spine, single
 
-pytest_plugins = ["p4runtime_fixtures"]
+pytest_plugins = ["tests.p4runtime_fixtures"]
 
 SMALL = leaf_spine(2, 2, 2)
 

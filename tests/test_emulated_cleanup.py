@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from emulated_support import (
+
+from tests.emulated_support import (
     is_alive,
     machine_interfaces,
     needs_machine,
@@ -20,14 +21,13 @@ from emulated_support import (
     run_folders,
     wait_until,
 )
-
 from topo.cleanup import clean, marked_processes
 from topo.clos import single
 from topo.runs import RECORD, Process, Run, read_record, start_time
 
 OWNER = """
 import json, sys
-from emulated_support import quiet_world
+from tests.emulated_support import quiet_world
 from topo.clos import leaf_spine
 
 with quiet_world(leaf_spine(2, 1, 1)) as world:

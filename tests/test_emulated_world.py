@@ -12,7 +12,10 @@ from pathlib import Path
 
 import grpc
 import pytest
-from emulated_support import (
+from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
+
+from switch.errors import MachineError, RunError
+from tests.emulated_support import (
     inside,
     is_alive,
     machine_interfaces,
@@ -21,9 +24,6 @@ from emulated_support import (
     run_folders,
     wait_until,
 )
-from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
-
-from switch.errors import MachineError, RunError
 from topo.clos import Topology, leaf_spine, single
 from topo.emulated import EmulatedWorld
 from topo.namespaces import in_namespace

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from p4runtime_support import (
+
+from switch.engine.dataplane import Dataplane
+from tests.p4runtime_support import (
     DELETE,
     GROUP,
     INSERT,
@@ -13,9 +15,7 @@ from p4runtime_support import (
     Refused,
 )
 
-from switch.engine.dataplane import Dataplane
-
-pytest_plugins = ["p4runtime_fixtures"]
+pytest_plugins = ["tests.p4runtime_fixtures"]
 
 
 # -- action profiles -----------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from p4.v1 import p4runtime_pb2
-from p4runtime_support import BareClient, Files, config_request, make_dataplane
 
 from switch.engine.dataplane import Dataplane
 from switch.p4runtime import bytestrings, requests
@@ -20,8 +19,9 @@ from switch.p4runtime.arbitration import Arbitration, Client
 from switch.p4runtime.device import Device
 from switch.p4runtime.refusals import Refusal, as_refusal
 from switch.p4runtime.server import P4RuntimeServer
+from tests.p4runtime_support import BareClient, Files, config_request, make_dataplane
 
-pytest_plugins = ["p4runtime_fixtures"]
+pytest_plugins = ["tests.p4runtime_fixtures"]
 
 # The same server takes all examples: what it holds then is part of the test.
 hostile = settings(

@@ -8,7 +8,11 @@ import grpc
 import pytest
 from google.rpc import code_pb2
 from p4.v1 import p4runtime_pb2
-from p4runtime_support import (
+
+from switch.engine.dataplane import Dataplane
+from switch.errors import InputError, MachineError
+from switch.p4runtime.server import P4RuntimeServer, serve
+from tests.p4runtime_support import (
     GROUP,
     INSERT,
     MODIFY,
@@ -19,11 +23,7 @@ from p4runtime_support import (
     Refused,
 )
 
-from switch.engine.dataplane import Dataplane
-from switch.errors import InputError, MachineError
-from switch.p4runtime.server import P4RuntimeServer, serve
-
-pytest_plugins = ["p4runtime_fixtures"]
+pytest_plugins = ["tests.p4runtime_fixtures"]
 
 
 # -- arbitration ---------------------------------------------------------------------------------

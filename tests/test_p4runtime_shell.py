@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 from p4runtime_sh.p4runtime import P4RuntimeWriteException
-from p4runtime_support import Files
 
 from switch.engine.dataplane import Dataplane
 from switch.p4runtime.server import P4RuntimeServer
+from tests.p4runtime_support import Files
 
 shell = pytest.importorskip("p4runtime_sh.shell", reason="p4runtime-shell is not installed")
 
-pytest_plugins = ["p4runtime_fixtures"]
+pytest_plugins = ["tests.p4runtime_fixtures"]
 
 
 @pytest.fixture

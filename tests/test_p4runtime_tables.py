@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import grpc
 import pytest
-from p4runtime_support import (
+
+from switch.p4runtime.server import P4RuntimeServer
+from tests.p4runtime_support import (
     DELETE,
     INSERT,
     MODIFY,
@@ -15,9 +17,7 @@ from p4runtime_support import (
     Refused,
 )
 
-from switch.p4runtime.server import P4RuntimeServer
-
-pytest_plugins = ["p4runtime_fixtures"]
+pytest_plugins = ["tests.p4runtime_fixtures"]
 
 
 # -- table entries -------------------------------------------------------------------------------

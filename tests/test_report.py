@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from results_samples import sample_results
 from rich.console import Console
 from rich.table import Table
 
@@ -30,6 +29,7 @@ from experiments.scenario import Fault, Scenario, from_options
 from experiments.summary import short_duration, short_rate, summarize, three_digits
 from experiments.table import links_table, summary_table
 from switch.errors import InputError
+from tests.results_samples import sample_results
 
 VOID = {"meta", "br", "input", "col"}
 

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from memory_network import Faults, MemoryNetwork
-from transport_pair import A, B, Pair, pattern
 
 from agents.datagrams import Datagram, Datagrams, ipv4
 from agents.transport import (
@@ -18,6 +16,8 @@ from agents.transport import (
     TransportOptions,
 )
 from agents.wire import Opcode, Packet
+from tests.memory_network import Faults, MemoryNetwork
+from tests.transport_pair import A, B, Pair, pattern
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 255, 256, 257, 512, 5000])

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_network import Faults, MemoryNetwork
-from transport_pair import A, B, Pair, pattern
 
 from agents.datagrams import Datagram, Datagrams, ipv4
 from agents.transport import CompletionKind, Endpoint, TransportOptions
 from agents.wire import icrc
+from tests.memory_network import Faults, MemoryNetwork
+from tests.transport_pair import A, B, Pair, pattern
 
 RELAXED = settings(deadline=None, max_examples=60)
 

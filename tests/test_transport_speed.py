@@ -1,4 +1,4 @@
-"""The packet path is compiled: far from the figures here means that something fell back to Python."""
+"""The packet path is compiled: figures far from these mean that something fell back to Python."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import zlib
 from collections.abc import Callable
 
 import numpy as np
-from transport_pair import A, B, pattern
 
 from agents.datagrams import ipv4
 from agents.transport import ChunkSink, Endpoint, TransportOptions
 from agents.wire import crc32
 from agents.wire.folding import AVAILABLE
+from tests.transport_pair import A, B, pattern
 
 CHUNKS = 256
 
@@ -57,7 +57,7 @@ def test_a_batch_of_one_packet_costs_little_more() -> None:
 
 
 def test_the_crc_keeps_up_with_zlib() -> None:
-    data = pattern(1 << 18)
+    data = pattern(1 << 18).tobytes()
     crc32(data)
     ours, theirs = best_ns(lambda: crc32(data)), best_ns(lambda: zlib.crc32(data))
     assert ours < theirs * (2 if AVAILABLE else 20)
