@@ -70,6 +70,17 @@ def test_one_hosts_own_multicast_does_not_come_back(hosts: list[dict[str, Any]])
 
 
 @needs_namespaces
+def test_a_slow_link_holds_the_sender_back_and_nothing_is_lost(
+    hosts: list[dict[str, Any]],
+) -> None:
+    if not hosts[0]["shaped"]:
+        pytest.skip("tc cannot make a tbf queue here")
+    assert hosts[0]["counters"]["send_blocked"] > 0
+    assert hosts[0]["figures"]["multicast"]["ns"] > 0.8 * (2 << 20) * 8 / 0.4
+    assert hosts[1]["missing"] == 0
+
+
+@needs_namespaces
 def test_many_datagrams_take_one_system_call(hosts: list[dict[str, Any]]) -> None:
     counters = hosts[0]["counters"]
     assert counters["system_calls"] < counters["datagrams_sent"] + counters["datagrams_received"]

@@ -96,7 +96,7 @@ def be_a_host(rank: int, meeting: Meeting, listener: socket.socket | None) -> di
     source = endpoint.register(mine)
     sink = ChunkSink(np.zeros(SIZE, np.uint8), 5, CHUNK, [SIZE])
     group.sink = sink
-    driver = UdpDriver(endpoint)
+    driver = UdpDriver(endpoint, send_buffer_bytes=100_000)
     local = pair.local
     meeting.tell([local.address, local.number, local.initial_psn, target.address, target.rkey])
     address, number, psn, remote_address, rkey = meeting.hear()
@@ -178,12 +178,15 @@ def main() -> None:
     ip(f"link add end0 type veth peer name end1 netns {child}")
     configure(0)
     configure(1, child)
+    slow = "tc qdisc add dev end0 root tbf rate 400mbit burst 20kb limit 10mb"
+    shaped = subprocess.run(slow, shell=True, capture_output=True).returncode == 0
     meeting.tell("configured")
     listener = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
     listener.setsockopt(socket.SOL_SOCKET, 33, 16 << 20)
     listener.bind(("end0", 0))
     documents = [be_a_host(0, meeting, listener), meeting.hear()]
     os.waitpid(child, 0)
+    documents[0]["shaped"] = shaped
     json.dump(documents, sys.stdout)
 
 
