@@ -125,11 +125,12 @@ class MulticastAllgather:
         self._fetch.answer()
         if self._clock.phase == "data":
             if not self._sink.missing:
-                self._end_recovery(now_ns)
+                if self._own_sent:
+                    self._shake_hands(now_ns)
             elif self._cutoff_check_ns is not None and now_ns >= self._cutoff_check_ns:
                 self._check_cutoff(now_ns)
         if self._clock.phase == "recovery" and not self._sink.missing and not self._fetch.reading:
-            self._end_recovery(now_ns)
+            self._shake_hands(now_ns)
         if (
             self._clock.phase == "handshake"
             and self._own_sent
@@ -139,7 +140,8 @@ class MulticastAllgather:
             self._clock.enter("done", now_ns)
 
     def deadline(self) -> int | None:
-        return self._cutoff_check_ns if self._clock.phase == "data" else None
+        waiting = self._clock.phase == "data" and self._sink.missing
+        return self._cutoff_check_ns if waiting else None
 
     def waiting_for(self) -> str:
         name = self._communicator.name
@@ -147,13 +149,15 @@ class MulticastAllgather:
             stage = ARMED if self._barriers[POSTED].done else POSTED
             which = ("first", "second")[stage]
             return f"{name(self._barriers[stage].waiting_for)} at the {which} barrier"
-        if self._clock.phase == "data":
+        if self._clock.phase == "data" and self._sink.missing:
             lacking = [s for s in range(self._communicator.size) if self._sink.missing_in(s)]
             return f"{self._sink.missing} chunks, the first from {name(lacking[0])}"
         if self._clock.phase == "recovery":
             return self._fetch.waiting_for()
         if not self._own_posted:
             return f"{name(self._communicator.previous)} to send its own chunks, for its turn"
+        if not self._own_sent:
+            return MULTICAST_RUN
         if not self._fetch.predecessor_done:
             return f"{name(self._communicator.previous)} to have fetched what it misses"
         return self._posts.describe()
@@ -251,7 +255,7 @@ class MulticastAllgather:
             if self._sink.missing_in(shard)
         )
 
-    def _end_recovery(self, now_ns: int) -> None:
+    def _shake_hands(self, now_ns: int) -> None:
         self._clock.enter("handshake", now_ns)
         if self._communicator.size == 1:
             self._fetch.predecessor_done = True
