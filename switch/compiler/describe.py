@@ -25,6 +25,8 @@ def source_text(node: syntax.Expression) -> str:
         arguments = ", ".join(
             "_" if item.value is None else source_text(item.value) for item in node.arguments
         )
+        if isinstance(node.callee, syntax.Member) and node.callee.name == "isValid":
+            return f"{source_text(node.callee.base)}.$valid$"  # as p4c and BMv2 have it
         return f"{source_text(node.callee)}({arguments})"
     if isinstance(node, syntax.Unary):
         return f"{node.operator}{source_text(node.operand)}"

@@ -38,7 +38,7 @@ class InstanceLowering(StatementLowering):
         target: Target = call.target
         block = target.declaration
         if isinstance(block, (syntax.Parser, syntax.Control)):
-            inner = Environment(self.shared.globals, name)
+            inner = Environment(self.shared.globals, name, order=self.shared.order(declaration, env))
             for parameter, argument in zip(target.parameters, target.arguments, strict=True):
                 if argument is None:
                     continue
@@ -79,6 +79,7 @@ class InstanceLowering(StatementLowering):
         size = node.size.constant
         assert isinstance(size, int)
         model = ir.ValueSet(full_name(env.path, node), node.annotations, node.span, size, fields)
+        model.order = self.shared.order(node, env)
         self.shared.program.value_sets.append(model)
         return ValueSetInstance(model)
 
@@ -124,4 +125,5 @@ class InstanceLowering(StatementLowering):
             program.profiles.append(model)
         else:
             raise self.fail(node, f"not supported: instances of extern '{kind.name}'")
+        model.order = self.shared.order(declaration, env)
         return ExternInstance(kind.name, name, model)

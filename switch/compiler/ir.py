@@ -220,6 +220,8 @@ class Object:
     name: str
     annotations: list[Any] = field(default_factory=list)
     span: Span = NOWHERE
+    order: tuple[int, ...] = field(default=(), init=False)
+    """Where it is declared: P4Info lists objects in this order."""
 
 
 @dataclass
@@ -429,6 +431,7 @@ class Program:
     calculations: list[Calculation] = field(default_factory=list)
     checksums: list[Checksum] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
+    called_actions: list[Action] = field(default_factory=list)  # called directly, so in line
     pipelines: list[Pipeline] = field(default_factory=list)
     controller_headers: list[Any] = field(default_factory=list)
     package_annotations: list[Any] = field(default_factory=list)

@@ -13,7 +13,7 @@ from switch.compiler.scope import Context
 from switch.compiler.shared import Shared
 from switch.compiler.storage import FieldPlace, Place, StructPlace
 from switch.compiler.types import StructType, Type, is_header, is_union, resolved
-from switch.compiler.values import BlockInstance, ExternInstance, full_name
+from switch.compiler.values import BlockInstance, Environment, ExternInstance, full_name
 
 _ROLES = ("p", "vr", "ig", "eg", "ck", "dep")
 _V1MODEL_ENUMS = {"CounterType", "MeterType", "HashAlgorithm", "CloneType"}
@@ -60,6 +60,7 @@ class _Assembly:
 
     def program(self) -> ir.Program:
         result = self.shared.program
+        self.shared.note_places(self.tree)
         headers, metadata, standard = self._roots()
         self._field_lists(metadata)
         self._global_instances()
@@ -132,7 +133,8 @@ class _Assembly:
         if not isinstance(metadata, StructPlace):
             return
         kind = resolved(metadata.type)
-        assert isinstance(kind, StructType)
+        if not isinstance(kind, StructType):
+            return
         for item in kind.declaration.fields:
             place = metadata.members[item.name]
             for annotation in item.annotations:
@@ -169,9 +171,9 @@ class _Assembly:
         if not isinstance(argument, syntax.Call):
             raise self.reporter.fail(argument.span, "a parser or control must be instantiated here")
         block = argument.target.declaration
-        value = self.controls.construct(
-            argument, full_name("", block), None, self.shared.globals
-        )
+        number = self.call.target.arguments.index(argument)
+        outer = Environment(self.shared.globals, order=(len(self.tree.declarations), number))
+        value = self.controls.construct(argument, full_name("", block), None, outer)
         if not isinstance(value, BlockInstance):
             raise self.reporter.fail(argument.span, "a parser or control is expected here")
         return value

@@ -297,6 +297,7 @@ class CallLowering(ExternLowering):
         assert isinstance(declaration, syntax.Action)
         is_global = self.shared.is_global(declaration)
         owner = self.shared.globals if is_global else env.owner()
+        self.note_called(declaration, owner)
         callee = Environment(owner, owner.path)
         copies = self.bind(target, env, callee, isolated=True)
         self.in_line(declaration.body.statements, callee, copies)
@@ -353,6 +354,9 @@ class CallLowering(ExternLowering):
     # Provided by the classes that build on this one
 
     def statements(self, nodes: list[syntax.Node], env: Environment) -> None:
+        raise NotImplementedError
+
+    def note_called(self, declaration: syntax.Action, owner: Environment) -> None:
         raise NotImplementedError
 
     def apply_table(self, node: syntax.Call, env: Environment) -> None:

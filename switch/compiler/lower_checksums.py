@@ -20,7 +20,7 @@ from switch.compiler.storage import (
     StructPlace,
     UnionPlace,
 )
-from switch.compiler.values import BlockInstance, Environment, Value
+from switch.compiler.values import BlockInstance, Environment, Value, applied
 
 _CHECKSUMS = {
     "verify_checksum": ("verify", False),
@@ -55,7 +55,7 @@ class ListLowering(ControlLowering):
                     yield node.call, env
                     continue
                 inner = self.block_instance(node.call, target, env)
-                callee = Environment(inner.environment, inner.path, owns_actions=True)
+                callee = applied(inner)
                 self.captured(lambda t=target, c=callee: self.bind(t, env, c, False))  # type: ignore[misc]
                 yield from self.calls(inner, callee, what)
             else:
@@ -64,7 +64,7 @@ class ListLowering(ControlLowering):
                 self.reporter.error(node.span, message)
 
     def environment(self, instance: BlockInstance, arguments: list[object]) -> Environment:
-        env = Environment(instance.environment, instance.path, owns_actions=True)
+        env = applied(instance)
         control = instance.declaration
         for parameter, argument in zip(control.parameters, arguments, strict=True):
             env.bind(parameter, argument)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from switch.compiler import ir, syntax
 from switch.compiler.check_calls import Target
 from switch.compiler.lower_tables import TableLowering
 from switch.compiler.shared import Shared
-from switch.compiler.values import BlockInstance, Environment, full_name
+from switch.compiler.values import BlockInstance, Environment, applied, full_name
 
 
 class ControlLowering(TableLowering):
@@ -24,7 +24,7 @@ class ControlLowering(TableLowering):
         control = instance.declaration
         assert isinstance(control, syntax.Control)
         # Actions and tables of the instance see its parameters through this environment.
-        callee = Environment(instance.environment, instance.path, owns_actions=True)
+        callee = applied(instance)
         copies = self.bind(target, env, callee, isolated=False)
         for item in control.locals:
             if isinstance(item, syntax.Variable):
@@ -44,7 +44,9 @@ class ControlLowering(TableLowering):
         known = self.direct.get(key)
         if known is None:
             path = full_name(env.path, block)
-            known = BlockInstance(block, path, Environment(self.shared.globals, path))
+            known = BlockInstance(
+                block, path, Environment(self.shared.globals, path, order=self.shared.order(node, env))
+            )
             self.declare_locals(known)
             self.direct[key] = known
         return known
@@ -53,7 +55,7 @@ class ControlLowering(TableLowering):
         """The code of a control that the architecture applies."""
         control = instance.declaration
         assert isinstance(control, syntax.Control)
-        env = Environment(instance.environment, instance.path, owns_actions=True)
+        env = applied(instance)
         for parameter, argument in zip(control.parameters, arguments, strict=True):
             env.bind(parameter, argument)  # type: ignore[arg-type]
 

@@ -17,7 +17,7 @@ from switch.compiler.ranges import prefixes
 from switch.compiler.shared import Shared
 from switch.compiler.storage import FieldPlace
 from switch.compiler.types import BOOL, is_signed, scalar_width
-from switch.compiler.values import BlockInstance, Environment, ValueSetInstance
+from switch.compiler.values import BlockInstance, Environment, ValueSetInstance, applied
 
 MAXIMUM_CASES = 4096
 
@@ -45,7 +45,7 @@ class ParserLowering(ControlLowering):
         """Lower the parser that the architecture runs."""
         parser = instance.declaration
         assert isinstance(parser, syntax.Parser)
-        env = Environment(instance.environment, instance.path, owns_actions=True)
+        env = applied(instance)
         for parameter, argument in zip(parser.parameters, arguments, strict=True):
             env.bind(parameter, argument)  # type: ignore[arg-type]
         self.parser(_Running(instance, env, "", None))
@@ -205,7 +205,7 @@ class ParserLowering(ControlLowering):
     def apply_parser(self, node: syntax.Call, target: Target, env: Environment) -> None:
         """Run another parser's states, then come back."""
         instance = self.block_instance(node, target, env)
-        callee = Environment(instance.environment, instance.path, owns_actions=True)
+        callee = applied(instance)
         copies = self.bind(target, env, callee, isolated=False)
         prefix = f"{self.running.prefix}{instance.path.rsplit('.', 1)[-1]}."
         number = 0

@@ -52,24 +52,15 @@ class TableLowering(InstanceLowering):
     ) -> ir.Action:  # fmt: skip
         name = full_name("" if is_global else owner.path, declaration)
         model = ir.Action(name, declaration.annotations, declaration.span)
+        model.order = self.shared.order(declaration, owner)
         model.hidden = has_annotation(declaration.annotations, "hidden")
         callee = Environment(owner, owner.path)
-        for parameter in declaration.parameters:
-            if parameter.direction:
-                continue
+        model.parameters = self.control_plane_parameters(declaration)
+        directionless = [item for item in declaration.parameters if not item.direction]
+        for index, parameter in enumerate(directionless):
             assert parameter.type is not None
-            width = scalar_width(parameter.type)
-            if width is None:
-                message = f"not supported: a parameter of type {parameter.type} from the control plane"
-                raise self.fail(parameter, message)
-            index = len(model.parameters)
-            model.parameters.append(
-                ir.Parameter(local_name(parameter), parameter.type, width, parameter.annotations)
-            )
             value: ir.Expression = ir.ActionParameter(index)
-            if is_flag(parameter.type):
-                value = arithmetic.truth(value)
-            callee.bind(parameter, value)
+            callee.bind(parameter, arithmetic.truth(value) if is_flag(parameter.type) else value)
 
         before = self.context, self.returning, self.pending
         self.context, self.returning, self.pending = "action", [], []
@@ -82,6 +73,31 @@ class TableLowering(InstanceLowering):
         model.body = self.captured(body)
         self.context, self.returning, self.pending = before
         return model
+
+    def control_plane_parameters(self, declaration: syntax.Action) -> list[ir.Parameter]:
+        parameters: list[ir.Parameter] = []
+        for item in declaration.parameters:
+            if item.direction:
+                continue
+            assert item.type is not None
+            width = scalar_width(item.type)
+            if width is None:
+                message = f"not supported: a parameter of type {item.type} from the control plane"
+                raise self.fail(item, message)
+            parameters.append(ir.Parameter(local_name(item), item.type, width, item.annotations))
+        return parameters
+
+    def note_called(self, declaration: syntax.Action, owner: Environment) -> None:
+        """An action that is called directly is in P4Info too."""
+        path = "" if self.shared.is_global(declaration) else owner.path
+        name = full_name(path, declaration)
+        called = self.shared.program.called_actions
+        if all(item.name != name for item in called):
+            model = ir.Action(name, declaration.annotations, declaration.span)
+            model.order = self.shared.order(declaration, owner)
+            model.hidden = has_annotation(declaration.annotations, "hidden")
+            model.parameters = self.control_plane_parameters(declaration)
+            called.append(model)
 
     # Tables
 
@@ -99,6 +115,7 @@ class TableLowering(InstanceLowering):
 
     def _table(self, node: syntax.Table, env: Environment) -> ir.Table:
         table = ir.Table(full_name(env.path, node), node.annotations, node.span)
+        table.order = self.shared.order(node, env)
         table.hidden = has_annotation(node.annotations, "hidden")
         for key in node.keys:
             self._key(table, key, env)
@@ -197,6 +214,7 @@ class TableLowering(InstanceLowering):
         action = self.actions.get(key)
         if action is None:
             action = ir.Action(full_name("", symbol), symbol.annotations, symbol.span)
+            action.order = self.shared.order(symbol, self.shared.globals)
             self.actions[key] = action
             self.shared.program.actions.append(action)
         table.actions.append(ir.ActionChoice(action, [], implicit=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from google.protobuf import text_format
 from p4.config.v1 import p4info_pb2
@@ -21,7 +21,7 @@ _UNITS = {"packets": "PACKETS", "bytes": "BYTES", "packets_and_bytes": "BOTH"}
 _MATCH_TYPES = {"exact": "EXACT", "lpm": "LPM", "ternary": "TERNARY", "range": "RANGE", "optional": "OPTIONAL"}
 _OWN_FIELDS = {
     "name", "id", "hidden", "defaultonly", "tableonly", "controller_header", "brief", "description",
-    "pkginfo", "platform_property", "match",
+    "pkginfo", "platform_property", "match", "max_group_size",
 }  # fmt: skip
 
 
@@ -53,21 +53,18 @@ class InfoEmitter:
             for node in pipeline.nodes
             if isinstance(node, ir.TableNode) and not node.table.hidden
         ]
+        self.tables.sort(key=lambda table: table.order)
         self.actions = self._visible_actions()
         self.identifiers = self._identifiers()
 
     def _visible_actions(self) -> list[ir.Action]:
-        """The actions of the program's tables, those outside of controls first."""
+        """The actions of the program's tables and those that are called directly."""
         found: dict[str, ir.Action] = {}
-        for table in self.tables:
-            for choice in table.actions:
-                if not choice.action.hidden:
-                    found.setdefault(choice.action.name, choice.action)
-        actions = list(found.values())
-        outside = [item for item in actions if "." not in item.name]
-        order = {id(item): place for place, item in enumerate(self.program.actions)}
-        inside = [item for item in actions if "." in item.name]
-        return [*sorted(outside, key=lambda item: order[id(item)]), *inside]
+        choices = [choice.action for table in self.tables for choice in table.actions]
+        for action in [*choices, *self.program.called_actions]:
+            if not action.hidden:
+                found.setdefault(action.name, action)
+        return sorted(found.values(), key=lambda action: action.order)
 
     def given_id(self, annotations: list[Any]) -> int | None:
         for annotation in annotations:
@@ -124,16 +121,15 @@ class InfoEmitter:
                 setattr(target.doc, annotation.name, annotation.body[0].text.strip('"'))
 
     def numbers(self, items: list[list[Any]]) -> list[int]:
-        """Identifiers of parameters, fields and keys: those given, the others counting from 1."""
+        """Identifiers of parameters, fields and keys: those given, else the place, counting from 1."""
         given = [self.given_id(annotations) for annotations in items]
         taken = {number for number in given if number is not None}
         result: list[int] = []
-        following = 1
-        for number in given:
+        for place, number in enumerate(given):
             if number is None:
-                while following in taken:
-                    following += 1
-                number = following
+                number = place + 1
+                while number in taken:
+                    number += 1
                 taken.add(number)
             result.append(number)
         return result
@@ -146,7 +142,7 @@ class InfoEmitter:
         name = type_name(kind)
         if name is not None:
             target.type_name.name = name
-            self.type_info.add(kind)
+        self.type_info.add(kind)
 
     # Messages
 
@@ -157,29 +153,30 @@ class InfoEmitter:
             self.table(table)
         for action in self.actions:
             self.action(action)
-        for profile in self.program.profiles:
+        for profile in _in_order(self.program.profiles):
             self.profile(profile)
-        for counter in self.program.counters:
+        for counter in _in_order(self.program.counters):
             self.counter(counter)
-        for meter in self.program.meters:
+        for meter in _in_order(self.program.meters):
             self.meter(meter)
         for header in self.program.controller_headers:
             self.controller_header(header)
-        for value_set in self.program.value_sets:
+        for value_set in _in_order(self.program.value_sets):
             self.value_set(value_set)
-        for register in self.program.registers:
+        for register in _in_order(self.program.registers):
             self.register(register)
         for digest in self.program.digests:
             message = self.info.digests.add()
             self.preamble(message.preamble, "digest", digest)
             assert digest.type is not None
             message.type_spec.CopyFrom(self.type_info.specification(digest.type))
-        self.info.type_info.SetInParent()
+        if self.tables or self.type_info.used:
+            self.info.type_info.SetInParent()
         return self.info
 
     def package(self) -> None:
         for annotation in self.program.package_annotations:
-            if annotation.name == "pkginfo" and annotation.bracket == "[":
+            if annotation.name == "pkginfo":
                 body = annotation.body
                 for place in range(len(body) - 2):
                     if body[place + 1].text == "=" and body[place + 2].text.startswith('"'):
@@ -320,6 +317,7 @@ class InfoEmitter:
     def value_set(self, value_set: ir.ValueSet) -> None:
         message = self.info.value_sets.add()
         self.preamble(message.preamble, "value_set", value_set)
+        used = self.type_info.used
         numbers = self.numbers([annotations for _, _, annotations in value_set.fields])
         for (name, kind, annotations), number in zip(value_set.fields, numbers, strict=True):
             field = message.match.add()
@@ -334,6 +332,7 @@ class InfoEmitter:
                 field.match_type = p4info_pb2.MatchField.MatchType.Value(_MATCH_TYPES[match_kind])
             else:
                 field.other_match_type = match_kind
+        self.type_info.used = used  # p4c does not count those
         message.size = value_set.size
 
     def register(self, register: ir.Register) -> None:
@@ -343,6 +342,13 @@ class InfoEmitter:
         message.type_spec.CopyFrom(self.type_info.specification(register.type))
         message.size = register.size
         self.index_type(message, register.index_type)
+
+
+_Object = TypeVar("_Object", bound=ir.Object)
+
+
+def _in_order(items: list[_Object]) -> list[_Object]:
+    return sorted(items, key=lambda item: item.order)
 
 
 def info_text(info: p4info_pb2.P4Info) -> str:

@@ -27,8 +27,8 @@ from switch.compiler.types import (
 
 
 def type_name(kind: Type) -> str | None:
-    """The name that P4Info gives for the type of a key, parameter or field: of ``type`` and enums."""
-    if isinstance(kind, (NewType, SerializableEnumType, EnumType)):
+    """The name that P4Info gives for the type of a key, parameter or field, as p4c does."""
+    if isinstance(kind, (NewType, EnumType)):
         return kind.name
     return None
 
@@ -41,6 +41,7 @@ class TypeInfo:
     ) -> None:
         self.message = message
         self.parse_annotation = parse_annotation
+        self.used = False  # whether any type was looked at: p4c then writes the message, even if empty
 
     def width(self, kind: Type) -> int | None:
         """The width in P4Runtime, which ``@p4runtime_translation`` may change; None for strings."""
@@ -67,6 +68,7 @@ class TypeInfo:
 
     def add(self, kind: Type) -> None:
         """Describe a named type, once."""
+        self.used = True
         if isinstance(kind, NewType):
             if kind.name in self.message.new_types:
                 return
@@ -119,6 +121,7 @@ class TypeInfo:
 
     def specification(self, kind: Type) -> Any:
         """A P4DataTypeSpec."""
+        self.used = True
         result = p4types_pb2.P4DataTypeSpec()
         if isinstance(kind, BitType):
             result.bitstring.bit.bitwidth = kind.width

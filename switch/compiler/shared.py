@@ -25,6 +25,7 @@ class Shared:
         self.storage = Storage(self.program)
         self.globals = Environment()
         self.parse_annotation = parse_annotation
+        self.places: dict[int, int] = {}  # of each declaration among those of its block
         self._labels = 0
         self.conditions = 0
         self.generated_names: set[str] = set()
@@ -33,6 +34,19 @@ class Shared:
         self.global_declarations = {
             id(symbol) for symbol in context.globals.symbols.values()
         }
+
+    def note_places(self, program: syntax.Program) -> None:
+        """Remember in which order everything is declared."""
+        for place, node in enumerate(program.declarations):
+            self.places[id(node)] = place
+            if isinstance(node, (syntax.Parser, syntax.Control)):
+                for inner, item in enumerate(node.locals):
+                    self.places[id(item)] = inner
+
+    def order(self, declaration: syntax.Node | None, environment: Environment) -> tuple[int, ...]:
+        """The place of something that is declared in the block of an environment."""
+        last = len(self.places)
+        return (*environment.order, self.places.get(id(declaration), last))
 
     def label(self) -> int:
         self._labels += 1

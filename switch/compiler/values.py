@@ -52,6 +52,7 @@ class Environment:
     parent: Environment | None = None
     path: str = ""
     owns_actions: bool = False  # of an applied control: its actions see this environment
+    order: tuple[int, ...] = ()  # place of the instance among all declarations
     values: dict[int, Value] = field(default_factory=dict)
 
     def bind(self, declaration: syntax.Node, value: Value) -> None:
@@ -71,6 +72,12 @@ class Environment:
         while not environment.owns_actions and environment.parent is not None:
             environment = environment.parent
         return environment
+
+
+def applied(instance: BlockInstance) -> Environment:
+    """The environment for one application of a parser's or control's instance."""
+    environment = instance.environment
+    return Environment(environment, instance.path, owns_actions=True, order=environment.order)
 
 
 def local_name(declaration: syntax.Declaration) -> str:
