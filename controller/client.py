@@ -132,19 +132,21 @@ class SwitchClient(P4RuntimeClient):  # type: ignore[misc]
     """P4RuntimeClient with a deadline and errors in place of prints and exits."""
 
     def __init__(self, device_id: int, address: str, election_id: tuple[int, int]) -> None:
-        """Raises nothing; ``open`` connects."""
+        """Raises nothing; ``set_up_stream`` begins to talk."""
         self.device_id = device_id
         self.election_id = election_id
         self.role_name = None
         self.channel = grpc.insecure_channel(address, options=_OPTIONS)
         self.stub = p4runtime_pb2_grpc.P4RuntimeStub(self.channel)
         self.deadline_s = DEADLINE_S
-
-    def set_up_stream(self) -> None:
-        """Open the stream; what arrives goes to P4RuntimeClient's queues, None at the end."""
+        self.stream: Any = None
+        self.stream_recv_thread: threading.Thread | None = None
         self.stream_out_q: queue.Queue[Any] = queue.Queue()
         kinds = ("arbitration", "packet", "digest", "idle_timeout_notification", "unknown")
         self.stream_in_q: dict[str, queue.Queue[Any]] = {kind: queue.Queue() for kind in kinds}
+
+    def set_up_stream(self) -> None:
+        """Open the stream; what arrives goes to P4RuntimeClient's queues, None at the end."""
         self.stream = self.stub.StreamChannel(iter(self.stream_out_q.get, None))
         self.stream_recv_thread = threading.Thread(target=self._receive, daemon=True)
         self.stream_recv_thread.start()
@@ -182,17 +184,15 @@ class SwitchClient(P4RuntimeClient):  # type: ignore[misc]
 
     def tear_down(self) -> None:
         """End the stream and the channel without waiting for the switch."""
-        if hasattr(self, "stream"):
+        if self.stream is not None:
             self.stream.cancel()
-            super().tear_down()
-        else:
-            self.channel.close()
+        super().tear_down()
 
 
 class Session:
-    """This controller's ownership of one switch, from connecting to ``close``.
+    """This controller's ownership of one switch, from ``connect`` to ``close``.
 
-    Not to be used by two threads at once. All methods raise SwitchError.
+    Not to be used by two threads at once, but for ``close``. All methods raise SwitchError.
     """
 
     def __init__(
@@ -204,9 +204,9 @@ class Session:
         election_id: tuple[int, int] = ELECTION_ID,
         deadline_s: float = DEADLINE_S,
     ) -> None:
-        """Connect to ``address`` (``unix:PATH`` or ``HOST:PORT``) and become the primary.
+        """``address``: ``unix:PATH`` or ``HOST:PORT``. Nothing is sent before ``connect``.
 
-        Waits up to ``deadline_s`` for the switch to listen.
+        ``deadline_s``: for the switch to listen, and for each request.
         """
         self.name = name
         self.where = f"{name} (device {device_id}, {address})"
@@ -214,18 +214,15 @@ class Session:
         self.client = SwitchClient(device_id, address, election_id)
         self.client.deadline_s = deadline_s
         self._program: Program | None = None
+        self._closed = False
         self._set_config = self.client.channel.unary_unary(
             _SET_CONFIG,
             request_serializer=bytes,
             response_deserializer=p4runtime_pb2.SetForwardingPipelineConfigResponse.FromString,
         )
-        try:
-            self._connect()
-        except BaseException:
-            self.close()
-            raise
 
-    def _connect(self) -> None:
+    def connect(self) -> None:
+        """Wait until the switch listens, and become the primary."""
         try:
             # A request without effect: gRPC retries the connection until the deadline.
             self.client.stub.Capabilities(
@@ -240,8 +237,10 @@ class Session:
             raise SwitchError(f"{self.where}: {error}") from None
 
     def close(self) -> None:
-        """End the session; the switch keeps its entries."""
-        self.client.tear_down()
+        """End the session and, in other threads, its requests; the switch keeps its entries."""
+        if not self._closed:
+            self._closed = True
+            self.client.tear_down()
 
     def push_program(self, program: Program, deadline_s: float = PROGRAM_DEADLINE_S) -> None:
         """Make the switch run a program, with empty tables."""

@@ -48,16 +48,19 @@ class Controller:
         threads = min(MAX_THREADS, len(topology.switches))
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="controller")
 
-        def start(switch: Switch) -> None:
-            session = Session(
-                switch.name, switch.device_id, addresses[switch.name], deadline_s=deadline_s
+        for switch in topology.switches:
+            address = addresses[switch.name]
+            self._sessions[switch.name] = Session(
+                switch.name, switch.device_id, address, deadline_s=deadline_s
             )
-            self._sessions[switch.name] = session
+
+        def start(session: Session) -> None:
+            session.connect()
             session.push_program(loaded)
 
         try:
             loaded = Program(program)
-            self._together(start, topology.switches)
+            self._together(start, list(self._sessions.values()))
         except BaseException:
             self.close()
             raise
@@ -106,12 +109,10 @@ class Controller:
         )
 
     def close(self) -> None:
-        """End all sessions; the switches keep what they hold."""
-        sessions = list(self._sessions.values())
-        self._sessions.clear()
-        for session in sessions:
+        """End all sessions, whatever they are at; the switches keep what they hold."""
+        for session in self._sessions.values():
             session.close()
-        self._pool.shutdown()
+        self._pool.shutdown(cancel_futures=True)
 
     def _together(self, work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
         """Do something for every item at the same time; raise the first error once all are done."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -132,9 +133,9 @@ def test_a_second_controller_is_told_who_owns_the_switch(
 ) -> None:
     with Controller(SMALL, addresses, fabric):
         with pytest.raises(SwitchError, match=r"another controller, with election id \(2, 0\)"):
-            Session("leaf0", 1, addresses["leaf0"], election_id=(1, 0))
+            Session("leaf0", 1, addresses["leaf0"], election_id=(1, 0)).connect()
         with pytest.raises(SwitchError, match=r"leaf0 \(device 1, .*ended the stream"):
-            Session("leaf0", 1, addresses["leaf0"])
+            Session("leaf0", 1, addresses["leaf0"]).connect()
     with Controller(SMALL, addresses, fabric) as after:
         after.apply(fabric_plan(SMALL))
 
@@ -142,7 +143,7 @@ def test_a_second_controller_is_told_who_owns_the_switch(
 def test_another_device_id_is_noticed(network: tuple[Dataplane, Controller]) -> None:
     address = network[1].session("leaf0").where.split(", ")[1].rstrip(")")
     with pytest.raises(SwitchError, match=r"leaf0 \(device 77, .*NOT_FOUND: no device 77 here"):
-        Session("leaf0", 77, address)
+        Session("leaf0", 77, address).connect()
 
 
 def test_a_switch_that_is_not_there_is_an_error_within_the_deadline(
@@ -295,3 +296,14 @@ def test_a_plan_is_the_same_messages_whichever_compiler_made_the_program(
     plan = fabric_plan(SMALL, loss=0.01)
     for switch in SMALL.switches:
         assert planned(fabric, plan, switch.name) == planned(other, plan, switch.name)
+
+
+def test_closing_a_session_ends_what_it_waits_for(tmp_path: Path) -> None:
+    session = Session("leaf0", 1, f"unix:{tmp_path}/leaf0.sock", deadline_s=60)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(session.connect)
+        start = time.monotonic()
+        session.close()
+        session.close()
+        assert waiting.exception(timeout=30) is not None
+        assert time.monotonic() - start < 30

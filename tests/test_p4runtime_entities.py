@@ -66,6 +66,9 @@ def test_members_groups_and_entries_that_use_them(client: BareClient) -> None:
         (SELECTOR_GROUP.replace("group_id: 1", "group_id: 0"), "INVALID_ARGUMENT"),
         (SELECTOR_GROUP.replace("group_id: 1", "group_id: 1 max_size: -1"), "INVALID_ARGUMENT"),
         (SELECTOR_GROUP.replace("group_id: 1", "group_id: 1 max_size: 3"), "RESOURCE_EXHAUSTED"),
+        (SELECTOR_GROUP.replace("group_id: 1", "group_id: 1 max_size: 2000000000").replace(
+            "weight: 3", "weight: 1999999999"), "RESOURCE_EXHAUSTED"),
+        (SELECTOR_GROUP.replace("weight: 3", "weight: 1999999999"), "RESOURCE_EXHAUSTED"),
         (SELECTOR_GROUP.replace("weight: 3", "weight: 3 watch: 1"), "UNIMPLEMENTED"),
         (SELECTOR_GROUP.replace("selector_profile", "plain_profile"), "INVALID_ARGUMENT"),
         (MEMBER.format(profile="selector_profile", id=1), "ALREADY_EXISTS"),

@@ -17,6 +17,9 @@ from switch.p4runtime.refusals import Refusal, invalid, unimplemented
 INSERT = p4runtime_pb2.Update.INSERT
 DELETE = p4runtime_pb2.Update.DELETE
 
+MAX_GROUP_SIZE = 4096
+"""Greatest sum of weights of a group: the engine has one slot for each."""
+
 
 def write_member(device: Device, kind: int, message: Any) -> None:
     """Insert, modify or delete a member."""
@@ -68,11 +71,16 @@ def write_group(device: Device, kind: int, message: Any) -> None:
 
 def _check_max_size(what: str, max_size: int, limit: int) -> None:
     if max_size < 0 or (limit and max_size > limit):
-        raise invalid(f"{what}: max_size {max_size} is not in 0 to {limit or 'any number above'}")
+        raise invalid(f"{what}: max_size {max_size} is not in 0 to {limit or MAX_GROUP_SIZE}")
+    if max_size > MAX_GROUP_SIZE:
+        raise Refusal(
+            code_pb2.RESOURCE_EXHAUSTED,
+            f"{what}: max_size {max_size}; this switch supports up to {MAX_GROUP_SIZE}",
+        )
 
 
 def check_weights(what: str, members: Iterable[Any], limit: int) -> None:
-    """Raise unless all weights are positive and their sum within ``limit`` (0 = no limit).
+    """Raise unless all weights are positive and their sum within ``limit`` (0 = the switch's).
 
     ``members`` are messages with ``weight`` and ``watch_kind``; liveness of ports is not watched.
     """
@@ -83,7 +91,8 @@ def check_weights(what: str, members: Iterable[Any], limit: int) -> None:
         if member.WhichOneof("watch_kind") is not None:
             raise unimplemented(f"{what}: watch ports are not supported")
         total += member.weight
-    if limit and total > limit:
+    limit = min(limit or MAX_GROUP_SIZE, MAX_GROUP_SIZE)
+    if total > limit:
         raise Refusal(
             code_pb2.RESOURCE_EXHAUSTED, f"{what}: weights sum to {total}; the limit is {limit}"
         )

@@ -33,10 +33,8 @@ from switch.p4runtime.streams import MAX_STREAMS, Malformed, Streams
 _log = logging.getLogger(__name__)
 
 SERVICE = "p4.v1.P4Runtime"
-MAX_MESSAGE_BYTES = 256 << 20
+MAX_MESSAGE_BYTES = 64 << 20
 """Greatest request: a program may be large."""
-ENTITIES_PER_RESPONSE = 512
-"""A read's answer is a stream of messages of so many entities."""
 UNARY_THREADS = 4
 MAX_UNIX_PATH_BYTES = 107
 """Length of a Unix socket's path that the kernel takes (unix(7))."""
@@ -114,7 +112,7 @@ class _Service:
             {
                 "Write": unary(self._write, p4runtime_pb2.WriteRequest),
                 "Read": grpc.unary_stream_rpc_method_handler(
-                    _guarded_stream(self._read), _parser(p4runtime_pb2.ReadRequest), _serialise
+                    _guarded_stream(self._read), _parser(p4runtime_pb2.ReadRequest), bytes
                 ),
                 "SetForwardingPipelineConfig": unary(
                     self._set_config, p4runtime_pb2.SetForwardingPipelineConfigRequest
@@ -140,14 +138,11 @@ class _Service:
             _abort_batch(context, "updates", outcomes)
         return p4runtime_pb2.WriteResponse()
 
-    def _read(self, request: Any, context: Any) -> Iterator[Any]:
+    def _read(self, request: Any, context: Any) -> Iterator[bytes]:
         requests.check_device(self._device, request.device_id)
         with self._device.lock:
-            entities, outcomes = requests.read(self._device, request)
-        for start in range(0, len(entities), ENTITIES_PER_RESPONSE):
-            response = p4runtime_pb2.ReadResponse()
-            response.entities.extend(entities[start : start + ENTITIES_PER_RESPONSE])
-            yield response
+            responses, outcomes = requests.read(self._device, request)
+        yield from responses
         if any(outcomes):
             _abort_batch(context, "queries", outcomes)
 
