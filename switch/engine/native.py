@@ -15,6 +15,7 @@ import numba
 import numba.extending
 import numpy as np
 from llvmlite import ir
+from numba.np import arrayobj
 
 from switch.cache import cache_dir
 
@@ -22,7 +23,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 # What numba's type stubs say of these is not how they are used.
 types: Any = numba.types
-carray: Any = numba.carray  # type: ignore[attr-defined,unused-ignore]
+make_array: Any = arrayobj.make_array
+populate_array: Any = arrayobj.populate_array
 intrinsic: Callable[[Any], Any] = numba.extending.intrinsic
 numba_config: Any = numba.config
 
@@ -55,20 +57,23 @@ def use_cache_folder(function: Callable[[], Any]) -> Any:
         numba_config.CACHE_DIR = before
 
 
-def jit(function: Function) -> Function:
-    """Compile on first call; no GIL; division never raises; kept in the cache folder."""
-    compiled: Function = use_cache_folder(
-        lambda: numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    )
+def _compile(function: Function, **options: Any) -> Function:
+    compiler: Any = numba.njit(cache=True, nogil=True, error_model="numpy", **options)
+    compiled: Function = use_cache_folder(lambda: compiler(function))
     return compiled
+
+
+def jit(function: Function) -> Function:
+    """Compile on first call; no GIL; division never raises; kept in the cache folder.
+
+    Arrays in compiled code are views of memory that Python owns: they are not reference-counted.
+    """
+    return _compile(function, _nrt=False)
 
 
 def inline(function: Function) -> Function:
     """As ``jit``, for a small function that is compiled into each of its callers."""
-    compiled: Function = use_cache_folder(
-        lambda: numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)(function)
-    )
-    return compiled
+    return _compile(function, forceinline=True, _nrt=False)
 
 
 def constant_table(values: list[int]) -> Any:
@@ -76,36 +81,66 @@ def constant_table(values: list[int]) -> Any:
     return np.array(values, dtype=np.int64)
 
 
+def _make_view(context: Any, builder: Any, array_type: Any, address: Any, count: Any) -> Any:
+    """LLVM code for an array of ``count`` elements at ``address``, without an owner."""
+    array = make_array(array_type)(context, builder)
+    bytes_each = context.get_constant(types.intp, array_type.dtype.bitwidth // 8)
+    populate_array(
+        array,
+        data=builder.inttoptr(address, array.data.type),
+        shape=[count],
+        strides=[bytes_each],
+        itemsize=bytes_each,
+        meminfo=None,
+    )
+    return array._getvalue()
+
+
 @intrinsic
-def _int64_pointer(typingctx: Any, address: Any) -> Any:
-    signature = types.CPointer(types.int64)(types.int64)
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
-
-    return signature, codegen
-
-
-@intrinsic
-def _uint8_pointer(typingctx: Any, address: Any) -> Any:
-    signature = types.CPointer(types.uint8)(types.int64)
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
-
-    return signature, codegen
-
-
-@inline
-def int64_view(address: int, count: int) -> Any:
+def int64_view(typingctx: Any, address: Any, count: Any) -> Any:
     """The ``count`` int64 words at ``address`` as an array."""
-    return carray(_int64_pointer(address), count)
+    array_type = types.Array(types.int64, 1, "C")
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _make_view(context, builder, array_type, args[0], args[1])
+
+    return array_type(types.int64, types.int64), codegen
 
 
-@inline
-def uint8_view(address: int, count: int) -> Any:
+@intrinsic
+def uint8_view(typingctx: Any, address: Any, count: Any) -> Any:
     """The ``count`` bytes at ``address`` as an array."""
-    return carray(_uint8_pointer(address), count)
+    array_type = types.Array(types.uint8, 1, "C")
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _make_view(context, builder, array_type, args[0], args[1])
+
+    return array_type(types.int64, types.int64), codegen
+
+
+def rows(place: int, words: int, words_place: int = -1) -> Callable[[Any, int], Any]:
+    """A compiled-only function row(context, index) of the int64 rows at address context[place].
+
+    Rows have ``words`` words, or ``context[words_place]`` if that is given.
+    """
+
+    def row(typingctx: Any, base: Any, index: Any) -> Any:
+        array_type = types.Array(types.int64, 1, "C")
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            def word(number: int) -> Any:
+                data = context.make_array(signature.args[0])(context, builder, args[0]).data
+                return builder.load(builder.gep(data, [ir.Constant(ir.IntType(64), number)]))
+
+            count = ir.Constant(ir.IntType(64), words) if words_place < 0 else word(words_place)
+            offset = builder.mul(args[1], builder.mul(count, ir.Constant(ir.IntType(64), 8)))
+            address = builder.add(word(place), offset)
+            return _make_view(context, builder, array_type, address, count)
+
+        return array_type(base, types.int64), codegen
+
+    compiled: Callable[[Any, int], Any] = intrinsic(row)
+    return compiled
 
 
 def _element_pointer(context: Any, builder: Any, array_type: Any, array: Any, offset: Any) -> Any:

@@ -74,34 +74,22 @@ from switch.engine.layout import (
     W_HEAD,
     W_TAIL,
 )
-from switch.engine.native import int64_view, jit
+from switch.engine.native import int64_view, jit, rows
 
 NANOSECONDS = 1_000_000_000
 
 
-@jit
-def packet_row(context: Any, packet: int) -> Any:
-    """The words of a packet."""
-    return int64_view(context[PACKETS] + packet * PACKET_WORDS * 8, PACKET_WORDS)
+packet_row = rows(PACKETS, PACKET_WORDS)
+"""``packet_row(context, packet)``: the words of a packet."""
 
+port_row = rows(PORTS, PORT_WORDS)
+"""The words of a port by its index, which is switch * ports per switch + port."""
 
-@jit
-def port_row(context: Any, port_index: int) -> Any:
-    """The words of a port; ``port_index`` = switch * ports per switch + port."""
-    return int64_view(context[PORTS] + port_index * PORT_WORDS * 8, PORT_WORDS)
+switch_row = rows(SWITCHES, SWITCH_WORDS)
+"""The words of a switch."""
 
-
-@jit
-def switch_row(context: Any, switch: int) -> Any:
-    """The words of a switch."""
-    return int64_view(context[SWITCHES] + switch * SWITCH_WORDS * 8, SWITCH_WORDS)
-
-
-@jit
-def phv_row(context: Any, packet: int) -> Any:
-    """The packet-header vector of a packet."""
-    stride = context[PHV_STRIDE]
-    return int64_view(context[PHV] + packet * stride * 8, stride)
+phv_row = rows(PHV, 0, PHV_STRIDE)
+"""The packet-header vector of a packet."""
 
 
 @jit
