@@ -18,8 +18,8 @@ from agents.transport.sink import ChunkSink
 from agents.transport.types import Gap, MemoryRegion
 from switch.errors import ProtocolError
 
-MAX_READS = 16
-"""RDMA READs outstanding at a time."""
+MAX_READS = 8
+"""RDMA READs outstanding at a time: more of them only means more to repeat when one is lost."""
 
 
 class FetchRing:
