@@ -114,6 +114,22 @@ def go_back(pair: Words) -> None:
 
 
 @internal
+def undo_go_back(endpoint: Words, pair: Words) -> None:
+    """A timeout was rash: more is acknowledged than the probe, so go on where we were.
+
+    As RFC 5682 (F-RTO) does. If the end of what was sent is missing all the same, a NAK or the next
+    timeout says so.
+    """
+    pair[at.SEND_NEXT] = pair[at.SEND_HIGHEST]
+    while pair[at.SEND_WORK] < pair[at.NEXT_WORK]:
+        work = work_row(pair, pair[at.SEND_WORK])
+        if pair[work + at.WORK_END] > pair[at.SEND_NEXT]:
+            break
+        pair[at.SEND_WORK] += 1
+    pair[at.WINDOW] = min(2 * pair[at.WINDOW], endpoint[at.MAXIMUM_WINDOW] * 256)
+
+
+@internal
 def fail(endpoint: Words, pair: Words, index: int, reason: int, psn: int) -> None:
     """Stop the queue pair; Python completes what is posted with errors."""
     pair[at.STATE] = at.FAILED
@@ -150,6 +166,8 @@ def advance(endpoint: Words, pair: Words, index: int, reached: int, now: int) ->
     if pair[at.TIMED_PSN] >= 0 and reached > pair[at.TIMED_PSN]:
         measure(pair, now)
     pair[at.RETRIES] = 0
+    if pair[at.PROBING] and reached > before + 1:
+        undo_go_back(endpoint, pair)
     pair[at.PROBING] = 0
     pair[at.LAST_PROGRESS] = now
     limit = endpoint[at.MAXIMUM_WINDOW] * 256

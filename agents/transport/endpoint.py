@@ -85,9 +85,12 @@ class Endpoint:
     def _set_words(self) -> None:
         words, options = self._words, self.options
         window = max(4, options.window_bytes // self.path_mtu)
-        initial_ns = 10_000_000
+        window_ns = 0
         if self.rate_bps:
-            initial_ns += options.window_bytes * 8 * 1_000_000_000 // self.rate_bps
+            window_ns = options.window_bytes * 8 * 1_000_000_000 // self.rate_bps
+        minimum_ns = options.minimum_timeout_ns
+        if minimum_ns is None:
+            minimum_ns = min(max(window_ns, 1_000_000), 25_000_000)
         words[at.ADDRESS] = self.address
         words[at.PATH_MTU] = self.path_mtu
         words[at.RATE_BPS] = self.rate_bps
@@ -97,8 +100,8 @@ class Endpoint:
         words[at.READ_SEGMENT] = max(1, min(options.read_segment_packets, window))
         words[at.ACKNOWLEDGE_EVERY] = options.acknowledge_every
         words[at.ACKNOWLEDGE_INTERVAL] = options.acknowledge_interval_ns
-        words[at.INITIAL_TIMEOUT] = initial_ns
-        words[at.MINIMUM_TIMEOUT] = options.minimum_timeout_ns
+        words[at.INITIAL_TIMEOUT] = 10_000_000 + window_ns
+        words[at.MINIMUM_TIMEOUT] = minimum_ns
         words[at.MAXIMUM_TIMEOUT] = options.maximum_timeout_ns
         words[at.RETRY_LIMIT] = options.retries
         words[at.GIVE_UP] = options.give_up_ns

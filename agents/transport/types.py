@@ -107,8 +107,10 @@ class TransportOptions:
     """A responder acknowledges after this many packets even if no packet asks for it."""
     acknowledge_interval_ns: int = 1_000_000
     """A requester asks for an acknowledgement at least this often, besides four times a window."""
-    minimum_timeout_ns: int = 4_000_000
-    """No retransmission earlier than this after the last progress (machines are late at times)."""
+    minimum_timeout_ns: int | None = None
+    """No retransmission earlier than this after the last progress; by default the time that a whole
+    window takes on the link, but 1 to 25 ms. So where an acknowledgement is late because a machine
+    is, the link is not idle for it."""
     maximum_timeout_ns: int = 256_000_000
     """The exponential back-off stops here, or at the round-trip time where that is longer."""
     retries: int = 7
