@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import Literal, cast
 
 import pytest
-from emulated_support import needs_machine, wait_until
-from p4runtime_support import FABRIC
 
 from controller import Controller, fabric_plan
 from switch.compiler import compile_cached
+from tests.emulated_support import needs_machine, wait_until
+from tests.p4runtime_support import FABRIC
 from topo.clos import format_ipv4, leaf_spine
 from topo.emulated import EmulatedWorld
 from topo.namespaces import in_namespace
