@@ -45,7 +45,7 @@ def make_links() -> None:
 
 def collect(host: socket.socket, count: int) -> list[tuple[float, bytes]]:
     """Up to ``count`` frames with their arrival times, or what came before the deadline."""
-    frames = []
+    frames: list[tuple[float, bytes]] = []
     deadline = time.monotonic() + DEADLINE_S
     while len(frames) < count:
         left = deadline - time.monotonic()

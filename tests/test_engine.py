@@ -38,7 +38,7 @@ MBIT100 = 100_000_000
 
 
 def checksum(header: bytes) -> int:
-    total = sum(struct.unpack(f">{len(header) // 2}H", header))
+    total: int = sum(struct.unpack(f">{len(header) // 2}H", header))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF
@@ -54,8 +54,8 @@ def packet(destination: str, *, source_port: int = 1, ttl: int = 9, size: int = 
     return head + bytes(i & 0xFF for i in range(size - len(head)))
 
 
-def make(queue: Queue | None = None, *, switches: int = 1, seed: int = 1, **more: int) -> Dataplane:
-    dataplane = Dataplane(switches, 8, packets=256, seed=seed, **more)
+def make(queue: Queue | None = None, *, switches: int = 1, seed: int = 1) -> Dataplane:
+    dataplane = Dataplane(switches, 8, packets=256, seed=seed)
     for switch in range(switches):
         for port in range(1, 5):
             dataplane.set_port(switch, port, queue or Queue())

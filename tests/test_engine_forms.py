@@ -19,8 +19,10 @@ from tests.test_engine import configure, packet
 
 Json = Any
 
-INPUTS = [("a", 1), ("b", 7), ("c", 8), ("d", 13), ("e", 19), ("f", 32), ("g", 48), ("h", 64)]
-SIGNED = [("s", 16, True), ("t", 64, True)]
+INPUTS: list[Any] = [
+    *(("a", 1), ("b", 7), ("c", 8), ("d", 13), ("e", 19), ("f", 32), ("g", 48), ("h", 64)),
+]
+SIGNED: list[Any] = [("s", 16, True), ("t", 64, True)]
 RESULTS = [(1, False), (8, False), (16, True), (31, False), (32, False), (63, False), (64, False)]
 COUNT = 48
 
@@ -93,7 +95,7 @@ def evaluate(node: Json, values: dict[str, int]) -> int:
         return min(max(left, 0), (1 << right) - 1)
     if operator == "sat_cast":
         return min(max(left, -(1 << (right - 1))), (1 << (right - 1)) - 1)
-    functions = {
+    functions: dict[str, Any] = {
         "+": lambda: left + right,
         "-": lambda: left - right,
         "*": lambda: left * right,

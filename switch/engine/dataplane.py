@@ -12,6 +12,7 @@ from switch.engine import layout as at
 from switch.engine import pipeline, queues
 from switch.engine.build import Pipeline, build
 from switch.engine.state import EngineControl
+from switch.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,10 @@ class Dataplane:
         plain: bool = False,
     ) -> None:
         """``ports``: the port numbers of each switch are 0 to ``ports - 1``; all start down."""
+        if not 64 <= frame_bytes <= at.MOST_FRAME_BYTES:
+            raise InputError(
+                f"frames of {frame_bytes} bytes: a pool takes 64 to {at.MOST_FRAME_BYTES}"
+            )
         self.switch_count = switches
         self.port_count = ports
         self.plain = plain

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from typing import Any
 
 from switch.engine.control import ProgramError
 from switch.engine.expressions import Translator, store
-from switch.engine.layout import PARSER_ERROR
 from switch.engine.primitives import Primitives
 from switch.engine.program import Field, Header, Program, Stack, number
 from switch.engine.source import Writer, identifier, pack, read_field
@@ -73,7 +74,7 @@ class ParserSource:
             if len(valid):
                 with writer.indented(f"for slot in range({valid.start}, {valid.stop}):"):
                     writer.line("phv[slot] = 0")
-            writer.line(f"phv[{PARSER_ERROR}] = {self.program.error('NoError')}")
+            writer.line(f"phv[PARSER_ERROR] = {self.program.error('NoError')}")
             writer.line("at = start")
             writer.line("end = start + length")
             writer.line(f"state_number = {0 if order else -1}")
@@ -99,7 +100,7 @@ class ParserSource:
 
     def fail(self, code: int | str) -> None:
         """Stop with a parser error."""
-        self.writer.line(f"phv[{PARSER_ERROR}] = {code}")
+        self.writer.line(f"phv[PARSER_ERROR] = {code}")
         self.writer.line("return at - start")
 
     def need(self, size: str) -> None:
@@ -137,7 +138,7 @@ class ParserSource:
             else:
                 amount = self.translator.narrow(parameters[0], "the amount of advance")
             writer.line(f"bits = {amount}")
-            with writer.indented("if bits & 7 != 0:"):
+            with writer.indented("if bits & 7 != 0 or bits < 0:"):
                 self.fail(self.program.error("ParserInvalidArgument"))
             self.need("bits >> 3")
             writer.line("at += bits >> 3")
@@ -284,10 +285,14 @@ def write_deparser(program: Program, translator: Translator) -> str:
 class Calculations:
     """Writes a function for each calculation and each selector's hash."""
 
-    def __init__(self, program: Program, translator: Translator) -> None:
+    def __init__(
+        self, program: Program, translator: Translator, unique: Callable[[str], str]
+    ) -> None:
         self.program = program
         self.translator = translator
+        self.unique = unique
         self.names: dict[str, str] = {}
+        self.same: dict[str, str] = {}  # calculations that do the same share one function
 
     def write(self, name: str, algorithm: str, inputs: list[Json]) -> str:
         """The function ``hash_NAME(phv, scratch, words, frame)``."""
@@ -296,8 +301,12 @@ class Calculations:
                 f"hash algorithm {algorithm!r} of {name!r} is not supported yet; "
                 f"supported: {', '.join(ALGORITHMS)}"
             )
-        function = f"hash_{identifier(name)}"
-        self.names[name] = function
+        content = json.dumps([algorithm, inputs])
+        if content in self.same:
+            self.names[name] = self.same[content]
+            return ""
+        function = self.unique(f"hash_{identifier(name)}")
+        self.names[name] = self.same[content] = function
         writer = Writer()
         writer.line("@jit")
         with writer.indented(f"def {function}(phv, scratch, words, frame):"):

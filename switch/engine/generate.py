@@ -6,12 +6,14 @@ calls: ``address`` is that of the context array, ``operation`` one of ``RUN_INGR
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 from switch.engine.control import ProgramError
 from switch.engine.expressions import Translator
 from switch.engine.framing import BYTES_START, Calculations, ParserSource, write_deparser
-from switch.engine.layout import CHECKSUM_ERROR, FIRST_TABLE, R_EXIT, R_INGRESS_LENGTH
+from switch.engine.layout import FIRST_TABLE
 from switch.engine.primitives import Primitives
 from switch.engine.program import Action, Program, Table
 from switch.engine.source import Names, Writer, field_constants, identifier
@@ -21,15 +23,17 @@ Json = Any
 ARGUMENTS = "phv, image, state, counters, registers, scratch, keys, words, frame"
 
 HEADER = '''from switch.engine.layout import (
-    ASSERTIONS, BUFFER_STRIDE, BUFFERS, CLEAR_METADATA, CONTEXT_WORDS, COUNTER_WORDS, COUNTERS,
-    HEADER_STRIDE, HEADERS, IMAGE, IMAGE_WORDS, KEEP_FIELDS, P_BUFFER, P_FRAME, P_FRAME_LENGTH,
-    P_HEADER_LENGTH, P_PAYLOAD, P_PAYLOAD_LENGTH, PACKET_WORDS, PACKETS, PHV, PHV_STRIDE,
-    REGISTER_WORDS, REGISTERS, RUN_DEPARSER, RUN_EGRESS, RUN_INGRESS, RUN_PARSER, SCRATCH,
-    SCRATCH_WORDS, SWITCH_WORDS, SWITCHES,
+    ASSERTIONS, BUFFER_STRIDE, BUFFERS, CHECKSUM_ERROR, CLEAR_METADATA, CONTEXT_WORDS,
+    COUNTER_WORDS, COUNTERS, DROP_PORT, EGRESS_SPEC, HEADER_STRIDE, HEADERS, IMAGE, IMAGE_WORDS,
+    KEEP_FIELDS, MCAST_GRP, P_BUFFER, P_FRAME, P_FRAME_LENGTH, P_HEADER_LENGTH, P_PAYLOAD,
+    P_PAYLOAD_LENGTH, PACKET_WORDS, PACKETS, PARSER_ERROR, PHV, PHV_STRIDE, R_CLONE, R_CLONE_LIST,
+    R_EXIT, R_INGRESS_LENGTH, R_LENGTH, R_RECIRCULATE, R_RESUBMIT, R_TRUNCATE, REGISTER_WORDS,
+    REGISTERS, RUN_DEPARSER, RUN_EGRESS, RUN_INGRESS, RUN_PARSER, SCRATCH, SCRATCH_WORDS,
+    SWITCH_WORDS, SWITCHES,
 )
 from switch.engine.native import (
-    divide64, int64_view, jit, less64, load64, modulo64, shift_left, shift_right, shift_right64,
-    store64, uint8_view, unsigned64, word64,
+    divide64, inner as jit, int64_view, less64, load64, modulo64, shift_left, shift_right,
+    shift_right64, store64, uint8_view, unsigned64, word64,
 )
 from switch.engine.runtime import (
     D_DEFAULT, E_INDEX, E_RECORD, GROUP, choose, crc16, crc32, crcCCITT, csum16, identity,
@@ -98,13 +102,15 @@ class Generator:
     def __init__(self, program: Program) -> None:
         self.program = program
         names = Names()
+        names.taken.update(re.findall(r"[A-Z][A-Z0-9_]+", HEADER), ("KEY_WORDS",))
         constants = field_constants(program, names)
         self.constants = constants
         self.translator = Translator(program, lambda field: constants[field.slot])
-        self.calculations = Calculations(program, self.translator)
+        self.calculations = Calculations(program, self.translator, names.unique)
         self.primitives = Primitives(program, self.translator, self.calculations.names)
         self.names = names
         self.calls: dict[int, str] = {}  # action code -> its call
+        self.same: dict[str, str] = {}  # actions that do the same share one function
         self.exits: set[int] = set()
 
     def module(self) -> str:
@@ -133,15 +139,24 @@ class Generator:
         parts.append(write_deparser(program, self.translator))
         parts.append(self.field_lists())
         parts.append(PIPELINE)
-        return "\n\n".join(part.strip("\n") + "\n" for part in parts)
+        return "\n\n".join(part.strip("\n") + "\n" for part in parts if part)
 
     def action(self, action: Action) -> str:
         """The function of an action."""
+        if any(node["op"] == "exit" for node in action.primitives):
+            self.exits.add(action.code)
+        if not action.primitives:
+            self.calls[action.code] = "pass"
+            return ""
+        bodies = [[node["op"], node["parameters"]] for node in action.primitives]
+        content = json.dumps([action.widths, bodies])
+        if content in self.same:
+            self.calls[action.code] = self.same[content]
+            return ""
         function = self.names.unique(f"action_{identifier(action.name)}")
         source, arguments = self.primitives.write_action(action, function)
         self.calls[action.code] = f"{function}({', '.join(arguments)})"
-        if any(node["op"] == "exit" for node in action.primitives):
-            self.exits.add(action.code)
+        self.same[content] = self.calls[action.code]
         return source
 
     def checksums(self, function: str, purpose: str) -> str:
@@ -151,7 +166,7 @@ class Generator:
         with writer.indented(f"def {function}(phv, scratch, words, frame):"):
             writer.line(f'"""{purpose.capitalize()} the checksums."""')
             if purpose == "verify":
-                writer.line(f"phv[{CHECKSUM_ERROR}] = 0")
+                writer.line("phv[CHECKSUM_ERROR] = 0")
             for item in self.program.document.get("checksums", []):
                 if not item.get(purpose, True):
                     continue
@@ -171,7 +186,7 @@ class Generator:
                         writer.line(f"phv[{place}] = {call}")
                     else:
                         with writer.indented(f"if phv[{place}] != {call}:"):
-                            writer.line(f"phv[{CHECKSUM_ERROR}] = 1")
+                            writer.line("phv[CHECKSUM_ERROR] = 1")
         return writer.text
 
     def field_lists(self) -> str:
@@ -219,7 +234,7 @@ class Generator:
         writer.line("@jit")
         with writer.indented(f"def {name}({ARGUMENTS}):"):
             writer.line(f'"""Control {name!r}."""')
-            writer.line(f"phv[{R_EXIT}] = 0")
+            writer.line("phv[R_EXIT] = 0")
             if pipeline is None or pipeline["init_table"] is None:
                 return writer.text
             nodes: dict[str, Json] = {}
@@ -259,7 +274,7 @@ class Generator:
     def leave_on_exit(self, writer: Writer, actions: tuple[Action, ...]) -> None:
         """Leave the pipeline if an action said ``exit``."""
         if any(action.code in self.exits for action in actions):
-            with writer.indented(f"if phv[{R_EXIT}] != 0:"):
+            with writer.indented("if phv[R_EXIT] != 0:"):
                 writer.line("return")
 
     def table(self, writer: Writer, table: Table, numbers: dict[str | None, int]) -> None:
@@ -335,7 +350,7 @@ class Generator:
                 writer.line(f"cell = {2 * table.counter_base}")
         if table.counter_base is not None:
             writer.line("counters[cell] += 1")
-            writer.line(f"counters[cell + 1] += phv[{R_INGRESS_LENGTH}]")
+            writer.line("counters[cell + 1] += phv[R_INGRESS_LENGTH]")
 
 
 def topological(nodes: dict[str, Json], start: str, tables: dict[str, Table]) -> list[str]:

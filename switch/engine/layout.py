@@ -37,6 +37,8 @@ CONTEXT_WORDS = 32
 
 NONE = -1
 
+MOST_FRAME_BYTES = 65535
+
 # A frame starts at HEADROOM in its buffer; reads of whole words may go SLACK bytes past its end.
 HEADROOM = 256
 SLACK = 64
@@ -109,7 +111,7 @@ NOW_NS = 18  # the time of the pipeline run under way
 SCRATCH = 19  # address of int64[SCRATCH_WORDS]: keys and bytes to hash
 ASSERTIONS = 20  # failed assert() and assume()
 SWITCH_WORDS = 24
-SCRATCH_WORDS = 2048
+SCRATCH_WORDS = 9216  # 64 key words, 4096 bytes of fields, a payload of MOST_FRAME_BYTES
 
 # Fields of a PHV that the engine itself reads and writes, at the same place in every program.
 STANDARD_FIELDS = (

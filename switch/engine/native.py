@@ -73,7 +73,14 @@ def jit(function: Function) -> Function:
 
 def inline(function: Function) -> Function:
     """As ``jit``, for a small function that is compiled into each of its callers."""
-    return _compile(function, forceinline=True, _nrt=False)
+    return _compile(
+        function, forceinline=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True
+    )
+
+
+def inner(function: Function) -> Function:
+    """As ``jit``, for a function that only compiled code calls; it compiles faster."""
+    return _compile(function, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def constant_table(values: list[int]) -> Any:

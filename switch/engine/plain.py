@@ -21,6 +21,7 @@ def jit(function: Function) -> Function:
 
 
 inline = jit
+inner = jit
 
 
 def constant_table(values: list[int]) -> list[int]:

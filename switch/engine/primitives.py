@@ -7,19 +7,6 @@ from typing import Any
 
 from switch.engine.control import ProgramError
 from switch.engine.expressions import Translator, Value, store
-from switch.engine.layout import (
-    DROP_PORT,
-    EGRESS_SPEC,
-    MCAST_GRP,
-    R_CLONE,
-    R_CLONE_LIST,
-    R_EXIT,
-    R_INGRESS_LENGTH,
-    R_LENGTH,
-    R_RECIRCULATE,
-    R_RESUBMIT,
-    R_TRUNCATE,
-)
 from switch.engine.program import Action, Cells, Field, Header, Program
 from switch.engine.source import Writer
 
@@ -175,17 +162,17 @@ class Primitives:
     do_log_msg = do_no_op
 
     def do_drop(self, writer: Writer, parameters: list[Json]) -> None:
-        writer.line(f"phv[{EGRESS_SPEC}] = {DROP_PORT}")
-        writer.line(f"phv[{MCAST_GRP}] = 0")
+        writer.line("phv[EGRESS_SPEC] = DROP_PORT")
+        writer.line("phv[MCAST_GRP] = 0")
 
     do_mark_to_drop = do_drop
 
     def do_exit(self, writer: Writer, parameters: list[Json]) -> None:
-        writer.line(f"phv[{R_EXIT}] = 1")
+        writer.line("phv[R_EXIT] = 1")
 
     def do_truncate(self, writer: Writer, parameters: list[Json]) -> None:
         length = self.translator.narrow(parameters[0], "the length of truncate()")
-        writer.line(f"phv[{R_TRUNCATE}] = {length} + 1")
+        writer.line(f"phv[R_TRUNCATE] = max({length}, 0) + 1")
 
     def do_assert(self, writer: Writer, parameters: list[Json]) -> None:
         value = self.translator.integer(parameters[0])
@@ -197,18 +184,18 @@ class Primitives:
     def do_clone_ingress_pkt_to_egress(self, writer: Writer, parameters: list[Json]) -> None:
         session = self.translator.narrow(parameters[0], "a clone session")
         fields = self.translator.narrow(parameters[1], "a field list")
-        writer.line(f"phv[{R_CLONE}] = ({session} & 0x7FFF) + 1")
-        writer.line(f"phv[{R_CLONE_LIST}] = {fields}")
+        writer.line(f"phv[R_CLONE] = ({session} & 0x7FFF) + 1")
+        writer.line(f"phv[R_CLONE_LIST] = {fields}")
 
     do_clone_egress_pkt_to_egress = do_clone_ingress_pkt_to_egress
 
     def do_resubmit(self, writer: Writer, parameters: list[Json]) -> None:
         fields = self.translator.narrow(parameters[0], "a field list")
-        writer.line(f"phv[{R_RESUBMIT}] = {fields} + 1")
+        writer.line(f"phv[R_RESUBMIT] = {fields} + 1")
 
     def do_recirculate(self, writer: Writer, parameters: list[Json]) -> None:
         fields = self.translator.narrow(parameters[0], "a field list")
-        writer.line(f"phv[{R_RECIRCULATE}] = {fields} + 1")
+        writer.line(f"phv[R_RECIRCULATE] = {fields} + 1")
 
     def do_modify_field_rng_uniform(self, writer: Writer, parameters: list[Json]) -> None:
         low, high = (self.translator.integer(node) for node in parameters[1:3])
@@ -260,7 +247,7 @@ class Primitives:
         cells = self.cells(self.program.counters, parameters[0], "counter")
         with writer.indented(f"if {self.index(writer, parameters[1], cells)}:"):
             writer.line(f"counters[{2 * cells.base} + 2 * index] += 1")
-            writer.line(f"counters[{2 * cells.base + 1} + 2 * index] += phv[{R_INGRESS_LENGTH}]")
+            writer.line(f"counters[{2 * cells.base + 1} + 2 * index] += phv[R_INGRESS_LENGTH]")
 
     def do_register_read(self, writer: Writer, parameters: list[Json]) -> None:
         cells = self.cells(self.program.registers, parameters[1], "register")
@@ -294,14 +281,14 @@ class Primitives:
         place = self.translator.valid_name(header)
         with writer.indented(f"if phv[{place}] == 0:"):
             writer.line(f"phv[{place}] = 1")
-            writer.line(f"phv[{R_LENGTH}] += {header.bits // 8}")
+            writer.line(f"phv[R_LENGTH] += {header.bits // 8}")
 
     def do_remove_header(self, writer: Writer, parameters: list[Json]) -> None:
         header = self.header(parameters[0])
         place = self.translator.valid_name(header)
         with writer.indented(f"if phv[{place}] != 0:"):
             writer.line(f"phv[{place}] = 0")
-            writer.line(f"phv[{R_LENGTH}] -= {header.bits // 8}")
+            writer.line(f"phv[R_LENGTH] -= {header.bits // 8}")
 
     def copy_header(self, writer: Writer, target: Header, source: Header) -> None:
         """Copy validity, and the fields of a valid header."""

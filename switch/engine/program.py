@@ -14,6 +14,8 @@ from switch.engine.layout import FIRST_FIELD, STANDARD_FIELDS
 
 Json = Any
 
+MOST_KEY_FIELDS = 64
+
 
 @dataclass(frozen=True)
 class Field:
@@ -382,6 +384,8 @@ def _read_table(program: Program, entry: Json) -> Table:
                 number(key["mask"]) if key.get("mask") else None,
             )
         )
+    if len(keys) > MOST_KEY_FIELDS:
+        raise ProgramError(f"table {name!r} has {len(keys)} key fields, {MOST_KEY_FIELDS} are most")
     if sum(key.kind == "lpm" for key in keys) > 1:
         raise ProgramError(f"table {name!r} has more than one lpm field")
     profile = None

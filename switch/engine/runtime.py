@@ -11,7 +11,7 @@ from switch.engine.layout import RANDOM
 from switch.engine.native import (
     constant_table,
     inline,
-    jit,
+    inner,
     less64,
     load64,
     modulo64,
@@ -58,7 +58,7 @@ def hash_word(state: int, word: int) -> int:
     return mixed ^ shift_right64(mixed, 29)
 
 
-@jit
+@inner
 def lookup_word(image: Any, table: int, key: int) -> int:
     """Look a key of one word up: the image's offset of the best entry's priority word, or -1."""
     directory = image[table]
@@ -89,7 +89,7 @@ def lookup_word(image: Any, table: int, key: int) -> int:
     return best
 
 
-@jit
+@inner
 def lookup_words(image: Any, table: int, keys: Any) -> int:
     """As ``lookup_word`` for a key of several words, or of none, or with ranges."""
     directory = image[table]
@@ -125,7 +125,7 @@ def lookup_words(image: Any, table: int, keys: Any) -> int:
     return first_in_range(image, directory, keys, best)
 
 
-@jit
+@inner
 def first_in_range(image: Any, directory: int, keys: Any, best: int) -> int:
     """The first matching linear entry, or ``best`` if there is none."""
     words = image[directory + D_KEYS]
@@ -156,7 +156,7 @@ def choose(image: Any, record: int, hash_value: int) -> int:
     return image[record + 2 + modulo64(hash_value, count)]  # type: ignore[no-any-return]
 
 
-@jit
+@inner
 def draw(state: Any) -> int:
     """The next 64 random bits of a switch (splitmix64), as a word."""
     word = word64(state[RANDOM] + HASH_MULTIPLIER)
@@ -201,7 +201,7 @@ CRC32 = constant_table(reflected_table(0xEDB88320))
 CRC_CCITT = constant_table(forward_table(0x1021))
 
 
-@jit
+@inner
 def crc16(data: Any, start: int, length: int) -> int:
     """CRC-16/ARC, as BMv2's ``crc16``."""
     value = 0
@@ -210,7 +210,7 @@ def crc16(data: Any, start: int, length: int) -> int:
     return value
 
 
-@jit
+@inner
 def crc32(data: Any, start: int, length: int) -> int:
     """CRC-32 of Ethernet and zlib, as BMv2's ``crc32``."""
     value = 0xFFFFFFFF
@@ -219,7 +219,7 @@ def crc32(data: Any, start: int, length: int) -> int:
     return value ^ 0xFFFFFFFF
 
 
-@jit
+@inner
 def crcCCITT(data: Any, start: int, length: int) -> int:
     """CRC-16 with polynomial 0x1021 from 0xFFFF, as BMv2's ``crcCCITT``."""
     value = 0xFFFF
@@ -228,7 +228,7 @@ def crcCCITT(data: Any, start: int, length: int) -> int:
     return value
 
 
-@jit
+@inner
 def csum16(data: Any, start: int, length: int) -> int:
     """The Internet checksum (RFC 1071)."""
     total = 0
@@ -243,7 +243,7 @@ def csum16(data: Any, start: int, length: int) -> int:
     return ~total & 0xFFFF
 
 
-@jit
+@inner
 def identity(data: Any, start: int, length: int) -> int:
     """The first 8 bytes as a number, as BMv2's ``identity``."""
     value = 0
@@ -252,7 +252,7 @@ def identity(data: Any, start: int, length: int) -> int:
     return unsigned64(value)
 
 
-@jit
+@inner
 def xor16(data: Any, start: int, length: int) -> int:
     """Exclusive or of the 16-bit words, the last one padded with 0."""
     value = 0
@@ -261,7 +261,7 @@ def xor16(data: Any, start: int, length: int) -> int:
     return value
 
 
-@jit
+@inner
 def put_bits(data: Any, position: int, value: int, width: int) -> None:
     """Write the low ``width`` bits (at most 64) of a value at a bit position of zeroed bytes."""
     for i in range(width):
