@@ -35,9 +35,14 @@ from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 from p4runtime_sh.p4runtime import P4RuntimeClient
 
+from controller.local import LocalClient
 from controller.names import Names
 from controller.plan import Update
 from switch.errors import InputError, RunError
+from switch.p4runtime.local import LocalSwitch
+
+Address = str | LocalSwitch
+"""Where a switch is: ``unix:PATH`` or ``HOST:PORT``, or the switch itself."""
 
 ELECTION_ID = (2, 0)
 """(high, low): above p4runtime-shell's default of (1, 0), so that a look does not take over."""
@@ -199,19 +204,24 @@ class Session:
         self,
         name: str,
         device_id: int,
-        address: str,
+        address: Address,
         *,
         election_id: tuple[int, int] = ELECTION_ID,
         deadline_s: float = DEADLINE_S,
     ) -> None:
-        """``address``: ``unix:PATH`` or ``HOST:PORT``. Nothing is sent before ``connect``.
+        """Nothing is sent before ``connect``.
 
         ``deadline_s``: for the switch to listen, and for each request.
         """
         self.name = name
-        self.where = f"{name} (device {device_id}, {address})"
         self._deadline_s = deadline_s
-        self.client = SwitchClient(device_id, address, election_id)
+        self.client: Any
+        if isinstance(address, LocalSwitch):
+            self.where = f"{name} (device {device_id}, in this process)"
+            self.client = LocalClient(address, device_id, election_id)
+        else:
+            self.where = f"{name} (device {device_id}, {address})"
+            self.client = SwitchClient(device_id, address, election_id)
         self.client.deadline_s = deadline_s
         self._program: Program | None = None
         self._closed = False
@@ -233,6 +243,8 @@ class Session:
                 raise self._error(f"connect within {self._deadline_s:g} s", error) from None
         try:
             self.client.set_up_stream()
+        except grpc.RpcError as error:
+            raise self._error("become the primary", error) from None
         except SwitchError as error:
             raise SwitchError(f"{self.where}: {error}") from None
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TypeVar
 
-from controller.client import DEADLINE_S, Program, ProgramPaths, Session, SwitchError
+from controller.client import DEADLINE_S, Address, Program, ProgramPaths, Session, SwitchError
 from controller.counters import LinkCounters, cells_of, link_counters
 from controller.plan import Plan, Update, diff
 from topo.clos import Switch, Topology
@@ -31,7 +31,7 @@ class Controller:
     def __init__(
         self,
         topology: Topology,
-        addresses: Mapping[str, str],
+        addresses: Mapping[str, Address],
         program: ProgramPaths,
         *,
         deadline_s: float = DEADLINE_S,
@@ -45,8 +45,11 @@ class Controller:
         self.plan = Plan()
         """What the switches hold."""
         self._sessions: dict[str, Session] = {}
-        threads = min(MAX_THREADS, len(topology.switches))
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="controller")
+        self._pool: ThreadPoolExecutor | None = None
+        """None: the switches are in this process, and are asked one after the other."""
+        if any(isinstance(address, str) for address in addresses.values()):
+            threads = min(MAX_THREADS, len(topology.switches))
+            self._pool = ThreadPoolExecutor(threads, thread_name_prefix="controller")
 
         for switch in topology.switches:
             address = addresses[switch.name]
@@ -112,10 +115,13 @@ class Controller:
         """End all sessions, whatever they are at; the switches keep what they hold."""
         for session in self._sessions.values():
             session.close()
-        self._pool.shutdown(cancel_futures=True)
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
 
     def _together(self, work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
         """Do something for every item at the same time; raise the first error once all are done."""
+        if self._pool is None:
+            return [work(item) for item in items]
         futures = [self._pool.submit(work, item) for item in items]
         errors = [error for error in (future.exception() for future in futures) if error]
         switch_errors = [error for error in errors if isinstance(error, SwitchError)]

@@ -74,7 +74,7 @@ def serve(control: SwitchControl, device_id: int, address: str) -> P4RuntimeServ
     pool = ThreadPoolExecutor(MAX_STREAMS + UNARY_THREADS, thread_name_prefix=control.name)
     server = grpc.server(
         pool,
-        handlers=(_Service(Device(control, device_id)).handlers(),),
+        handlers=(Service(Device(control, device_id)).handlers(),),
         maximum_concurrent_rpcs=4 * (MAX_STREAMS + UNARY_THREADS),
         options=(
             ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -92,53 +92,53 @@ def serve(control: SwitchControl, device_id: int, address: str) -> P4RuntimeServ
     return P4RuntimeServer(server, pool, address)
 
 
-class _Service:
+class Service:
     """The RPCs: gRPC on one side, a ``Device`` on the other."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._streams = Streams(device, Arbitration(device.device_id))
+        self.streams = Streams(device, Arbitration(device.device_id))
 
     def handlers(self) -> Any:
         """The service as gRPC wants it."""
 
         def unary(behaviour: Callable[[Any, Any], Any], request: Any) -> Any:
             return grpc.unary_unary_rpc_method_handler(
-                _guarded(behaviour), _parser(request), _serialise
+                guarded(behaviour), _parser(request), _serialise
             )
 
         return grpc.method_handlers_generic_handler(
             SERVICE,
             {
-                "Write": unary(self._write, p4runtime_pb2.WriteRequest),
+                "Write": unary(self.write, p4runtime_pb2.WriteRequest),
                 "Read": grpc.unary_stream_rpc_method_handler(
-                    _guarded_stream(self._read), _parser(p4runtime_pb2.ReadRequest), bytes
+                    guarded_stream(self.read), _parser(p4runtime_pb2.ReadRequest), bytes
                 ),
                 "SetForwardingPipelineConfig": unary(
-                    self._set_config, p4runtime_pb2.SetForwardingPipelineConfigRequest
+                    self.set_config, p4runtime_pb2.SetForwardingPipelineConfigRequest
                 ),
                 "GetForwardingPipelineConfig": unary(
-                    self._get_config, p4runtime_pb2.GetForwardingPipelineConfigRequest
+                    self.get_config, p4runtime_pb2.GetForwardingPipelineConfigRequest
                 ),
                 "StreamChannel": grpc.stream_stream_rpc_method_handler(
-                    _guarded_stream(self._streams.serve, check=False),
+                    guarded_stream(self.streams.serve, check=False),
                     _parser(p4runtime_pb2.StreamMessageRequest),
                     _serialise,
                 ),
-                "Capabilities": unary(self._capabilities, p4runtime_pb2.CapabilitiesRequest),
+                "Capabilities": unary(self.capabilities, p4runtime_pb2.CapabilitiesRequest),
             },
         )
 
-    def _write(self, request: Any, context: Any) -> Any:
+    def write(self, request: Any, context: Any) -> Any:
         requests.check_device(self._device, request.device_id)
         with self._device.lock:
-            self._streams.check_primary(request)
+            self.streams.check_primary(request)
             outcomes = requests.write(self._device, request)
         if any(outcomes):
             _abort_batch(context, "updates", outcomes)
         return p4runtime_pb2.WriteResponse()
 
-    def _read(self, request: Any, context: Any) -> Iterator[bytes]:
+    def read(self, request: Any, context: Any) -> Iterator[bytes]:
         requests.check_device(self._device, request.device_id)
         with self._device.lock:
             responses, outcomes = requests.read(self._device, request)
@@ -146,19 +146,19 @@ class _Service:
         if any(outcomes):
             _abort_batch(context, "queries", outcomes)
 
-    def _set_config(self, request: Any, context: Any) -> Any:
+    def set_config(self, request: Any, context: Any) -> Any:
         requests.check_device(self._device, request.device_id)
         with self._device.lock:
-            self._streams.check_primary(request)
+            self.streams.check_primary(request)
             requests.set_config(self._device, request)
         return p4runtime_pb2.SetForwardingPipelineConfigResponse()
 
-    def _get_config(self, request: Any, context: Any) -> Any:
+    def get_config(self, request: Any, context: Any) -> Any:
         requests.check_device(self._device, request.device_id)
         with self._device.lock:
             return requests.get_config(self._device, request)
 
-    def _capabilities(self, request: Any, context: Any) -> Any:
+    def capabilities(self, request: Any, context: Any) -> Any:
         return p4runtime_pb2.CapabilitiesResponse(p4runtime_api_version=requests.API_VERSION)
 
 
@@ -192,7 +192,7 @@ def _abort_batch(context: Any, what: str, outcomes: list[Refusal | None]) -> Non
     context.abort(grpc.StatusCode.UNKNOWN, status.message)
 
 
-def _guarded(behaviour: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def guarded(behaviour: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def answer(request: Any, context: Any) -> Any:
         with _refusals(context):
             if isinstance(request, Malformed):
@@ -202,7 +202,7 @@ def _guarded(behaviour: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return answer
 
 
-def _guarded_stream(
+def guarded_stream(
     behaviour: Callable[[Any, Any], Iterator[Any]], *, check: bool = True
 ) -> Callable[[Any, Any], Iterator[Any]]:
     def answer(request: Any, context: Any) -> Iterator[Any]:

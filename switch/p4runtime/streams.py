@@ -57,15 +57,7 @@ class Streams:
 
     def serve(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:
         """Answer one client until its stream ends. Raises the Refusal that ends it."""
-        client = Client()
-        outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        with self._lock:
-            if len(self._outboxes) >= MAX_STREAMS:
-                raise Refusal(
-                    code_pb2.RESOURCE_EXHAUSTED,
-                    f"{self._device.control.name}: {MAX_STREAMS} streams are open already",
-                )
-            self._outboxes[client] = outbox
+        client, outbox = self.open()
         try:
             if not context.add_callback(lambda: outbox.put(_End())):
                 return
@@ -81,11 +73,28 @@ class Streams:
                 else:
                     return
         finally:
-            with self._in_order:
-                with self._lock:
-                    del self._outboxes[client]
-                    notices = self._arbitration.leave(client)
-                self._tell(notices)
+            self.close(client)
+
+    def open(self) -> tuple[Client, queue.SimpleQueue[Any]]:
+        """Begin a stream: who it is, and what it will be told. Raises the Refusal of one more."""
+        client = Client()
+        outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        with self._lock:
+            if len(self._outboxes) >= MAX_STREAMS:
+                raise Refusal(
+                    code_pb2.RESOURCE_EXHAUSTED,
+                    f"{self._device.control.name}: {MAX_STREAMS} streams are open already",
+                )
+            self._outboxes[client] = outbox
+        return client, outbox
+
+    def close(self, client: Client) -> None:
+        """End a stream: its client takes part in the arbitration no more."""
+        with self._in_order:
+            with self._lock:
+                del self._outboxes[client]
+                notices = self._arbitration.leave(client)
+            self._tell(notices)
 
     def _take(
         self, client: Client, outbox: queue.SimpleQueue[Any], requests: Iterator[Any]
@@ -93,14 +102,15 @@ class Streams:
         end = _End()
         try:
             for request in requests:
-                self._take_one(client, outbox, request)
+                self.take_one(client, outbox, request)
         except Refusal as refusal:
             end = _End(refusal)
         except Exception:  # gRPC's way to say that the stream is gone
             pass
         outbox.put(end)
 
-    def _take_one(self, client: Client, outbox: queue.SimpleQueue[Any], request: Any) -> None:
+    def take_one(self, client: Client, outbox: queue.SimpleQueue[Any], request: Any) -> None:
+        """Take one message of a stream; answers go to outboxes. Raises the Refusal that ends it."""
         if isinstance(request, Malformed):
             raise request.refusal()
         kind = request.WhichOneof("update")

@@ -1,0 +1,112 @@
+"""A switch's P4Runtime service within one process: the same handlers as behind gRPC, called
+directly with protobuf messages. No socket is opened and no thread is started, so calls made in one
+order have one result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import grpc
+from p4.v1 import p4runtime_pb2
+
+from switch.engine.control import SwitchControl
+from switch.p4runtime.arbitration import Client
+from switch.p4runtime.device import Device
+from switch.p4runtime.server import Service, guarded, guarded_stream
+
+
+class LocalError(grpc.RpcError):
+    """A refused call, with what a client reads of gRPC's errors."""
+
+    def __init__(self, code: Any, details: str, metadata: tuple[tuple[str, Any], ...]) -> None:
+        super().__init__(f"{code.name}: {details}")
+        self._code = code
+        self._details = details
+        self._metadata = metadata
+
+    def code(self) -> Any:
+        """The ``grpc.StatusCode``."""
+        return self._code
+
+    def details(self) -> str:
+        """The message."""
+        return self._details
+
+    def trailing_metadata(self) -> tuple[tuple[str, Any], ...]:
+        """(key, value) pairs, errors of single updates among them."""
+        return self._metadata
+
+
+class _Call:
+    """What a handler wants of gRPC's context."""
+
+    def __init__(self) -> None:
+        self._code: Any = None
+        self._metadata: tuple[tuple[str, Any], ...] = ()
+
+    def code(self) -> Any:
+        return self._code
+
+    def set_trailing_metadata(self, metadata: tuple[tuple[str, Any], ...]) -> None:
+        self._metadata = tuple(metadata)
+
+    def abort(self, code: Any, details: str) -> NoReturn:
+        self._code = code
+        raise LocalError(code, details, self._metadata)
+
+
+class LocalSwitch:
+    """The service of one switch; requests and answers are messages of ``p4.v1``.
+
+    All methods raise `LocalError` where gRPC would end the call with a status that is not OK.
+    """
+
+    def __init__(self, control: SwitchControl, device_id: int) -> None:
+        self.name = control.name
+        self.device_id = device_id
+        self._service = Service(Device(control, device_id))
+
+    def write(self, request: Any) -> Any:
+        return self._call(self._service.write, request)
+
+    def read(self, request: Any) -> list[Any]:
+        """The responses of the stream that answers a read."""
+        parts = guarded_stream(self._service.read)(request, _Call())
+        return [p4runtime_pb2.ReadResponse.FromString(part) for part in parts]
+
+    def set_config(self, request: Any) -> Any:
+        return self._call(self._service.set_config, request)
+
+    def get_config(self, request: Any) -> Any:
+        return self._call(self._service.get_config, request)
+
+    def capabilities(self, request: Any) -> Any:
+        return self._call(self._service.capabilities, request)
+
+    def arbitrate(self, election_id: tuple[int, int]) -> tuple[Client, Any]:
+        """Open a stream and take part in the arbitration: the client, and the answer to it."""
+
+        def enter(request: Any, context: Any) -> tuple[Client, Any]:
+            client, outbox = self._service.streams.open()
+            try:
+                self._service.streams.take_one(client, outbox, request)
+            except BaseException:
+                self._service.streams.close(client)
+                raise
+            return client, outbox.get_nowait()
+
+        request = p4runtime_pb2.StreamMessageRequest()
+        request.arbitration.device_id = self.device_id
+        request.arbitration.election_id.high, request.arbitration.election_id.low = election_id
+        answer: tuple[Client, Any] = self._call(enter, request)
+        return answer
+
+    def leave(self, client: Client) -> None:
+        """End a client's stream."""
+        self._service.streams.close(client)
+
+    @staticmethod
+    def _call(behaviour: Callable[[Any, Any], Any], request: Any) -> Any:
+        return guarded(behaviour)(request, _Call())
