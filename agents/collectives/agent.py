@@ -133,6 +133,24 @@ class HostAgent:
             self._advance(now_ns, completions)
         return batch
 
+    def attend(self, batch: Datagrams, now_ns: int) -> None:
+        """In place of `receive` and `transmit`, for a driver whose compiled code serves the
+        endpoint: look after what that found (`batch` holds what was received last) and what is
+        due. To be called when the endpoint has events, at `due_ns`, and after every arrival while
+        `attentive`; afterwards there may be something to send."""
+        self.endpoint.take_events(batch)
+        self._advance(now_ns)
+
+    @property
+    def due_ns(self) -> int | None:
+        """When the operation, apart from its endpoint, must be looked after."""
+        return self._due_ns()
+
+    @property
+    def attentive(self) -> bool:
+        """Whether the operation must be looked after whenever something arrives."""
+        return self._operation is not None and self._operation.attentive
+
     def deadline(self) -> int | None:
         endpoint_ns, own_ns = self.endpoint.deadline(), self._due_ns()
         if endpoint_ns is None or own_ns is None:

@@ -56,6 +56,11 @@ class FetchRing:
         """RDMA READs are under way, or wait for their turn."""
         return bool(self._reads or self._to_read)
 
+    @property
+    def asked(self) -> bool:
+        """The predecessor waits for shards that are not whole yet."""
+        return bool(self._remembered)
+
     def request_missing(self) -> None:
         """Ask the successor for every shard that has gaps, each once."""
         for shard in range(self._communicator.size):

@@ -143,6 +143,10 @@ class MulticastAllgather:
         waiting = self._clock.phase == "data" and self._sink.missing
         return self._cutoff_check_ns if waiting else None
 
+    @property
+    def attentive(self) -> bool:
+        return self._fetch.asked
+
     def waiting_for(self) -> str:
         name = self._communicator.name
         if self._clock.phase == "barrier":

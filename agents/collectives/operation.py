@@ -93,6 +93,11 @@ class Operation(Protocol):
 
     def deadline(self) -> int | None: ...
 
+    @property
+    def attentive(self) -> bool:
+        """Whether arrivals matter that complete nothing: those of single chunks."""
+        ...
+
     def waiting_for(self) -> str:
         """What the operation cannot go on without, for an error message."""
         ...

@@ -120,6 +120,10 @@ class RingAllgather:
     def deadline(self) -> int | None:
         return None
 
+    @property
+    def attentive(self) -> bool:
+        return False
+
     def waiting_for(self) -> str:
         name = self._communicator.name
         if self._target is None and self._to_send:

@@ -284,7 +284,7 @@ class Endpoint:
         receive_batch(self._words, batch.addresses, count, now_ns)
         self._stale = True
         if self._words[at.EVENTS]:
-            self._take_events(batch)
+            self.take_events(batch)
 
     def transmit(self, now_ns: int, budget_bytes: int = UNLIMITED) -> Datagrams:
         """What to send now: at most `budget_bytes` of frames, at most one batch.
@@ -296,7 +296,7 @@ class Endpoint:
         sending.count = transmit_batch(self._words, sending.addresses, now_ns, budget_bytes)
         self._stale = False
         if self._words[at.EVENTS]:
-            self._take_events(sending)
+            self.take_events(sending)
         return sending
 
     def deadline(self) -> int | None:
@@ -316,7 +316,16 @@ class Endpoint:
         self._completions = []
         return completions
 
-    def _take_events(self, batch: Datagrams) -> None:
+    @property
+    def words(self) -> Words:
+        """All state of the endpoint, for compiled code that calls `receive_batch` and
+        `transmit_batch` by itself, and then `take_events` if there are any; always the same
+        array."""
+        return self._words
+
+    def take_events(self, batch: Datagrams) -> None:
+        """Turn what compiled code found into completions. `batch`: what was received last."""
+        self._stale = True
         count = int(self._words[at.EVENTS])
         self._words[at.EVENTS] = 0
         for event in self._events[:count].tolist():
