@@ -1,0 +1,76 @@
+"""``python -m switch.realtime CONFIG.json``: the built-in switches of a testbed, in real time.
+
+``python -m switch.realtime --prepare`` only compiles the packet loop into the cache.
+
+Prints one line, ``ready``, when all P4Runtime servers listen. Ends with status 0 on SIGTERM,
+SIGINT, or when its stdin closes; with 2 if the configuration or the machine does not do.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from switch.errors import RunError, WeftError
+from switch.realtime.config import Config, read_config
+from switch.realtime.process import SwitchProcess, prepare
+from switch.realtime.statistics import StatisticsSocket
+
+
+def main(arguments: list[str]) -> int:
+    """Run until told to end; the exit status."""
+    if len(arguments) != 1:
+        print("usage: python -m switch.realtime CONFIG.json | --prepare", file=sys.stderr)
+        return 2
+    if arguments == ["--prepare"]:
+        prepare()
+        return 0
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    try:
+        run(read_config(Path(arguments[0])), ended)
+    except WeftError as error:
+        print(f"switch: {error}", file=sys.stderr)
+        return error.exit_status
+    return 0
+
+
+def run(config: Config, ended: threading.Event) -> None:
+    """Bring everything up, say ``ready``, wait, take everything down."""
+    from switch.p4runtime.server import serve
+
+    process = SwitchProcess(config, on_failure=ended.set)
+    process.start()
+    servers = []
+    statistics = None
+    try:
+        for switch, control in zip(config.switches, process.controls, strict=True):
+            servers.append(serve(control, switch.device_id, switch.address))
+        if config.stats_socket is not None:
+            statistics = StatisticsSocket(process, config.stats_socket)
+        print("ready", flush=True)
+        threading.Thread(target=_wait_for_stdin, args=(ended,), daemon=True).start()
+        ended.wait()
+        if process.failure is not None:
+            raise RunError(f"the packet loop failed: {process.failure!r}")
+    finally:
+        for server in servers:
+            server.stop()
+        if statistics is not None:
+            statistics.close()
+        process.stop()
+
+
+def _wait_for_stdin(ended: threading.Event) -> None:
+    """Set ``ended`` once stdin is closed; read the descriptor itself, not Python's buffer."""
+    while os.read(0, 4096):
+        continue
+    ended.set()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

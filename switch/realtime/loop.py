@@ -1,0 +1,308 @@
+"""The packet loop: ppoll, recvmmsg, the engine, sendmmsg, in one compiled function without the GIL.
+
+All its memory is one array of words (``io``) with addresses of others, made by
+``switch.realtime.ports``. It comes back to Python only when the event descriptor is readable.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from switch.engine.layout import (
+    BUFFER_STRIDE,
+    BUFFERS,
+    DROPS_TOO_LONG,
+    HEADER_STRIDE,
+    HEADERS,
+    HEADROOM,
+    NO_BUFFER,
+    NONE,
+    P_BUFFER,
+    P_DEPARTURE_NS,
+    P_FRAME,
+    P_FRAME_LENGTH,
+    P_HEADER_LENGTH,
+    P_LENGTH,
+    P_NEXT,
+    P_PAYLOAD,
+    P_PORT,
+    P_SWITCH,
+    PORT_COUNT,
+    Q_DELAY_NS,
+    Q_DRIVER,
+    Q_RATE_BPS,
+    SLACK,
+)
+from switch.engine.native import int64_view, jit, types
+from switch.engine.pipeline import advance, ingest
+from switch.engine.queues import (
+    next_deadline,
+    packet_row,
+    port_row,
+    release,
+    switch_row,
+    take_buffer,
+    take_departure,
+    take_packet,
+)
+
+BATCH = 64
+"""Frames of one recvmmsg or sendmmsg."""
+
+# Words of io.
+IO_POLL = 0  # address of pollfd[sockets + 1]: the last is the event descriptor
+IO_SOCKETS = 1  # address of int64[sockets, SOCKET_WORDS]
+IO_COUNT = 2
+IO_RECEIVE = 3  # address of mmsghdr[BATCH]
+IO_RECEIVE_VECTORS = 4  # address of iovec[BATCH]
+IO_RECEIVE_BUFFERS = 5  # address of int64[BATCH]: the pool's buffer of each, or NONE
+IO_SEND = 6  # address of mmsghdr[BATCH]
+IO_SEND_VECTORS = 7  # address of iovec[2 * BATCH]
+IO_PENDING = 8  # address of int64[sockets]: sockets with frames to send
+IO_HISTOGRAM = 9  # address of int64[HISTOGRAM]: lateness of departures
+IO_MAX_LATENESS = 10
+IO_COALESCE_NS = 11
+IO_WAKE_UPS = 12
+IO_TIME = 13  # address of int64[4]: timespecs
+IO_PENDING_COUNT = 14
+IO_BATCHES = 15
+IO_RETRY = 16  # a socket was full: try again soon
+IO_WORDS = 24
+
+# Words of a socket.
+F_DESCRIPTOR = 0
+F_SWITCH = 1
+F_PORT = 2
+F_HEAD = 3  # frames to send, through P_NEXT
+F_TAIL = 4
+F_SEND_ERRORS = 5
+SOCKET_WORDS = 8
+
+MESSAGE_WORDS = 8  # of a struct mmsghdr
+POLLIN = 1
+POLLNVAL = 32
+MSG_DONTWAIT = 0x40
+MSG_TRUNC = 0x20
+EAGAIN = 11
+ENOBUFS = 105
+CLOCK_MONOTONIC = 1
+RETRY_NS = 50_000
+IDLE_NS = 1_000_000_000
+
+HISTOGRAM = 40 * 16
+
+_clock_gettime: Any = types.ExternalFunction(
+    "clock_gettime", types.int32(types.int32, types.int64)
+)
+_ppoll: Any = types.ExternalFunction(
+    "ppoll", types.int32(types.int64, types.uint64, types.int64, types.int64)
+)
+_recvmmsg: Any = types.ExternalFunction(
+    "recvmmsg", types.int32(types.int32, types.int64, types.uint32, types.int32, types.int64)
+)
+_sendmmsg: Any = types.ExternalFunction(
+    "sendmmsg", types.int32(types.int32, types.int64, types.uint32, types.int32)
+)
+_errno_location: Any = types.ExternalFunction("__errno_location", types.int64())
+
+
+@jit
+def clock(time: Any) -> int:
+    """CLOCK_MONOTONIC in ns."""
+    _clock_gettime(CLOCK_MONOTONIC, time.ctypes.data)
+    return time[0] * 1_000_000_000 + time[1]  # type: ignore[no-any-return]
+
+
+@jit
+def errno() -> int:
+    """The C library's errno of this thread."""
+    word = int64_view(_errno_location() & ~7, 1)[0]
+    if _errno_location() & 4:
+        word >>= 32
+    return word & 0xFFFFFFFF  # type: ignore[no-any-return]
+
+
+@jit
+def record_lateness(io: Any, lateness: int) -> None:
+    """Count a departure's lateness in a histogram of 16 steps per power of two."""
+    lateness = max(lateness, 0)
+    io[IO_MAX_LATENESS] = max(io[IO_MAX_LATENESS], lateness)
+    exponent = 0
+    value = lateness
+    while value >= 32:
+        value >>= 1
+        exponent += 1
+    bucket = lateness if exponent == 0 else (exponent + 1) * 16 + (value - 16)
+    histogram = int64_view(io[IO_HISTOGRAM], HISTOGRAM)
+    histogram[min(bucket, HISTOGRAM - 1)] += 1
+
+
+@jit
+def fill_receive_slots(context: Any, io: Any) -> int:
+    """Give each receive slot a buffer of the pool; how many slots, from the first on, have one."""
+    vectors = int64_view(io[IO_RECEIVE_VECTORS], 2 * BATCH)
+    buffers = int64_view(io[IO_RECEIVE_BUFFERS], BATCH)
+    stride = context[BUFFER_STRIDE]
+    for i in range(BATCH):
+        if buffers[i] == NONE:
+            buffer = take_buffer(context)
+            if buffer == NONE:
+                return i
+            buffers[i] = buffer
+            vectors[2 * i] = context[BUFFERS] + buffer * stride + HEADROOM
+            vectors[2 * i + 1] = stride - HEADROOM - SLACK
+    return BATCH
+
+
+@jit
+def receive_batch(context: Any, io: Any, socket: Any, time: Any) -> int:
+    """Receive up to BATCH frames of a port and put them into the switch; how many there were."""
+    slots = fill_receive_slots(context, io)
+    if slots == 0:
+        context[NO_BUFFER] += 1
+        return 0
+    count = _recvmmsg(socket[F_DESCRIPTOR], io[IO_RECEIVE], slots, MSG_DONTWAIT, 0)
+    if count <= 0:
+        return 0
+    now = clock(time)
+    messages = int64_view(io[IO_RECEIVE], BATCH * MESSAGE_WORDS)
+    buffers = int64_view(io[IO_RECEIVE_BUFFERS], BATCH)
+    switch = socket[F_SWITCH]
+    for i in range(count):
+        message = i * MESSAGE_WORDS
+        if messages[message + 6] & MSG_TRUNC:
+            switch_row(context, switch)[DROPS_TOO_LONG] += 1
+            continue
+        packet = take_packet(context, buffers[i])
+        if packet == NONE:
+            context[NO_BUFFER] += 1
+            continue
+        buffers[i] = NONE
+        row = packet_row(context, packet)
+        row[P_FRAME] = HEADROOM
+        row[P_FRAME_LENGTH] = messages[message + 7] & 0xFFFFFFFF
+        ingest(context, switch, socket[F_PORT], packet, now)
+        advance(context, now)
+    return count  # type: ignore[no-any-return]
+
+
+@jit
+def sort_departures(context: Any, io: Any) -> None:
+    """Give each departing packet to its port's socket."""
+    pending = int64_view(io[IO_PENDING], io[IO_COUNT])
+    while True:
+        packet = take_departure(context)
+        if packet == NONE:
+            return
+        row = packet_row(context, packet)
+        row[P_NEXT] = NONE
+        port = port_row(context, row[P_SWITCH] * context[PORT_COUNT] + row[P_PORT])
+        number = port[Q_DRIVER]
+        socket = int64_view(io[IO_SOCKETS] + number * SOCKET_WORDS * 8, SOCKET_WORDS)
+        if socket[F_HEAD] == NONE:
+            socket[F_HEAD] = packet
+            pending[io[IO_PENDING_COUNT]] = number
+            io[IO_PENDING_COUNT] += 1
+        else:
+            packet_row(context, socket[F_TAIL])[P_NEXT] = packet
+        socket[F_TAIL] = packet
+
+
+@jit
+def send_socket(context: Any, io: Any, socket: Any, time: Any) -> bool:
+    """Send what waits at a socket; False if the kernel took only a part."""
+    messages = int64_view(io[IO_SEND], BATCH * MESSAGE_WORDS)
+    vectors = int64_view(io[IO_SEND_VECTORS], 4 * BATCH)
+    port = port_row(context, socket[F_SWITCH] * context[PORT_COUNT] + socket[F_PORT])
+    timed = port[Q_RATE_BPS] > 0 or port[Q_DELAY_NS] > 0
+    while socket[F_HEAD] != NONE:
+        count = 0
+        packet = socket[F_HEAD]
+        while packet != NONE and count < BATCH:
+            row = packet_row(context, packet)
+            header_length = min(row[P_HEADER_LENGTH], row[P_LENGTH])
+            buffer = context[BUFFERS] + row[P_BUFFER] * context[BUFFER_STRIDE]
+            vectors[4 * count] = context[HEADERS] + packet * context[HEADER_STRIDE]
+            vectors[4 * count + 1] = header_length
+            vectors[4 * count + 2] = buffer + row[P_PAYLOAD]
+            vectors[4 * count + 3] = row[P_LENGTH] - header_length
+            messages[count * MESSAGE_WORDS + 7] = 0
+            packet = row[P_NEXT]
+            count += 1
+        sent = _sendmmsg(socket[F_DESCRIPTOR], io[IO_SEND], count, MSG_DONTWAIT)
+        if sent < 0:
+            code = errno()
+            if code in (EAGAIN, ENOBUFS):
+                return False
+            socket[F_SEND_ERRORS] += 1
+        else:
+            io[IO_BATCHES] += 1
+        now = clock(time) if timed else 0
+        for _ in range(max(sent, 1)):
+            packet = socket[F_HEAD]
+            row = packet_row(context, packet)
+            socket[F_HEAD] = row[P_NEXT]
+            if timed and sent > 0:
+                record_lateness(io, now - row[P_DEPARTURE_NS])
+            release(context, packet)
+    return True
+
+
+@jit
+def send_departures(context: Any, io: Any, time: Any) -> None:
+    """Send all frames that have left their links; what a full socket refuses stays for later."""
+    sort_departures(context, io)
+    pending = int64_view(io[IO_PENDING], io[IO_COUNT])
+    waiting = io[IO_PENDING_COUNT]
+    kept = 0
+    for i in range(waiting):
+        number = pending[i]
+        socket = int64_view(io[IO_SOCKETS] + number * SOCKET_WORDS * 8, SOCKET_WORDS)
+        if not send_socket(context, io, socket, time):
+            pending[kept] = number
+            kept += 1
+    io[IO_PENDING_COUNT] = kept
+
+
+@jit
+def wait(context: Any, io: Any, time: Any, last_wake: int) -> int:
+    """Sleep until a frame, the event descriptor, or the next deadline; ppoll's result."""
+    now = clock(time)
+    until = next_deadline(context)
+    if io[IO_PENDING_COUNT] > 0:
+        until = now + RETRY_NS if until == NONE else min(until, now + RETRY_NS)
+    sleep = IDLE_NS
+    if until != NONE:
+        sleep = 0
+        if until > now:
+            sleep = min(max(until, last_wake + io[IO_COALESCE_NS]) - now, IDLE_NS)
+    time[2] = sleep // 1_000_000_000
+    time[3] = sleep % 1_000_000_000
+    return _ppoll(io[IO_POLL], io[IO_COUNT] + 1, time.ctypes.data + 16, 0)  # type: ignore[no-any-return]
+
+
+@jit
+def run_loop(context: Any, io: Any) -> None:
+    """Run until the event descriptor is readable."""
+    count = io[IO_COUNT]
+    time = int64_view(io[IO_TIME], 4)
+    poll = int64_view(io[IO_POLL], count + 1)
+    last_wake = 0
+    while True:
+        ready = wait(context, io, time, last_wake)
+        io[IO_WAKE_UPS] += 1
+        last_wake = clock(time)
+        advance(context, last_wake)
+        send_departures(context, io, time)
+        if ready <= 0:
+            continue
+        for i in range(count):
+            events = (poll[i] >> 48) & 0xFFFF
+            if events:
+                socket = int64_view(io[IO_SOCKETS] + i * SOCKET_WORDS * 8, SOCKET_WORDS)
+                if receive_batch(context, io, socket, time) > 0:
+                    send_departures(context, io, time)
+                elif events & POLLNVAL:
+                    poll[i] = poll[i] | 0xFFFFFFFF  # not a descriptor any more: leave it out
+        if (poll[count] >> 48) & 0xFFFF:
+            return

@@ -1,0 +1,211 @@
+"""The switches of one process: the packet loop in a thread, and what other threads ask of it."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switch.engine import layout
+from switch.engine.build import Pipeline
+from switch.engine.dataplane import Dataplane, Queue
+from switch.engine.state import EngineControl
+from switch.errors import RunError
+from switch.realtime import loop
+from switch.realtime.config import Config
+from switch.realtime.ports import PortSockets, lateness
+
+PR_SET_TIMERSLACK = 29
+TAKE_OVER_DEADLINE_S = 10.0
+
+
+def prepare() -> None:
+    """Compile the packet loop into the cache, so that a process later starts at once (seconds)."""
+    config = Config((), None, 64, 64, 0)
+    process = SwitchProcess(config)
+    process.start()
+    process.stop()
+
+
+class SwitchProcess:
+    """All switches of a configuration, forwarding from ``start`` to ``stop``.
+
+    Every other thread changes what packets see through ``between_batches``: the loop comes back
+    to Python, runs the change, and goes on.
+    """
+
+    def __init__(self, config: Config, on_failure: Callable[[], None] = lambda: None) -> None:
+        """Open all ports; raises ``MachineError``. ``on_failure``: called if the loop dies."""
+        self.config = config
+        self._on_failure = on_failure
+        ports_each = 1 + max(
+            (port.number for switch in config.switches for port in switch.ports), default=0
+        )
+        self.dataplane = Dataplane(
+            max(len(config.switches), 1),
+            ports_each,
+            packets=2 * config.buffers,
+            buffers=config.buffers,
+            frame_bytes=config.frame_bytes,
+        )
+        now = time.monotonic_ns()
+        places = []
+        for number, switch in enumerate(config.switches):
+            self.dataplane.set_seed(number, switch.seed)
+            self.dataplane.set_epoch(number, now)
+            for port in switch.ports:
+                self.dataplane.set_port(
+                    number,
+                    port.number,
+                    Queue(port.rate_bps, port.delay_ns, port.queue_bytes, port.queue_packets),
+                )
+                places.append((number, port.number, port.interface))
+        self.sockets = PortSockets(self.dataplane, places, config.coalesce_ns)
+        self._requests: list[tuple[Callable[[], None], threading.Event]] = []
+        self._lock = threading.Lock()
+        self._building = threading.Lock()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="packet loop", daemon=True)
+        self.failure: BaseException | None = None
+        self.controls = [
+            EngineControl(
+                self, number, switch.name, tuple(sorted(port.number for port in switch.ports))
+            )
+            for number, switch in enumerate(config.switches)
+        ]
+
+    # -- the loop's thread
+
+    def start(self) -> None:
+        """Start forwarding; the loop is compiled first, so that it answers at once from then on."""
+        self.sockets.wake()
+        loop.run_loop(self.dataplane.context, self.sockets.io)
+        self.sockets.calm()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop forwarding and close the ports."""
+        self._stopping = True
+        self.sockets.wake()
+        self._thread.join(TAKE_OVER_DEADLINE_S)
+        if not self._thread.is_alive():
+            self.sockets.close()
+
+    def _run(self) -> None:
+        ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
+        try:
+            while not self._stopping:
+                loop.run_loop(self.dataplane.context, self.sockets.io)
+                self.sockets.calm()
+                with self._lock:
+                    requests, self._requests = self._requests, []
+                for action, done in requests:
+                    action()
+                    done.set()
+        except BaseException as error:
+            self.failure = error
+            self._on_failure()
+
+    def between_batches(self, action: Callable[[], None]) -> None:
+        """Run ``action`` in the loop's thread while no packet is under way in compiled code."""
+        if not self._thread.is_alive():
+            action()
+            return
+        done = threading.Event()
+        with self._lock:
+            self._requests.append((action, done))
+        self.sockets.wake()
+        if not done.wait(TAKE_OVER_DEADLINE_S):
+            raise RunError("the packet loop does not answer: the switch process is broken")
+
+    # -- ``switch.engine.state.Host``
+
+    def build(self, bmv2_json: str) -> Pipeline:
+        """Translate and compile, one program at a time: the switches of a run mostly share one."""
+        with self._building:
+            return self.dataplane.build(bmv2_json)
+
+    def install(
+        self, switch: int, pipeline: Pipeline, image: NDArray[np.int64], *, fresh: bool
+    ) -> None:
+        """Hand a version to the packet loop."""
+        self.between_batches(
+            lambda: self.dataplane.install(switch, pipeline, image, fresh=fresh)
+        )
+
+    def counters(self, switch: int) -> NDArray[np.int64]:
+        """Live counter cells."""
+        return self.dataplane.counters(switch)
+
+    def registers(self, switch: int) -> NDArray[np.int64]:
+        """Live register cells."""
+        return self.dataplane.registers(switch)
+
+    # -- statistics
+
+    def reset_lateness(self) -> None:
+        """Start the lateness statistics anew."""
+        self.sockets.histogram[:] = 0
+        self.sockets.io[loop.IO_MAX_LATENESS] = 0
+
+    def statistics(self) -> dict[str, Any]:
+        """Everything that was counted, as JSON would have it."""
+        drops = self.sockets.count_kernel_drops()
+        ports: dict[int, list[dict[str, Any]]] = {}
+        for i, (switch, port, interface) in enumerate(self.sockets.ports):
+            figures = self.dataplane.statistics(switch, port)
+            ports.setdefault(switch, []).append(
+                {
+                    "port": port,
+                    "interface": interface,
+                    **figures.__dict__,
+                    "kernel_drops": drops[i],
+                    "send_errors": self.sockets.send_errors(i),
+                }
+            )
+        histogram = self.sockets.histogram
+        latest = int(self.sockets.io[loop.IO_MAX_LATENESS])
+        return {
+            "switches": [
+                {
+                    "name": switch.name,
+                    "device_id": switch.device_id,
+                    "program_loaded": self.controls[number].program_loaded,
+                    "drops": self._drops(number),
+                    "ports": ports.get(number, []),
+                }
+                for number, switch in enumerate(self.config.switches)
+            ],
+            "lateness_ns": {
+                "count": int(histogram.sum()),
+                "p50": min(lateness(histogram, 0.5), latest),
+                "p99": min(lateness(histogram, 0.99), latest),
+                "max": latest,
+            },
+            "no_buffer_drops": int(self.dataplane.context[layout.NO_BUFFER]),
+            "wake_ups": int(self.sockets.io[loop.IO_WAKE_UPS]),
+            "cpu_seconds": self._cpu_seconds(),
+        }
+
+    def _drops(self, switch: int) -> dict[str, int]:
+        row = self.dataplane.switches[switch]
+        places = {
+            "no_program": layout.DROPS_NO_PROGRAM,
+            "ingress": layout.DROPS_INGRESS,
+            "egress": layout.DROPS_EGRESS,
+            "no_port": layout.DROPS_NO_PORT,
+            "repeats": layout.DROPS_REPEATS,
+            "too_long": layout.DROPS_TOO_LONG,
+        }
+        return {name: int(row[place]) for name, place in places.items()}
+
+    def _cpu_seconds(self) -> float:
+        """CPU time of the packet loop's thread."""
+        if not self._thread.is_alive() or self._thread.ident is None:
+            return 0.0
+        return time.clock_gettime(time.pthread_getcpuclockid(self._thread.ident))
