@@ -1,7 +1,7 @@
 """P4's operators on lowered expressions: masks for what wraps around, and folding of constants.
 
-BMv2 computes with integers of any size and truncates only where a value is stored, so the result of an
-operation is brought into its type's range at once (docs/JSON_format.md of behavioral-model).
+BMv2 computes with integers of any size and truncates only where a value is stored, so the result of
+an operation is brought into its type's range at once (docs/JSON_format.md of behavioral-model).
 """
 
 from __future__ import annotations
@@ -130,12 +130,18 @@ def slice_of(node: Expression, high: int, low: int, kind: Type) -> Expression:
     if isinstance(node, Number):
         return Number((node.value >> low) & mask_of(high - low + 1))
     shifted = Operation(">>", node, Number(low)) if low else node
-    if low and isinstance(base_type(kind), BitType) and high == getattr(base_type(kind), "width", 0) - 1:
+    if (
+        low
+        and isinstance(base_type(kind), BitType)
+        and high == getattr(base_type(kind), "width", 0) - 1
+    ):
         return shifted
     return Operation("&", shifted, Number(mask_of(high - low + 1)))
 
 
-def insert_slice(node: Expression, value: Expression, high: int, low: int, kind: Type) -> Expression:
+def insert_slice(
+    node: Expression, value: Expression, high: int, low: int, kind: Type
+) -> Expression:
     """`node` with the bits `high` to `low` replaced."""
     bare = base_type(kind)
     width = getattr(bare, "width", 0)

@@ -275,13 +275,13 @@ class TreeBuilder(lark.Transformer):  # type: ignore[type-arg]
     # Declarations
 
     def constant_declaration(self, c: Children) -> syntax.Node:
-        (name, span), = _names(c)
-        reference, = _take(c, syntax.TypeReference)
+        ((name, span),) = _names(c)
+        (reference,) = _take(c, syntax.TypeReference)
         return syntax.Constant(_span(c), self._annotations(c), name, span, reference, c[-2])
 
     def variable_without_semicolon(self, c: Children) -> syntax.Node:
-        (name, span), = _names(c)
-        reference, = _take(c, syntax.TypeReference)
+        ((name, span),) = _names(c)
+        (reference,) = _take(c, syntax.TypeReference)
         initializer = c[-1] if _has(c, "ASSIGN") else None
         return syntax.Variable(_span(c), self._annotations(c), name, span, reference, initializer)
 
@@ -291,7 +291,7 @@ class TreeBuilder(lark.Transformer):  # type: ignore[type-arg]
         return node
 
     def instantiation(self, c: Children) -> syntax.Node:
-        (name, span), = _names(c)
+        ((name, span),) = _names(c)
         reference = _take(c, syntax.TypeReference)[0]
         body = next((list(child) for child in c if type(child) is _Items), [])
         return syntax.Instantiation(
@@ -302,8 +302,8 @@ class TreeBuilder(lark.Transformer):  # type: ignore[type-arg]
         return self.expression_list(c)
 
     def value_set(self, c: Children) -> syntax.Node:
-        (name, span), = _names(c)
-        reference, = _take(c, syntax.TypeReference)
+        ((name, span),) = _names(c)
+        (reference,) = _take(c, syntax.TypeReference)
         return syntax.ValueSet(_span(c), self._annotations(c), name, span, reference, c[-4])
 
     def parameters(self, c: Children) -> _Items:
@@ -312,8 +312,8 @@ class TreeBuilder(lark.Transformer):  # type: ignore[type-arg]
         return result
 
     def parameter(self, c: Children) -> syntax.Node:
-        (name, span), = _names(c)
-        reference, = _take(c, syntax.TypeReference)
+        ((name, span),) = _names(c)
+        (reference,) = _take(c, syntax.TypeReference)
         direction = next((str(item) for item in c if _is(item, "IN", "OUT", "INOUT")), "")
         default = c[-1] if _has(c, "ASSIGN") else None
         return syntax.Parameter(
@@ -321,7 +321,7 @@ class TreeBuilder(lark.Transformer):  # type: ignore[type-arg]
         )
 
     def prototype(self, c: Children) -> syntax.Prototype:
-        (name, span), = _names(c)
+        ((name, span),) = _names(c)
         return syntax.Prototype(_span(c), name, span, c[0], _type_parameters(c), list(c[-1]))
 
     def function_declaration(self, c: Children) -> syntax.Node:
@@ -337,7 +337,7 @@ class TreeBuilder(lark.Transformer):  # type: ignore[type-arg]
         )
 
     def extern_object(self, c: Children) -> syntax.Node:
-        (name, span), = _names(c)
+        ((name, span),) = _names(c)
         methods = _take(c, syntax.Method)
         return syntax.ExternObject(
             _span(c), self._annotations(c), name, span, _type_parameters(c), methods
@@ -359,17 +359,17 @@ class TreeBuilder(lark.Transformer):  # type: ignore[type-arg]
         )
 
     def action_declaration(self, c: Children) -> syntax.Node:
-        (name, span), = _names(c)
+        ((name, span),) = _names(c)
         return syntax.Action(_span(c), self._annotations(c), name, span, list(c[-2]), c[-1])
 
     def package_type(self, c: Children) -> syntax.Node:
-        (name, span), = _names(c)
+        ((name, span),) = _names(c)
         return syntax.PackageType(
             _span(c), self._annotations(c), name, span, _type_parameters(c), list(c[-2])
         )
 
     def struct_declaration(self, c: Children) -> syntax.Node:
-        (name, span), = _names(c)
+        ((name, span),) = _names(c)
         kind = next(str(item) for item in c if _is(item, "HEADER", "STRUCT", "HEADER_UNION"))
         return syntax.Struct(
             _span(c), self._annotations(c), name, span, kind, _type_parameters(c),
@@ -377,7 +377,7 @@ class TreeBuilder(lark.Transformer):  # type: ignore[type-arg]
         )  # fmt: skip
 
     def struct_field(self, c: Children) -> syntax.Node:
-        (name, span), = _names(c)
+        ((name, span),) = _names(c)
         return syntax.StructField(_span(c), self._annotations(c), name, span, c[-3])
 
     def enum_declaration(self, c: Children) -> syntax.Node:
@@ -385,8 +385,8 @@ class TreeBuilder(lark.Transformer):  # type: ignore[type-arg]
         return syntax.Enum(_span(c), self._annotations(c), name, span, members)
 
     def serializable_enum(self, c: Children) -> syntax.Node:
-        (name, span), = _names(c)
-        reference, = _take(c, syntax.TypeReference)
+        ((name, span),) = _names(c)
+        (reference,) = _take(c, syntax.TypeReference)
         members = [(item[0], item[1], item[2]) for item in c if type(item) is _Items]
         return syntax.SerializableEnum(
             _span(c), self._annotations(c), name, span, reference, members
@@ -404,7 +404,7 @@ class TreeBuilder(lark.Transformer):  # type: ignore[type-arg]
         return syntax.MatchKindDeclaration(_span(c), _names(c))
 
     def typedef_declaration(self, c: Children) -> syntax.Node:
-        (name, span), = _names(c)
+        ((name, span),) = _names(c)
         reference = c[-3]
         return syntax.Typedef(
             _span(c), self._annotations(c), name, span, reference, _has(c, "TYPE")
@@ -413,14 +413,16 @@ class TreeBuilder(lark.Transformer):  # type: ignore[type-arg]
     # Parsers and controls
 
     def _head(self, c: Children) -> tuple[str, Span, list[str], list[Any], list[Any]]:
-        (name, span), = _names(c)
+        ((name, span),) = _names(c)
         lists = [child for child in c if isinstance(child, _Parameters)]
         constructor = list(lists[1]) if len(lists) > 1 else []
         return name, span, _type_parameters(c), list(lists[0]), constructor
 
     def parser_type(self, c: Children) -> syntax.Node:
         name, span, types, parameters, _ = self._head(c)
-        return syntax.BlockType(_span(c), self._annotations(c), name, span, "parser", types, parameters)
+        return syntax.BlockType(
+            _span(c), self._annotations(c), name, span, "parser", types, parameters
+        )
 
     def control_type(self, c: Children) -> syntax.Node:
         name, span, types, parameters, _ = self._head(c)
@@ -432,7 +434,9 @@ class TreeBuilder(lark.Transformer):  # type: ignore[type-arg]
         name, span, types, parameters, constructor = self._head(c)
         states = _take(c, syntax.ParserState)
         locals_ = [
-            item for item in _take(c, syntax.Declaration) if not isinstance(item, syntax.ParserState)
+            item
+            for item in _take(c, syntax.Declaration)
+            if not isinstance(item, syntax.ParserState)
         ]
         return syntax.Parser(
             _span(c), self._annotations(c), name, span, "parser", types, parameters, constructor,
@@ -447,13 +451,15 @@ class TreeBuilder(lark.Transformer):  # type: ignore[type-arg]
         )  # fmt: skip
 
     def parser_state(self, c: Children) -> syntax.Node:
-        (name, span), = _names(c)
+        ((name, span),) = _names(c)
         transition = next((item for item in c if isinstance(item, syntax.Transition)), None)
         body = _without_tokens(c)
-        statements = [
+        statements: list[syntax.Node] = [
             item for item in body if isinstance(item, (syntax.Statement, syntax.Declaration))
         ]
-        return syntax.ParserState(_span(c), self._annotations(c), name, span, statements, transition)
+        return syntax.ParserState(
+            _span(c), self._annotations(c), name, span, statements, transition
+        )
 
     def transition(self, c: Children) -> syntax.Node:
         if isinstance(c[1], _NameTokens):
@@ -472,7 +478,7 @@ class TreeBuilder(lark.Transformer):  # type: ignore[type-arg]
     # Tables
 
     def table_declaration(self, c: Children) -> syntax.Node:
-        (name, span), = _names(c)
+        ((name, span),) = _names(c)
         table = syntax.Table(_span(c), self._annotations(c), name, span, [], [], [], False, {})
         for item in c:
             if isinstance(item, _Keys):
@@ -516,7 +522,7 @@ class TreeBuilder(lark.Transformer):  # type: ignore[type-arg]
     def entry(self, c: Children) -> syntax.Node:
         priority = next((item[0] for item in c if type(item) is _Items), None)
         keyset = next(item for item in c if isinstance(item, syntax.Expression))
-        action, = _take(c, syntax.ActionReference)
+        (action,) = _take(c, syntax.ActionReference)
         return syntax.Entry(
             _span(c), _has(c, "CONST"), priority, keyset, action, self._annotations(c)
         )
@@ -527,7 +533,7 @@ class TreeBuilder(lark.Transformer):  # type: ignore[type-arg]
         return result
 
     def table_property(self, c: Children) -> syntax.Node:
-        (name, _), = _names(c)
+        ((name, _),) = _names(c)
         return syntax.Property(_span(c), self._annotations(c), name, _has(c, "CONST"), c[-2])
 
     # Statements

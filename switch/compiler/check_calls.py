@@ -119,7 +119,8 @@ class CallChecker:
             node.target = self._bind(node, Target("action", callee.name, symbol), scope, None)
         elif symbol is None:
             near = closest(callee.name, scope.names())
-            raise self.reporter.fail(callee.span, f"'{callee.name}' is not declared{near}")
+            message = f"'{callee.name}' is not declared{near}"
+            raise self.context.undeclared(callee.name, callee.span, message)
         else:
             raise self.reporter.fail(callee.span, f"'{callee.name}' cannot be called")
         node.type = node.target.returns
@@ -189,7 +190,9 @@ class CallChecker:
         if not methods:
             known = {item.name for item in kind.declaration.methods if not item.is_constructor}
             hint = closest(callee.name, known) or f"; it has {', '.join(sorted(known)) or 'none'}"
-            raise self.reporter.fail(callee.name_span, f"{kind} has no method '{callee.name}'{hint}")
+            raise self.reporter.fail(
+                callee.name_span, f"{kind} has no method '{callee.name}'{hint}"
+            )
         chosen = self._choose(node, callee.name, methods)
         owner = self.signature(kind.declaration).variables
         bindings: Bindings = dict(zip(owner, kind.arguments, strict=False))
@@ -202,9 +205,7 @@ class CallChecker:
         if size is None:
             raise self.reporter.fail(node.span, f"{kind} has no size")
         if name.startswith("min") and isinstance(kind, StructType):
-            size -= sum(
-                item.width for item in kind.fields.values() if isinstance(item, VarbitType)
-            )
+            size -= sum(item.width for item in kind.fields.values() if isinstance(item, VarbitType))
         node.target = Target("builtin", name)
         node.type = INTEGER
         node.constant = size if name.endswith("Bits") else (size + 7) // 8
@@ -251,9 +252,7 @@ class CallChecker:
         node.target = self._bind(node, target, scope, None)
         node.type = VOID
 
-    def _constructor(
-        self, node: syntax.Call, callee: syntax.TypeExpression, scope: Scope
-    ) -> None:
+    def _constructor(self, node: syntax.Call, callee: syntax.TypeExpression, scope: Scope) -> None:
         reference = callee.reference
         kind = self.expressions.types.resolve(reference, scope)
         entry = scope.find(getattr(reference, "name", ""))
@@ -269,11 +268,10 @@ class CallChecker:
             if not constructors:
                 raise self.reporter.fail(node.span, f"extern {kind.name} has no constructor")
             declaration = self._choose(node, kind.name, constructors)
-        elif isinstance(kind, BlockTypeType) and isinstance(
-            kind.declaration, (syntax.Parser, syntax.Control)
-        ):
-            declaration = kind.declaration
-        elif isinstance(kind, PackageTypeType):
+        elif (
+            isinstance(kind, BlockTypeType)
+            and isinstance(kind.declaration, (syntax.Parser, syntax.Control))
+        ) or isinstance(kind, PackageTypeType):
             declaration = kind.declaration
         else:
             raise self.reporter.fail(node.span, f"{kind} cannot be instantiated")
@@ -330,10 +328,11 @@ class CallChecker:
                 self.expressions.check_writable(value)
             target.arguments.append(value)
         target.returns = substitute(signature.returns, target.bindings)
-        if isinstance(target.returns, TypeVariable):
-            if target.returns in signature.variables:
-                message = f"cannot infer the type that '{target.name}' gives: write {target.name}<T>(...)"
-                raise self.reporter.fail(node.span, message)
+        if isinstance(target.returns, TypeVariable) and target.returns in signature.variables:
+            message = (
+                f"cannot infer the type that '{target.name}' gives: write {target.name}<T>(...)"
+            )
+            raise self.reporter.fail(node.span, message)
         return target
 
     def _explicit_types(
@@ -343,7 +342,9 @@ class CallChecker:
             return
         own = [item for item in signature.variables if item not in target.bindings]
         if len(own) != len(node.type_arguments):
-            message = f"'{target.name}' takes {len(own)} type argument(s), not {len(node.type_arguments)}"
+            message = (
+                f"'{target.name}' takes {len(own)} type argument(s), not {len(node.type_arguments)}"
+            )
             raise self.reporter.fail(node.span, message)
         for variable, reference in zip(own, node.type_arguments, strict=True):
             target.bindings[variable] = self.expressions.types.resolve(reference, scope)
@@ -354,7 +355,8 @@ class CallChecker:
         given: dict[str, syntax.Argument] = {}
         for position, argument in enumerate(node.arguments):
             if argument.name is None and position >= len(parameters):
-                message = f"'{target.name}' takes {len(parameters)} argument(s), not {len(node.arguments)}"
+                counts = f"{len(parameters)} argument(s), not {len(node.arguments)}"
+                message = f"'{target.name}' takes {counts}"
                 raise self.reporter.fail(argument.span, message)
             name = argument.name or parameters[position].name
             if argument.name and not any(item.name == name for item in parameters):
@@ -379,7 +381,9 @@ class CallChecker:
             return parameter.default
         if _optional(parameter):
             return None
-        raise self.reporter.fail(node.span, f"no argument for '{parameter.name}' of '{target.name}'")
+        raise self.reporter.fail(
+            node.span, f"no argument for '{parameter.name}' of '{target.name}'"
+        )
 
     def _check_argument(
         self, value: syntax.Expression, formal: Type, bindings: Bindings, scope: Scope
@@ -402,7 +406,7 @@ class CallChecker:
         self, node: syntax.Expression, formal: BlockTypeType, actual: BlockTypeType,
         bindings: Bindings,
     ) -> None:  # fmt: skip
-        """Whether a parser or control has the parameters that a package wants (and infer its types)."""
+        """Whether a parser or control has the parameters that a package wants; infer types."""
         wanted = self.signature(formal.declaration)
         found = self.signature(actual.declaration)
         rename: Bindings = dict(zip(wanted.variables, formal.arguments, strict=False))
@@ -434,6 +438,8 @@ class CallChecker:
         name = call.callee
         assert isinstance(name, syntax.Name)
         symbol = (scope.root() if name.absolute else scope).find(name.name)
+        if symbol is None and name.name in self.context.broken:
+            return None
         if not isinstance(symbol, syntax.Action):
             near = closest(name.name, {
                 item for item in scope.names() if isinstance(scope.find(item), syntax.Action)
@@ -446,9 +452,7 @@ class CallChecker:
             count = len(signature.parameters)
         else:
             count = sum(1 for item in signature.parameters if item.direction)
-        partial = _Signature(
-            signature.parameters[:count], signature.types[:count], VOID, []
-        )
+        partial = _Signature(signature.parameters[:count], signature.types[:count], VOID, [])
         self.signatures[id(reference)] = partial
         try:
             target = Target("action", symbol.name, reference)
@@ -471,5 +475,3 @@ def _has_variables(kind: Type) -> bool:
     if isinstance(kind, StackType):
         nested = (kind.element,)
     return any(_has_variables(item) for item in nested)
-
-

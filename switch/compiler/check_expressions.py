@@ -1,7 +1,7 @@
 """Types of expressions, implicit casts, and values known at compile time.
 
-Specification, chapter "Expressions". Each method sets `type` and, where it can, `constant`; a child that
-needs an implicit cast is replaced by a `Cast`.
+Specification, chapter "Expressions". Each method sets `type` and, where it can, `constant`; a child
+that needs an implicit cast is replaced by a `Cast`.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ class ExpressionChecker:
 
     # Literals and names
 
-    def _integerliteral(self, node: syntax.IntegerLiteral, scope: Scope, expected: Type | None) -> None:
+    def _integerliteral(
+        self, node: syntax.IntegerLiteral, scope: Scope, expected: Type | None
+    ) -> None:
         node.constant = node.value
         if node.width is None:
             node.type = INTEGER
@@ -106,18 +108,26 @@ class ExpressionChecker:
                 self.reporter.warning(node.span, f"{node.text} does not fit: it becomes {wrapped}")
             node.constant = wrapped
 
-    def _booleanliteral(self, node: syntax.BooleanLiteral, scope: Scope, expected: Type | None) -> None:
+    def _booleanliteral(
+        self, node: syntax.BooleanLiteral, scope: Scope, expected: Type | None
+    ) -> None:
         node.type, node.constant = BOOL, node.value
 
-    def _stringliteral(self, node: syntax.StringLiteral, scope: Scope, expected: Type | None) -> None:
+    def _stringliteral(
+        self, node: syntax.StringLiteral, scope: Scope, expected: Type | None
+    ) -> None:
         node.type, node.constant = STRING, node.value
 
-    def _invalidheader(self, node: syntax.InvalidHeader, scope: Scope, expected: Type | None) -> None:
+    def _invalidheader(
+        self, node: syntax.InvalidHeader, scope: Scope, expected: Type | None
+    ) -> None:
         node.type = InvalidHeaderType()
 
     def _dots(self, node: syntax.Dots, scope: Scope, expected: Type | None) -> None:
         if expected is None:
-            raise self.reporter.fail(node.span, "'...' stands for a default value of unknown type here")
+            raise self.reporter.fail(
+                node.span, "'...' stands for a default value of unknown type here"
+            )
         node.type = expected
         width = scalar_width(expected)
         if width is not None and not isinstance(base_type(expected), (EnumType, ErrorType)):
@@ -127,7 +137,8 @@ class ExpressionChecker:
         symbol = (scope.root() if node.absolute else scope).find(node.name)
         if symbol is None:
             near = closest(node.name, scope.names())
-            raise self.reporter.fail(node.span, f"'{node.name}' is not declared{near}")
+            message = f"'{node.name}' is not declared{near}"
+            raise self.context.undeclared(node.name, node.span, message)
         if isinstance(symbol, TypeEntry):
             raise self.reporter.fail(node.span, f"'{node.name}' is a type; expected a value")
         if isinstance(symbol, Overloads):
@@ -145,7 +156,9 @@ class ExpressionChecker:
         if isinstance(symbol, syntax.Constant):
             node.constant = symbol.value.constant
 
-    def _typeexpression(self, node: syntax.TypeExpression, scope: Scope, expected: Type | None) -> None:
+    def _typeexpression(
+        self, node: syntax.TypeExpression, scope: Scope, expected: Type | None
+    ) -> None:
         raise self.reporter.fail(node.span, "expected a value, not a type")
 
     # Members, elements, slices
@@ -248,7 +261,9 @@ class ExpressionChecker:
 
     # Composite values
 
-    def _listexpression(self, node: syntax.ListExpression, scope: Scope, expected: Type | None) -> None:
+    def _listexpression(
+        self, node: syntax.ListExpression, scope: Scope, expected: Type | None
+    ) -> None:
         wanted: list[Type | None] = [None] * len(node.items)
         bare = resolved(expected) if expected is not None else None
         if isinstance(bare, StructType) and not is_union(bare):
@@ -335,7 +350,9 @@ class ExpressionChecker:
 
     def _no_new_type(self, node: syntax.Expression, operator: str) -> None:
         if isinstance(node.type, NewType):
-            message = f"'{operator}' is not defined for {node.type}; cast it to {resolved(node.type)}"
+            message = (
+                f"'{operator}' is not defined for {node.type}; cast it to {resolved(node.type)}"
+            )
             raise self.reporter.fail(node.span, message)
 
     def _binary(self, node: syntax.Binary, scope: Scope, expected: Type | None) -> None:
@@ -381,9 +398,13 @@ class ExpressionChecker:
         kind = self._numeric(node.left, f"the left operand of '{node.operator}'")
         amount = self._numeric(node.right, "the number of bits to shift by")
         if isinstance(amount, IntType):
-            raise self.reporter.fail(node.right.span, "the number of bits to shift by cannot be signed")
+            raise self.reporter.fail(
+                node.right.span, "the number of bits to shift by cannot be signed"
+            )
         if isinstance(kind, IntegerType) and node.right.constant is None:
-            message = "the left operand needs a width when the right one is not known at compile time"
+            message = (
+                "the left operand needs a width when the right one is not known at compile time"
+            )
             raise self.reporter.fail(node.left.span, message)
         node.type = kind
         self._fold(node)
@@ -446,7 +467,9 @@ class ExpressionChecker:
         self.coercer.unify_operands(pair)
         node.then, node.otherwise = pair.left, pair.right
         if type_of(node.then) != type_of(node.otherwise):
-            message = f"the two values have different types, {node.then.type} and {node.otherwise.type}"
+            message = (
+                f"the two values have different types, {node.then.type} and {node.otherwise.type}"
+            )
             raise self.reporter.fail(node.span, message)
         if isinstance(type_of(node.then), IntegerType) and node.condition.constant is None:
             message = "a number's width is needed here, such as 8w1"
@@ -470,7 +493,9 @@ class ExpressionChecker:
         value = node.operand.constant
         if isinstance(value, int) and scalar_width(target) is not None:
             if isinstance(base_type(target), BoolType) and value not in (0, 1):
-                raise self.reporter.fail(node.span, f"only 0 and 1 can be cast to bool, not {value}")
+                raise self.reporter.fail(
+                    node.span, f"only 0 and 1 can be cast to bool, not {value}"
+                )
             node.constant = constants.cast(value, source, target)
         elif source == target or base_type(target) == INTEGER:
             node.constant = value
@@ -484,9 +509,9 @@ class ExpressionChecker:
         """Report an error unless `node` is an l-value (specification, section "L-values")."""
         base = node
         while isinstance(base, (syntax.Member, syntax.Index, syntax.Slice)):
-            if isinstance(base, syntax.Member) and base.name in ("lastIndex", "size"):
-                if isinstance(resolved(type_of(base.base)), StackType):
-                    raise self.reporter.fail(node.span, f"'{base.name}' cannot be assigned to")
+            of_stack = isinstance(base.base.type, StackType)
+            if of_stack and isinstance(base, syntax.Member) and base.name in ("lastIndex", "size"):
+                raise self.reporter.fail(node.span, f"'{base.name}' cannot be assigned to")
             base = base.base
         declaration = base.declaration if isinstance(base, syntax.Name) else None
         if isinstance(declaration, syntax.Variable):
@@ -507,11 +532,15 @@ class ExpressionChecker:
 def _castable(source: Type, target: Type) -> bool:
     """Specification, section "Explicit casts"."""
     if source == target:
-        return scalar_width(target) is not None or is_header(target) or isinstance(target, StructType)
+        return (
+            scalar_width(target) is not None or is_header(target) or isinstance(target, StructType)
+        )
     if isinstance(source, NewType) or isinstance(target, NewType):
-        return _castable(resolved(source), resolved(target)) if (
-            resolved(source) == resolved(target) or isinstance(resolved(source), IntegerType)
-        ) else False
+        return (
+            _castable(resolved(source), resolved(target))
+            if (resolved(source) == resolved(target) or isinstance(resolved(source), IntegerType))
+            else False
+        )
     left, right = base_type(source), base_type(target)
     if isinstance(left, BoolType):
         return right in (BitType(1), BOOL)

@@ -24,7 +24,10 @@ from switch.compiler.types import (
 def check_keyset(
     expressions: ExpressionChecker, node: syntax.Expression, scope: Scope, types: list[Type]
 ) -> syntax.Expression:
-    """Check a key set against the types of what it is matched with (section "Operations on sets")."""
+    """Check a key set against the types of what it is matched with.
+
+    Specification, section "Operations on sets".
+    """
     reporter = expressions.reporter
     if isinstance(node, syntax.AnyKeyset):
         return node
@@ -85,7 +88,9 @@ class ParserChecker:
             and all(isinstance(base_type(item), BitType) for item in bare.fields.values())
         )
         if not fits:
-            message = f"not supported: a value set of {element}; it can hold bit<N> or a struct of those"
+            message = (
+                f"not supported: a value set of {element}; it can hold bit<N> or a struct of those"
+            )
             raise self.reporter.fail(node.reference.span, message)
         size = self.expressions.constant_integer(node.size, scope)
         node.size = syntax.IntegerLiteral(node.size.span, size)

@@ -34,13 +34,13 @@ class StatementChecker:
             self.check(node, scope)
 
     def check(self, node: syntax.Node, scope: Scope) -> None:
-        """Check a statement or declaration; an error in it does not keep the next from being checked."""
+        """Check a statement or declaration; after an error in it the next is checked too."""
         method = getattr(self, "_" + type(node).__name__.lower())
         try:
             method(node, scope)
         except Abandon:
-            if isinstance(node, (syntax.Variable, syntax.Constant)):
-                scope.symbols.setdefault(node.name, node)
+            if isinstance(node, syntax.Declaration) and node.name not in scope.symbols:
+                self.context.broken.add(node.name)
 
     def _block(self, node: syntax.Block, scope: Scope) -> None:
         self.check_all(node.statements, Scope(scope))
@@ -116,7 +116,9 @@ class StatementChecker:
             raise self.reporter.fail(node.span, "'return' cannot stand in a parser")
         if self.returns == VOID:
             if node.value is not None:
-                raise self.reporter.fail(node.value.span, "nothing is returned here, but there is a value")
+                raise self.reporter.fail(
+                    node.value.span, "nothing is returned here, but there is a value"
+                )
             return
         if node.value is None:
             raise self.reporter.fail(node.span, f"a value of type {self.returns} must be returned")
@@ -158,10 +160,8 @@ class StatementChecker:
             name = case.label.name if isinstance(case.label, syntax.Name) else ""
             if name not in names:
                 known = ", ".join(names)
-                self.reporter.error(
-                    case.label.span,
-                    f"expected an action of table {kind.declaration.name}: {known}{closest(name, set(names))}",
-                )
+                message = f"expected an action of table {kind.declaration.name}: {known}"
+                self.reporter.error(case.label.span, message + closest(name, set(names)))
             elif name in seen:
                 self.reporter.error(case.label.span, f"there are two cases for '{name}'")
             seen.add(name)
@@ -181,11 +181,11 @@ class StatementChecker:
             if case.label.constant is None:
                 self.reporter.error(case.label.span, "a case must be known at compile time")
             elif case.label.constant in seen:
-                self.reporter.error(case.label.span, f"there are two cases for {case.label.constant}")
+                self.reporter.error(
+                    case.label.span, f"there are two cases for {case.label.constant}"
+                )
             seen.add(case.label.constant)
 
 
 def _last(node: syntax.Expression) -> str:
     return node.name if isinstance(node, syntax.Name) else ""
-
-

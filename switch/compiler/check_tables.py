@@ -146,9 +146,10 @@ class TableChecker:
         if target is None or not bound or not isinstance(listed.call.callee, syntax.Name):
             return
         action = listed.call.callee.declaration
-        if isinstance(action, syntax.Action) and len(reference.call.arguments) == len(
-            action.parameters
-        ) - bound:
+        if (
+            isinstance(action, syntax.Action)
+            and len(reference.call.arguments) == len(action.parameters) - bound
+        ):
             reference.call.arguments = [*listed.call.arguments, *reference.call.arguments]
 
     def _entries(self, node: syntax.Table, types: list[Type], scope: Scope) -> None:
@@ -162,7 +163,9 @@ class TableChecker:
                     value = self.expressions.constant_integer(entry.priority, scope)
                     entry.priority.constant = value
                     if node.entries_are_constant:
-                        message = "entries of 'const entries' have no priorities; their order counts"
+                        message = (
+                            "entries of 'const entries' have no priorities; their order counts"
+                        )
                         self.reporter.error(entry.priority.span, message)
             except Abandon:
                 continue

@@ -1,7 +1,8 @@
 """Name resolution and type checking of a whole program.
 
-Declarations are taken in the order in which they stand; each may refer only to what stands before it
-(specification, section "Name resolution"). After an error in one the others are checked nevertheless.
+Declarations are taken in the order in which they stand; each may refer only to what stands before
+it (specification, section "Name resolution"). After an error in one the others are checked
+nevertheless.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from switch.compiler.check_expressions import ExpressionChecker
 from switch.compiler.check_parsers import ParserChecker
 from switch.compiler.check_statements import StatementChecker
 from switch.compiler.check_tables import TableChecker
-from switch.compiler.diagnostics import Abandon, Reporter
+from switch.compiler.diagnostics import Abandon, Reporter, Span
 from switch.compiler.scope import Context, Overloads, Scope, TypeEntry
 from switch.compiler.types import (
     VOID,
@@ -44,6 +45,7 @@ class Checker:
         self.parsers = ParserChecker(self.context, self.expressions, self.statements)
 
     def check(self, program: syntax.Program) -> None:
+        self.context.broken |= program.broken
         for node in program.declarations:
             self.declaration(node, self.context.globals)
 
@@ -52,10 +54,8 @@ class Checker:
         try:
             method(node, scope)
         except Abandon:
-            if isinstance(node, syntax.Declaration) and not isinstance(
-                scope.symbols.get(node.name), Overloads
-            ):
-                scope.symbols.setdefault(node.name, node)
+            if isinstance(node, syntax.Declaration) and node.name not in scope.symbols:
+                self.context.broken.add(node.name)
 
     # Types
 
@@ -69,7 +69,9 @@ class Checker:
             except Abandon:
                 item.type = BitType(1)
             if item.name in fields:
-                self.reporter.error(item.name_span, f"{node.kind} {node.name} has two fields '{item.name}'")
+                self.reporter.error(
+                    item.name_span, f"{node.kind} {node.name} has two fields '{item.name}'"
+                )
             self.expressions.types.check_field(item.type, node.kind, item.span, item.name)
             fields[item.name] = item.type
         kind = StructType(node.name, node.kind, tuple(variables), fields, node)
@@ -87,11 +89,11 @@ class Checker:
         self.context.declare(scope, node, TypeEntry(EnumType(node.name, tuple(names)), node))
         self.context.enums.append(node)
 
-    def _distinct(self, members: list[tuple[str, object]], what: str) -> None:
+    def _distinct(self, members: list[tuple[str, Span]], what: str) -> None:
         seen: set[str] = set()
         for name, span in members:
             if name in seen:
-                self.reporter.error(span, f"{what} has two members '{name}'")  # type: ignore[arg-type]
+                self.reporter.error(span, f"{what} has two members '{name}'")
             seen.add(name)
 
     def _serializableenum(self, node: syntax.SerializableEnum, scope: Scope) -> None:
@@ -169,9 +171,7 @@ class Checker:
         self.calls.declare(node, prototype.parameters, types, returns, variables)
         return inner, returns
 
-    def _overload(
-        self, node: syntax.Function | syntax.ExternFunction, scope: Scope
-    ) -> None:
+    def _overload(self, node: syntax.Function | syntax.ExternFunction, scope: Scope) -> None:
         known = scope.symbols.get(node.name)
         if isinstance(known, Overloads):
             known.functions.append(node)
@@ -189,7 +189,7 @@ class Checker:
         self.context.declare(scope, node, TypeEntry(kind, node, variables))
         self.calls.declare(node, [], [], VOID, variables)
         for method in node.methods:
-            method_scope, returns = self._prototype(method, method.prototype, inner)
+            _method_scope, _returns = self._prototype(method, method.prototype, inner)
             if method.is_constructor:
                 if method.name != node.name:
                     message = f"a constructor must be called '{node.name}'"
@@ -299,12 +299,12 @@ class Checker:
     def _control(self, node: syntax.Control, scope: Scope) -> None:
         inner = self._block_scope(node, scope)
         for item in node.locals:
-            if isinstance(item, syntax.Table):
-                self.tables.check(item, inner)
-            else:
-                self.declaration(item, inner)
+            self.declaration(item, inner)
         self._body(node.body, inner, "control", VOID)
         self.context.declare(scope, node, TypeEntry(_known(node.type), node))
+
+    def _table(self, node: syntax.Table, scope: Scope) -> None:
+        self.tables.check(node, scope)
 
     def _parser(self, node: syntax.Parser, scope: Scope) -> None:
         inner = self._block_scope(node, scope)

@@ -46,9 +46,7 @@ class Coercer:
             return self.implicit(node, base_type(node.type))
         return node
 
-    def coerce(
-        self, node: syntax.Expression, target: Type, what: str = ""
-    ) -> syntax.Expression:
+    def coerce(self, node: syntax.Expression, target: Type, what: str = "") -> syntax.Expression:
         """The node as a value of type `target`, or an error."""
         source = node.type
         assert source is not None
@@ -83,7 +81,7 @@ class Coercer:
         raise self.reporter.fail(node.span, f"{subject}, but {target} is expected")
 
     def unify_operands(self, node: syntax.Binary, what: str = "") -> None:
-        """Bring the two operands of a binary operation to one type, if an implicit cast does that."""
+        """Bring the two operands of an operation to one type, if an implicit cast does that."""
         left, right = node.left.type, node.right.type
         assert left is not None and right is not None
         if left == right:
@@ -91,18 +89,23 @@ class Coercer:
                 node.left = self.to_underlying(node.left)
                 node.right = self.to_underlying(node.right)
             return
-        if isinstance(left, SerializableEnumType) and isinstance(right, (BitType, IntType, IntegerType)):
+        if isinstance(left, SerializableEnumType) and isinstance(
+            right, (BitType, IntType, IntegerType)
+        ):
             node.left = self.to_underlying(node.left)
-        if isinstance(right, SerializableEnumType) and isinstance(left, (BitType, IntType, IntegerType)):
+        if isinstance(right, SerializableEnumType) and isinstance(
+            left, (BitType, IntType, IntegerType)
+        ):
             node.right = self.to_underlying(node.right)
         left, right = node.left.type, node.right.type
         if isinstance(left, IntegerType) and isinstance(right, (BitType, IntType)):
             node.left = self.implicit(node.left, right)
         elif isinstance(right, IntegerType) and isinstance(left, (BitType, IntType)):
             node.right = self.implicit(node.right, left)
-        elif isinstance(left, (TupleType, RecordType, InvalidHeaderType)) and right is not None:
-            if isinstance(resolved(right), StructType):
-                node.left = self.coerce(node.left, right)
-        elif isinstance(right, (TupleType, RecordType, InvalidHeaderType)) and left is not None:
-            if isinstance(resolved(left), StructType):
-                node.right = self.coerce(node.right, left)
+            return
+        assert left is not None and right is not None
+        composite = (TupleType, RecordType, InvalidHeaderType)
+        if isinstance(left, composite) and isinstance(resolved(right), StructType):
+            node.left = self.coerce(node.left, right)
+        elif isinstance(right, composite) and isinstance(resolved(left), StructType):
+            node.right = self.coerce(node.right, left)

@@ -42,7 +42,7 @@ def unary(operator: str, value: int, kind: Type) -> int:
 
 
 def binary(operator: str, left: int, right: int, kind: Type, right_kind: Type) -> int | bool:
-    """``left operator right``; `kind` is the left operand's type and, but for ``++``, the result's."""
+    """``left operator right``; `kind` is the left operand's type."""
     if operator in ("==", "!=", "<", ">", "<=", ">="):
         return {
             "==": left == right, "!=": left != right, "<": left < right,
@@ -51,12 +51,12 @@ def binary(operator: str, left: int, right: int, kind: Type, right_kind: Type) -
     if operator in ("<<", ">>"):
         if right < 0:
             raise EvaluationError("cannot shift by a negative number")
-        width = getattr(base_type(kind), "width", None)
+        bits = getattr(base_type(kind), "width", None)
         if operator == ">>":
             return left >> min(right, MAXIMUM_BITS)
-        if width is None and right > MAXIMUM_BITS:
+        if bits is None and right > MAXIMUM_BITS:
             raise EvaluationError(f"cannot shift by {right}: the result is too large")
-        return wrap(left << right, kind) if width is None or right < width else 0
+        return wrap(left << right, kind) if bits is None or right < bits else 0
     if operator in ("/", "%"):
         if right == 0:
             raise EvaluationError("division by zero")
@@ -64,10 +64,12 @@ def binary(operator: str, left: int, right: int, kind: Type, right_kind: Type) -
             raise EvaluationError(f"'{operator}' of negative numbers is not defined")
         return left // right if operator == "/" else left % right
     if operator == "++":
-        width = getattr(base_type(right_kind), "width", 0)
-        total = getattr(base_type(kind), "width", 0) + width
+        width = int(getattr(base_type(right_kind), "width", 0))
+        total = int(getattr(base_type(kind), "width", 0)) + width
         result = (left << width) | (right & ((1 << width) - 1))
-        return wrap(result, IntType(total) if isinstance(base_type(kind), IntType) else BitType(total))
+        return wrap(
+            result, IntType(total) if isinstance(base_type(kind), IntType) else BitType(total)
+        )
     if operator in ("|+|", "|-|"):
         return saturate(left + right if operator == "|+|" else left - right, kind)
     if operator == "*" and left.bit_length() + right.bit_length() > MAXIMUM_BITS:

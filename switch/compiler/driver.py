@@ -49,8 +49,8 @@ def compile_program(
 ) -> CompiledProgram:
     """Compile a P4_16 program for v1model.
 
-    `include_dirs` are searched before Weft's own core.p4 and v1model.p4; `defines` are macros, None for
-    one without a value. Raises `CompileError` with everything that is wrong with the program.
+    `include_dirs` are searched before Weft's own core.p4 and v1model.p4; `defines` are macros, None
+    for one without a value. Raises `CompileError` with everything that is wrong with the program.
     """
     return _compile(Path(source), preprocess(Path(source), include_dirs, defines))
 
@@ -139,8 +139,8 @@ def compile_cached(
 ) -> ProgramFiles:
     """Compile a program, or find it compiled in the cache folder.
 
-    The cache is keyed by the preprocessed text (so by every included file and macro), by where each line
-    of it came from, and by the compiler itself. Raises `CompileError`.
+    The cache is keyed by the preprocessed text (so by every included file and macro), by where each
+    line of it came from, and by the compiler itself. Raises `CompileError`.
     """
     source = Path(source)
     text = preprocess(source, include_dirs, defines)

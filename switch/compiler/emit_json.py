@@ -93,7 +93,10 @@ class Emitter:
         if isinstance(node, ir.Text):
             return {"type": "string", "value": node.value}
         if isinstance(node, ir.Vector):
-            return {"type": "parameters_vector", "value": [self.operand(item) for item in node.items]}
+            return {
+                "type": "parameters_vector",
+                "value": [self.operand(item) for item in node.items],
+            }
         if isinstance(node, ir.Truth):
             return {"type": "expression", "value": {"type": "bool", "value": node.value}}
         result = self.expression(node)
@@ -149,7 +152,9 @@ class Emitter:
                 "size": len(stack.elements),
                 "header_ids": [self.header_ids[name] for name in stack.elements],
             }
-            for index, stack in enumerate(item for item in self.program.stacks if not item.of_unions)
+            for index, stack in enumerate(
+                item for item in self.program.stacks if not item.of_unions
+            )
         ]  # fmt: skip
 
     def unions(self) -> dict[str, list[dict[str, Any]]]:
@@ -162,7 +167,8 @@ class Emitter:
             "header_unions": [
                 {
                     "name": union.name, "id": index, "union_type": union.union_type,
-                    "header_ids": [self.header_ids[name] for name in union.members], "pi_omit": True,
+                    "header_ids": [self.header_ids[name] for name in union.members],
+                    "pi_omit": True,
                 }
                 for index, union in enumerate(self.program.unions)
             ],
@@ -171,7 +177,9 @@ class Emitter:
                     "name": stack.name, "id": index, "union_type": stack.element_type,
                     "header_union_ids": [ids[name] for name in stack.elements], "pi_omit": True,
                 }
-                for index, stack in enumerate(item for item in self.program.stacks if item.of_unions)
+                for index, stack in enumerate(
+                    item for item in self.program.stacks if item.of_unions
+                )
             ],
         }  # fmt: skip
 
@@ -298,7 +306,8 @@ class Emitter:
                 {
                     "name": model.name, "id": index, "type": "generic",
                     "target": [model.target.header, model.target.name],
-                    "calculation": model.calculation, "verify": model.verify, "update": model.update,
+                    "calculation": model.calculation,
+                    "verify": model.verify, "update": model.update,
                     "if_cond": self.condition(model.condition),
                 },
                 model.span,
@@ -508,5 +517,13 @@ def _match(key: ir.Key, value: Any) -> dict[str, Any]:
     if kind == "lpm":
         return {"match_type": kind, "key": hexadecimal(first, width), "prefix_length": second}
     if kind == "range":
-        return {"match_type": kind, "start": hexadecimal(first, width), "end": hexadecimal(second, width)}
-    return {"match_type": kind, "key": hexadecimal(first, width), "mask": hexadecimal(second, width)}
+        return {
+            "match_type": kind,
+            "start": hexadecimal(first, width),
+            "end": hexadecimal(second, width),
+        }
+    return {
+        "match_type": kind,
+        "key": hexadecimal(first, width),
+        "mask": hexadecimal(second, width),
+    }

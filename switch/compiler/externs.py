@@ -64,7 +64,7 @@ class ExternLowering(ExpressionLowering):
     def result(
         self, node: syntax.Expression, env: Environment
     ) -> tuple[ir.Field, Place | None, Place | None]:
-        """A field for a primitive to write to, and where to copy it if it is not the place itself."""
+        """A field for a primitive to write to, and where to copy it if that is elsewhere."""
         place = self.place(node, env)
         if isinstance(place, FieldPlace):
             return ir.Field(place.header, place.name), None, None
@@ -118,7 +118,11 @@ class ExternLowering(ExpressionLowering):
         return result
 
     def calculation(
-        self, algorithm: str, items: list[tuple[ir.Expression, int]], payload: bool, node: syntax.Node
+        self,
+        algorithm: str,
+        items: list[tuple[ir.Expression, int]],
+        payload: bool,
+        node: syntax.Node,
     ) -> str:
         program = self.shared.program
         number = len(program.calculations)
@@ -132,7 +136,12 @@ class ExternLowering(ExpressionLowering):
         method = getattr(self, "_function_" + target.name, None)
         if method is None:
             raise self.fail(node, f"not supported: extern function '{target.name}'")
-        if self.context == "parser" and target.name not in ("verify", "log_msg", "assert", "assume"):
+        if self.context == "parser" and target.name not in (
+            "verify",
+            "log_msg",
+            "assert",
+            "assume",
+        ):
             raise self.fail(node, f"not supported: '{target.name}' in a parser")
         method(node, target, env)
         return NOTHING
@@ -182,7 +191,9 @@ class ExternLowering(ExpressionLowering):
         name = bare.name if isinstance(bare, StructType) else f"digest_{number}"
         known = [item for item in program.digests if item.name == name]
         if known:
-            raise self.fail(node, f"not supported: a second digest of {kind}; give it a type of its own")
+            raise self.fail(
+                node, f"not supported: a second digest of {kind}; give it a type of its own"
+            )
         digest = ir.Digest(name, [], node.span, number + 1, kind, fields)
         program.digests.append(digest)
         receiver = self.number(self.argument(target, "receiver"), env)
@@ -194,7 +205,7 @@ class ExternLowering(ExpressionLowering):
         return ir.Number(self.field_list(index))
 
     def field_list(self, index: int | None) -> int:
-        """BMv2's number of the field list; an empty one where nothing is to be kept (`index` None)."""
+        """BMv2's number of the field list; of an empty one if `index` is None."""
         lists = self.shared.program.field_lists
         key = -1 if index is None else index
         for number, (known, _) in enumerate(lists):
@@ -355,7 +366,9 @@ class ExternLowering(ExpressionLowering):
                 None,
             )
             if stack:
-                raise self.fail(node, "not supported: extract to a given element of a stack of unions")
+                raise self.fail(
+                    node, "not supported: extract to a given element of a stack of unions"
+                )
         elif isinstance(place, NextPlace) and not place.last:
             operand = ir.Reference("stack", place.stack.name)
         if operand is None:
@@ -368,7 +381,9 @@ class ExternLowering(ExpressionLowering):
             raise self.fail(node, f"only headers can be extracted, not {kind}")
         if len(target.arguments) == 1:
             if variable:
-                raise self.fail(node, f"{kind} has a varbit field: extract needs its length in bits")
+                raise self.fail(
+                    node, f"{kind} has a varbit field: extract needs its length in bits"
+                )
             self.do("extract", operand)
             return
         if not variable:
@@ -407,5 +422,3 @@ class ExternLowering(ExpressionLowering):
                 offset += size_in_bits(item) or 0
             return Composite(kind, members)
         raise self.fail(node, f"not supported: lookahead of {kind}")
-
-

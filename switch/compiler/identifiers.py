@@ -1,8 +1,8 @@
 """P4Info identifiers and aliases, the same as p4c's for the same names.
 
 P4Runtime specification, section "ID Allocation for P4Info Objects": 8 bits of type, 24 bits of the
-compiler's choice. p4c takes Bob Jenkins' one-at-a-time hash of the name, the next free number where two
-names collide, and an ``@id`` annotation before either.
+compiler's choice. p4c takes Bob Jenkins' one-at-a-time hash of the name, the next free number where
+two names collide, and an ``@id`` annotation before either.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class Identifiers:
                 continue
             prefix = PREFIXES[kind] << 24
             if given >> 24 not in (0, PREFIXES[kind]):
-                raise ValueError(f"@id({given:#x}) of '{name}' must have the prefix {PREFIXES[kind]:#04x}")
+                raise ValueError(
+                    f"@id({given:#x}) of '{name}' must have the prefix {PREFIXES[kind]:#04x}"
+                )
             number = prefix | (given & 0xFFFFFF)
             if number in taken:
                 raise ValueError(f"@id({given:#x}) of '{name}' is given twice")

@@ -8,7 +8,15 @@ from __future__ import annotations
 from switch.compiler import ir, syntax
 from switch.compiler.check_calls import Target
 from switch.compiler.lower_statements import StatementLowering
-from switch.compiler.types import BitType, ExternType, IntType, StructType, Type, base_type, resolved
+from switch.compiler.types import (
+    BitType,
+    ExternType,
+    IntType,
+    StructType,
+    Type,
+    base_type,
+    resolved,
+)
 from switch.compiler.values import (
     BlockInstance,
     Environment,
@@ -32,13 +40,19 @@ class InstanceLowering(StatementLowering):
         self.span = before
 
     def construct(
-        self, call: syntax.Call, name: str, declaration: syntax.Instantiation | None, env: Environment
+        self,
+        call: syntax.Call,
+        name: str,
+        declaration: syntax.Instantiation | None,
+        env: Environment,
     ) -> Value:
         """The instance that a constructor call makes."""
         target: Target = call.target
         block = target.declaration
         if isinstance(block, (syntax.Parser, syntax.Control)):
-            inner = Environment(self.shared.globals, name, order=self.shared.order(declaration, env))
+            inner = Environment(
+                self.shared.globals, name, order=self.shared.order(declaration, env)
+            )
             for parameter, argument in zip(target.parameters, target.arguments, strict=True):
                 if argument is None:
                     continue
@@ -114,7 +128,9 @@ class InstanceLowering(StatementLowering):
             index = kind.arguments[1] if len(kind.arguments) > 1 else None
             model = ir.Register(*common, self._size(target, env), kind.arguments[0], index)
             if not isinstance(base_type(kind.arguments[0]), (BitType, IntType)):
-                message = f"not supported: a register of {kind.arguments[0]}; it holds bit<N> or int<N>"
+                message = (
+                    f"not supported: a register of {kind.arguments[0]}; it holds bit<N> or int<N>"
+                )
                 raise self.fail(node, message)
             program.registers.append(model)
         elif kind.name in ("action_profile", "action_selector"):

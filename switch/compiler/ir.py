@@ -1,15 +1,15 @@
 """The lowered program: what BMv2 knows, before it is written as JSON or P4Info.
 
-Expressions are over flat fields of header instances, with BMv2's operators. Arithmetic is on integers
-of any size, so what wraps around in P4 carries a mask here. Truth values and numbers are two kinds, as
-in BMv2 (``d2b`` and ``b2d`` convert).
+Expressions are over flat fields of header instances, with BMv2's operators. Arithmetic is on
+integers of any size, so what wraps around in P4 carries a mask here. Truth values and numbers are
+two kinds, as in BMv2 (``d2b`` and ``b2d`` convert).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 from switch.compiler.diagnostics import NOWHERE, Span
 from switch.compiler.types import Type
@@ -175,7 +175,7 @@ class RunParser:
     span: Span = NOWHERE
 
 
-Code = Union[Do, Branch, Labelled, Leave, Stop, Apply, RunParser]
+Code = Do | Branch | Labelled | Leave | Stop | Apply | RunParser
 
 
 # Headers
@@ -359,7 +359,7 @@ class ConditionNode:
     span: Span = NOWHERE
 
 
-Node = Union[TableNode, ConditionNode]
+Node = TableNode | ConditionNode
 
 
 @dataclass

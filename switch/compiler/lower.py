@@ -30,11 +30,15 @@ def lower(
     main = context.globals.find("main")
     if not isinstance(main, syntax.Instantiation):
         last = program.declarations[-1].span if program.declarations else NOWHERE
-        raise reporter.fail(last, "there is no 'main': the program must end with V1Switch(...) main;")
+        raise reporter.fail(
+            last, "there is no 'main': the program must end with V1Switch(...) main;"
+        )
     if main.call is None:
         raise Abandon
     if main.call.target.name != "V1Switch":
-        message = f"not supported: the architecture of '{main.call.target.name}'; only V1Switch (v1model)"
+        message = (
+            f"not supported: the architecture of '{main.call.target.name}'; only V1Switch (v1model)"
+        )
         raise reporter.fail(main.span, message)
     return _Assembly(program, context, parse_annotation, main).program()
 
@@ -64,7 +68,9 @@ class _Assembly:
         headers, metadata, standard = self._roots()
         self._field_lists(metadata)
         self._global_instances()
-        blocks = dict(zip(_ROLES, (self._instance(item) for item in self.call.target.arguments), strict=True))
+        blocks = dict(
+            zip(_ROLES, (self._instance(item) for item in self.call.target.arguments), strict=True)
+        )
         packet_in = ExternInstance("packet_in", "packet")
         packet_out = ExternInstance("packet_out", "packet")
         self.parsers.top_parser(blocks["p"], [packet_in, headers, metadata, standard])
@@ -88,7 +94,7 @@ class _Assembly:
     def _roots(self) -> tuple[Place, Place, Place]:
         parser = self.call.target.arguments[0]
         assert parser is not None and parser.type is not None
-        block = parser.type.declaration  # type: ignore[attr-defined]
+        block = parser.type.declaration
         headers_type, metadata_type, standard_type = (item.type for item in block.parameters[1:4])
         storage = self.shared.storage
         standard = resolved(standard_type)
@@ -123,8 +129,8 @@ class _Assembly:
                 self._check_headers(element, span)
             elif not is_header(element) and not is_union(element):
                 message = (
-                    f"not supported: field '{name}' of type {item} in {kind}: the headers of V1Switch "
-                    "may only hold headers, header stacks and header unions (BMv2)"
+                    f"not supported: field '{name}' of type {item} in {kind}: the headers of "
+                    "V1Switch may only hold headers, header stacks and header unions (BMv2)"
                 )
                 self.reporter.error(span, message)
 
@@ -155,18 +161,21 @@ class _Assembly:
             for member in place.members.values():
                 self._keep(member, indices)
         else:
-            self.reporter.error(self.main.span, "not supported: @field_list on a header in metadata")
+            self.reporter.error(
+                self.main.span, "not supported: @field_list on a header in metadata"
+            )
 
     # Instances
 
     def _global_instances(self) -> None:
         for node in self.tree.declarations:
-            if isinstance(node, syntax.Instantiation) and node is not self.main:
-                if node.call is not None:
-                    self.controls.instantiate(node, self.shared.globals)
+            if node is self.main or not isinstance(node, syntax.Instantiation):
+                continue
+            if node.call is not None:
+                self.controls.instantiate(node, self.shared.globals)
 
     def _instance(self, argument: syntax.Expression | None) -> BlockInstance:
-        """A block of the package. Control-plane names begin with the name of its type, as p4c has it."""
+        """A block of the package; its control-plane name is that of its type, as with p4c."""
         assert argument is not None
         if not isinstance(argument, syntax.Call):
             raise self.reporter.fail(argument.span, "a parser or control must be instantiated here")

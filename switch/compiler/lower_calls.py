@@ -45,7 +45,11 @@ def reads(value: Value) -> set[str]:
         index = getattr(value, "index", None)
         return found | reads(index) if isinstance(index, ir.Expression) else found
     if isinstance(value, Composite):
-        return set().union(*(reads(item) for item in value.members.values())) if value.members else set()
+        return (
+            set().union(*(reads(item) for item in value.members.values()))
+            if value.members
+            else set()
+        )
     if isinstance(value, ir.Field):
         place = FieldPlace(value.header, value.name, VOID)
         return atoms(place)
@@ -73,9 +77,12 @@ class CallLowering(ExternLowering):
 
     def assign(self, place: Place, value: Value, node: syntax.Node) -> None:
         """Store a value of any type."""
-        if isinstance(place, (StructPlace, HeaderPlace)) and isinstance(value, Composite) and value.valid:
-            if atoms(place) & reads(value):
-                value = self.saved(value, node)
+        if (
+            isinstance(place, (StructPlace, HeaderPlace))
+            and isinstance(value, Composite)
+            and value.valid
+        ) and atoms(place) & reads(value):
+            value = self.saved(value, node)
         if isinstance(place, StructPlace):
             assert isinstance(value, (StructPlace, Composite))
             for name, member in place.members.items():
@@ -89,14 +96,18 @@ class CallLowering(ExternLowering):
                 raise self.fail(node, "not supported: this value for a header stack")
             operation = "assign_header_stack"
             self.do(
-                operation, ir.Reference("header_stack", place.name), ir.Reference("header_stack", value.name)
+                operation,
+                ir.Reference("header_stack", place.name),
+                ir.Reference("header_stack", value.name),
             )
         elif isinstance(place, SlicePlace):
             self._assign_slice(place, value, node)
         else:
             self._assign_scalar(place, value, node)
 
-    def _assign_scalar(self, place: FieldPlace | OffsetPlace, value: Value, node: syntax.Node) -> None:
+    def _assign_scalar(
+        self, place: FieldPlace | OffsetPlace, value: Value, node: syntax.Node
+    ) -> None:
         source = arithmetic.number(self.expression_of(value, node))
         if isinstance(place, FieldPlace):
             target: ir.Expression = ir.Field(place.header, place.name)
@@ -199,8 +210,12 @@ class CallLowering(ExternLowering):
                     continue
                 source = caller if argument is not parameter.default else self.shared.globals
                 value = self.value(argument, source)
-                stable = isinstance(value, (ExternInstance, BlockInstance, ir.Number, ir.Truth, ir.Text))
-                if not stable and (isolated or reads(value) & written or not isinstance(value, PLACES)):
+                stable = isinstance(
+                    value, (ExternInstance, BlockInstance, ir.Number, ir.Truth, ir.Text)
+                )
+                if not stable and (
+                    isolated or reads(value) & written or not isinstance(value, PLACES)
+                ):
                     value = self.copied(argument, source)
                 callee.bind(parameter, value)
                 continue
@@ -208,7 +223,9 @@ class CallLowering(ExternLowering):
                 callee.bind(parameter, self.temporary(kind, parameter.name))
                 continue
             place = self.place(argument, caller)
-            direct = isinstance(place, (FieldPlace, HeaderPlace, StackPlace, UnionPlace, StructPlace))
+            direct = isinstance(
+                place, (FieldPlace, HeaderPlace, StackPlace, UnionPlace, StructPlace)
+            )
             if direct and not isolated and not atoms(place) & outs:
                 outs |= atoms(place)
                 callee.bind(parameter, place)
@@ -248,7 +265,9 @@ class CallLowering(ExternLowering):
             return self.extern_method(node, target, env)
         if target.kind == "extern_function":
             return self.extern_function(node, target, env)
-        raise self.fail(node, f"not supported: a call of {target.kind} '{target.name}' in an expression")
+        raise self.fail(
+            node, f"not supported: a call of {target.kind} '{target.name}' in an expression"
+        )
 
     def call_statement(self, node: syntax.Call, env: Environment) -> None:
         """A call whose result, if any, is not used."""
@@ -367,5 +386,3 @@ class CallLowering(ExternLowering):
 
     def apply_parser(self, node: syntax.Call, target: Target, env: Environment) -> None:
         raise self.fail(node, "a parser cannot be applied here")
-
-

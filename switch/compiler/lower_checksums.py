@@ -56,7 +56,7 @@ class ListLowering(ControlLowering):
                     continue
                 inner = self.block_instance(node.call, target, env)
                 callee = applied(inner)
-                self.captured(lambda t=target, c=callee: self.bind(t, env, c, False))  # type: ignore[misc]
+                self.bind(target, env, callee, isolated=False)
                 yield from self.calls(inner, callee, what)
             else:
                 kind = type(node).__name__.lower()
@@ -102,7 +102,9 @@ class ListLowering(ControlLowering):
             raise self.fail(checksum, "the checksum must be a field of a header or of metadata")
         simple = all(isinstance(item, (ir.Field, ir.Number)) for item, _ in items)
         if not simple or len(self.code) > position:
-            raise self.fail(data, "not supported: anything but fields and constants in a checksum (BMv2)")
+            raise self.fail(
+                data, "not supported: anything but fields and constants in a checksum (BMv2)"
+            )
         algorithm = self.enum_member(self.argument(target, "algo"), env)
         name = self.calculation(algorithm, items, payload, call)
         number = len(self.shared.program.checksums)
@@ -121,7 +123,9 @@ class ListLowering(ControlLowering):
         env = self.environment(instance, arguments)
         for call, scope in self.calls(instance, env, "the deparser"):
             if call.target.name != "emit":
-                message = f"not supported: '{call.target.name}' in the deparser, which may only emit"
+                message = (
+                    f"not supported: '{call.target.name}' in the deparser, which may only emit"
+                )
                 self.reporter.error(call.span, message)
                 continue
             argument = self.argument(call.target, "hdr")

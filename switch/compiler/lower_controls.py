@@ -1,4 +1,4 @@
-"""Lowering of controls: sub-controls in line, then the graph of tables and conditions of a pipeline."""
+"""Lowering of controls: sub-controls in line, then a graph of tables and conditions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ class ControlLowering(TableLowering):
         if known is None:
             path = full_name(env.path, block)
             known = BlockInstance(
-                block, path, Environment(self.shared.globals, path, order=self.shared.order(node, env))
+                block,
+                path,
+                Environment(self.shared.globals, path, order=self.shared.order(node, env)),
             )
             self.declare_locals(known)
             self.direct[key] = known
@@ -72,8 +74,8 @@ class ControlLowering(TableLowering):
 class PipelineBuilder:
     """Turns a control's code into BMv2's graph: each node names the one that comes next.
 
-    The code is walked backwards, so that what follows is always known: ``return`` goes to what follows
-    the call, ``exit`` to the end of the pipeline.
+    The code is walked backwards, so that what follows is always known: ``return`` goes to what
+    follows the call, ``exit`` to the end of the pipeline.
     """
 
     def __init__(self, shared: Shared, name: str) -> None:
@@ -142,7 +144,9 @@ class PipelineBuilder:
             return true_next
         name = f"node_{self.shared.conditions}"
         self.shared.conditions += 1
-        self.by_name[name] = ir.ConditionNode(name, item.condition, true_next, false_next, item.span)
+        self.by_name[name] = ir.ConditionNode(
+            name, item.condition, true_next, false_next, item.span
+        )
         return name
 
     def _apply(

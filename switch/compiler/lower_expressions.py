@@ -1,4 +1,4 @@
-"""Lowering of expressions: to places, to BMv2's expressions, and to code for what has side effects."""
+"""Lowering of expressions: to places, to BMv2's expressions, and to code for side effects."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ from switch.compiler.values import (
 )
 
 PLACES = (
-    FieldPlace, HeaderPlace, StackPlace, UnionPlace, StructPlace, ElementPlace, NextPlace, OffsetPlace,
-    SlicePlace,
+    FieldPlace, HeaderPlace, StackPlace, UnionPlace, StructPlace, ElementPlace, NextPlace,
+    OffsetPlace, SlicePlace,
 )  # fmt: skip
 
 
@@ -167,7 +167,9 @@ class ExpressionLowering:
         return ir.ElementField(self.element(place.stack, place.index), names.index(place.name))
 
     def element(self, stack: StackPlace, index: ir.Expression) -> ir.Expression:
-        return ir.Operation("dereference_header_stack", ir.Reference("header_stack", stack.name), index)
+        return ir.Operation(
+            "dereference_header_stack", ir.Reference("header_stack", stack.name), index
+        )
 
     def header_reference(self, value: Value, node: syntax.Node) -> ir.Expression:
         """A header as an operand of a primitive."""
@@ -213,7 +215,9 @@ class ExpressionLowering:
             return self._header_field(base.name, name, kind)
         if isinstance(base, (NextPlace, ElementPlace)):
             if isinstance(base, NextPlace) and not base.last:
-                raise self.fail(node, "not supported: fields of 'next'; extract it, then use 'last'")
+                raise self.fail(
+                    node, "not supported: fields of 'next'; extract it, then use 'last'"
+                )
             if isinstance(resolved(kind), StructType):
                 raise self.fail(node, "not supported: a struct or union in a stack's element here")
             index = base.index if isinstance(base, ElementPlace) else None
@@ -250,7 +254,9 @@ class ExpressionLowering:
             return base.elements[index.value]
         element = resolved(base.type.element)
         if not is_header(element):
-            raise self.fail(node, "not supported: an index into header unions that is not a constant")
+            raise self.fail(
+                node, "not supported: an index into header unions that is not a constant"
+            )
         assert isinstance(element, StructType)
         return ElementPlace(base, index, element)
 
@@ -271,7 +277,8 @@ class ExpressionLowering:
             raise self.fail(node, "not supported: a list as the value of a header stack")
         members = member_types(kind)
         return Composite(
-            kind, {name: self.value(item, env) for name, item in zip(members, node.items, strict=True)}
+            kind,
+            {name: self.value(item, env) for name, item in zip(members, node.items, strict=True)},
         )
 
     def _recordexpression(self, node: syntax.RecordExpression, env: Environment) -> Value:
@@ -392,11 +399,15 @@ class ExpressionLowering:
             return self._equal_header(right, left, node)
         if isinstance(left, UnionPlace) and isinstance(right, UnionPlace):
             return ir.Operation(
-                "==", ir.Reference("header_union", left.name), ir.Reference("header_union", right.name)
+                "==",
+                ir.Reference("header_union", left.name),
+                ir.Reference("header_union", right.name),
             )
         if isinstance(left, StackPlace) and isinstance(right, StackPlace):
             pairs = list(zip(left.elements, right.elements, strict=True))
-        elif isinstance(left, (StructPlace, Composite)) and isinstance(right, (StructPlace, Composite)):
+        elif isinstance(left, (StructPlace, Composite)) and isinstance(
+            right, (StructPlace, Composite)
+        ):
             pairs = [(left.members[name], right.members[name]) for name in left.members]  # type: ignore[misc]
         else:
             one, other = self.expression_of(left, node.left), self.expression_of(right, node.right)

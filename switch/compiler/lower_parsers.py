@@ -1,7 +1,7 @@
 """Lowering of parsers to BMv2's parse states.
 
-A parser state becomes one parse state, or several where it has an ``if`` or runs another parser. Select
-expressions become values and masks over byte-padded keys (docs/JSON_format.md, "parsers").
+A parser state becomes one parse state, or several where it has an ``if`` or runs another parser.
+Select expressions become values and masks over byte-padded keys (docs/JSON_format.md, "parsers").
 """
 
 from __future__ import annotations
@@ -139,7 +139,8 @@ class ParserLowering(ControlLowering):
     ) -> ir.State | None:  # fmt: skip
         """Put code into `state`, and into more states where it branches.
 
-        The state in which the code ends. With `following`, that one goes on to it and None is returned.
+        The state in which the code ends. With `following`, that one goes on to it, and None is
+        returned.
         """
         current: ir.State | None = state
         for item in code:
@@ -275,7 +276,11 @@ class ParserLowering(ControlLowering):
             return
         if any(item.kind == "default" for item in state.cases):
             return  # never reached
-        items = keyset.items if isinstance(keyset, (syntax.TupleKeyset, syntax.ListExpression)) else [keyset]
+        items = (
+            keyset.items
+            if isinstance(keyset, (syntax.TupleKeyset, syntax.ListExpression))
+            else [keyset]
+        )
         if len(items) != len(state.key):
             raise self.fail(case, "not supported: this key set for keys of structs or tuples")
         alternatives: list[list[tuple[int, int]]] = []
@@ -317,9 +322,7 @@ def _join(items: list[tuple[int, int]]) -> int:
     return result
 
 
-def _product(
-    alternatives: list[list[tuple[int, int]]], widths: list[int]
-) -> list[tuple[int, int]]:
+def _product(alternatives: list[list[tuple[int, int]]], widths: list[int]) -> list[tuple[int, int]]:
     combined: list[tuple[int, int]] = [(0, 0)]
     for options, width in zip(alternatives, widths, strict=True):
         shift = 8 * _bytes(width)

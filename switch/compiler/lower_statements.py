@@ -96,7 +96,9 @@ class StatementLowering(CallLowering):
         if isinstance(condition, ir.Truth):
             (then if condition.value else otherwise)()
             return
-        branch = ir.Branch(condition, self.captured(then), self.captured(otherwise), node.condition.span)
+        branch = ir.Branch(
+            condition, self.captured(then), self.captured(otherwise), node.condition.span
+        )
         self.code.append(branch)
 
     def table_result(self, call: syntax.Call, name: str, env: Environment) -> Value:
@@ -125,7 +127,9 @@ class StatementLowering(CallLowering):
         else:
             self._switch_on_value(node, env)
 
-    def _bodies(self, node: syntax.Switch) -> list[tuple[list[syntax.Expression], syntax.Block | None]]:
+    def _bodies(
+        self, node: syntax.Switch
+    ) -> list[tuple[list[syntax.Expression], syntax.Block | None]]:
         """The labels that share each block; labels without one fall through to the next."""
         groups: list[tuple[list[syntax.Expression], syntax.Block | None]] = []
         labels: list[syntax.Expression] = []
@@ -196,7 +200,8 @@ def _table_condition(node: syntax.Expression) -> tuple[syntax.Call, bool] | None
     negated = False
     while isinstance(node, syntax.Unary) and node.operator == "!":
         node, negated = node.operand, not negated
-    if isinstance(node, syntax.Member) and isinstance(node.base, syntax.Call):
-        if node.base.target.kind == "table" and node.name in ("hit", "miss"):
-            return node.base, (node.name == "hit") != negated
+    if not isinstance(node, syntax.Member) or not isinstance(node.base, syntax.Call):
+        return None
+    if node.base.target.kind == "table" and node.name in ("hit", "miss"):
+        return node.base, (node.name == "hit") != negated
     return None

@@ -42,7 +42,9 @@ class TableLowering(InstanceLowering):
             key = (*key, id(reference))
         known = self.actions.get(key)
         if known is None:
-            known = self.actions[key] = self._action_model(declaration, target, owner, env, is_global)
+            known = self.actions[key] = self._action_model(
+                declaration, target, owner, env, is_global
+            )
             self.shared.program.actions.append(known)
         return known
 
@@ -120,7 +122,9 @@ class TableLowering(InstanceLowering):
         for key in node.keys:
             self._key(table, key, env)
         for reference in node.actions:
-            table.actions.append(ir.ActionChoice(self.action_of(reference, env), reference.annotations))
+            table.actions.append(
+                ir.ActionChoice(self.action_of(reference, env), reference.annotations)
+            )
         self._default_action(node, table, env)
         self._properties(node, table, env)
         for entry, priority in zip(node.entries, priorities(node, self.reporter), strict=True):
@@ -176,9 +180,9 @@ class TableLowering(InstanceLowering):
         name = reference.call.callee
         for item, choice in zip(node.actions, table.actions, strict=False):
             callee = item.call.callee
-            if isinstance(callee, syntax.Name) and isinstance(name, syntax.Name):
-                if callee.name == name.name:
-                    return choice.action
+            assert isinstance(callee, syntax.Name) and isinstance(name, syntax.Name)
+            if callee.name == name.name:
+                return choice.action
         raise self.fail(reference, "this action is not among the table's actions")
 
     def _arguments(self, reference: syntax.ActionReference, env: Environment) -> list[int]:
@@ -205,7 +209,9 @@ class TableLowering(InstanceLowering):
             return
         symbol = self.shared.context.globals.find("NoAction")
         if not isinstance(symbol, syntax.Action):
-            raise self.fail(node, f"table '{node.name}' needs a default action: core.p4 is not included")
+            raise self.fail(
+                node, f"table '{node.name}' needs a default action: core.p4 is not included"
+            )
         for choice, reference in zip(table.actions, node.actions, strict=True):
             if reference.call.target.declaration is symbol:
                 table.default_action = choice.action
@@ -239,10 +245,14 @@ class TableLowering(InstanceLowering):
             inputs = [key.target for key in table.keys if key.match_kind == "selector"]
             if model.algorithm is not None:
                 if not inputs:
-                    message = f"table '{node.name}' has an action selector but no key of kind selector"
+                    message = (
+                        f"table '{node.name}' has an action selector but no key of kind selector"
+                    )
                     raise self.fail(item.value, message)
                 if model.inputs is not None and model.inputs != inputs:
-                    message = "tables that share an action selector must have the same selector keys"
+                    message = (
+                        "tables that share an action selector must have the same selector keys"
+                    )
                     raise self.fail(item.value, message)
                 model.inputs = inputs
             if table.default_constant:

@@ -18,7 +18,13 @@ from switch.compiler.values import local_name
 HEADER = "# proto-file: p4/config/v1/p4info.proto\n# proto-message: p4.config.v1.P4Info\n\n"
 
 _UNITS = {"packets": "PACKETS", "bytes": "BYTES", "packets_and_bytes": "BOTH"}
-_MATCH_TYPES = {"exact": "EXACT", "lpm": "LPM", "ternary": "TERNARY", "range": "RANGE", "optional": "OPTIONAL"}
+_MATCH_TYPES = {
+    "exact": "EXACT",
+    "lpm": "LPM",
+    "ternary": "TERNARY",
+    "range": "RANGE",
+    "optional": "OPTIONAL",
+}
 _OWN_FIELDS = {
     "name", "id", "hidden", "defaultonly", "tableonly", "controller_header", "brief", "description",
     "pkginfo", "platform_property", "match", "max_group_size",
@@ -121,7 +127,7 @@ class InfoEmitter:
                 setattr(target.doc, annotation.name, annotation.body[0].text.strip('"'))
 
     def numbers(self, items: list[list[Any]]) -> list[int]:
-        """Identifiers of parameters, fields and keys: those given, else the place, counting from 1."""
+        """Identifiers of parameters, fields and keys: those given, else the place from 1 on."""
         given = [self.given_id(annotations) for annotations in items]
         taken = {number for number in given if number is not None}
         result: list[int] = []
@@ -318,14 +324,14 @@ class InfoEmitter:
         message = self.info.value_sets.add()
         self.preamble(message.preamble, "value_set", value_set)
         used = self.type_info.used
-        numbers = self.numbers([annotations for _, _, annotations in value_set.fields])
-        for (name, kind, annotations), number in zip(value_set.fields, numbers, strict=True):
+        numbers = self.numbers([notes for _, _, notes in value_set.fields])
+        for (name, kind, notes), number in zip(value_set.fields, numbers, strict=True):
             field = message.match.add()
             field.id, field.name = number, name
-            self.annotations(field, annotations)
+            self.annotations(field, notes)
             self.typed(field, kind)
             match_kind = "exact"
-            for annotation in annotations:
+            for annotation in notes:
                 if annotation.name == "match" and annotation.body:
                     match_kind = annotation.body[0].text
             if match_kind in _MATCH_TYPES:
@@ -353,4 +359,4 @@ def _in_order(items: list[_Object]) -> list[_Object]:
 
 def info_text(info: p4info_pb2.P4Info) -> str:
     """P4Info in text form."""
-    return HEADER + text_format.MessageToString(info)
+    return HEADER + str(text_format.MessageToString(info))

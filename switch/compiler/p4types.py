@@ -41,7 +41,9 @@ class TypeInfo:
     ) -> None:
         self.message = message
         self.parse_annotation = parse_annotation
-        self.used = False  # whether any type was looked at: p4c then writes the message, even if empty
+        self.used = (
+            False  # whether any type was looked at: p4c then writes the message, even if empty
+        )
 
     def width(self, kind: Type) -> int | None:
         """The width in P4Runtime, which ``@p4runtime_translation`` may change; None for strings."""

@@ -77,9 +77,17 @@ _DESCRIPTION = {
     "UNDERSCORE": "'_'",
 }
 _TYPE_STARTS = {"TYPE_NAME", "BOOL", "BIT", "INT", "VARBIT", "STRING", "ERROR", "TUPLE", "LIST"}
-_EXPRESSION_STARTS = {"IDENTIFIER", "INTEGER", "STRING_LITERAL", "TRUE", "FALSE", "LEFT_PARENTHESIS"}
+_EXPRESSION_STARTS = {
+    "IDENTIFIER",
+    "INTEGER",
+    "STRING_LITERAL",
+    "TRUE",
+    "FALSE",
+    "LEFT_PARENTHESIS",
+}
 _OPERATORS = {
-    "PLUS", "MINUS", "TIMES", "DIVIDE", "MODULO", "BIT_AND", "BIT_OR", "BIT_XOR", "AND", "OR", "EQUAL",
+    "PLUS", "MINUS", "TIMES", "DIVIDE", "MODULO", "BIT_AND", "BIT_OR", "BIT_XOR", "AND", "OR",
+    "EQUAL",
     "NOT_EQUAL", "LESS", "GREATER", "LESS_EQUAL", "GREATER_EQUAL", "SHIFT_LEFT", "SHIFT_RIGHT",
     "CONCATENATE", "SATURATING_PLUS", "SATURATING_MINUS", "QUESTION",
 }  # fmt: skip
@@ -100,6 +108,9 @@ def _expectation(expected: set[str]) -> str:
     if len(expected & _OPERATORS) > 3:
         words.append("an operator")
         expected -= _OPERATORS | {"DOT", "LEFT_BRACKET"}
+    assignments = {kind for kind in expected if kind.endswith("_ASSIGN")}
+    if assignments:
+        expected -= assignments
     words += sorted(
         _DESCRIPTION.get(kind) or f"'{_SPELLING.get(kind, kind.lower())}'" for kind in expected
     )
@@ -127,7 +138,7 @@ def _syntax_error(raw: RawToken, expected: set[str]) -> str:
 
 def _parse(tokens: list[RawToken], start: str, reporter: Reporter) -> Any:
     try:
-        return _parser().parse(tokens, start=start)  # type: ignore[arg-type]
+        return _parser().parse(tokens, start=start)
     except lark.exceptions.UnexpectedToken as problem:
         token = problem.token
         expected = _accepted(problem)
@@ -135,14 +146,16 @@ def _parse(tokens: list[RawToken], start: str, reporter: Reporter) -> Any:
             reporter.error(token.raw.span, _syntax_error(token.raw, expected))
         else:
             last = tokens[-1].span if tokens else NOWHERE
-            end = Span(last.file, last.end_line, last.end_column, last.end_line, last.end_column + 1)
+            end = Span(
+                last.file, last.end_line, last.end_column, last.end_line, last.end_column + 1
+            )
             message = f"syntax error: the text ends where {_expectation(expected)} was expected"
             reporter.error(end, message)
         return None
 
 
 def _accepted(problem: lark.exceptions.UnexpectedToken) -> set[str]:
-    """The terminals that can really follow (a state of an LALR parser also lists some that cannot)."""
+    """The terminals that can really follow; a state of the parser also lists some that cannot."""
     try:
         return set(problem.accepts) or set(problem.expected)
     except Exception:  # without the parser's state lark cannot try out the terminals
@@ -153,11 +166,27 @@ def parse_program(program: Preprocessed, reporter: Reporter) -> syntax.Program:
     """Parse a preprocessed program; syntax errors go to the reporter, one per declaration."""
     tokens = sort_tokens(tokenize(program, reporter))
     declarations: list[syntax.Node] = []
+    broken: set[str] = set()
     for chunk in split_declarations(tokens):
         node = _parse(chunk, "declaration", reporter)
         if node is not None:
             declarations.append(node)
-    return syntax.Program(declarations)
+        else:
+            broken |= _declared_names(chunk)
+    return syntax.Program(declarations, broken)
+
+
+def _declared_names(tokens: list[RawToken]) -> set[str]:
+    """The names that a declaration may have declared, had it been right: those before its body."""
+    names: set[str] = set()
+    for token in tokens:
+        if token.kind in ("LEFT_BRACE", "LEFT_PARENTHESIS"):
+            break
+        if token.kind in ("IDENTIFIER", "TYPE_NAME"):
+            names.add(token.text)
+    if tokens and tokens[-1].kind == "SEMICOLON" and len(tokens) > 1:
+        names.add(tokens[-2].text)
+    return names
 
 
 def parse_annotation_expressions(
@@ -168,5 +197,3 @@ def parse_annotation_expressions(
         return []
     result = _parse(annotation.body, "expression_list", reporter)
     return [] if result is None else list(result)
-
-

@@ -6,6 +6,7 @@ markers tell which line of which file each line of its output came from.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pcpp  # type: ignore[import-untyped]
+import pcpp
 
 from switch.compiler.diagnostics import CompileError, Diagnostic
 
@@ -57,10 +58,8 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
 
     def _note(self, file: str, line: int, message: str) -> None:
         text = ""
-        try:
+        with contextlib.suppress(OSError, IndexError):
             text = read_source(Path(file))[line - 1]
-        except (OSError, IndexError):
-            pass
         column = len(text) - len(text.lstrip()) + 1
         length = max(1, len(text.strip()))
         self.diagnostics.append(Diagnostic(file, line, column, message, text, length))
@@ -81,7 +80,9 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
         token = self.lastdirective
         self._note(token.source, token.lineno, message)
 
-    def on_directive_handle(self, directive: Any, toks: Any, ifpassthru: bool, precedingtoks: Any) -> Any:
+    def on_directive_handle(
+        self, directive: Any, toks: Any, ifpassthru: bool, precedingtoks: Any
+    ) -> Any:
         if directive.value in ("error", "warning"):
             message = "".join(token.value for token in toks).strip()
             if directive.value == "error":
@@ -91,7 +92,9 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
             return False
         return super().on_directive_handle(directive, toks, ifpassthru, precedingtoks)
 
-    def on_directive_unknown(self, directive: Any, toks: Any, ifpassthru: bool, precedingtoks: Any) -> Any:
+    def on_directive_unknown(
+        self, directive: Any, toks: Any, ifpassthru: bool, precedingtoks: Any
+    ) -> Any:
         self._note(
             directive.source, directive.lineno, f"unknown preprocessor directive #{directive.value}"
         )
@@ -128,7 +131,9 @@ def preprocess(
         preprocessor.write(output)
     except Exception as problem:  # pcpp raises all kinds on malformed directives
         preprocessor.diagnostics.append(
-            Diagnostic(str(source), 0, 0, f"the preprocessor cannot handle this program: {problem!r}")
+            Diagnostic(
+                str(source), 0, 0, f"the preprocessor cannot handle this program: {problem!r}"
+            )
         )
     if preprocessor.diagnostics:
         raise CompileError(preprocessor.diagnostics)

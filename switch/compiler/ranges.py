@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def prefixes(low: int, high: int, width: int) -> list[tuple[int, int]]:
-    """The fewest (value, mask) pairs of `width` bits whose prefixes cover `low` to `high`, both included.
+    """The fewest (value, mask) pairs that cover `low` to `high`, both included, in `width` bits.
 
     Empty if `low` is larger than `high`.
     """

@@ -29,20 +29,22 @@ from switch.compiler.types import (
 )
 
 _SIMPLE = {
-    "bool": BOOL, "error": ERROR, "string": STRING, "match_kind": MATCH_KIND, "void": VOID, "_": DONT_CARE,
-    "int": INTEGER, "bit": BitType(1),
+    "bool": BOOL, "error": ERROR, "string": STRING, "match_kind": MATCH_KIND, "void": VOID,
+    "_": DONT_CARE, "int": INTEGER, "bit": BitType(1),
 }  # fmt: skip
 
 
 class TypeResolver:
     """Resolves references to types; `constant` evaluates widths and sizes."""
 
-    def __init__(self, context: Context, constant: Callable[[syntax.Expression, Scope], int]) -> None:
+    def __init__(
+        self, context: Context, constant: Callable[[syntax.Expression, Scope], int]
+    ) -> None:
         self.context = context
         self.constant = constant
 
     def resolve(self, reference: syntax.TypeReference, scope: Scope) -> Type:
-        """The type that `reference` names. Reports an error and raises `Abandon` if there is none."""
+        """The type that `reference` names; reports an error and raises `Abandon` if none."""
         if isinstance(reference, syntax.BaseTypeReference):
             return self._base(reference, scope)
         if isinstance(reference, syntax.StackTypeReference):
@@ -83,7 +85,7 @@ class TypeResolver:
         if not isinstance(entry, TypeEntry):
             known = {name for name in scope.names() if isinstance(scope.find(name), TypeEntry)}
             message = f"'{reference.name}' is not a type{closest(reference.name, known)}"
-            raise self.context.reporter.fail(reference.span, message)
+            raise self.context.undeclared(reference.name, reference.span, message)
         arguments = [self.resolve(item, scope) for item in reference.arguments]
         if not entry.parameters and not arguments:
             return entry.type
@@ -98,19 +100,25 @@ class TypeResolver:
         return entry.instantiate(arguments)
 
     def check_field(self, kind: Type, owner: str, span: Span, name: str) -> None:
-        """Whether a header, union or struct may have a field of this type (section "Type nesting")."""
+        """Whether a header, union or struct may have such a field ("Type nesting rules")."""
         bare = resolved(kind)
         if owner == "header_union":
             allowed = is_header(bare)
         elif owner == "header":
-            allowed = isinstance(bare, (BitType, IntType, VarbitType)) or bare == BOOL or (
-                type(bare).__name__ in ("SerializableEnumType", "TypeVariable")
-                or (isinstance(bare, StructType) and bare.kind == "struct")
+            allowed = (
+                isinstance(bare, (BitType, IntType, VarbitType))
+                or bare == BOOL
+                or (
+                    type(bare).__name__ in ("SerializableEnumType", "TypeVariable")
+                    or (isinstance(bare, StructType) and bare.kind == "struct")
+                )
             )
         else:
-            allowed = bare not in (VOID, DONT_CARE, INTEGER, STRING, MATCH_KIND) and not (
-                type(bare).__name__ in ("ExternType", "BlockTypeType", "PackageTypeType")
-            )
+            allowed = bare not in (VOID, DONT_CARE, INTEGER, STRING, MATCH_KIND) and type(
+                bare
+            ).__name__ not in ("ExternType", "BlockTypeType", "PackageTypeType")
         if not allowed:
             what = owner.replace("_", " ")
-            self.context.reporter.error(span, f"a {what} cannot have a field of type {kind}: '{name}'")
+            self.context.reporter.error(
+                span, f"a {what} cannot have a field of type {kind}: '{name}'"
+            )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Union
 
 from switch.compiler import syntax
-from switch.compiler.diagnostics import Reporter
+from switch.compiler.diagnostics import Abandon, Reporter, Span
 from switch.compiler.types import Bindings, Type, TypeVariable, substitute
 
 
@@ -30,7 +29,7 @@ class Overloads:
     functions: list[syntax.Function | syntax.ExternFunction]
 
 
-Symbol = Union[TypeEntry, Overloads, syntax.Declaration]
+Symbol = TypeEntry | Overloads | syntax.Declaration
 
 
 class Scope:
@@ -72,7 +71,14 @@ class Context:
         self.errors: list[str] = []
         self.match_kinds: list[str] = []
         self.enums: list[syntax.Enum] = []
+        self.broken: set[str] = set()  # names of declarations with errors, reported already
         self._next_scope = 0
+
+    def undeclared(self, name: str, span: Span, message: str) -> Abandon:
+        """The error of a name that stands for nothing, unless its declaration had an error."""
+        if name in self.broken:
+            return Abandon(name)
+        return self.reporter.fail(span, message)
 
     def type_variables(self, names: list[str]) -> list[TypeVariable]:
         self._next_scope += 1

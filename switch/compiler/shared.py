@@ -31,9 +31,7 @@ class Shared:
         self.generated_names: set[str] = set()
         self.kept_fields: list[tuple[ir.Field, set[int]]] = []  # of @field_list, with the indices
         self.variables: dict[tuple[int, int], Place] = {}
-        self.global_declarations = {
-            id(symbol) for symbol in context.globals.symbols.values()
-        }
+        self.global_declarations = {id(symbol) for symbol in context.globals.symbols.values()}
 
     def note_places(self, program: syntax.Program) -> None:
         """Remember in which order everything is declared."""

@@ -1,14 +1,13 @@
 """Where values live: header instances, stacks, unions, and fields for all that is not in a header.
 
-BMv2 knows flat header instances only. A struct of headers becomes one instance for each header; numbers
-in structs and variables become fields of one metadata instance, ``scalars``.
+BMv2 knows flat header instances only. A struct of headers becomes one instance for each header;
+numbers in structs and variables become fields of one metadata instance, ``scalars``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Union
 
 from switch.compiler import ir
 from switch.compiler.types import (
@@ -100,10 +99,17 @@ class SlicePlace:
     type: Type
 
 
-Place = Union[
-    FieldPlace, HeaderPlace, StackPlace, UnionPlace, StructPlace, ElementPlace, NextPlace, OffsetPlace,
-    SlicePlace,
-]  # fmt: skip
+Place = (
+    FieldPlace
+    | HeaderPlace
+    | StackPlace
+    | UnionPlace
+    | StructPlace
+    | ElementPlace
+    | NextPlace
+    | OffsetPlace
+    | SlicePlace
+)
 
 
 def header_fields(kind: StructType, prefix: str = "") -> Iterator[tuple[str, Type]]:
@@ -122,7 +128,7 @@ def atoms(place: Place) -> set[str]:
         return {place.header if place.header != SCALARS else f"{place.header}.{place.name}"}
     if isinstance(place, HeaderPlace):
         return {place.name}
-    if isinstance(place, (StackPlace,)):
+    if isinstance(place, StackPlace):
         return set().union(*(atoms(item) for item in place.elements))
     if isinstance(place, (UnionPlace, StructPlace)):
         return set().union(*(atoms(item) for item in place.members.values()))

@@ -7,7 +7,7 @@ each expression, its value if it is known at compile time, and what each name an
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from switch.compiler.diagnostics import Span
 from switch.compiler.tokens import RawToken
@@ -15,7 +15,7 @@ from switch.compiler.tokens import RawToken
 if TYPE_CHECKING:
     from switch.compiler.types import Type
 
-Value = Union[int, bool, str, tuple[Any, ...]]
+Value = int | bool | str | tuple[Any, ...]
 """A value known at compile time: enum members and errors by name, lists as tuples."""
 
 
@@ -493,7 +493,7 @@ class KeyElement(Node):
 
 @dataclass(eq=False)
 class ActionReference(Node):
-    """An action's name with arguments: a `Call` that the checker resolves, whole or partly bound."""
+    """An action's name with arguments, of which some may be missing: a call to resolve."""
 
     call: Call
     has_arguments: bool
@@ -530,4 +530,7 @@ class Table(Declaration):
 
 @dataclass(eq=False)
 class Program:
+    """A program; `broken` are the names whose declarations did not parse."""
+
     declarations: list[Node]
+    broken: set[str] = field(default_factory=set)

@@ -1,9 +1,9 @@
 """Lexical analysis, and the sorting of identifiers into names of types and other names.
 
 P4_16's grammar is LALR(1) only once the lexer tells type names from other names (specification,
-section "Lexical constructs" and appendix "P4 grammar"). Types are declared before they are used, so one
-pass over the tokens with a stack of scopes is enough. That pass also tells the angle brackets of type
-arguments from comparisons, and folds each annotation into one token.
+section "Lexical constructs" and appendix "P4 grammar"). Types are declared before they are used, so
+one pass over the tokens with a stack of scopes is enough. That pass also tells the angle brackets
+of type arguments from comparisons, and folds each annotation into one token.
 """
 
 from __future__ import annotations
@@ -15,9 +15,48 @@ from switch.compiler.diagnostics import Reporter, Span
 from switch.compiler.preprocess import Preprocessed
 
 KEYWORDS = frozenset(
-    """abstract action bit bool break const continue control default else enum error exit extern
-    false for header header_union if in inout int match_kind out package parser return select
-    string struct switch table this transition true tuple typedef value_set varbit void""".split()
+    [
+        "abstract",
+        "action",
+        "bit",
+        "bool",
+        "break",
+        "const",
+        "continue",
+        "control",
+        "default",
+        "else",
+        "enum",
+        "error",
+        "exit",
+        "extern",
+        "false",
+        "for",
+        "header",
+        "header_union",
+        "if",
+        "in",
+        "inout",
+        "int",
+        "match_kind",
+        "out",
+        "package",
+        "parser",
+        "return",
+        "select",
+        "string",
+        "struct",
+        "switch",
+        "table",
+        "this",
+        "transition",
+        "true",
+        "tuple",
+        "typedef",
+        "value_set",
+        "varbit",
+        "void",
+    ]
 )
 
 PUNCTUATION = {
@@ -214,6 +253,11 @@ class _Sorter:
         return False
 
     @property
+    def at_declarations(self) -> bool:
+        """Whether function prototypes may stand here."""
+        return len(self.scopes) == 1 or self.in_extern
+
+    @property
     def in_extern(self) -> bool:
         return len(self.scopes) == 2 and self.scopes[-1].get("extern", False)
 
@@ -266,7 +310,8 @@ class _Sorter:
         if before == "AT":
             return
         if before == "DOT" and self.kind_at(index - 2) in (
-            "IDENTIFIER", "TYPE_NAME", "RIGHT_PARENTHESIS", "RIGHT_BRACKET", "ERROR", "TYPE_GREATER",
+            "IDENTIFIER", "TYPE_NAME", "RIGHT_PARENTHESIS", "RIGHT_BRACKET", "ERROR",
+            "TYPE_GREATER",
             "THIS",
         ):  # fmt: skip
             return
@@ -275,16 +320,27 @@ class _Sorter:
         elif self.declares_enum and after == "LEFT_BRACE":
             self.scopes[-1][token.text] = True
             self.declares_enum = False
-        elif after == "LESS" and (len(self.scopes) == 1 or self.in_extern) and not self.parentheses:
+        elif after == "LESS" and self.at_declarations and not self.parentheses:
             # A function prototype's type parameters, which its return type may name.
-            if not self.is_type(token.text) and self.encloses_types(index + 1):
+            is_function = not self.is_type(token.text) and self.encloses_types(index + 1)
+            if is_function:
                 self.declare_parameters(index + 1)
-        if len(self.scopes) == 1 or self.in_extern:
+        if self.at_declarations:
             self.look_for_parameters(index)
         if self.is_type(token.text):
-            follows_type = before in ("TYPE_NAME", "TYPE_GREATER", "BOOL", "BIT", "INT", "ERROR", "STRING")
-            if follows_type and after in ("COMMA", "RIGHT_PARENTHESIS", "SEMICOLON", "ASSIGN") and not (
-                self.declares_typedef
+            follows_type = before in (
+                "TYPE_NAME",
+                "TYPE_GREATER",
+                "BOOL",
+                "BIT",
+                "INT",
+                "ERROR",
+                "STRING",
+            )
+            if (
+                follows_type
+                and after in ("COMMA", "RIGHT_PARENTHESIS", "SEMICOLON", "ASSIGN")
+                and not (self.declares_typedef)
             ):
                 # A variable, field or parameter that has the name of a type hides the type.
                 scope = self.pending if self.parentheses else self.scopes[-1]
@@ -294,9 +350,9 @@ class _Sorter:
 
     def look_for_parameters(self, index: int) -> None:
         """In ``T name<T>(...)`` the return type stands before the parameter that declares it."""
-        if self.kind_at(index + 1) == "IDENTIFIER" and self.kind_at(index + 2) == "LESS":
-            if self.encloses_types(index + 2):
-                self.declare_parameters(index + 2)
+        kinds = [self.kind_at(index + 1), self.kind_at(index + 2)]
+        if kinds == ["IDENTIFIER", "LESS"] and self.encloses_types(index + 2):
+            self.declare_parameters(index + 2)
 
     def keyword_in_context(self, index: int, token: RawToken, before: str, after: str) -> bool:
         """Words that are keywords only in some places (specification, ``nonTypeName``)."""
@@ -335,7 +391,11 @@ def _fold_annotations(tokens: list[RawToken]) -> list[RawToken]:
     index = 0
     while index < len(tokens):
         token = tokens[index]
-        if token.kind != "AT" or index + 1 >= len(tokens) or not tokens[index + 1].text[:1].isalpha():
+        if (
+            token.kind != "AT"
+            or index + 1 >= len(tokens)
+            or not tokens[index + 1].text[:1].isalpha()
+        ):
             folded.append(token)
             index += 1
             continue
@@ -376,7 +436,9 @@ def split_declarations(tokens: list[RawToken]) -> list[list[RawToken]]:
         if depth:
             continue
         keyword = next((item.kind for item in current if item.kind != "ANNOTATION"), "")
-        closes = token.kind == "RIGHT_BRACE" and not initializer and keyword not in ("TYPEDEF", "CONST")
+        closes = (
+            token.kind == "RIGHT_BRACE" and not initializer and keyword not in ("TYPEDEF", "CONST")
+        )
         if closes or token.kind == "SEMICOLON":
             chunks.append(current)
             current, initializer = [], False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Union
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,9 @@ class StructType(Type):
 
     def __str__(self) -> str:
         arguments = ", ".join(str(item) for item in self.arguments)
-        return f"{self.kind.replace('_', ' ')} {self.name}" + (f"<{arguments}>" if arguments else "")
+        return f"{self.kind.replace('_', ' ')} {self.name}" + (
+            f"<{arguments}>" if arguments else ""
+        )
 
 
 @dataclass(frozen=True)
@@ -263,8 +265,6 @@ ERROR = ErrorType()
 MATCH_KIND = MatchKindType()
 INTEGER = IntegerType()
 DONT_CARE = DontCareType()
-
-FixedWidth = Union[BitType, IntType]
 
 ENUM_BITS = 32
 """Enums without values and errors are held in fields of this width, as BMv2 programs have it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Union
 
 from switch.compiler import ir, syntax
 from switch.compiler.storage import Place
@@ -42,7 +41,7 @@ class ValueSetInstance:
     object: ir.ValueSet
 
 
-Value = Union[ir.Expression, Place, Composite, ExternInstance, BlockInstance, ValueSetInstance]
+Value = ir.Expression | Place | Composite | ExternInstance | BlockInstance | ValueSetInstance
 
 
 @dataclass(eq=False)
