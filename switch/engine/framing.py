@@ -10,7 +10,7 @@ from switch.engine.control import ProgramError
 from switch.engine.expressions import Translator, store
 from switch.engine.primitives import Primitives
 from switch.engine.program import Field, Header, Program, Stack, number
-from switch.engine.source import Writer, identifier, pack, read_field
+from switch.engine.source import Writer, identifier, pack, read_field, remark
 
 Json = Any
 
@@ -69,7 +69,7 @@ class ParserSource:
         writer = self.writer
         writer.line("@jit")
         with writer.indented("def parse(phv, data, start, length, state, registers):"):
-            writer.line(f'"""Parser {parser["name"]!r}."""')
+            writer.line(f'"""Parser {remark(parser["name"])}."""')
             valid = self.program.valid_slots
             if len(valid):
                 with writer.indented(f"for slot in range({valid.start}, {valid.stop}):"):
@@ -93,7 +93,7 @@ class ParserSource:
         """A block for each state."""
         for position, name in enumerate(order):
             test = "if" if position == 0 else word
-            with self.writer.indented(f"{test} state_number == {position}:  # {name}"):
+            with self.writer.indented(f"{test} state_number == {position}:  # {remark(name)}"):
                 for operation in states[name]["parser_ops"]:
                     self.operation(operation)
                 self.transition(states[name])
@@ -134,7 +134,7 @@ class ParserSource:
                 self.fail(self.translator.narrow(parameters[1], "a parser error"))
         elif kind in ("advance", "shift"):
             if kind == "shift":
-                amount = str(parameters[0] * 8)
+                amount = str(int(parameters[0]) * 8)
             else:
                 amount = self.translator.narrow(parameters[0], "the amount of advance")
             writer.line(f"bits = {amount}")
@@ -265,7 +265,7 @@ def write_deparser(program: Program, translator: Translator) -> str:
         deparser = program.document["deparsers"][0]
         if deparser.get("primitives"):
             raise ProgramError("statements in the deparser are not supported yet")
-        writer.line(f'"""Deparser {deparser["name"]!r}."""')
+        writer.line(f'"""Deparser {remark(deparser["name"])}."""')
         writer.line("at = 0")
         for name in deparser["order"]:
             header = program.header(name)
@@ -310,7 +310,7 @@ class Calculations:
         writer = Writer()
         writer.line("@jit")
         with writer.indented(f"def {function}(phv, scratch, words, frame):"):
-            writer.line(f'"""The {algorithm} of the fields of {name!r}."""')
+            writer.line(f'"""The {algorithm} of the fields of {remark(name)}."""')
             writer.line(f"at = {BYTES_START}")
             groups = self.groups(inputs)
             if sum(width for _, pieces in groups for _, width, _ in pieces) > 8 * 4096:

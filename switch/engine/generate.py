@@ -16,7 +16,7 @@ from switch.engine.framing import BYTES_START, Calculations, ParserSource, write
 from switch.engine.layout import FIRST_TABLE
 from switch.engine.primitives import Primitives
 from switch.engine.program import Action, Program, Table
-from switch.engine.source import Names, Writer, field_constants, identifier
+from switch.engine.source import Names, Writer, field_constants, identifier, remark
 
 Json = Any
 
@@ -93,7 +93,12 @@ def pipeline(address, operation, switch, packet, other):
 
 def generate(program: Program) -> str:
     """The source of a whole program; raises ``ProgramError`` for what is not supported."""
-    return Generator(program).module()
+    try:
+        return Generator(program).module()
+    except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
+        raise ProgramError(f"the program is not complete BMv2 JSON: {error!r}") from error
+    except (RecursionError, OverflowError, MemoryError) as error:
+        raise ProgramError(f"the program is nested too deeply or too large: {error!r}") from None
 
 
 class Generator:
@@ -200,7 +205,7 @@ class Generator:
                         f"field list {item['name']!r} has a {element['type']!r}: not supported"
                     )
                 slots.append(self.program.resolve(element["value"]).slot)
-            lists.append((item["id"], slots))
+            lists.append((int(item["id"]), slots))
         metadata = self.program.metadata_slots
         writer = Writer()
         writer.line("@jit")
@@ -247,7 +252,7 @@ class Generator:
             writer.line("node = 0")
             for position, node_name in enumerate(order):
                 kind, node = nodes[node_name]
-                with writer.indented(f"if node == {position}:  # {node_name}"):
+                with writer.indented(f"if node == {position}:  # {remark(node_name)}"):
                     if kind == "conditionals":
                         yes = numbers[node["true_next"]]
                         no = numbers[node["false_next"]]

@@ -8,7 +8,7 @@ from typing import Any
 from switch.engine.control import ProgramError
 from switch.engine.expressions import Translator, Value, store
 from switch.engine.program import Action, Cells, Field, Header, Program
-from switch.engine.source import Writer
+from switch.engine.source import Writer, remark
 
 Json = Any
 
@@ -51,7 +51,8 @@ class Primitives:
         head = Writer()
         head.line("@jit")
         head.line(f"def {function}({', '.join(used)}):")
-        head.line(f'    """Action {action.name}({", ".join(action.parameters)})."""')
+        title = remark(f"{action.name}({', '.join(action.parameters)})")
+        head.line(f'    """Action {title}."""')
         return head.text + (text if text.strip() else "    pass\n"), used
 
     def write_body(self, writer: Writer, primitives: tuple[Json, ...]) -> None:

@@ -219,6 +219,8 @@ def read_program(text: str) -> Program:
         return _read(document)
     except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
         raise ProgramError(f"the program is not complete BMv2 JSON: {error!r}") from error
+    except (StopIteration, OverflowError, MemoryError) as error:
+        raise ProgramError(f"the program is no BMv2 JSON that can be run: {error!r}") from error
 
 
 def _read(document: Json) -> Program:

@@ -63,6 +63,11 @@ def identifier(text: str) -> str:
     return f"n_{name}" if name[0].isdigit() or keyword.iskeyword(name) else name
 
 
+def remark(text: str) -> str:
+    """``text`` fit for a comment or a docstring: a program's names can be anything."""
+    return re.sub(r"[^\w .,()\[\]$<>:;/+*=-]", "?", text, flags=re.ASCII)[:200]
+
+
 class Names:
     """Unique identifiers for a program's objects."""
 
