@@ -17,6 +17,7 @@ from experiments.units import parse_probability, parse_rate, parse_size
 from switch.errors import InputError
 from topo import clos
 from topo.network import MAX_HOSTS_PER_LEAF, MAX_PORTS
+from topo.switch_kinds import RATE_BPS, check_kind
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -33,9 +34,6 @@ CUTOFFS = ("adaptive", "paper", "fetch-only")
 times it; or at once, without any multicast."""
 MTUS = (256, 512, 1024, 2048, 4096)
 """Path MTUs of the InfiniBand specification: bytes of RoCE payload a packet."""
-
-DEFAULT_RATE_BPS = {"weft": 100_000_000, "bmv2": 20_000_000}
-"""What two cores carry with ease (facts: BMv2 spends many times the CPU a packet)."""
 
 MAX_SIZE_BYTES = 1 << 32
 
@@ -82,7 +80,8 @@ class Scenario:
     tiers: int | None = None
     """Tiers of switches of a fat tree: 2 or 3 (default)."""
     rate_bps: int = 0
-    """Of every link, bits a second of Ethernet frames without FCS; 0: the switch's default."""
+    """Of every link, bits a second of Ethernet frames without FCS; 0: what two cores carry with
+    ease (`topo.switch_kinds.RATE_BPS`)."""
     mtu: int = 4096
     """Path MTU: bytes of RoCE payload a packet."""
     size_bytes: int = 1 << 20
@@ -140,7 +139,7 @@ class Scenario:
                     f"{self.topology}: it takes {', '.join(map(_option, defaults))}"
                 )
         if self.rate_bps == 0:
-            object.__setattr__(self, "rate_bps", DEFAULT_RATE_BPS[self.switch])
+            object.__setattr__(self, "rate_bps", RATE_BPS[check_kind(self.switch)])
         self._whole("rate", self.rate_bps, 100_000, 100_000_000_000)
         network = self.network()
         ranks = len(network.hosts)
@@ -223,7 +222,7 @@ class _Key:
 
 
 _KEYS: dict[str, _Key] = {
-    "rate": _Key("rate_bps", lambda v: parse_rate(v, "rate")),
+    "rate": _Key("rate_bps", lambda v: _rate(v)),
     "size": _Key("size_bytes", lambda v: parse_size(v, "size")),
     "queue": _Key("queue_bytes", lambda v: parse_size(v, "queue")),
     "loss": _Key("loss", lambda v: parse_probability(v, "loss")),
@@ -239,6 +238,13 @@ _KEYS: dict[str, _Key] = {
     **{name: _Key(name) for name in ("seed", "repeat")},
 }
 """What a scenario file and the command line call the fields, and how they are read."""
+
+
+def _rate(value: Any) -> int:
+    rate_bps = parse_rate(value, "rate")
+    if rate_bps == 0:
+        raise InputError(f"rate {value!r} carries nothing: write one like 100Mbit")
+    return rate_bps
 
 
 def _number(name: str, value: Any) -> float:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,11 +48,10 @@ def by_algorithm(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 @dataclass
 class Machine:
-    """What of a run could be left on the machine."""
+    """What of a run could be left on the machine. Other runs may be up at the same time."""
 
     interfaces: set[str] = field(default_factory=lambda: set(os.listdir("/sys/class/net")))
-    namespaces: set[str] = field(default_factory=lambda: network_namespaces())
-    runs: set[str] = field(default_factory=lambda: set(os.listdir(RUNS) if RUNS.exists() else ()))
+    dead_runs: set[str] = field(default_factory=lambda: dead_runs())
     named: str = field(
         default_factory=lambda: subprocess.run(
             ["ip", "netns", "list"], capture_output=True, text=True, check=True
@@ -59,14 +59,13 @@ class Machine:
     )
 
 
-def network_namespaces() -> set[str]:
+def dead_runs() -> set[str]:
+    """Runs that left a folder though their runner has ended."""
     found = set()
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit():
-            try:
-                found.add(os.readlink(process / "ns/net"))
-            except OSError:
-                continue
+    for folder in RUNS.iterdir() if RUNS.exists() else ():
+        runner, _ = read_record(folder)
+        if folder.exists() and (runner is None or not runner.is_alive()):
+            found.add(folder.name)
     return found
 
 
@@ -92,34 +91,23 @@ class Started:
     process: subprocess.Popen[str]
     run_id: str
 
-    def find(self, words: str) -> int:
-        """The process of this run whose command line has those words."""
-        found: list[int] = []
-
-        def look() -> bool:
-            for process in marked_processes(self.run_id):
-                try:
-                    line = Path(f"/proc/{process.pid}/cmdline").read_bytes().decode()
-                except OSError:
-                    continue
+    def find(self, words: str) -> list[int]:
+        """The processes of this run whose command line has those words, oldest first."""
+        found = []
+        for process in sorted(marked_processes(self.run_id), key=lambda one: one.started):
+            with suppress(OSError):
+                line = Path(f"/proc/{process.pid}/cmdline").read_bytes().decode()
                 if words in line.replace("\0", " "):
                     found.append(process.pid)
-            return bool(found)
-
-        wait_until(look, 60, f"a process {words!r}")
-        return found[-1]
+        return found
 
     def wait_for_ranks(self, ranks: int) -> list[int]:
         """Wait until the ranks run; their process ids."""
-
-        def pids() -> list[int]:
-            launcher = self.find("agents.drivers.launcher")
-            text = Path(f"/proc/{launcher}/task/{launcher}/children").read_text()
-            return [int(pid) for pid in text.split()]
-
-        wait_until(lambda: len(pids()) == ranks, 60, f"{ranks} rank processes")
+        # A rank is forked from the launcher and has its command line.
+        launcher = "agents.drivers.launcher"
+        wait_until(lambda: len(self.find(launcher)) == 1 + ranks, 60, f"{ranks} rank processes")
         time.sleep(0.5)  # into the operation itself
-        return pids()
+        return self.find(launcher)[1:]
 
 
 @pytest.fixture
@@ -290,7 +278,7 @@ def test_a_killed_switch_process_is_named_and_nothing_is_left(
 ) -> None:
     started = start()
     started.wait_for_ranks(4)
-    os.kill(started.find("switch.realtime"), signal.SIGKILL)
+    os.kill(started.find("switch.realtime")[0], signal.SIGKILL)
     output, errors = started.process.communicate(timeout=30)
     assert started.process.returncode == 1
     assert "switch process" in output + errors
@@ -363,7 +351,7 @@ def test_a_missing_bmv2_is_named_with_what_to_install(tmp_path: Path, untouched:
     )  # fmt: skip
     assert done.returncode == 2
     assert "simple_switch_grpc" in done.stderr
-    assert "install" in done.stderr
+    assert "p4lang-bmv2" in done.stderr
 
 
 @pytest.mark.skipif(not _has("simple_switch_grpc"), reason="BMv2 (simple_switch_grpc) is missing")
