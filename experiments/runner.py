@@ -73,6 +73,8 @@ def run(
             started=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             environment=_environment(scenario),
         )
+        if scenario.switch == "bmv2" and (scenario.loss or scenario.faults):
+            results.notes.append("random() on BMv2 has no seed: this run's losses do not repeat")
         world = EmulatedWorld(
             network,
             scenario.switch,
