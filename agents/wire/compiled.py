@@ -39,7 +39,8 @@ _SOURCES = (
 )
 
 
-def _digest() -> str:
+def source_digest() -> str:
+    """A digest of everything that compiled code of the agents is made from."""
     digest = hashlib.sha256(f"{numba.__version__} {platform.python_version()}".encode())
     for pattern in _SOURCES:
         for path in sorted(_AGENTS.glob(pattern)):
@@ -48,7 +49,7 @@ def _digest() -> str:
     return digest.hexdigest()[:16]
 
 
-_CACHE = cache_dir() / "compiled" / _digest()
+_CACHE = cache_dir() / "compiled" / source_digest()
 
 
 def compiled(function: Function) -> Function:

@@ -102,10 +102,12 @@ class Dataplane:
         self._counters = [np.zeros((0, 2), np.int64)] * switches
         self._registers = [np.zeros(0, np.int64)] * switches
         self._pipelines: list[Pipeline | None] = [None] * switches
+        self._built: dict[str, Pipeline] = {}
         self._frame = np.zeros(stride + 65536, np.uint8)
         for switch in range(switches):
             self.set_seed(switch, seed * 1_000_003 + switch)
             self.switches[switch, at.SCRATCH] = self.scratch[switch].ctypes.data
+        self.context[[at.READY_HEAD, at.READY_TAIL, at.AGAIN_HEAD, at.AGAIN_TAIL]] = at.NONE
         self._fill_context()
 
     def _fill_context(self) -> None:
@@ -126,10 +128,6 @@ class Dataplane:
             at.PORTS: self.port_words.ctypes.data,
             at.PORT_COUNT: self.port_count,
             at.HEAP: self.heap.ctypes.data,
-            at.READY_HEAD: at.NONE,
-            at.READY_TAIL: at.NONE,
-            at.AGAIN_HEAD: at.NONE,
-            at.AGAIN_TAIL: at.NONE,
             at.SWITCH_COUNT: self.switch_count,
             at.BUFFER_COUNT: len(self.references),
             at.PACKET_COUNT: self.packet_count,
@@ -166,8 +164,10 @@ class Dataplane:
     # -- programs and tables (``switch.engine.state.Host``)
 
     def build(self, bmv2_json: str) -> Pipeline:
-        """Translate and compile a program."""
-        return build(bmv2_json, plain=self.plain)
+        """Translate and compile a program, once for all the switches that run it."""
+        if bmv2_json not in self._built:
+            self._built[bmv2_json] = build(bmv2_json, plain=self.plain)
+        return self._built[bmv2_json]
 
     def install(
         self, switch: int, pipeline: Pipeline, image: NDArray[np.int64], *, fresh: bool
@@ -205,6 +205,27 @@ class Dataplane:
         self.context[at.PHV_STRIDE] = self.phv.shape[1]
         self.context[at.HEADERS] = self.headers.ctypes.data
         self.context[at.HEADER_STRIDE] = self.headers.shape[1]
+
+    def grow(self) -> None:
+        """Double the pool; packets under way stay what they are. Compiled code must not run."""
+        free_packets = self.free_packets[: self.context[at.FREE_PACKET_COUNT]]
+        free_buffers = self.free_buffers[: self.context[at.FREE_BUFFER_COUNT]]
+        packets, buffers = self.packet_count, len(self.references)
+        for name in ("buffers", "references", "packets", "phv", "headers"):
+            array = getattr(self, name)
+            setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
+        self.packet_count = 2 * packets
+        # What was used last is taken first: it is in the processor's cache.
+        self.free_packets = np.zeros(2 * packets, np.int64)
+        self.free_buffers = np.zeros(2 * buffers, np.int64)
+        self._fill_context()
+        for free, old, size, count in (
+            (self.free_packets, free_packets, packets, at.FREE_PACKET_COUNT),
+            (self.free_buffers, free_buffers, buffers, at.FREE_BUFFER_COUNT),
+        ):
+            free[:size] = np.arange(2 * size - 1, size - 1, -1)
+            free[size : size + len(old)] = old
+            self.context[count] = size + len(old)
 
     def counters(self, switch: int) -> NDArray[np.int64]:
         """A switch's counter cells, live: int64[cells, 2] of packets, bytes."""
