@@ -1,0 +1,331 @@
+"""The simulated world: a topology in virtual time, in one process, without root.
+
+The same P4 program, agents and operations as in the emulated world; a host's interface sends at its
+link's rate, switches run the compiled pipeline and its queues. Nothing sleeps, nothing reads a
+clock: one seed gives one trace, bit for bit, and `SimulatedWorld.digest` tells it from any other.
+
+    world = SimulatedWorld(leaf_spine(), seed=1)
+    with Controller(world.topology, world.switch_addresses, program) as controller:
+        plan = fabric_plan(world.topology, seed=1)
+        controller.apply(plan)
+        results = world.run_operation(
+            OperationConfig("multicast", 1 << 20), groups=[group.address for group in plan.groups]
+        )
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.collectives.agent import Done, Failed, HostAgent
+from agents.collectives.communicator import Communicator
+from agents.collectives.operation import Allgather
+from agents.collectives.pattern import fill_shard, first_difference
+from agents.collectives.timing import operation_timeout_ns
+from agents.drivers.messages import OperationConfig, RankResult
+from agents.transport import layout as transport
+from agents.transport.endpoint import Endpoint
+from switch.errors import RunError
+from switch.p4runtime.local import LocalSwitch
+from topo import simulated_layout as at
+from topo.network import Topology, check_link_figures
+from topo.simulated_fabric import Fabric
+
+HOST_QUEUE_BYTES = 256 * 1024
+"""What an interface queues. The transport paces itself, so that it is nearly empty."""
+SETTLE_NS = 5_000_000_000
+"""How long after an operation the network is given to come to rest."""
+LIMIT_SLACK_NS = 10_000_000_000
+"""Beyond an operation's own time limit: then its agents are at fault."""
+BLOCK_BYTES = 1 << 18
+
+
+@dataclass(frozen=True)
+class SimulatedProgress:
+    """How far an operation is."""
+
+    received_bytes: int
+    """Frame bytes that the transports of all ranks have taken in."""
+    expected_bytes: int
+    """The shards of the others, of all ranks."""
+    finished_ranks: int
+    now_ns: int
+    """Virtual time since the operation began."""
+    events: int
+    """That the world has gone through since it was made."""
+
+    @property
+    def fraction(self) -> float:
+        """About how much of the data is there, 0 to 1."""
+        if not self.expected_bytes:
+            return 1.0
+        return min(1.0, self.received_bytes / self.expected_bytes)
+
+
+class SimulatedWorld:
+    """See the module. Operations run one after the other; time goes on from one to the next."""
+
+    switch_kind = "weft"
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        seed: int = 1,
+        path_mtu: int = 4096,
+        host_queue_bytes: int = HOST_QUEUE_BYTES,
+    ) -> None:
+        """``seed``: of the switches' random(). Raises InputError for what makes no sense."""
+        for link in topology.links:
+            check_link_figures(link.rate_bps, link.delay_ns, link.queue_bytes)
+        self.topology = topology
+        self.seed = seed
+        self.path_mtu = path_mtu
+        self.fabric = Fabric(
+            topology, seed=seed, path_mtu=path_mtu, host_queue_bytes=host_queue_bytes
+        )
+        self.switch_addresses = {
+            switch.name: LocalSwitch(
+                self.fabric.dataplane.control(index, switch.name), switch.device_id
+            )
+            for index, switch in enumerate(topology.switches)
+        }
+        """The P4Runtime service of each switch, by name, for a `Controller`."""
+        self._memory: npt.NDArray[np.uint8] = np.zeros(0, np.uint8)
+
+    def __enter__(self) -> SimulatedWorld:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    @property
+    def now_ns(self) -> int:
+        """Virtual time."""
+        return self.fabric.now_ns
+
+    @property
+    def digest(self) -> str:
+        """32 hexadecimal digits: of every frame on every link so far (arrival time, direction,
+        length, content)."""
+        return self.fabric.digest
+
+    def switch_statistics(self) -> dict[str, Any]:
+        """Per switch and port what was received, sent and dropped, as in the emulated world."""
+        return self.fabric.statistics()
+
+    def switch_queue_drops(self) -> dict[tuple[str, int], int]:
+        """Of queues outside the switches: there are none."""
+        return {}
+
+    def host_queue_drops(self) -> dict[str, int]:
+        """Packets that a host's interface had no room for, by host."""
+        return {host.name: 0 for host in self.topology.hosts}
+
+    def fault_losses(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """Packets and bytes that faults lost on the link, by direction, where there are any.
+
+        Beside what P4 fault tables lose. What a host sent and lost so is in no switch's counter.
+        """
+        fabric = self.fabric
+        return {
+            ends: (int(fabric.lost_packets[index]), int(fabric.lost_bytes[index]))
+            for ends, index in fabric.port_indices.items()
+            if fabric.lost_packets[index]
+        }
+
+    def run_operation(
+        self,
+        operation: OperationConfig,
+        progress: Callable[[SimulatedProgress], None] | None = None,
+        *,
+        groups: Sequence[int] = (),
+    ) -> list[RankResult]:
+        """Run one operation on fresh agents on all hosts, which start at the same time.
+
+        Args:
+            progress: called every so many events.
+            groups: addresses of the multicast groups that the controller has installed.
+
+        Returns:
+            one result a rank, in order; ``verified`` is false and ``error`` set where it failed.
+        """
+        return _Operation(self, operation, progress, groups).run()
+
+    def memory(self, size: int) -> npt.NDArray[np.uint8]:
+        """Memory for all ranks' buffers, used again by every operation of the same size."""
+        if len(self._memory) != size:
+            self._memory = np.zeros(0, np.uint8)
+            self._memory = np.empty(size, np.uint8)
+        return self._memory
+
+
+class _Operation:
+    """One operation: its agents, their buffers, their ends."""
+
+    def __init__(
+        self,
+        world: SimulatedWorld,
+        operation: OperationConfig,
+        progress: Callable[[SimulatedProgress], None] | None,
+        groups: Sequence[int],
+    ) -> None:
+        self._world = world
+        self._fabric = world.fabric
+        self._operation = operation
+        self._progress = progress
+        hosts = world.topology.hosts
+        size = len(hosts)
+        self._size = size
+        addresses = [host.address for host in hosts]
+        rate_bps = [world.topology.outward(host.name)[0].link.rate_bps for host in hosts]
+        self._agents = []
+        for rank in range(size):
+            endpoint = Endpoint(
+                addresses[rank],
+                world.path_mtu,
+                rate_bps[rank],
+                seed=operation.seed * size + rank,
+            )
+            self._agents.append(
+                HostAgent(endpoint, Communicator(endpoint, rank, addresses, groups))
+            )
+        introductions = [agent.communicator.introduction() for agent in self._agents]
+        for rank, agent in enumerate(self._agents):
+            agent.communicator.connect(
+                {peer: introductions[peer][rank] for peer in agent.communicator.queue_pairs}
+            )
+        self._request = Allgather(
+            operation.number,
+            operation.algorithm,
+            operation.shard_bytes,
+            operation.chains,
+            operation.cutoff,
+            operation.timeout_ns
+            or operation_timeout_ns(size, operation.shard_bytes, min(rate_bps)),
+        )
+        self._limit_ns = self._request.limit_ns(size, min(rate_bps)) + LIMIT_SLACK_NS
+        self._ends: dict[int, Done | Failed] = {}
+        self._killed: dict[int, int] = {}
+        self._buffers: list[npt.NDArray[np.uint8]] = []
+        self._expected: npt.NDArray[np.uint8] = np.zeros(0, np.uint8)
+        self._started_ns = 0
+
+    def run(self) -> list[RankResult]:
+        self._prepare()
+        fabric = self._fabric
+        self._started_ns = fabric.now_ns
+        fabric.attach(dict(enumerate(self._agents)))
+        for rank, agent in enumerate(self._agents):
+            agent.start(self._request, self._buffers[rank], self._started_ns)
+            fabric.wake(rank)
+            self._attended(rank)
+        limit_ns = self._started_ns + self._limit_ns
+        running = fabric.run(
+            stop_ns=limit_ns, until=self._all_ended, attended=self._attended, pause=self._pause
+        )
+        if not self._all_ended():
+            waiting = [rank for rank in range(self._size) if rank not in self._ends]
+            what = "time is up" if running else "nothing is left to happen"
+            raise RunError(
+                f"{what} at {fabric.now_ns - self._started_ns} ns of the operation, but "
+                f"{len(waiting)} ranks have not ended, the first is rank {waiting[0]}"
+            )
+        self._pause()
+        fabric.run(stop_ns=fabric.now_ns + SETTLE_NS)
+        results = [self._result(rank) for rank in range(self._size)]
+        fabric.detach()
+        return results
+
+    def _prepare(self) -> None:
+        """Fill in every rank's own shard, and compute what each must have in the end."""
+        operation, size, shard = self._operation, self._size, self._operation.shard_bytes
+        gathered = size * shard
+        self._expected = np.zeros(gathered, np.uint8)
+        for rank in range(size):
+            part = self._expected[rank * shard : (rank + 1) * shard]
+            fill_shard(part, operation.seed, operation.number, rank)
+        memory = self._world.memory(size * gathered)
+        memory[:] = 0xEE
+        self._buffers = [memory[rank * gathered : (rank + 1) * gathered] for rank in range(size)]
+        for rank, buffer in enumerate(self._buffers):
+            own = slice(rank * shard, (rank + 1) * shard)
+            buffer[own] = self._expected[own]
+
+    def _all_ended(self) -> bool:
+        return len(self._ends) + len(self._killed) >= self._size
+
+    def _attended(self, rank: int) -> None:
+        event = self._agents[rank].next_event()
+        if event is not None and rank not in self._killed:
+            self._ends[rank] = event
+
+    def _pause(self) -> None:
+        if self._progress is None:
+            return
+        received = sum(
+            int(agent.endpoint.words[transport.RECEIVED_BYTES]) for agent in self._agents
+        )
+        expected = self._operation.shard_bytes * (self._size - 1) * self._size
+        self._progress(
+            SimulatedProgress(
+                received,
+                expected,
+                len(self._ends),
+                self._fabric.now_ns - self._started_ns,
+                int(self._fabric.world[at.W_EVENTS]),
+            )
+        )
+
+    def _result(self, rank: int) -> RankResult:
+        """Compare every byte with what it must be."""
+        end = self._ends.get(rank)
+        endpoint = self._agents[rank].endpoint
+        if end is None:
+            error = f"killed at {self._killed[rank]} ns"
+        else:
+            error = end.error if isinstance(end, Failed) else self._difference(rank)
+        report = (end or self._agents[rank]).report
+        counted = report(self._fabric.now_ns) if callable(report) else report
+        statistics = asdict(endpoint.statistics)
+        return RankResult(
+            rank=rank,
+            host=self._world.topology.hosts[rank].name,
+            algorithm=self._operation.algorithm,
+            verified=not error,
+            error=error,
+            completion_ns=0 if error or end is None else end.finished_ns - self._started_ns,
+            phases_ns=counted.phases_ns,
+            received_bytes=counted.received_bytes,
+            chunks_multicast=counted.chunks_multicast,
+            chunks_fetched=counted.chunks_fetched,
+            chunks_duplicate=counted.chunks_duplicate,
+            retransmitted_packets=statistics["retransmitted_packets"],
+            statistics={
+                **statistics,
+                "socket_drops": 0,
+                "refused_frames": int(self._fabric.hosts[rank, at.H_REFUSED]),
+            },
+        )
+
+    def _difference(self, rank: int) -> str:
+        """Where a rank's data is wrong, or nothing."""
+        buffer, shard = self._buffers[rank], self._operation.shard_bytes
+        for first in range(0, len(buffer), BLOCK_BYTES):
+            part = slice(first, first + BLOCK_BYTES)
+            if not np.array_equal(buffer[part], self._expected[part]):
+                place = first + int(np.flatnonzero(buffer[part] != self._expected[part])[0])
+                source = place // shard
+                wrong = first_difference(
+                    buffer[source * shard : (source + 1) * shard],
+                    self._operation.seed,
+                    self._operation.number,
+                    source,
+                )
+                return f"byte {wrong} of the shard of rank {source} is wrong"
+        return ""

@@ -1,0 +1,273 @@
+"""A network in virtual time: switches, links and hosts' interfaces, driven by compiled code.
+
+It knows agents only by what `HostAgent` shows a driver, and nothing of what they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.datagrams import Datagrams
+from agents.transport.endpoint import Endpoint
+from agents.wire.headers import HEADER_ROOM_BYTES
+from switch.engine import layout as engine
+from switch.engine.dataplane import Dataplane, Queue
+from switch.errors import RunError
+from topo import simulated_layout as at
+from topo.network import Topology
+from topo.simulated_loop import call_host, run_events
+
+Words = npt.NDArray[np.int64]
+
+PACKETS = 1 << 14
+"""Of the pool at first; it grows when there are more under way."""
+PAUSE_EVENTS = 200_000
+"""Events between two looks at the progress."""
+STUCK_CALLS = 100_000
+"""Calls of agents at one moment, after which time does not go on by itself."""
+
+
+class Agent(Protocol):
+    """What runs on a host: a `HostAgent`, or anything around an endpoint."""
+
+    @property
+    def endpoint(self) -> Endpoint: ...
+
+    @property
+    def groups(self) -> Collection[int]:
+        """Multicast groups that the host joins."""
+        ...
+
+    @property
+    def due_ns(self) -> int | None: ...
+
+    @property
+    def attentive(self) -> bool: ...
+
+    def attend(self, batch: Datagrams, now_ns: int) -> None: ...
+
+
+class Fabric:
+    """The network's state. Times are ns since it was made.
+
+    Args:
+        seed: of the switches' random(), as in the emulated world.
+        path_mtu: RoCE payload of a packet, in bytes.
+        host_queue_bytes: bound of what a host's interface queues; its transport sends no more.
+    """
+
+    def __init__(
+        self, topology: Topology, *, seed: int = 1, path_mtu: int = 4096, host_queue_bytes: int
+    ) -> None:
+        self.topology = topology
+        switches, hosts = len(topology.switches), len(topology.hosts)
+        numbers = {switch.name: index for index, switch in enumerate(topology.switches)}
+        ports = 1 + max(len(topology.outward(switch.name)) for switch in topology.switches)
+        extra = -(-2 * hosts // ports)
+        frame_bytes = path_mtu + HEADER_ROOM_BYTES + at.STACK_BYTES
+        self.dataplane = Dataplane(
+            switches + extra, ports, packets=PACKETS, frame_bytes=frame_bytes, seed=seed
+        )
+        for index, switch in enumerate(topology.switches):
+            self.dataplane.set_seed(index, (seed * 65536 + switch.device_id) % 2**63)
+        first_uplink = switches * ports
+        indices = (switches + extra) * ports
+        self.port_indices: dict[tuple[str, str], int] = {}
+        """Where a direction leaves, by its ends."""
+        self._peers = np.full(indices, engine.NONE, np.int64)
+        self._directions = np.full(indices, engine.NONE, np.int64)
+        self.down = np.zeros(indices, np.int64)
+        """Not 0 for directions on which everything is lost."""
+        self.lost_packets = np.zeros(indices, np.int64)
+        self.lost_bytes = np.zeros(indices, np.int64)
+
+        def place(node: str, port: int) -> int:
+            if node in numbers:
+                return numbers[node] * ports + port
+            return first_uplink + topology.host(node).rank
+
+        for number, direction in enumerate(topology.directions):
+            source, target = direction.source, direction.destination
+            index = place(source.node, source.number)
+            self.port_indices[direction.ends] = index
+            self._peers[index] = place(target.node, target.number)
+            self._directions[index] = number
+            link = direction.link
+            bound = link.queue_bytes if source.node in numbers else host_queue_bytes
+            queue = Queue(link.rate_bps, link.delay_ns, limit_bytes=bound)
+            self.dataplane.set_port(index // ports, index % ports, queue)
+
+        self._sending = Datagrams.allocate(1, path_mtu + HEADER_ROOM_BYTES)
+        self._received = Datagrams.allocate(1, path_mtu + HEADER_ROOM_BYTES)
+        self._received.count = 1
+        self._receiving_words = self._received.addresses.copy()
+        self._sending_words = self._sending.addresses.copy()
+        self._held = np.zeros((at.HELD_ROOM, at.HELD_WORDS), np.int64)
+        self._agents: list[Agent | None] = [None] * hosts
+        self._groups: list[Words] = [np.zeros(0, np.int64)] * hosts
+        self.hosts = np.zeros((hosts, at.HOST_WORDS), np.int64)
+        for host in topology.hosts:
+            row = self.hosts[host.rank]
+            row[at.H_ADDRESS] = host.address
+            row[at.H_MAC] = host.mac
+            row[at.H_GATEWAY_MAC] = topology.leaf_of(host.rank).mac
+            row[at.H_QUEUE_BYTES] = host_queue_bytes
+            row[at.H_DUE_NS] = at.NEVER
+        self.world = np.zeros(at.WORLD_WORDS, np.int64)
+        words: dict[int, int] = {
+            at.W_HOSTS: hosts,
+            at.W_HOST_TABLE: self.hosts.ctypes.data,
+            at.W_FIRST_UPLINK: first_uplink,
+            at.W_FIRST_CALL: first_uplink + hosts,
+            at.W_PEERS: self._peers.ctypes.data,
+            at.W_DIRECTIONS: self._directions.ctypes.data,
+            at.W_DOWN: self.down.ctypes.data,
+            at.W_LOST_PACKETS: self.lost_packets.ctypes.data,
+            at.W_LOST_BYTES: self.lost_bytes.ctypes.data,
+            at.W_SENDING: self._sending_words.ctypes.data,
+            at.W_RECEIVING: self._receiving_words.ctypes.data,
+            at.W_RECEIVED_ROW: self._received.data.ctypes.data,
+            # A step takes at most a copy for every port, and its own.
+            at.W_MARGIN: 2 * ports + 16,
+            at.W_PORT_INDICES: indices,
+            at.W_HELD: self._held.ctypes.data,
+            at.W_FRAME_BYTES: frame_bytes,
+        }
+        for word, value in words.items():
+            self.world[word] = value
+        while int(self.world[at.W_MARGIN]) * 2 > self.dataplane.packet_count:
+            self.dataplane.grow()
+
+    @property
+    def now_ns(self) -> int:
+        """The time."""
+        return int(self.world[at.W_NOW_NS])
+
+    @property
+    def digest(self) -> str:
+        """Of all frames that reached the far end of a link: time, direction, length, content."""
+        low, high = (
+            int(self.world[word]) & (1 << 64) - 1 for word in (at.W_DIGEST_LOW, at.W_DIGEST_HIGH)
+        )
+        return f"{high:016x}{low:016x}"
+
+    def attach(self, agents: Mapping[int, Agent]) -> None:
+        """Put agents on hosts, by rank; hosts without one take nothing in."""
+        for rank, agent in agents.items():
+            self._agents[rank] = agent
+            self._groups[rank] = np.array(sorted(agent.groups), np.int64)
+            row = self.hosts[rank]
+            row[at.H_ENDPOINT] = agent.endpoint.words.ctypes.data
+            row[at.H_GROUPS] = self._groups[rank].ctypes.data
+            row[at.H_GROUP_COUNT] = len(self._groups[rank])
+            row[at.H_ALIVE] = 1
+            self.wake(rank)
+
+    def detach(self) -> None:
+        """Take all agents away; what is under way to them is refused."""
+        self._agents = [None] * len(self._agents)
+        self.hosts[:, [at.H_ENDPOINT, at.H_ALIVE, at.H_ATTENTIVE]] = 0
+        self.hosts[:, at.H_DUE_NS] = at.NEVER
+
+    def wake(self, rank: int) -> None:
+        """Something was posted on a host's endpoint, or its agent has done something."""
+        agent = self._agents[rank]
+        assert agent is not None
+        row = self.hosts[rank]
+        due_ns = agent.due_ns
+        row[at.H_DUE_NS] = at.NEVER if due_ns is None else due_ns
+        row[at.H_ATTENTIVE] = agent.attentive
+        call_host(self.world, self.dataplane.context, rank)
+
+    def kill(self, rank: int) -> None:
+        """A host stops at once: it sends nothing more and takes nothing in."""
+        self.hosts[rank, at.H_ALIVE] = 0
+
+    def set_down(self, directions: Sequence[tuple[str, str]], down: bool) -> None:
+        """From now on everything is lost, or nothing, on directions given by their ends."""
+        for ends in directions:
+            self.down[self.port_indices[ends]] = down
+
+    def run(
+        self,
+        *,
+        stop_ns: int,
+        until: Callable[[], bool] | None = None,
+        attended: Callable[[int], None] | None = None,
+        pause: Callable[[], None] | None = None,
+        triggered: Callable[[], None] | None = None,
+    ) -> bool:
+        """Go on to ``stop_ns``, included, or until ``until`` says so after a call of an agent.
+
+        Args:
+            attended: called after an agent was, with its rank.
+            pause: called every so many events, for a progress bar.
+            triggered: called when a rule of action TRIGGER has applied.
+
+        Returns:
+            whether something is left to happen.
+
+        Raises:
+            RunError: time stands still, or more frames are held by faults than there is room for.
+        """
+        world, context = self.world, self.dataplane.context
+        world[at.W_STOP_NS] = stop_ns
+        calls, called_ns = 0, -1
+        while until is None or not until():
+            if world[at.W_BUDGET] <= 0:
+                world[at.W_BUDGET] = PAUSE_EVENTS
+            reason = run_events(world, context)
+            if reason == at.CALL:
+                now_ns = self.now_ns
+                calls = calls + 1 if now_ns == called_ns else 0
+                called_ns = now_ns
+                rank = int(world[at.W_HOST])
+                if calls > STUCK_CALLS:
+                    raise RunError(
+                        f"time stands still at {now_ns} ns: rank {rank} is always due"
+                    )
+                agent = self._agents[rank]
+                if agent is not None:
+                    agent.attend(self._received, now_ns)
+                    self.wake(rank)
+                    if attended is not None:
+                        attended(rank)
+            elif reason == at.GROW:
+                self.dataplane.grow()
+            elif reason == at.PAUSE:
+                if pause is not None:
+                    pause()
+            elif reason == at.TRIGGERED:
+                world[at.W_TRIGGERED] = 0
+                if triggered is not None:
+                    triggered()
+            elif reason == at.FAILED:
+                raise RunError(self._failure())
+            else:
+                if reason == at.STOPPED:
+                    world[at.W_NOW_NS] = stop_ns
+                return bool(reason == at.STOPPED)
+        return True
+
+    def _failure(self) -> str:
+        lost = int(self.dataplane.context[engine.NO_BUFFER])
+        if lost:
+            return f"the pool had no room for {lost} frames"
+        return f"faults hold more than {at.HELD_ROOM} frames at a time"
+
+    def statistics(self) -> dict[str, Any]:
+        """What the built-in switch process tells of itself in the emulated world."""
+        dataplane = self.dataplane
+        switches = []
+        for index, switch in enumerate(self.topology.switches):
+            ports = []
+            for direction in self.topology.outward(switch.name):
+                number = direction.source.number
+                figures = dataplane.statistics(index, number)
+                ports.append({"port": number, **figures.__dict__, "kernel_drops": 0})
+            switches.append({"name": switch.name, "device_id": switch.device_id, "ports": ports})
+        return {"switches": switches, "cpu_seconds": 0.0}

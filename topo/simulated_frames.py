@@ -1,0 +1,182 @@
+"""Compiled: frames of datagrams, as a host's stack makes and checks them, and their hash."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from switch.engine.native import int64_view, load64, shift_right64, store64
+from topo.simulated_layout import (
+    ETHERNET_BYTES,
+    H_ADDRESS,
+    H_GATEWAY_MAC,
+    H_GROUP_COUNT,
+    H_GROUPS,
+    H_MAC,
+    STACK_BYTES,
+    UDP_BYTES,
+    W_DIGEST_HIGH,
+    W_DIGEST_LOW,
+)
+from topo.simulated_native import internal
+
+TTL = 64
+MULTICAST_MAC = 0x01005E000000
+ROCE_PORT = 4791
+_ETHERTYPE_IPV4 = 0x0800
+_UDP = 17
+_DONT_FRAGMENT = 0x4000
+
+# Odd numbers with bits spread evenly: 2^64 times the fractional parts of the square roots of 2,
+# 3, 5 and 7, last bit set, as signed words.
+_A = 0x6A09E667F3BCC909
+_B = 0xBB67AE8584CAA73B - (1 << 64)
+_C = 0x3C6EF372FE94F82B
+_D = 0xA54FF53A5F1D36F1 - (1 << 64)
+
+
+@internal
+def header_sum(total_length: int, tos: int, source: int, destination: int) -> int:
+    """The IPv4 header checksum of what a host sends (RFC 1071)."""
+    total = 0x4500 + tos + total_length + _DONT_FRAGMENT + (TTL << 8) + _UDP
+    total += (source >> 16) + (source & 0xFFFF) + (destination >> 16) + (destination & 0xFFFF)
+    total = (total & 0xFFFF) + (total >> 16)
+    total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+@internal
+def put_stack(
+    data: Any, at: int, host: Any, size: int, destination: int, source_port: int, tos: int
+) -> int:
+    """Write Ethernet, IPv4 and UDP in front of a datagram of ``size`` bytes; the frame's length.
+
+    ``at`` is where the frame begins in ``data``. As Linux does for a socket with DF: identification
+    0; UDP checksum 0; everything that is not multicast goes to the gateway.
+    """
+    source = host[H_ADDRESS]
+    source_mac = host[H_MAC]
+    if destination >> 28 == 0xE:
+        destination_mac = MULTICAST_MAC | (destination & 0x7FFFFF)
+    else:
+        destination_mac = host[H_GATEWAY_MAC]
+    length = size + STACK_BYTES - ETHERNET_BYTES
+    checksum = header_sum(length, tos, source, destination)
+    store64(data, at, (destination_mac << 16) | (source_mac >> 32))
+    store64(
+        data,
+        at + 8,
+        ((source_mac & 0xFFFFFFFF) << 32) | (_ETHERTYPE_IPV4 << 16) | (0x45 << 8) | tos,
+    )
+    store64(data, at + 16, (length << 48) | (_DONT_FRAGMENT << 16) | (TTL << 8) | _UDP)
+    store64(data, at + 24, (checksum << 48) | (source << 16) | (destination >> 16))
+    store64(
+        data,
+        at + 32,
+        ((destination & 0xFFFF) << 48)
+        | (source_port << 32)
+        | (ROCE_PORT << 16)
+        | (size + UDP_BYTES),
+    )
+    data[at + 40] = 0
+    data[at + 41] = 0
+    return size + STACK_BYTES
+
+
+@internal
+def read16(data: Any, at: int) -> int:
+    """Two bytes, the more significant first."""
+    return (int(data[at]) << 8) | int(data[at + 1])
+
+
+@internal
+def read32(data: Any, at: int) -> int:
+    """Four bytes, the most significant first."""
+    return (read16(data, at) << 16) | read16(data, at + 2)
+
+
+@internal
+def taken_size(data: Any, at: int, length: int, host: Any) -> int:
+    """Bytes of the datagram in a frame that an interface and its stack take; -1 if they do not.
+
+    Checked as there: the destination's MAC and IPv4 addresses (a multicast one must have been
+    joined), header lengths and checksum, no fragment, UDP to the RoCEv2 port, without a checksum.
+    """
+    if length < STACK_BYTES or read16(data, at + 12) != _ETHERTYPE_IPV4:
+        return -1
+    mac = (read16(data, at) << 32) | read32(data, at + 2)
+    destination = read32(data, at + 30)
+    if destination == host[H_ADDRESS]:
+        if mac != host[H_MAC]:
+            return -1
+    else:
+        if mac != MULTICAST_MAC | (destination & 0x7FFFFF):
+            return -1
+        groups = int64_view(host[H_GROUPS], host[H_GROUP_COUNT])
+        joined = False
+        for i in range(host[H_GROUP_COUNT]):
+            if groups[i] == destination:
+                joined = True
+                break
+        if not joined:
+            return -1
+    total_length = read16(data, at + 16)
+    if data[at + 14] != 0x45 or total_length > length - ETHERNET_BYTES:
+        return -1
+    if data[at + 23] != _UDP or read16(data, at + 20) & 0x3FFF:
+        return -1
+    total = 0
+    for i in range(0, 20, 2):
+        total += read16(data, at + 14 + i)
+    total = (total & 0xFFFF) + (total >> 16)
+    total = (total & 0xFFFF) + (total >> 16)
+    if total != 0xFFFF:
+        return -1
+    udp_length = read16(data, at + 38)
+    if (
+        read16(data, at + 36) != ROCE_PORT
+        or udp_length > total_length - 20
+        or udp_length < UDP_BYTES
+        or read16(data, at + 40) != 0
+    ):
+        return -1
+    return udp_length - UDP_BYTES
+
+
+@internal
+def mix(state: int, word: int) -> int:
+    """Take one more word into a hash."""
+    mixed = (state ^ word) * _A
+    return mixed ^ shift_right64(mixed, 32)
+
+
+@internal
+def content_hash(data: Any, at: int, length: int) -> int:
+    """A hash of a frame's bytes: four lanes of words, most significant byte first."""
+    one, two, three, four = _A, _B, _C, _D
+    end = at + length
+    while at + 32 <= end:
+        one = (one ^ load64(data, at)) * _B
+        two = (two ^ load64(data, at + 8)) * _C
+        three = (three ^ load64(data, at + 16)) * _D
+        four = (four ^ load64(data, at + 24)) * _A
+        one ^= shift_right64(one, 32)
+        two ^= shift_right64(two, 32)
+        three ^= shift_right64(three, 32)
+        four ^= shift_right64(four, 32)
+        at += 32
+    while at + 8 <= end:
+        one = mix(one, load64(data, at))
+        at += 8
+    last = 0
+    while at < end:
+        last = (last << 8) | int(data[at])
+        at += 1
+    return mix(mix(mix(mix(one, two), three), four), last)
+
+
+@internal
+def add_to_digest(world: Any, time_ns: int, direction: int, length: int, content: int) -> None:
+    """Take a frame into the trace digest: when it arrived, where, how long, what."""
+    low = mix(mix(world[W_DIGEST_LOW], time_ns), (direction << 32) | length)
+    world[W_DIGEST_LOW] = mix(low, content)
+    world[W_DIGEST_HIGH] = (world[W_DIGEST_HIGH] ^ world[W_DIGEST_LOW]) * _C + content

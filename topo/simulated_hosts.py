@@ -1,0 +1,213 @@
+"""Compiled: what a host's interface and transport do, packet by packet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from agents.transport import layout as transport
+from agents.transport.compiled_receive import receive_batch
+from agents.transport.compiled_transmit import transmit_batch
+from agents.wire.compiled import load8, load16, load32, memcpy, store8, store16, store32
+from switch.engine.layout import (
+    BUFFER_STRIDE,
+    BUFFERS,
+    FREE_BUFFER_COUNT,
+    FREE_PACKET_COUNT,
+    HEADROOM,
+    NONE,
+    P_DEPARTURE_NS,
+    P_ENQUEUED_NS,
+    P_FRAME,
+    P_FRAME_LENGTH,
+    P_LENGTH,
+    P_NEXT,
+    P_PAYLOAD,
+    P_PAYLOAD_LENGTH,
+    P_QUEUE_BYTES,
+    PORT_COUNT,
+    Q_BYTES,
+    Q_FREE_NS,
+    Q_HEAD,
+    Q_PACKETS,
+)
+from switch.engine.native import int64_view, uint8_view
+from switch.engine.queues import (
+    drop_buffer,
+    enqueue,
+    land,
+    packet_row,
+    port_row,
+    put_on_link,
+    release,
+    reschedule,
+    schedule,
+    take_buffer,
+    take_packet,
+)
+from topo.simulated_faults import frame_length, frame_start, frame_view
+from topo.simulated_frames import put_stack, read16, read32, taken_size
+from topo.simulated_layout import (
+    H_ALIVE,
+    H_ATTENTIVE,
+    H_DUE_NS,
+    H_ENDPOINT,
+    H_QUEUE_BYTES,
+    H_REFUSED,
+    HOST_WORDS,
+    NEVER,
+    STACK_BYTES,
+    W_DATA_DELIVERED,
+    W_DELIVERED,
+    W_FIRST_CALL,
+    W_FIRST_UPLINK,
+    W_FRAME_BYTES,
+    W_HOST_TABLE,
+    W_MARGIN,
+    W_RECEIVED_ROW,
+    W_RECEIVING,
+    W_SENDING,
+)
+from topo.simulated_native import internal
+
+BATCH_WORDS = 8
+_ACKNOWLEDGE = 0x11
+
+DONE, CALL_HOST, LACK_ROOM = range(3)
+
+
+@internal
+def host_row(world: Any, host: int) -> Any:
+    """The words of a host."""
+    return int64_view(world[W_HOST_TABLE] + host * HOST_WORDS * 8, HOST_WORDS)
+
+
+@internal
+def serve_uplink(context: Any, port_index: int, now_ns: int) -> None:
+    """Do what is due at a host's uplink: it sends what waits, frames reach its far end."""
+    port = port_row(context, port_index)
+    while port[Q_HEAD] != NONE:
+        packet = port[Q_HEAD]
+        words = packet_row(context, packet)
+        start = max(port[Q_FREE_NS], words[P_ENQUEUED_NS])
+        if start > now_ns:
+            break
+        port[Q_HEAD] = words[P_NEXT]
+        words[P_NEXT] = NONE
+        port[Q_PACKETS] -= 1
+        port[Q_BYTES] -= words[P_QUEUE_BYTES]
+        put_on_link(context, port_index, packet, start)
+    land(context, port_index, now_ns)
+    reschedule(context, port_index)
+
+
+@internal
+def take_in(world: Any, context: Any, host: int, packet: int, now_ns: int) -> int:
+    """A frame reaches a host: to its transport, if it is for it; DONE or CALL_HOST.
+
+    The packet is given back.
+    """
+    words = host_row(world, host)
+    if words[H_ALIVE] == 0 or words[H_ENDPOINT] == 0:
+        release(context, packet)
+        return DONE
+    data = frame_view(context, packet)
+    start = frame_start(context, packet)
+    size = taken_size(data, start, frame_length(context, packet), words)
+    if size < 0:
+        words[H_REFUSED] += 1
+        release(context, packet)
+        return DONE
+    batch = int64_view(world[W_RECEIVING], BATCH_WORDS)
+    row = data.ctypes.data + start + STACK_BYTES
+    batch[transport.BATCH_DATA] = row
+    store32(batch[transport.BATCH_LENGTH], np.uint32(size))
+    store32(batch[transport.BATCH_SOURCE], np.uint32(read32(data, start + 26)))
+    store32(batch[transport.BATCH_DESTINATION], np.uint32(read32(data, start + 30)))
+    store16(batch[transport.BATCH_SOURCE_PORT], np.uint16(read16(data, start + 34)))
+    store8(batch[transport.BATCH_TOS], np.uint8(data[start + 15]))
+    endpoint = int64_view(words[H_ENDPOINT], transport.ENDPOINT_WORDS)
+    receive_batch(endpoint, batch, 1, now_ns)
+    world[W_DELIVERED] += 1
+    if data[start + STACK_BYTES] != _ACKNOWLEDGE:
+        world[W_DATA_DELIVERED] += 1
+    multicast = read32(data, start + STACK_BYTES + 4) & 0xFFFFFF == 0xFFFFFF
+    call = endpoint[transport.EVENTS] != 0 or words[H_ATTENTIVE] != 0
+    if call:
+        memcpy(world[W_RECEIVED_ROW], row, min(size, batch[transport.BATCH_STRIDE]))
+    release(context, packet)
+    if call:
+        return CALL_HOST
+    if not multicast:  # chunks of a group that complete nothing give no reason to send
+        schedule(context, world[W_FIRST_CALL] + host, now_ns)
+    return DONE
+
+
+@internal
+def serve_host(world: Any, context: Any, host: int, now_ns: int) -> int:
+    """A host's time has come: send all that its transport has to send now, say when it is next.
+
+    CALL_HOST if its agent must be called, LACK_ROOM if the pool must grow first; either way the
+    host's time is still now.
+    """
+    words = host_row(world, host)
+    call = world[W_FIRST_CALL] + host
+    if words[H_ALIVE] == 0 or words[H_ENDPOINT] == 0:
+        schedule(context, call, NONE)
+        return DONE
+    if words[H_DUE_NS] <= now_ns:
+        return CALL_HOST
+    port_index = world[W_FIRST_UPLINK] + host
+    port = port_row(context, port_index)
+    endpoint = int64_view(words[H_ENDPOINT], transport.ENDPOINT_WORDS)
+    batch = int64_view(world[W_SENDING], BATCH_WORDS)
+    stride = context[BUFFER_STRIDE]
+    while True:
+        room = words[H_QUEUE_BYTES] - port[Q_BYTES]
+        if room < world[W_FRAME_BYTES]:
+            schedule(context, call, min(max(port[Q_FREE_NS], now_ns + 1), words[H_DUE_NS]))
+            return DONE
+        if (
+            context[FREE_BUFFER_COUNT] < world[W_MARGIN]
+            or context[FREE_PACKET_COUNT] < world[W_MARGIN]
+        ):
+            return LACK_ROOM
+        buffer = take_buffer(context)
+        address = context[BUFFERS] + buffer * stride
+        batch[transport.BATCH_DATA] = address + HEADROOM + STACK_BYTES
+        count = transmit_batch(endpoint, batch, now_ns, room)
+        if count == 0:
+            drop_buffer(context, buffer)
+        else:
+            data = uint8_view(address, stride)
+            length = put_stack(
+                data,
+                HEADROOM,
+                words,
+                np.int64(load32(batch[transport.BATCH_LENGTH])),
+                np.int64(load32(batch[transport.BATCH_DESTINATION])),
+                np.int64(load16(batch[transport.BATCH_SOURCE_PORT])),
+                np.int64(load8(batch[transport.BATCH_TOS])),
+            )
+            packet = take_packet(context, buffer)
+            row = packet_row(context, packet)
+            row[P_FRAME] = HEADROOM
+            row[P_FRAME_LENGTH] = length
+            row[P_PAYLOAD] = HEADROOM
+            row[P_PAYLOAD_LENGTH] = length
+            row[P_LENGTH] = length
+            row[P_DEPARTURE_NS] = 0
+            ports = context[PORT_COUNT]
+            enqueue(context, port_index // ports, port_index % ports, packet, length, now_ns)
+        if endpoint[transport.EVENTS]:
+            return CALL_HOST
+        deadline = endpoint[transport.DEADLINE]
+        if deadline > now_ns:
+            break
+        if count == 0:  # it has nothing after all
+            deadline = now_ns + 1000
+            break
+    deadline = min(deadline, words[H_DUE_NS])
+    schedule(context, call, NONE if deadline >= NEVER else deadline)
+    return DONE

@@ -1,0 +1,287 @@
+"""The simulated world's event loop: switches, links and hosts' transports in one compiled function.
+
+It goes from event to event, all times integers, and comes back to Python only when a host's agent
+must be called. Events at the same time are taken in this order: frames that a fault has delayed, in
+the order in which they were; the switches' ports, by switch and port number; the hosts' uplinks by
+rank; the hosts by rank. A frame that arrives goes through the next switch's ingress, or into its
+host's transport, at once. Each of these steps is finished before the next begins, so one seed gives
+one order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from switch.engine.layout import (
+    AGAIN_HEAD,
+    FREE_BUFFER_COUNT,
+    FREE_PACKET_COUNT,
+    HEAP,
+    HEAP_LENGTH,
+    NO_BUFFER,
+    NONE,
+    P_FRAME,
+    P_FRAME_LENGTH,
+    P_KEEP,
+    P_NEXT,
+    P_PORT,
+    P_REPEATS,
+    P_SWITCH,
+    PORT_COUNT,
+    Q_EVENT_NS,
+    READY_HEAD,
+)
+from switch.engine.native import int64_view
+from switch.engine.pipeline import ingest, join_frame, run_ingress, serve_port
+from switch.engine.queues import packet_row, port_row, release, schedule, take_departure
+from topo.simulated_faults import (
+    copy_of,
+    first_held,
+    frame_view,
+    held_row,
+    held_time,
+    hold,
+    let_go,
+    rule_applies,
+    rule_row,
+    swapped_at,
+)
+from topo.simulated_frames import add_to_digest, content_hash
+from topo.simulated_hosts import CALL_HOST, DONE, serve_host, serve_uplink, take_in
+from topo.simulated_layout import (
+    CALL,
+    DELAY,
+    DUPLICATE,
+    FAILED,
+    GROW,
+    IDLE,
+    K_PORT,
+    LOSE,
+    PAUSE,
+    R_ACTION,
+    R_DELAY_NS,
+    STOPPED,
+    SWAP,
+    TRIGGER,
+    TRIGGERED,
+    W_BUDGET,
+    W_DIRECTIONS,
+    W_DOWN,
+    W_EVENTS,
+    W_FAILURE,
+    W_FIRST_CALL,
+    W_FIRST_UPLINK,
+    W_FRAMES,
+    W_HELD_COUNT,
+    W_HOST,
+    W_LOST_BYTES,
+    W_LOST_PACKETS,
+    W_MARGIN,
+    W_NOW_NS,
+    W_PEERS,
+    W_PORT_INDICES,
+    W_RULE_COUNT,
+    W_STOP_NS,
+    W_TRIGGERED,
+)
+from topo.simulated_native import compiled, internal
+
+NOTHING = -1
+
+
+@internal
+def word_of(world: Any, table: int, port_index: int) -> int:
+    """A port index's word of one of the world's tables."""
+    return int64_view(world[table], world[W_PORT_INDICES])[port_index]  # type: ignore[no-any-return]
+
+
+@internal
+def lose(world: Any, context: Any, port_index: int, packet: int) -> None:
+    """A frame is lost on the link, and counted."""
+    count = world[W_PORT_INDICES]
+    int64_view(world[W_LOST_PACKETS], count)[port_index] += 1
+    length = packet_row(context, packet)[P_FRAME_LENGTH]
+    int64_view(world[W_LOST_BYTES], count)[port_index] += length
+    release(context, packet)
+
+
+@internal
+def hand_over(world: Any, context: Any, port_index: int, packet: int, now_ns: int) -> int:
+    """A frame that left ``port_index`` goes into what is there; a host to be called, or NOTHING."""
+    peer = word_of(world, W_PEERS, port_index)
+    if peer == NONE:
+        release(context, packet)
+        return NOTHING
+    if peer >= world[W_FIRST_UPLINK]:
+        host = peer - world[W_FIRST_UPLINK]
+        if take_in(world, context, host, packet, now_ns) == CALL_HOST:
+            return host  # type: ignore[no-any-return]
+        return NOTHING
+    row = packet_row(context, packet)
+    row[P_REPEATS] = 0
+    row[P_KEEP] = 0
+    row[P_NEXT] = NONE
+    ports = context[PORT_COUNT]
+    ingest(context, peer // ports, peer % ports, packet, now_ns)
+    return NOTHING
+
+
+@internal
+def arrive(world: Any, context: Any, packet: int, now_ns: int) -> int:
+    """A frame has reached the far end of its link: what faults there are, then hand it over.
+
+    Returns the host that must be called, or NOTHING.
+    """
+    row = packet_row(context, packet)
+    port_index = row[P_SWITCH] * context[PORT_COUNT] + row[P_PORT]
+    if not join_frame(context, packet):
+        release(context, packet)
+        return NOTHING
+    data = frame_view(context, packet)
+    start = row[P_FRAME]
+    length = row[P_FRAME_LENGTH]
+    world[W_FRAMES] += 1
+    direction = word_of(world, W_DIRECTIONS, port_index)
+    add_to_digest(world, now_ns, direction, length, content_hash(data, start, length))
+    if word_of(world, W_DOWN, port_index):
+        lose(world, context, port_index, packet)
+        return NOTHING
+    if world[W_RULE_COUNT] == 0:
+        return hand_over(world, context, port_index, packet, now_ns)
+    return arrive_with_faults(world, context, port_index, packet, data, start, length, now_ns)
+
+
+@internal
+def arrive_with_faults(
+    world: Any,
+    context: Any,
+    port_index: int,
+    packet: int,
+    data: Any,
+    start: int,
+    length: int,
+    now_ns: int,
+) -> int:
+    """`arrive`, where there are rules: they are asked in their order, and add up."""
+    lost = False
+    copies = 0
+    delay_ns = 0
+    swap_ns = 0
+    for rule in range(world[W_RULE_COUNT]):
+        if not rule_applies(world, rule, port_index, data, start, length):
+            continue
+        words = rule_row(world, rule)
+        action = words[R_ACTION]
+        if action == LOSE:
+            lost = True
+        elif action == DUPLICATE:
+            copies += 1
+        elif action == DELAY:
+            delay_ns = max(delay_ns, words[R_DELAY_NS])
+        elif action == SWAP:
+            swap_ns = words[R_DELAY_NS]
+        elif action == TRIGGER:
+            world[W_TRIGGERED] = 1
+    if lost:
+        lose(world, context, port_index, packet)
+        return NOTHING
+    for _ in range(copies):
+        copy = copy_of(context, packet)
+        if copy != NONE:
+            # Behind the frame itself, and by an event of its own: its host may have to be called.
+            hold(world, copy, port_index, now_ns + delay_ns, 0)
+    waiting = swapped_at(world, port_index)
+    if delay_ns:
+        hold(world, packet, port_index, now_ns + delay_ns, 0)
+    elif swap_ns and waiting == NONE:
+        hold(world, packet, port_index, now_ns + swap_ns, 1)
+    else:
+        if waiting != NONE:
+            hold(world, let_go(world, waiting), port_index, now_ns, 0)
+        return hand_over(world, context, port_index, packet, now_ns)
+    return NOTHING
+
+
+@internal
+def arrive_late(world: Any, context: Any, now_ns: int) -> int:
+    """Hand over the first of the frames that were held."""
+    position = first_held(world)
+    port_index = held_row(world, position)[K_PORT]
+    packet = let_go(world, position)
+    if word_of(world, W_DOWN, port_index):
+        lose(world, context, port_index, packet)
+        return NOTHING
+    return hand_over(world, context, port_index, packet, now_ns)
+
+
+@compiled
+def run_events(world: Any, context: Any) -> int:
+    """Go on until something needs Python; why: one of `simulated_layout`'s IDLE to FAILED."""
+    heap = int64_view(context[HEAP], 1)
+    while True:
+        now_ns = world[W_NOW_NS]
+        if world[W_FAILURE] or context[NO_BUFFER]:
+            return FAILED
+        if world[W_TRIGGERED]:
+            return TRIGGERED
+        if (
+            context[FREE_BUFFER_COUNT] < world[W_MARGIN]
+            or context[FREE_PACKET_COUNT] < world[W_MARGIN]
+        ):
+            return GROW
+        if context[READY_HEAD] != NONE:
+            found = arrive(world, context, take_departure(context), now_ns)
+            if found != NOTHING:
+                world[W_HOST] = found
+                return CALL
+            continue
+        packet = context[AGAIN_HEAD]
+        if packet != NONE:
+            words = packet_row(context, packet)
+            context[AGAIN_HEAD] = words[P_NEXT]
+            words[P_NEXT] = NONE
+            run_ingress(context, words[P_SWITCH], packet, now_ns)
+            continue
+        world[W_EVENTS] += 1
+        world[W_BUDGET] -= 1
+        if world[W_BUDGET] < 0:
+            return PAUSE
+        held_ns = held_time(world) if world[W_HELD_COUNT] else NONE
+        if context[HEAP_LENGTH] == 0:
+            if held_ns == NONE:
+                return IDLE
+            time_ns = held_ns
+            port_index = NONE
+        else:
+            port_index = heap[0]
+            time_ns = port_row(context, port_index)[Q_EVENT_NS]
+            if held_ns != NONE and held_ns <= time_ns:
+                time_ns = held_ns
+                port_index = NONE
+        if time_ns > world[W_STOP_NS]:
+            return STOPPED
+        now_ns = max(now_ns, time_ns)
+        world[W_NOW_NS] = now_ns
+        if port_index == NONE:
+            found = arrive_late(world, context, now_ns)
+            if found != NOTHING:
+                world[W_HOST] = found
+                return CALL
+        elif port_index < world[W_FIRST_UPLINK]:
+            serve_port(context, port_index, now_ns)
+        elif port_index < world[W_FIRST_CALL]:
+            serve_uplink(context, port_index, now_ns)
+        else:
+            host = port_index - world[W_FIRST_CALL]
+            result = serve_host(world, context, host, now_ns)
+            if result == CALL_HOST:
+                world[W_HOST] = host
+                return CALL
+            if result != DONE:
+                return GROW
+
+
+@compiled
+def call_host(world: Any, context: Any, host: int) -> None:
+    """Let a host send as soon as the events before it are done."""
+    schedule(context, world[W_FIRST_CALL] + host, world[W_NOW_NS])
