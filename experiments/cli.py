@@ -6,6 +6,7 @@ or the machine lacks something; 130 interrupted; 143 terminated.
 
 from __future__ import annotations
 
+import importlib
 import json
 import signal
 import sys
@@ -34,6 +35,9 @@ app = typer.Typer(
 Text = Optional[str]  # noqa: UP045
 # Numbers are read by `experiments.scenario`, which says what is wrong with one in its own words.
 Texts = Optional[list[str]]  # noqa: UP045
+
+BENCHMARKS = ("bring-up", "transport")
+"""Each is a module ``experiments.bench_NAME`` with ``measure`` and ``lines``."""
 
 TopologyOption = Annotated[Text, typer.Option(help="leaf-spine, single or fat-tree.")]
 Leaves = Annotated[Text, typer.Option(metavar="N", help="Leaf switches of a leaf-spine. [4]")]
@@ -276,6 +280,32 @@ def clean() -> None:
         print(f"removed {what}")
     if not removed:
         print("nothing to remove")
+
+
+@app.command()
+def bench(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=" or ".join(BENCHMARKS) + ".")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Measure something on this machine; figures come with something to compare them to."""
+    if name not in BENCHMARKS:
+        raise InputError(f"no benchmark {name!r}: choose from {', '.join(BENCHMARKS)}")
+    module = importlib.import_module(f"experiments.bench_{name.replace('-', '_')}")
+    figures = module.measure()
+    if as_json:
+        print(json.dumps(figures, indent=1))
+    else:
+        print("\n".join(module.lines(figures)))
+
+
+@app.command(hidden=True)
+def prepare() -> None:
+    """Compile what the first run would otherwise compile; set-up calls it."""
+    from experiments.prepare import prepare as fill_cache
+    from experiments.progress import Progress
+
+    with Progress(_console(stderr=True)) as progress:
+        fill_cache(progress)
 
 
 def _terminated(number: int, _frame: FrameType | None) -> NoReturn:

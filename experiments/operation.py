@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,19 +60,16 @@ class _Watch:
         self._advance(state.fraction)
 
 
-def operate(testbed: Testbed, algorithm: str, repetition: int, advance: Advance) -> Run:
-    """Run one operation and say how the network carried it.
-
-    The ranks are processes of their own run; a run that fails leaves nothing to the next.
+@contextmanager
+def gathered_ranks(testbed: Testbed, name: str, seed: int) -> Iterator[Rendezvous]:
+    """The ranks, each in its host's namespace, met and connected; they end with the block.
 
     Raises:
-        RunError: a process that the network consists of is gone, so nothing more can be run.
+        RunError: a rank ended or did not come.
     """
     scenario, world = testbed.scenario, testbed.world
     hosts = world.topology.hosts
-    # Data and its errors differ from repetition to repetition, and repeat with the scenario.
-    seed = scenario.seed + repetition
-    path = world.record.folder / f"{algorithm}-{repetition}.sock"
+    path = world.record.folder / f"{name}.sock"
     with Rendezvous(path, [host.name for host in hosts], testbed.launcher) as meeting:
         for host in hosts:
             testbed.launcher.spawn(
@@ -87,12 +85,27 @@ def operate(testbed: Testbed, algorithm: str, repetition: int, advance: Advance)
                 ),
                 namespace=world.host_pid(host.rank),
             )
-        before = _Counts.read(testbed)
-        watch = _Watch(world, advance)
-        error: str | None = None
-        reports: list[RankReport] = []
-        try:
-            meeting.gather()
+        meeting.gather()
+        yield meeting
+
+
+def operate(testbed: Testbed, algorithm: str, repetition: int, advance: Advance) -> Run:
+    """Run one operation and say how the network carried it.
+
+    The ranks are processes of their own run; a run that fails leaves nothing to the next.
+
+    Raises:
+        RunError: a process that the network consists of is gone, so nothing more can be run.
+    """
+    scenario, world = testbed.scenario, testbed.world
+    # Data and its errors differ from repetition to repetition, and repeat with the scenario.
+    seed = scenario.seed + repetition
+    before = _Counts.read(testbed)
+    watch = _Watch(world, advance)
+    error: str | None = None
+    reports: list[RankReport] = []
+    try:
+        with gathered_ranks(testbed, f"{algorithm}-{repetition}", seed) as meeting:
             world.reset_lateness()
             reports = meeting.run(
                 OperationConfig(
@@ -106,10 +119,10 @@ def operate(testbed: Testbed, algorithm: str, repetition: int, advance: Advance)
                 watch,
                 scenario.rate_bps,
             )
-        except RunError as failure:
-            world.check_alive()
-            error = str(failure)
-        after = _Counts.read(testbed)
+    except RunError as failure:
+        world.check_alive()
+        error = str(failure)
+    after = _Counts.read(testbed)
     return _result(testbed, algorithm, repetition, reports, error, before, after, watch)
 
 

@@ -7,6 +7,7 @@ import datetime
 import os
 import platform
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -83,7 +84,8 @@ def run(
             seed=scenario.seed,
             pcap_dir=captures,
         )
-        _run_in(world, scenario, results, progress)
+        with testbed_of(world, scenario, progress) as testbed:
+            _run_all(testbed, results, progress)
     finally:
         record.remove()
     lost = {capture.end: capture.lost for capture in world.captured if capture.lost}
@@ -97,10 +99,9 @@ def run(
     return Outcome(results, folder, report, captures)
 
 
-def _run_in(
-    world: EmulatedWorld, scenario: Scenario, results: Results, progress: Progress
-) -> None:
-    """Bring the world up, do all the runs, take it down."""
+@contextlib.contextmanager
+def testbed_of(world: EmulatedWorld, scenario: Scenario, progress: Progress) -> Iterator[Testbed]:
+    """A world that is up, its switches programmed, and a launcher that is ready to fork ranks."""
     stack = contextlib.ExitStack()
     try:
         record = world.record
@@ -116,17 +117,21 @@ def _run_in(
             controller.apply(plan)
             launcher.wait_warm()
         groups = [group.address for group in plan.groups]
-        testbed = Testbed(scenario, world, controller, launcher, groups)
-        for algorithm in scenario.algorithms:
-            for repetition in range(scenario.repeat):
-                label = f"{scenario.collective.capitalize()} by {algorithm}"
-                if scenario.repeat > 1:
-                    label += f", {repetition + 1} of {scenario.repeat}"
-                with progress.stage(f"{algorithm}_{repetition}", label) as advance:
-                    results.runs.append(operate(testbed, algorithm, repetition, advance))
+        yield Testbed(scenario, world, controller, launcher, groups)
     finally:
         with progress.stage("take_down", "Take down"):
             stack.close()
+
+
+def _run_all(testbed: Testbed, results: Results, progress: Progress) -> None:
+    scenario = testbed.scenario
+    for algorithm in scenario.algorithms:
+        for repetition in range(scenario.repeat):
+            label = f"{scenario.collective.capitalize()} by {algorithm}"
+            if scenario.repeat > 1:
+                label += f", {repetition + 1} of {scenario.repeat}"
+            with progress.stage(f"{algorithm}_{repetition}", label) as advance:
+                results.runs.append(operate(testbed, algorithm, repetition, advance))
 
 
 def _plan(scenario: Scenario, network: Topology) -> Plan:

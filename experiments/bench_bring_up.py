@@ -1,0 +1,69 @@
+"""``weft bench bring-up``: from nothing to agents that are ready to start, 16 hosts, 8 switches."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from typing import Any
+
+from rich.console import Console
+
+from experiments.operation import gathered_ranks
+from experiments.progress import Progress
+from experiments.runner import testbed_of
+from experiments.scenario import Scenario
+from topo.emulated import EmulatedWorld
+from topo.runs import Run
+
+ATTEMPTS = 5
+
+
+def measure() -> dict[str, Any]:
+    """Seconds from nothing until all ranks are ready to start, and until all is taken down again.
+
+    Compiled programs are in the cache: the first time is not counted. Beside it, the time of a bare
+    ``import numba`` in a process of its own, in the same run: machines differ.
+    """
+    scenario = Scenario(leaves=4, spines=4, hosts_per_leaf=4)
+    _bring_up(scenario)
+    ready_s, total_s, import_s = [], [], []
+    for _ in range(ATTEMPTS):
+        started = time.monotonic()
+        subprocess.run([sys.executable, "-c", "import numba"], check=True)
+        import_s.append(time.monotonic() - started)
+        started = time.monotonic()
+        ready_s.append(_bring_up(scenario) - started)
+        total_s.append(time.monotonic() - started)
+    return {"hosts": 16, "switches": 8, "ready_s": ready_s, "total_s": total_s,
+            "import_numba_s": import_s}  # fmt: skip
+
+
+def _bring_up(scenario: Scenario) -> float:
+    """Bring a world and its ranks up and down; the time (monotonic) when they were ready."""
+    record = Run.create()
+    try:
+        world = EmulatedWorld(scenario.network(), scenario.switch, run=record)
+        with (
+            Progress(Console(quiet=True), quiet=True) as progress,
+            testbed_of(world, scenario, progress) as testbed,
+            gathered_ranks(testbed, "ranks", scenario.seed),
+        ):
+            return time.monotonic()
+    finally:
+        record.remove()
+
+
+def lines(figures: dict[str, Any]) -> list[str]:
+    """The figures as a person reads them."""
+
+    def spread(name: str) -> str:
+        times = sorted(figures[name])
+        return f"{times[len(times) // 2]:.2f} s ({times[0]:.2f} to {times[-1]:.2f})"
+
+    return [
+        f"{figures['hosts']} hosts, {figures['switches']} switches, {ATTEMPTS} times",
+        f"agents ready to start after    {spread('ready_s')}",
+        f"and all taken down after       {spread('total_s')}",
+        f"a bare 'import numba' in Python {spread('import_numba_s')}",
+    ]
