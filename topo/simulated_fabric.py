@@ -227,9 +227,7 @@ class Fabric:
                 called_ns = now_ns
                 rank = int(world[at.W_HOST])
                 if calls > STUCK_CALLS:
-                    raise RunError(
-                        f"time stands still at {now_ns} ns: rank {rank} is always due"
-                    )
+                    raise RunError(f"time stands still at {now_ns} ns: rank {rank} is always due")
                 agent = self._agents[rank]
                 if agent is not None:
                     agent.attend(self._received, now_ns)
@@ -237,7 +235,11 @@ class Fabric:
                     if attended is not None:
                         attended(rank)
             elif reason == at.GROW:
-                self.dataplane.grow()
+                margin = world[at.W_MARGIN]
+                self.dataplane.grow(
+                    packets=bool(context[engine.FREE_PACKET_COUNT] < margin),
+                    buffers=bool(context[engine.FREE_BUFFER_COUNT] < margin),
+                )
             elif reason == at.PAUSE:
                 if pause is not None:
                     pause()

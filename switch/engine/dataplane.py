@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -206,26 +207,36 @@ class Dataplane:
         self.context[at.HEADERS] = self.headers.ctypes.data
         self.context[at.HEADER_STRIDE] = self.headers.shape[1]
 
-    def grow(self) -> None:
-        """Double the pool; packets under way stay what they are. Compiled code must not run."""
-        free_packets = self.free_packets[: self.context[at.FREE_PACKET_COUNT]]
-        free_buffers = self.free_buffers[: self.context[at.FREE_BUFFER_COUNT]]
-        packets, buffers = self.packet_count, len(self.references)
-        for name in ("buffers", "references", "packets", "phv", "headers"):
-            array = getattr(self, name)
-            setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
-        self.packet_count = 2 * packets
-        # What was used last is taken first: it is in the processor's cache.
-        self.free_packets = np.zeros(2 * packets, np.int64)
-        self.free_buffers = np.zeros(2 * buffers, np.int64)
+    def grow(self, *, packets: bool = True, buffers: bool = True) -> None:
+        """Double the pool's packets or buffers (copies of a frame share one).
+
+        Packets under way stay what they are. Compiled code must not run meanwhile.
+        """
+
+        def double(array: NDArray[Any]) -> NDArray[Any]:
+            return np.concatenate([array, np.zeros_like(array)])
+
+        def more(free: NDArray[np.int64], count: int, size: int) -> NDArray[np.int64]:
+            # What was used last is taken first: it is in the processor's cache.
+            return np.concatenate([np.arange(2 * size - 1, size - 1, -1), free[:count], free * 0])
+
+        free_packets = int(self.context[at.FREE_PACKET_COUNT])
+        free_buffers = int(self.context[at.FREE_BUFFER_COUNT])
+        if packets:
+            size = self.packet_count
+            self.packets, self.phv = double(self.packets), double(self.phv)
+            self.headers = double(self.headers)
+            self.free_packets = more(self.free_packets, free_packets, size)[: 2 * size]
+            free_packets += size
+            self.packet_count = 2 * size
+        if buffers:
+            size = len(self.references)
+            self.buffers, self.references = double(self.buffers), double(self.references)
+            self.free_buffers = more(self.free_buffers, free_buffers, size)[: 2 * size]
+            free_buffers += size
         self._fill_context()
-        for free, old, size, count in (
-            (self.free_packets, free_packets, packets, at.FREE_PACKET_COUNT),
-            (self.free_buffers, free_buffers, buffers, at.FREE_BUFFER_COUNT),
-        ):
-            free[:size] = np.arange(2 * size - 1, size - 1, -1)
-            free[size : size + len(old)] = old
-            self.context[count] = size + len(old)
+        self.context[at.FREE_PACKET_COUNT] = free_packets
+        self.context[at.FREE_BUFFER_COUNT] = free_buffers
 
     def counters(self, switch: int) -> NDArray[np.int64]:
         """A switch's counter cells, live: int64[cells, 2] of packets, bytes."""
