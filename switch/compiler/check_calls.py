@@ -15,6 +15,7 @@ from switch.compiler.scope import Context, Overloads, Scope, TypeEntry, closest
 from switch.compiler.types import (
     BOOL,
     INTEGER,
+    UNKNOWN,
     VOID,
     ApplyResultType,
     Bindings,
@@ -241,6 +242,8 @@ class CallChecker:
         self, node: syntax.Call, callee: syntax.Member, base: syntax.TypeExpression, scope: Scope
     ) -> None:
         kind = self.expressions.types.resolve(base.reference, scope)
+        if kind == UNKNOWN:
+            raise Abandon
         block = kind.declaration if isinstance(kind, BlockTypeType) else None
         if not isinstance(block, (syntax.Parser, syntax.Control)) or callee.name != "apply":
             raise self.reporter.fail(node.span, f"{kind} cannot be applied")
@@ -255,6 +258,8 @@ class CallChecker:
     def _constructor(self, node: syntax.Call, callee: syntax.TypeExpression, scope: Scope) -> None:
         reference = callee.reference
         kind = self.expressions.types.resolve(reference, scope)
+        if kind == UNKNOWN:
+            raise Abandon
         entry = scope.find(getattr(reference, "name", ""))
         variables = entry.parameters if isinstance(entry, TypeEntry) else []
         explicit: Bindings = {}

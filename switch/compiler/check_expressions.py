@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from switch.compiler import constants, syntax
 from switch.compiler.coerce import Coercer
+from switch.compiler.diagnostics import Abandon
 from switch.compiler.resolve import TypeResolver
 from switch.compiler.scope import Context, Overloads, Scope, TypeEntry, closest
 from switch.compiler.types import (
@@ -37,6 +38,7 @@ from switch.compiler.types import (
     TupleType,
     Type,
     TypeVariable,
+    UnknownType,
     VarbitType,
     base_type,
     is_header,
@@ -78,7 +80,9 @@ class ExpressionChecker:
         if method is None:
             raise self.reporter.fail(node.span, "this cannot be used as an expression here")
         method(node, scope, expected)
-        if expected is None:
+        if isinstance(node.type, UnknownType):
+            raise Abandon  # reported where it was declared
+        if expected is None or isinstance(expected, UnknownType):
             return node
         return self.coercer.coerce(node, expected)
 

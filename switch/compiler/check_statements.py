@@ -66,7 +66,7 @@ class StatementChecker:
         node.type = self.expressions.types.resolve(node.reference, scope)
         kind = resolved(node.type)
         storable = scalar_width(kind) is not None or type(kind).__name__ in (
-            "StructType", "StackType", "TupleType",
+            "StructType", "StackType", "TupleType", "UnknownType",
         )  # fmt: skip
         if not storable:
             raise self.reporter.fail(node.reference.span, f"a variable cannot have type {kind}")

@@ -16,6 +16,7 @@ from switch.compiler.check_tables import TableChecker
 from switch.compiler.diagnostics import Abandon, Reporter, Span
 from switch.compiler.scope import Context, Overloads, Scope, TypeEntry
 from switch.compiler.types import (
+    UNKNOWN,
     VOID,
     BitType,
     BlockTypeType,
@@ -67,7 +68,7 @@ class Checker:
             try:
                 item.type = self.expressions.types.resolve(item.reference, inner)
             except Abandon:
-                item.type = BitType(1)
+                item.type = UNKNOWN
             if item.name in fields:
                 self.reporter.error(
                     item.name_span, f"{node.kind} {node.name} has two fields '{item.name}'"

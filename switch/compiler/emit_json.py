@@ -434,7 +434,10 @@ class Emitter:
                 "action_entry_const": table.default_constant,
             }
         if table.entries:
-            item["entries"] = [self.entry(entry, keys, table) for entry in table.entries]
+            item["entries"] = [
+                self.entry(entry, keys, table, number)
+                for number, entry in enumerate(table.entries, 1)
+            ]
         return self.with_source(item, table.span)
 
     def action_data(self, action: ir.Action, arguments: list[int]) -> list[str]:
@@ -443,21 +446,21 @@ class Emitter:
             for value, item in zip(arguments, action.parameters, strict=True)
         ]
 
-    def entry(self, entry: ir.Entry, keys: list[ir.Key], table: ir.Table) -> dict[str, Any]:
+    def entry(
+        self, entry: ir.Entry, keys: list[ir.Key], table: ir.Table, number: int
+    ) -> dict[str, Any]:
         values = [
             value
             for value, key in zip(entry.keys, table.keys, strict=True)
             if key.match_kind != "selector"
         ]
-        highest = max(item.priority for item in table.entries)
         item = {
             "match_key": [_match(key, value) for key, value in zip(keys, values, strict=True)],
             "action_entry": {
                 "action_id": entry.action.id,
                 "action_data": self.action_data(entry.action, entry.arguments),
             },
-            # In BMv2 a lower number wins.
-            "priority": highest - entry.priority + 1,
+            "priority": number,  # in BMv2 a lower number wins
         }
         return self.with_source(item, entry.span)
 

@@ -8,7 +8,7 @@ from switch.compiler.diagnostics import Reporter
 
 def priorities(node: syntax.Table, reporter: Reporter) -> list[int]:
     """The priority of each entry as written: larger wins, unless the table says otherwise."""
-    largest = _property(node, "largest_priority_wins", 1) != 0
+    largest = largest_priority_wins(node)
     delta = _property(node, "priority_delta", 1)
     if node.entries_are_constant or all(entry.priority is None for entry in node.entries):
         count = len(node.entries)
@@ -28,6 +28,11 @@ def priorities(node: syntax.Table, reporter: Reporter) -> list[int]:
             reporter.error(entry.span, f"the entry's priority would be {current}, below 0")
         result.append(current)
     return result
+
+
+def largest_priority_wins(node: syntax.Table) -> bool:
+    """Whether a larger priority wins, as it does unless the table says otherwise."""
+    return _property(node, "largest_priority_wins", 1) != 0
 
 
 def _property(node: syntax.Table, name: str, default: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from switch.compiler import arithmetic, ir
 from switch.compiler.diagnostics import Reporter, Span
+from switch.compiler.simplify import simplify
 
 
 class _Flattener:
@@ -83,7 +84,7 @@ class _Flattener:
 def flatten(body: list[ir.Code], reporter: Reporter, name: str) -> list[ir.Do]:
     """The primitives of an action, with ``_jump`` and ``_jump_if_zero`` for what branches."""
     flattener = _Flattener(reporter, name)
-    flattener.sequence(body)
+    flattener.sequence(simplify(body))
     primitives = flattener.primitives
     if flattener.end_jumps and flattener.end_jumps[-1] == len(primitives) - 1:
         flattener.end_jumps.pop()

@@ -325,6 +325,7 @@ class Table(Object):
     default_arguments: list[int] = field(default_factory=list)
     default_constant: bool = False
     entries: list[Entry] = field(default_factory=list)
+    """In the order in which they are matched."""
     entries_constant: bool = False
     size: int = 1024
     profile: ActionProfile | None = None

@@ -82,6 +82,9 @@ class _Assembly:
         self.lists.checksums(blocks["ck"], [headers, metadata], "update")
         self.lists.deparser(blocks["dep"], [packet_out, headers])
         self.shared.storage.finish()
+        for kind, bits in self.shared.storage.uneven:
+            message = f"not supported: {kind} has {bits} bits, not a multiple of 8 (BMv2)"
+            self.reporter.error(kind.declaration.name_span, message)
         self._place_profiles()
         self._check_direct_objects()
         self._enums()
@@ -114,7 +117,10 @@ class _Assembly:
         if not isinstance(bare, StructType) or bare.kind != "struct":
             raise self.reporter.fail(span, f"the {what} of V1Switch must be a struct, not {kind}")
         if what == "headers":
+            count = len(self.reporter.errors)
             self._check_headers(bare, span)
+            if len(self.reporter.errors) > count:
+                raise Abandon
         try:
             return self.shared.storage.allocate(name, kind)
         except KeyError as problem:

@@ -8,6 +8,7 @@ from switch.compiler import ir, syntax
 from switch.compiler.check_calls import Target
 from switch.compiler.lower_tables import TableLowering
 from switch.compiler.shared import Shared
+from switch.compiler.simplify import simplify
 from switch.compiler.values import BlockInstance, Environment, applied, full_name
 
 
@@ -86,7 +87,7 @@ class PipelineBuilder:
         self.names: set[str] = set()
 
     def build(self, code: list[ir.Code]) -> ir.Pipeline:
-        self.pipeline.first = self._sequence(code, None, {})
+        self.pipeline.first = self._sequence(simplify(code), None, {})
         self._order(self.pipeline.first)
         return self.pipeline
 
@@ -163,11 +164,13 @@ class PipelineBuilder:
             if item.cases is not None:
                 otherwise = self._sequence(item.otherwise, following, labels)
             node.next_by_action = {}
+            shared: dict[int, str | None] = {}  # cases of one block lead to the same nodes
             for choice in table.actions:
                 case = None if item.cases is None else item.cases.get(choice.action.name)
-                node.next_by_action[choice.action.name] = (
-                    otherwise if case is None else self._sequence(case, following, labels)
-                )
+                if case is not None and id(case) not in shared:
+                    shared[id(case)] = self._sequence(case, following, labels)
+                successor = otherwise if case is None else shared[id(case)]
+                node.next_by_action[choice.action.name] = successor
             if table.default_action is not None:
                 node.default_next = node.next_by_action[table.default_action.name]
             else:

@@ -15,6 +15,7 @@ from switch.compiler.diagnostics import Abandon
 from switch.compiler.lower_controls import ControlLowering
 from switch.compiler.ranges import prefixes
 from switch.compiler.shared import Shared
+from switch.compiler.simplify import leaves, simplify
 from switch.compiler.storage import FieldPlace
 from switch.compiler.types import BOOL, is_signed, scalar_width
 from switch.compiler.values import BlockInstance, Environment, ValueSetInstance, applied
@@ -105,7 +106,7 @@ class ParserLowering(ControlLowering):
                     key.extend(self._key_items(values, item))
 
         try:
-            code = initial + self.captured(body)
+            code = simplify(initial + self.captured(body))
         except Abandon:
             self.span = before
             return
@@ -173,7 +174,7 @@ class ParserLowering(ControlLowering):
     def _labelled(
         self, item: ir.Labelled, current: ir.State, labels: dict[int, str | None]
     ) -> ir.State | None:
-        if not _leaves(item.body, item.label):
+        if not leaves(item.body, item.label):
             return self.operations(item.body, current, None, labels)
         join = ir.State(self.fresh(f"{current.name}_after"))
         self.operations(item.body, current, join.name, {**labels, item.label: join.name})
@@ -334,19 +335,6 @@ def _product(alternatives: list[list[tuple[int, int]]], widths: list[int]) -> li
         if len(combined) > MAXIMUM_CASES:
             return combined
     return combined
-
-
-def _leaves(code: list[ir.Code], label: int) -> bool:
-    for item in code:
-        if isinstance(item, ir.Leave) and item.label == label:
-            return True
-        if isinstance(item, ir.Labelled) and _leaves(item.body, label):
-            return True
-        if isinstance(item, ir.Branch) and (
-            _leaves(item.then, label) or _leaves(item.otherwise, label)
-        ):
-            return True
-    return False
 
 
 def _leads_to(state: syntax.ParserState, name: str) -> bool:

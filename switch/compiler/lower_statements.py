@@ -160,12 +160,13 @@ class StatementLowering(CallLowering):
             for index, item in enumerate(subject.base.target.declaration.actions)
         }
         for labels, body in self._bodies(node):
+            code = self._block_code(body, env)
             for label in labels:
                 if isinstance(label, syntax.AnyKeyset):
-                    apply.otherwise = self._block_code(body, env)
+                    apply.otherwise = code
                     continue
                 choice = apply.table.actions[names[_name(label)]]
-                apply.cases[choice.action.name] = self._block_code(body, env)
+                apply.cases[choice.action.name] = code
         self.code.append(apply)
 
     def _switch_on_value(self, node: syntax.Switch, env: Environment) -> None:

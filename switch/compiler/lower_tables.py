@@ -6,7 +6,7 @@ from switch.compiler import arithmetic, ir, syntax
 from switch.compiler.check_calls import Target
 from switch.compiler.check_expressions import type_of
 from switch.compiler.describe import source_text
-from switch.compiler.entries import priorities
+from switch.compiler.entries import largest_priority_wins, priorities
 from switch.compiler.instances import InstanceLowering
 from switch.compiler.shared import Shared
 from switch.compiler.storage import FieldPlace, is_flag
@@ -136,6 +136,8 @@ class TableLowering(InstanceLowering):
                     entry.is_constant or node.entries_are_constant, entry.span,
                 )
             )  # fmt: skip
+        smallest_wins = not largest_priority_wins(node)
+        table.entries.sort(key=lambda item: item.priority if smallest_wins else -item.priority)
         table.entries_constant = node.entries_are_constant
         return table
 

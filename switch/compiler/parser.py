@@ -112,7 +112,7 @@ def _expectation(expected: set[str]) -> str:
     if assignments:
         expected -= assignments
     words += sorted(
-        _DESCRIPTION.get(kind) or f"'{_SPELLING.get(kind, kind.lower())}'" for kind in expected
+        {_DESCRIPTION.get(kind) or f"'{_SPELLING.get(kind, kind.lower())}'" for kind in expected}
     )
     if len(words) > 8:
         words = [*words[:8], "..."]

@@ -62,7 +62,7 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
             text = read_source(Path(file))[line - 1]
         column = len(text) - len(text.lstrip()) + 1
         length = max(1, len(text.strip()))
-        self.diagnostics.append(Diagnostic(file, line, column, message, text, length))
+        self.diagnostics.append(Diagnostic(file, line, column, message.strip(), text, length))
         self.return_code += 1
 
     def on_error(self, file: str, line: int, msg: str) -> None:
@@ -130,11 +130,9 @@ def preprocess(
         preprocessor.parse(text, str(source))
         preprocessor.write(output)
     except Exception as problem:  # pcpp raises all kinds on malformed directives
-        preprocessor.diagnostics.append(
-            Diagnostic(
-                str(source), 0, 0, f"the preprocessor cannot handle this program: {problem!r}"
-            )
-        )
+        if not preprocessor.diagnostics:
+            message = f"the preprocessor cannot handle this program: {problem!r}"
+            preprocessor.diagnostics.append(Diagnostic(str(source), 0, 0, message))
     if preprocessor.diagnostics:
         raise CompileError(preprocessor.diagnostics)
     return _collect(output.getvalue(), str(source), text)

@@ -15,6 +15,7 @@ from switch.compiler.types import (
     INTEGER,
     MATCH_KIND,
     STRING,
+    UNKNOWN,
     VOID,
     BitType,
     IntType,
@@ -85,7 +86,9 @@ class TypeResolver:
         if not isinstance(entry, TypeEntry):
             known = {name for name in scope.names() if isinstance(scope.find(name), TypeEntry)}
             message = f"'{reference.name}' is not a type{closest(reference.name, known)}"
-            raise self.context.undeclared(reference.name, reference.span, message)
+            if reference.name in self.context.broken:
+                return UNKNOWN
+            raise self.context.reporter.fail(reference.span, message)
         arguments = [self.resolve(item, scope) for item in reference.arguments]
         if not entry.parameters and not arguments:
             return entry.type
@@ -103,13 +106,13 @@ class TypeResolver:
         """Whether a header, union or struct may have such a field ("Type nesting rules")."""
         bare = resolved(kind)
         if owner == "header_union":
-            allowed = is_header(bare)
+            allowed = is_header(bare) or bare == UNKNOWN
         elif owner == "header":
             allowed = (
                 isinstance(bare, (BitType, IntType, VarbitType))
                 or bare == BOOL
                 or (
-                    type(bare).__name__ in ("SerializableEnumType", "TypeVariable")
+                    type(bare).__name__ in ("SerializableEnumType", "TypeVariable", "UnknownType")
                     or (isinstance(bare, StructType) and bare.kind == "struct")
                 )
             )

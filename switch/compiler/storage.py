@@ -149,6 +149,8 @@ class Storage:
         self._type_names = {"scalars_0"}
         self._names = {SCALARS}
         self._fields: set[str] = set()
+        self.uneven: list[tuple[StructType, int]] = []
+        """Headers that are not of whole bytes, with their bits; BMv2 cannot have them."""
 
     def unique(self, name: str, taken: set[str]) -> str:
         candidate, count = name, 0
@@ -175,6 +177,8 @@ class Storage:
                 model.max_length = 0
         if model.max_length is not None:
             model.max_length = (bits + 7) // 8
+        if kind.kind == "header" and bits % 8:
+            self.uneven.append((kind, bits))
         self.pad(model, bits)
         self.program.header_types.append(model)
         return name

@@ -251,6 +251,14 @@ class CallableType(Type):
 
 
 @dataclass(frozen=True)
+class UnknownType(Type):
+    """The type of something whose declaration has an error, which was reported there."""
+
+    def __str__(self) -> str:
+        return "unknown"
+
+
+@dataclass(frozen=True)
 class InvalidHeaderType(Type):
     """The type of ``{#}``."""
 
@@ -265,6 +273,7 @@ ERROR = ErrorType()
 MATCH_KIND = MatchKindType()
 INTEGER = IntegerType()
 DONT_CARE = DontCareType()
+UNKNOWN = UnknownType()
 
 ENUM_BITS = 32
 """Enums without values and errors are held in fields of this width, as BMv2 programs have it."""
@@ -362,7 +371,7 @@ def unify(formal: Type, actual: Type, bindings: Bindings) -> bool:
             bindings[formal] = actual
             return True
         return known == actual or isinstance(actual, (IntegerType, DontCareType))
-    if isinstance(actual, DontCareType):
+    if isinstance(actual, (DontCareType, UnknownType)) or isinstance(formal, UnknownType):
         return True
     if isinstance(formal, TupleType) and isinstance(actual, TupleType):
         return len(formal.elements) == len(actual.elements) and all(

@@ -1,0 +1,72 @@
+"""Simplification of lowered code: less of it, in longer runs of primitives."""
+
+from __future__ import annotations
+
+from switch.compiler import ir
+
+
+def simplify(code: list[ir.Code]) -> list[ir.Code]:
+    """The same code without what is never reached, and without labels that nothing leaves.
+
+    Each list is simplified once, so lists that are shared stay shared.
+    """
+    return _Simplifier().sequence(code)
+
+
+class _Simplifier:
+    def __init__(self) -> None:
+        self.known: dict[int, tuple[list[ir.Code], list[ir.Code]]] = {}
+
+    def sequence(self, code: list[ir.Code]) -> list[ir.Code]:
+        known = self.known.get(id(code))
+        if known is not None:
+            return known[1]
+        result: list[ir.Code] = []
+        self.known[id(code)] = (code, result)
+        for item in code:
+            result += self.item(item)
+            if result and isinstance(result[-1], (ir.Leave, ir.Stop)):
+                break
+        return result
+
+    def item(self, item: ir.Code) -> list[ir.Code]:
+        if isinstance(item, ir.Labelled):
+            body = list(self.sequence(item.body))
+            if body and body[-1] == ir.Leave(item.label):
+                body.pop()
+            return [ir.Labelled(item.label, body)] if leaves(body, item.label) else body
+        if isinstance(item, ir.Branch):
+            then, otherwise = self.sequence(item.then), self.sequence(item.otherwise)
+            if not then and not otherwise:
+                return []
+            return [ir.Branch(item.condition, then, otherwise, item.span)]
+        if isinstance(item, ir.Apply):
+            hit = None if item.hit is None else self.sequence(item.hit)
+            miss = None if item.miss is None else self.sequence(item.miss)
+            cases = item.cases
+            if cases is not None:
+                cases = {name: self.sequence(body) for name, body in cases.items()}
+            otherwise = self.sequence(item.otherwise)
+            return [ir.Apply(item.table, hit, miss, cases, otherwise, item.span)]
+        return [item]
+
+
+def leaves(code: list[ir.Code], label: int) -> bool:
+    """Whether the code leaves the label somewhere."""
+    for item in code:
+        if isinstance(item, ir.Leave) and item.label == label:
+            return True
+        if any(leaves(body, label) for body in bodies(item)):
+            return True
+    return False
+
+
+def bodies(item: ir.Code) -> list[list[ir.Code]]:
+    """The code inside a piece of code."""
+    if isinstance(item, ir.Labelled):
+        return [item.body]
+    if isinstance(item, ir.Branch):
+        return [item.then, item.otherwise]
+    if isinstance(item, ir.Apply):
+        return [*(item.cases or {}).values(), item.hit or [], item.miss or [], item.otherwise]
+    return []

@@ -1,0 +1,269 @@
+"""What the compiler says about programs that are wrong, and where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from switch.compiler import CompileError, compile_program
+from switch.errors import InputError
+from tests.compiler_support import errors, errors_of, program
+
+
+def test_an_error_shows_the_line_a_caret_and_what_was_expected(tmp_path: Path) -> None:
+    source = tmp_path / "wrong.p4"
+    source.write_text("#include <core.p4>\n\nheader h_t {\n    bit<8> a\n    bit<8> b;\n}\n")
+    with pytest.raises(CompileError) as caught:
+        compile_program(source)
+    assert isinstance(caught.value, InputError)
+    first = caught.value.diagnostics[0]
+    assert (first.file, first.line, first.column) == (str(source), 5, 5)
+    assert str(first).splitlines() == [
+        f"{source}:5:5: error: syntax error at 'bit': expected ';'",
+        "     5 |     bit<8> b;",
+        "       |     ^~~",
+    ]
+
+
+def test_several_errors_are_reported_in_one_go_in_the_order_of_the_text(tmp_path: Path) -> None:
+    text = program(
+        ingress="hdr.h.z = 1; meta.x = hdr.h.c; undeclared = 3; if (meta.x) {}",
+        egress="hdr.h.a = ; meta.x = 1;",
+    )
+    lines = errors(tmp_path, text)
+    assert [item.split(": ", 1)[1] for item in lines] == [
+        "header h_t has no field 'z'; it has a, b, c",
+        "this has type bit<16>, but bit<8> is expected",
+        "'undeclared' is not declared",
+        "the condition of 'if' has type bit<8>, but bool is expected",
+        "syntax error at ';': expected an expression",
+    ]
+
+
+def test_an_error_in_an_included_file_names_that_file(tmp_path: Path) -> None:
+    (tmp_path / "part.p4").write_text("\nstruct s_t { nothing x; }\n")
+    source = tmp_path / "program.p4"
+    source.write_text('#include <core.p4>\n#include "part.p4"\n')
+    with pytest.raises(CompileError) as caught:
+        compile_program(source)
+    first = caught.value.diagnostics[0]
+    assert (Path(first.file).name, first.line, first.column) == ("part.p4", 2, 14)
+    assert first.source_line == "struct s_t { nothing x; }"
+
+
+def test_an_error_in_a_macro_points_into_the_line_that_uses_it(tmp_path: Path) -> None:
+    text = program(declarations="#define TARGET hdr.h.nowhere\n", ingress="\nTARGET = 1;\n")
+    found = errors(tmp_path, text)
+    number = next(
+        index for index, line in enumerate(text.splitlines(), 1) if line.startswith("TARGET")
+    )
+    assert found == [f"{number}:1: header h_t has no field 'nowhere'; it has a, b, c"]
+
+
+def test_one_mistake_in_a_declaration_is_one_error(tmp_path: Path) -> None:
+    text = program(types="header h_t { bit<8> a; bit<8> b bit<16> c; }", ingress="hdr.h.a = 1;")
+    assert len(errors(tmp_path, text)) == 1
+    text = program(locals="action f( { }", ingress="f();")
+    assert len(errors(tmp_path, text)) == 1
+
+
+def test_a_missing_file_and_a_missing_include_are_named(tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match=r"nowhere\.p4: error: cannot read: No such file"):
+        compile_program(tmp_path / "nowhere.p4")
+    source = tmp_path / "program.p4"
+    source.write_text('#include "gone.p4"\n')
+    with pytest.raises(CompileError, match=r"'gone\.p4' not found; searched"):
+        compile_program(source)
+
+
+def test_an_error_directive_and_an_unfinished_condition_are_errors(tmp_path: Path) -> None:
+    assert errors(tmp_path, "#error too old\n") == ["1:1: #error too old"]
+    assert errors(tmp_path, "#if 1\nheader h_t {}\n") != []
+
+
+@pytest.mark.parametrize(
+    ("ingress", "message"),
+    [
+        (
+            "hdr.h.a = hdr.h.b + hdr.h.c;",
+            "the operands of '+' have different types, bit<8> and bit<16>; cast",
+        ),
+        ("hdr.h.a = hdr.h.b << -1;", "cannot shift by a negative number"),
+        ("hdr.h.a = 8w1 / 8w0;", "division by zero"),
+        ("hdr.h.a = hdr.h.c[8:0];", "this has type bit<9>, but bit<8> is expected"),
+        ("hdr.h.a = hdr.h.c[17:10];", "slice [17:10] is not within the 16 bits of bit<16>"),
+        ("hdr.h.a = (bit<8>)hdr.h;", "cannot cast header h_t to bit<8>"),
+        ("hdr.h.a = ~1;", "'~' needs a number with a width, such as 8w1"),
+        (
+            "hdr.h.a = HashAlgorithm.crc99;",
+            "enum HashAlgorithm has no member 'crc99'; did you mean 'crc",
+        ),
+        ("sm.parser_error = error.Wrong;", "no error is called 'Wrong'"),
+        ("hdr.h.frob();", "header h_t has no method 'frob'; it has isValid"),
+        ("hdr.g.a = 1;", "struct headers_t has no field 'g'; it has h"),
+        ("mark_to_drop();", "'mark_to_drop' takes 1 argument(s), but 0 are given"),
+        ("random(hdr.h.a, 8w0, 16w1);", "this has type bit<16>, but bit<8> is expected"),
+        ("random(8w1, 8w0, 8w1);", "this cannot be assigned to"),
+        (
+            "hash(hdr.h.a, HashAlgorithm.crc16, 8w0, { 5 }, 8w10);",
+            "a value of type int has no width here",
+        ),
+        ("return 3;", "nothing is returned here, but there is a value"),
+        ("switch (hdr.h.a) { 1: {} 1: {} }", "there are two cases for 1"),
+        ("switch (hdr.h.a) { default: {} 1: {} }", "'default' must be the last case"),
+        ("for (bit<8> i = 0; i < 3; i += 1) { }", "not supported: for statements"),
+        ("bit<8> v = 1; bit<8> v = 2;", "'v' is declared twice (first at"),
+        ("verify(true, error.NoError);", "'verify' can only be called in a parser"),
+        (
+            "verify_checksum(true, { hdr.h.a }, hdr.h.c, HashAlgorithm.csum16);",
+            "'verify_checksum' can only be called in the control for checksums",
+        ),
+        (
+            "resubmit_preserving_field_list(meta.x);",
+            "the index of a field list must be known at compile time",
+        ),
+        ('static_assert(1 == 2, "no");', "static assertion: no"),
+        ("break;", "'break' and 'continue' can only stand in a loop"),
+    ],
+)
+def test_a_wrong_statement_is_explained(tmp_path: Path, ingress: str, message: str) -> None:
+    found = errors_of(tmp_path, ingress=ingress)
+    assert len(found) == 1
+    assert found[0].startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (
+            {
+                "locals": "table t { key = { hdr.h.a: exakt; } actions = { NoAction; } }",
+                "ingress": "t.apply();",
+            },
+            "'exakt' is not a match kind; did you mean 'exact'?",
+        ),
+        (
+            {"locals": "table t { actions = { nothing; } }", "ingress": "t.apply();"},
+            "'nothing' is not an action",
+        ),
+        (
+            {"locals": "table t { actions = { NoAction; } colour = 3; }", "ingress": "t.apply();"},
+            "not supported: table property 'colour'",
+        ),
+        (
+            {
+                "locals": "action f() {} table t { actions = { NoAction; } default_action = f; }",
+                "ingress": "t.apply();",
+            },
+            "'f' is not among the actions of table 't'",
+        ),
+        (
+            {
+                "locals": "table t { key = { hdr.h.a: lpm; } actions = { NoAction; }"
+                " const entries = { 5 &&& 0xF1: NoAction(); } }",
+                "ingress": "t.apply();",
+            },
+            "this cannot be matched by a key of kind lpm",
+        ),
+        (
+            {
+                "locals": "table t { actions = { NoAction; } }",
+                "ingress": "t.apply(); hdr.h.a = 1; t.apply();",
+            },
+            "not supported: table 'I.t' is applied at more than one place",
+        ),
+        ({"locals": "action f(bit<8> v) {}", "ingress": "f();"}, "no argument for 'v' of 'f'"),
+        (
+            {"locals": "action f(in bit<8> v) { v = 1; }", "ingress": "f(1);"},
+            "'v' is an 'in' parameter and cannot be changed",
+        ),
+        ({"locals": "register<bit<8>>(0) r;"}, "the size must be 1 to 2147483647, not 0"),
+        (
+            {"locals": "counter(4, CounterType.bytes) c; counter(4, CounterType.bytes) c;"},
+            "'c' is declared twice",
+        ),
+        ({"parser": "state start { transition nowhere; }"}, "there is no state 'nowhere'"),
+        ({"parser": "state begin { transition accept; }"}, "parser 'P' has no state 'start'"),
+        (
+            {"parser": "state start { transition select(hdr.h.a) { (1, 2): accept; } }"},
+            "2 value(s) to match 1 key(s)",
+        ),
+        (
+            {"parser": "state start { packet.extract(hdr); transition accept; }"},
+            "not supported: extract to anything but a header or stack.next",
+        ),
+        (
+            {"parser": "state start { packet.advance(3); transition accept; }"},
+            "not supported: advance by a part of a byte",
+        ),
+        (
+            {"verify": "if (true) { }"},
+            "not supported: if in VerifyChecksum, which may only hold calls (BMv2)",
+        ),
+        (
+            {"update": "verify_checksum(true, { hdr.h.a }, hdr.h.c, HashAlgorithm.csum16);"},
+            "not supported: 'verify_checksum' in ComputeChecksum, which takes update_checksum",
+        ),
+        ({"deparser": "mark_to_drop(sm);"}, "'sm' is not declared"),
+        (
+            {"headers": "h_t h; bit<8> odd;"},
+            "not supported: field 'odd' of type bit<8> in struct headers_t",
+        ),
+        (
+            {
+                "types": "header h_t { bit<8> a; string s; }",
+                "parser": "state start { transition accept; }",
+            },
+            "a header cannot have a field of type string: 's'",
+        ),
+        (
+            {"types": "header h_t { bit<8> a; bit<4> b; }"},
+            "not supported: header h_t has 12 bits, not a multiple of 8 (BMv2)",
+        ),
+        (
+            {"declarations": "extern Odd { Odd(); }", "locals": "Odd() odd;"},
+            "not supported: instances of extern 'Odd'",
+        ),
+        ({"declarations": "bit<8> f() { }"}, "function 'f' does not return a value on every path"),
+        (
+            {"declarations": "T f<T>(in T v) { return v; }"},
+            "not supported: functions with type parameters ('f')",
+        ),
+    ],
+)
+def test_a_wrong_declaration_is_explained(
+    tmp_path: Path, parts: dict[str, str], message: str
+) -> None:
+    found = errors_of(tmp_path, **parts)
+    assert len(found) == 1
+    assert found[0].startswith(message)
+
+
+def test_a_program_without_main_or_of_another_architecture_is_refused(tmp_path: Path) -> None:
+    assert "there is no 'main'" in errors(tmp_path, "#include <v1model.p4>\n")[0]
+    other = (
+        "#include <core.p4>\ncontrol C(); control M() { apply {} }\n"
+        "package Other(C c);\nOther(M()) main;\n"
+    )
+    assert "not supported: the architecture of 'Other'" in errors(tmp_path, other)[0]
+
+
+def test_a_block_with_the_wrong_parameters_is_explained(tmp_path: Path) -> None:
+    text = program().replace("control E(inout headers_t hdr", "control E(in headers_t hdr")
+    assert errors(tmp_path, text)[0].endswith(
+        "control E does not fit control Egress: parameter 'hdr' is 'in struct headers_t', "
+        "but 'inout struct headers_t' is expected"
+    )
+
+
+def test_at_most_twenty_errors_are_reported(tmp_path: Path) -> None:
+    assert len(errors(tmp_path, program(ingress="nothing = 1;" * 50))) == 20
+
+
+def test_deep_nesting_is_an_error_not_a_crash(tmp_path: Path) -> None:
+    deep = "(" * 20000 + "8w1" + ")" * 20000
+    assert errors(tmp_path, program(ingress=f"hdr.h.a = {deep};")) == []
+    deep = "-" * 5000 + "8w1"
+    found = errors(tmp_path, program(ingress=f"hdr.h.a = {deep};"))
+    assert found == [] or "nested too deeply" in found[0]
