@@ -7,12 +7,12 @@ import sys
 import time
 from typing import Any
 
-from rich.console import Console
-
+from experiments.emulation import testbed_of
 from experiments.operation import gathered_ranks
 from experiments.progress import Progress
-from experiments.runner import testbed_of
 from experiments.scenario import Scenario
+from switch.compiler import compile_cached
+from switch.program_files import fabric_program
 from topo.emulated import EmulatedWorld
 from topo.runs import Run
 
@@ -44,9 +44,9 @@ def _bring_up(scenario: Scenario) -> float:
     record = Run.create()
     try:
         world = EmulatedWorld(scenario.network(), scenario.switch, run=record)
+        program = compile_cached(fabric_program())
         with (
-            Progress(Console(quiet=True), quiet=True) as progress,
-            testbed_of(world, scenario, progress) as testbed,
+            testbed_of(world, scenario, program, Progress.silent()) as testbed,
             gathered_ranks(testbed, "ranks", scenario.seed),
         ):
             return time.monotonic()

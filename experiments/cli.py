@@ -74,7 +74,7 @@ def run(
     what: Annotated[
         str, typer.Argument(metavar="COLLECTIVE|FILE.toml", help="allgather, or a scenario file.")
     ],
-    world: Annotated[Text, typer.Option(help="emulated. [emulated]")] = None,
+    world: Annotated[Text, typer.Option(help="emulated or simulated. [emulated]")] = None,
     switch: Annotated[
         Text, typer.Option(help="weft (built in) or bmv2 (simple_switch_grpc). [weft]")
     ] = None,
@@ -119,6 +119,9 @@ def run(
     pcap: Annotated[
         bool, typer.Option("--pcap", help="Capture at both ends of every link.")
     ] = False,
+    predict: Annotated[
+        bool, typer.Option("--predict/--no-predict", help="Simulate an emulated run first.")
+    ] = True,
     out: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(help="Results folder. [results/COLLECTIVE-ID]", file_okay=False),
@@ -132,7 +135,7 @@ def run(
         world=world, switch=switch, topology=topology, leaves=leaves, spines=spines,
         hosts_per_leaf=hosts_per_leaf, k=k, tiers=tiers, rate=rate, mtu=mtu, size=size,
         algorithm=algorithm, chains=chains, cutoff=cutoff, loss=loss, fault=fault, queue=queue,
-        timeout=timeout, seed=seed, repeat=repeat, pcap=pcap or None,
+        timeout=timeout, seed=seed, repeat=repeat, pcap=pcap or None, predict=predict and None,
     )  # fmt: skip
     if what.endswith(".toml"):
         scenario = scenarios.read_file(Path(what), options)
@@ -163,7 +166,7 @@ def _run(scenario: Scenario, out: Path | None, as_json: bool, name: str | None =
 
     errors = _console(stderr=True)
     with Progress(errors, quiet=as_json and not errors.is_terminal) as progress:
-        outcome = runner.run(scenario, out=out, name=name, progress=progress)
+        outcome = runner.run_to_folder(scenario, out=out, name=name, progress=progress)
     results = outcome.results
     if as_json:
         json.dump(results.to_dict(), sys.stdout, indent=1)

@@ -20,9 +20,15 @@ INVALID_LATENESS = (20_000_000, 0.05)
 """The 99th percentile: in ns, or as a fraction of the completion time, whichever is more."""
 
 
+STRAINED_DIFFERENCE = 0.10
+INVALID_DIFFERENCE = 0.30
+"""Between the completion time and its simulated prediction, as a fraction of the prediction."""
+
+
 def judge(
     *,
     completion_ns: int | None,
+    predicted_ns: int | None = None,
     cpu_busy: float,
     cpu_stolen: float,
     cpu_s: Mapping[str, float],
@@ -33,6 +39,7 @@ def judge(
 
     Args:
         completion_ns: of the run; None if it failed.
+        predicted_ns: of the same run in the simulated world; None if there is none to compare.
         cpu_busy, cpu_stolen: fractions of the machine's processors, 0 to 1, during the run.
         cpu_s: processor seconds by what used them.
         lateness_ns: ``<who>_p50``, ``<who>_p99`` and ``<who>_max``: how late packets left or
@@ -56,6 +63,16 @@ def judge(
         if late_ns > _allowed(INVALID_LATENESS, completion_ns):
             invalid.append(said)
         elif late_ns > _allowed(STRAINED_LATENESS, completion_ns):
+            strained.append(said)
+    if completion_ns and predicted_ns:
+        difference = completion_ns / predicted_ns - 1
+        said = (
+            f"it took {format_duration(completion_ns)}, {difference:+.0%} of the "
+            f"{format_duration(predicted_ns)} that the simulated world predicts"
+        )
+        if abs(difference) > INVALID_DIFFERENCE:
+            invalid.append(said)
+        elif abs(difference) > STRAINED_DIFFERENCE:
             strained.append(said)
     return Fidelity(
         verdict="invalid" if invalid else "strained" if strained else "ok",

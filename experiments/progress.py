@@ -32,6 +32,11 @@ class Progress:
             disable=quiet or not console.is_terminal,
         )
 
+    @staticmethod
+    def silent() -> Progress:
+        """One that shows nothing."""
+        return Progress(Console(quiet=True), quiet=True)
+
     def __enter__(self) -> Progress:
         self._live.start()
         return self

@@ -112,6 +112,10 @@ class Run:
     """Bytes by tier and direction: host_up, host_down, fabric_up, fabric_down."""
     fidelity: Fidelity
     error: str | None = None
+    digest: str | None = None
+    """Of a simulated run: tells its trace, every frame on every link, from any other."""
+    predicted_ns: int | None = None
+    """Of an emulated run: the completion time of the same run in the simulated world."""
 
     @property
     def retransmitted_packets(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ else:
 
 COLLECTIVES = ("allgather",)
 ALGORITHMS = ("multicast", "ring")
-WORLDS = ("emulated",)
+WORLDS = ("emulated", "simulated")
 SWITCHES = ("weft", "bmv2")
 TOPOLOGIES = ("leaf-spine", "single", "fat-tree")
 CUTOFFS = ("adaptive", "paper", "fetch-only")
@@ -100,6 +100,8 @@ class Scenario:
     seed: int = 1
     repeat: int = 1
     pcap: bool = False
+    predict: bool = True
+    """Whether an emulated run is simulated first, and its fidelity judged by the difference."""
 
     def __post_init__(self) -> None:
         self._choose("collective", self.collective, COLLECTIVES)
@@ -155,6 +157,13 @@ class Scenario:
             )
         for fault in self.faults:
             network.select(fault.link)
+        if self.world == "simulated" and self.switch != "weft":
+            raise InputError(
+                f"switch {self.switch!r} does not run in the simulated world: that world's switch "
+                "is the built-in one, weft; or choose world 'emulated'"
+            )
+        if self.world == "simulated" and self.pcap:
+            raise InputError("pcap captures the emulated world's links; the simulated has none")
 
     @staticmethod
     def _choose(name: str, value: str, choices: Sequence[str]) -> None:
@@ -169,6 +178,20 @@ class Scenario:
             raise InputError(
                 f"{name} {value!r} is out of range: a whole number from {low} to {high}"
             )
+
+    def operations(self) -> Iterator[tuple[str, int, str]]:
+        """What is to be run, in order: algorithm, repetition, and how to call it."""
+        for algorithm in self.algorithms:
+            for repetition in range(self.repeat):
+                label = f"{self.collective.capitalize()} by {algorithm}"
+                if self.repeat > 1:
+                    label += f", {repetition + 1} of {self.repeat}"
+                yield algorithm, repetition, label
+
+    @property
+    def lossy(self) -> bool:
+        """Whether links lose packets at random."""
+        return self.loss > 0 or bool(self.faults)
 
     def network(self) -> clos.Topology:
         """The network that the scenario asks for (raises `InputError` where there is none)."""
@@ -230,6 +253,7 @@ _KEYS: dict[str, _Key] = {
     "fault": _Key("faults", lambda v: tuple(Fault.parse(text) for text in _strings(v))),
     "timeout": _Key("timeout_s", lambda v: _number("timeout", v)),
     "pcap": _Key("pcap", lambda v: _flag("pcap", v)),
+    "predict": _Key("predict", lambda v: _flag("predict", v)),
     **{name: _Key(name, str) for name in ("collective", "world", "switch", "topology", "cutoff")},
     **{
         name: _Key(name.replace("-", "_"))

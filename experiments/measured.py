@@ -1,0 +1,151 @@
+"""From what was counted and reported to a run's result; the same for both worlds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from agents.drivers.messages import RankResult as RankReport
+from controller import Controller, LinkCounters
+from experiments.bounds import completion_bound_ns
+from experiments.results import Fidelity, LinkResult, RankResult, Run, tier_bytes
+from experiments.scenario import Scenario
+from topo.network import HOST_PORT, Topology
+
+
+class World(Protocol):
+    """What either world tells of its network."""
+
+    @property
+    def topology(self) -> Topology: ...
+
+    @property
+    def switch_kind(self) -> str: ...
+
+    def switch_statistics(self) -> dict[str, Any]: ...
+
+    def switch_queue_drops(self) -> dict[tuple[str, int], int]: ...
+
+    def host_queue_drops(self) -> dict[str, int]: ...
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What had been counted at one moment. Ports are (node, number)."""
+
+    links: Mapping[tuple[str, str], LinkCounters]
+    queue_drops: Mapping[tuple[str, int], int]
+    """Packets that a sender's queue had no room for; the built-in switch's, or tbf's."""
+    max_queue_bytes: Mapping[tuple[str, int], int]
+    """The most that waited in a built-in switch's queue."""
+    unread: Mapping[tuple[str, int], int]
+    """Packets that the kernel dropped because the built-in switch did not read them in time."""
+    switches: Mapping[str, Any]
+    """The switches' own statistics."""
+
+    @staticmethod
+    def read(controller: Controller, world: World) -> Counts:
+        """Read everything now."""
+        statistics = world.switch_statistics()
+        queue_drops = dict(world.switch_queue_drops())
+        max_queue_bytes = {}
+        unread = {}
+        if world.switch_kind == "weft":
+            for switch in statistics["switches"]:
+                for port in switch["ports"]:
+                    place = switch["name"], port["port"]
+                    queue_drops[place] = port["queue_drops"]
+                    max_queue_bytes[place] = port["queue_peak_bytes"]
+                    unread[place] = port["kernel_drops"]
+        for host, drops in world.host_queue_drops().items():
+            queue_drops[host, HOST_PORT] = drops
+        counters = controller.read_counters()
+        return Counts(counters, queue_drops, max_queue_bytes, unread, statistics)
+
+    def links_since(self, before: Counts, topology: Topology) -> list[LinkResult]:
+        """Every direction of every link between two moments."""
+        links = []
+        for direction in topology.directions:
+            counted = self.links[direction.ends] - before.links[direction.ends]
+            port = (direction.source.node, direction.source.number)
+            earlier, later = before.queue_drops.get(port), self.queue_drops.get(port)
+            links.append(
+                LinkResult(
+                    from_node=direction.source.node,
+                    to_node=direction.destination.node,
+                    tier=direction.tier,
+                    tx_packets=counted.tx_packets,
+                    tx_bytes=counted.tx_bytes,
+                    lost=counted.lost_packets,
+                    queue_dropped=None if later is None else later - (earlier or 0),
+                    max_queue_bytes=self.max_queue_bytes.get(port),
+                )
+            )
+        return links
+
+
+def completion_of(reports: Sequence[RankReport]) -> int | None:
+    """The slowest rank's time in ns; None unless all ranks verified."""
+    if not reports or not all(report.verified for report in reports):
+        return None
+    return max(report.completion_ns for report in reports)
+
+
+def assemble(
+    scenario: Scenario,
+    algorithm: str,
+    repetition: int,
+    reports: Sequence[RankReport],
+    links: list[LinkResult],
+    fidelity: Fidelity,
+    *,
+    error: str | None = None,
+    digest: str | None = None,
+    predicted_ns: int | None = None,
+) -> Run:
+    """A run's result, from what its ranks reported and its links carried."""
+    failed = [report for report in reports if not report.verified]
+    if failed and error is None:
+        error = f"rank {failed[0].rank} ({failed[0].host}): {failed[0].error}"
+        if len(failed) > 1:
+            error += f" (and {len(failed) - 1} more ranks failed)"
+    completion_ns = None if error else completion_of(reports)
+    received = scenario.size_bytes * (len(reports) - 1)
+    return Run(
+        scenario=scenario.to_dict(),
+        algorithm=algorithm,
+        repetition=repetition,
+        verified=completion_ns is not None,
+        completion_ns=completion_ns,
+        bound_ns=completion_bound_ns(scenario, algorithm),
+        goodput_bps=received * 8e9 / completion_ns if completion_ns else None,
+        ranks=[_rank(report) for report in reports],
+        links=links,
+        tiers=tier_bytes(links),
+        fidelity=fidelity,
+        error=error,
+        digest=digest,
+        predicted_ns=predicted_ns,
+    )
+
+
+def _rank(report: RankReport) -> RankResult:
+    return RankResult(
+        rank=report.rank,
+        host=report.host,
+        verified=report.verified,
+        completion_ns=report.completion_ns if report.verified else None,
+        error=report.error or None,
+        retransmitted_packets=report.retransmitted_packets,
+        phases_ns=report.phases_ns,
+        statistics={
+            "received_bytes": report.received_bytes,
+            "chunks_multicast": report.chunks_multicast,
+            "chunks_fetched": report.chunks_fetched,
+            "chunks_duplicate": report.chunks_duplicate,
+            "cpu_ns": report.cpu_ns,
+            "socket_drops": report.socket_drops,
+            **report.statistics,
+        },
+    )

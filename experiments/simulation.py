@@ -1,0 +1,72 @@
+"""One operation in the simulated world: a fresh network in virtual time, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agents.drivers.messages import OperationConfig
+from controller import Controller
+from experiments.measured import Counts, assemble
+from experiments.plan import plan_of
+from experiments.results import Fidelity, Run
+from experiments.scenario import Scenario
+from switch.compiler import ProgramFiles
+from switch.errors import RunError
+from topo.simulated import SimulatedWorld
+
+IN_VIRTUAL_TIME = Fidelity(
+    verdict="ok",
+    reasons=["virtual time: no processor can be too slow"],
+    cpu_busy=0.0,
+    cpu_stolen=0.0,
+    cpu_s={},
+    lateness_ns={},
+    kernel_dropped=0,
+)
+
+
+def simulate(
+    scenario: Scenario,
+    program: ProgramFiles,
+    algorithm: str,
+    repetition: int,
+    advance: Callable[[float], None],
+) -> Run:
+    """Run one operation on a network of its own; the same scenario gives the same run, bit for bit.
+
+    The data and the switches' random() depend on the scenario's seed and the repetition.
+    """
+    seed = scenario.seed + repetition
+    world = SimulatedWorld(scenario.network(), seed=seed, path_mtu=scenario.mtu)
+    with Controller(world.topology, world.switch_addresses, program) as controller:
+        plan = plan_of(scenario, world.topology)
+        controller.apply(plan)
+        before = Counts.read(controller, world)
+        error = None
+        reports = []
+        try:
+            reports = world.run_operation(
+                OperationConfig(
+                    algorithm=algorithm,
+                    shard_bytes=scenario.size_bytes,
+                    chains=scenario.chains or 0,
+                    cutoff=scenario.cutoff,
+                    timeout_ns=round((scenario.timeout_s or 0) * 1e9),
+                    seed=seed,
+                ),
+                lambda state: advance(state.fraction),
+                groups=[group.address for group in plan.groups],
+            )
+        except RunError as failure:
+            error = str(failure)
+        after = Counts.read(controller, world)
+    return assemble(
+        scenario,
+        algorithm,
+        repetition,
+        reports,
+        after.links_since(before, world.topology),
+        IN_VIRTUAL_TIME,
+        error=error,
+        digest=world.digest,
+    )

@@ -1,0 +1,88 @@
+"""Scenarios in the simulated world: verified, repeatable, from Python in three lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments import Fault, Scenario, run
+from switch.errors import InputError
+
+
+def test_a_scenario_runs_in_three_lines() -> None:
+    results = run(Scenario(world="simulated", size_bytes=65536))
+    assert results.verified
+    assert [one.algorithm for one in results.runs] == ["multicast", "ring"]
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        Scenario(world="simulated", topology="single", hosts_per_leaf=5, size_bytes=10_001),
+        Scenario(world="simulated", topology="fat-tree", k=4, size_bytes=4096, chains=3),
+        Scenario(world="simulated", size_bytes=50_000, loss=0.02, repeat=2, mtu=1024),
+        Scenario(world="simulated", size_bytes=0),
+    ],
+    ids=["single", "fat tree", "loss", "nothing"],
+)
+def test_the_same_scenario_gives_the_same_trace(scenario: Scenario) -> None:
+    first, second = run(scenario), run(scenario)
+    assert first.verified
+    for one, other in zip(first.runs, second.runs, strict=True):
+        assert one.digest == other.digest
+        assert one.to_dict() == other.to_dict()
+
+
+def test_another_seed_gives_another_trace() -> None:
+    one, other = (
+        run(Scenario(world="simulated", size_bytes=5000, algorithms=("ring",), seed=seed))
+        for seed in (1, 2)
+    )
+    assert one.runs[0].digest != other.runs[0].digest
+
+
+def test_fabric_links_carry_each_shard_once() -> None:
+    size = 1 << 18
+    results = run(Scenario(world="simulated", size_bytes=size, algorithms=("multicast",)))
+    for link in results.runs[0].links:
+        if link.tier.startswith("fabric"):
+            assert link.tx_bytes <= 8 * size * (4166 / 4096) * 1.03
+
+
+@pytest.mark.parametrize("ranks", [4, 8, 16])
+def test_below_one_switch_ring_moves_two_minus_two_over_p_times_the_bytes(ranks: int) -> None:
+    scenario = Scenario(world="simulated", topology="single", hosts_per_leaf=ranks)
+    totals = {one.algorithm: sum(one.tiers.values()) for one in run(scenario).runs}
+    assert totals["ring"] / totals["multicast"] == pytest.approx(2 - 2 / ranks, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "limit"),
+    [
+        (Scenario(world="simulated", algorithms=("multicast",)), 1.10),
+        (Scenario(world="simulated", algorithms=("multicast",), chains=1), 1.10),
+        (Scenario(world="simulated", algorithms=("multicast",), chains=4), 1.10),
+        (Scenario(world="simulated", algorithms=("ring",)), 1.15),
+    ],
+    ids=["all chains", "one chain", "four chains", "ring"],
+)
+def test_completion_is_near_the_bound_in_virtual_time(scenario: Scenario, limit: float) -> None:
+    only = run(scenario).runs[0]
+    assert only.completion_ns is not None
+    assert only.bound_ns <= only.completion_ns <= limit * only.bound_ns
+
+
+def test_a_dead_link_is_an_error_of_the_run() -> None:
+    scenario = Scenario(
+        world="simulated", size_bytes=4096, loss=0.0, timeout_s=5,
+        faults=(Fault("h1-leaf0", 1.0),),
+    )  # fmt: skip
+    for one in run(scenario).runs:
+        assert not one.verified
+        assert one.completion_ns is None
+        assert one.error
+
+
+@pytest.mark.parametrize("options", [{"switch": "bmv2"}, {"pcap": True}])
+def test_what_the_simulated_world_has_not_got_is_refused(options: dict[str, object]) -> None:
+    with pytest.raises(InputError, match="simulated"):
+        Scenario(world="simulated", **options)  # type: ignore[arg-type]
