@@ -34,7 +34,9 @@ from switch.errors import RunError
 from switch.p4runtime.local import LocalSwitch
 from topo import simulated_layout as at
 from topo.network import Topology, check_link_figures
+from topo.packet_faults import InjectedFault
 from topo.simulated_fabric import Fabric
+from topo.simulated_rules import FaultPlan
 
 HOST_QUEUE_BYTES = 256 * 1024
 """What an interface queues. The transport paces itself, so that it is nearly empty."""
@@ -79,11 +81,18 @@ class SimulatedWorld:
         seed: int = 1,
         path_mtu: int = 4096,
         host_queue_bytes: int = HOST_QUEUE_BYTES,
+        faults: Sequence[InjectedFault] = (),
     ) -> None:
-        """``seed``: of the switches' random(). Raises InputError for what makes no sense."""
+        """``seed``: of the switches' random(). ``faults``: of every operation, from its start.
+
+        Raises InputError for what makes no sense.
+        """
         for link in topology.links:
             check_link_figures(link.rate_bps, link.delay_ns, link.queue_bytes)
+        for fault in faults:
+            fault.check(topology)
         self.topology = topology
+        self.faults = tuple(faults)
         self.seed = seed
         self.path_mtu = path_mtu
         self.fabric = Fabric(
@@ -96,6 +105,8 @@ class SimulatedWorld:
             for index, switch in enumerate(topology.switches)
         }
         """The P4Runtime service of each switch, by name, for a `Controller`."""
+        self.faults_done: dict[str, int] = {}
+        """How many packets each packet fault of the last operation was done to, by its line."""
         self._memory: npt.NDArray[np.uint8] = np.zeros(0, np.uint8)
 
     def __enter__(self) -> SimulatedWorld:
@@ -145,17 +156,20 @@ class SimulatedWorld:
         progress: Callable[[SimulatedProgress], None] | None = None,
         *,
         groups: Sequence[int] = (),
+        faults: Sequence[InjectedFault] | None = None,
     ) -> list[RankResult]:
         """Run one operation on fresh agents on all hosts, which start at the same time.
 
         Args:
             progress: called every so many events.
             groups: addresses of the multicast groups that the controller has installed.
+            faults: in place of the world's.
 
         Returns:
             one result a rank, in order; ``verified`` is false and ``error`` set where it failed.
         """
-        return _Operation(self, operation, progress, groups).run()
+        chosen = self.faults if faults is None else faults
+        return _Operation(self, operation, progress, groups).run(chosen)
 
     def memory(self, size: int) -> npt.NDArray[np.uint8]:
         """Memory for all ranks' buffers, used again by every operation of the same size."""
@@ -216,31 +230,68 @@ class _Operation:
         self._expected: npt.NDArray[np.uint8] = np.zeros(0, np.uint8)
         self._started_ns = 0
 
-    def run(self) -> list[RankResult]:
+    def run(self, faults: Sequence[InjectedFault]) -> list[RankResult]:
         self._prepare()
         fabric = self._fabric
         self._started_ns = fabric.now_ns
-        fabric.attach(dict(enumerate(self._agents)))
-        for rank, agent in enumerate(self._agents):
-            agent.start(self._request, self._buffers[rank], self._started_ns)
-            fabric.wake(rank)
-            self._attended(rank)
-        limit_ns = self._started_ns + self._limit_ns
-        running = fabric.run(
-            stop_ns=limit_ns, until=self._all_ended, attended=self._attended, pause=self._pause
-        )
-        if not self._all_ended():
-            waiting = [rank for rank in range(self._size) if rank not in self._ends]
-            what = "time is up" if running else "nothing is left to happen"
-            raise RunError(
-                f"{what} at {fabric.now_ns - self._started_ns} ns of the operation, but "
-                f"{len(waiting)} ranks have not ended, the first is rank {waiting[0]}"
+        plan = FaultPlan(fabric, faults, self._started_ns, self._kill)
+        try:
+            fabric.attach(dict(enumerate(self._agents)))
+            for rank, agent in enumerate(self._agents):
+                agent.start(self._request, self._buffers[rank], self._started_ns)
+                fabric.wake(rank)
+                self._attended(rank)
+            self._go_on(plan, self._started_ns + self._limit_ns, self._all_ended)
+            self._check_ended()
+            self._pause()
+            self._go_on(plan, fabric.now_ns + SETTLE_NS, None)
+            return [self._result(rank) for rank in range(self._size)]
+        finally:
+            self._world.faults_done = plan.done()
+            plan.close()
+            fabric.detach()
+
+    def _go_on(self, plan: FaultPlan, limit_ns: int, until: Callable[[], bool] | None) -> None:
+        """Run up to a time, with outages at theirs."""
+        fabric = self._fabric
+        while until is None or not until():
+            outage_ns = plan.next_ns
+            due = outage_ns is not None and outage_ns <= limit_ns
+            stop_ns = outage_ns - 1 if outage_ns is not None and due else limit_ns
+
+            def enough(known_ns: int | None = outage_ns) -> bool:
+                # Packets may have set off an outage, and with that the time of its end.
+                return plan.next_ns != known_ns or (until is not None and until())
+
+            going = fabric.run(
+                stop_ns=stop_ns,
+                until=enough,
+                attended=self._attended,
+                pause=self._pause,
+                triggered=plan.triggered,
             )
-        self._pause()
-        fabric.run(stop_ns=fabric.now_ns + SETTLE_NS)
-        results = [self._result(rank) for rank in range(self._size)]
-        fabric.detach()
-        return results
+            if until is not None and until():
+                return
+            if plan.next_ns != outage_ns:
+                continue
+            if due:
+                plan.do_next()
+            elif not going or fabric.now_ns >= limit_ns:
+                return
+
+    def _check_ended(self) -> None:
+        if self._all_ended():
+            return
+        waiting = [rank for rank in range(self._size) if rank not in self._ends]
+        raise RunError(
+            f"{len(waiting)} ranks, the first of them rank {waiting[0]}, have not ended "
+            f"{self._fabric.now_ns - self._started_ns} ns after the start of the operation, "
+            "beyond their own time limit"
+        )
+
+    def _kill(self, rank: int) -> None:
+        if rank not in self._ends:
+            self._killed[rank] = self._fabric.now_ns - self._started_ns
 
     def _prepare(self) -> None:
         """Fill in every rank's own shard, and compute what each must have in the end."""
@@ -287,7 +338,7 @@ class _Operation:
         end = self._ends.get(rank)
         endpoint = self._agents[rank].endpoint
         if end is None:
-            error = f"killed at {self._killed[rank]} ns"
+            error = f"killed {self._killed.get(rank, 0)} ns after the start"
         else:
             error = end.error if isinstance(end, Failed) else self._difference(rank)
         report = (end or self._agents[rank]).report

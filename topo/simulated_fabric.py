@@ -155,6 +155,10 @@ class Fabric:
         )
         return f"{high:016x}{low:016x}"
 
+    def host_index(self, rank: int) -> int:
+        """The port index of a host's uplink, which is also the far end of its downlink."""
+        return int(self.world[at.W_FIRST_UPLINK]) + rank
+
     def attach(self, agents: Mapping[int, Agent]) -> None:
         """Put agents on hosts, by rank; hosts without one take nothing in."""
         for rank, agent in agents.items():
@@ -191,6 +195,20 @@ class Fabric:
         """From now on everything is lost, or nothing, on directions given by their ends."""
         for ends in directions:
             self.down[self.port_indices[ends]] = down
+
+    def advance_to(self, time_ns: int) -> None:
+        """Let time pass without an event; there must be none before."""
+        self.world[at.W_NOW_NS] = max(self.now_ns, time_ns)
+
+    def set_rules(
+        self, rules: Words, places: npt.NDArray[np.uint8], opcodes: npt.NDArray[np.uint8]
+    ) -> None:
+        """Rules of packet faults, as `simulated_layout` has them; the arrays are kept and used."""
+        self._rules = (rules, places, opcodes)
+        self.world[at.W_RULES] = rules.ctypes.data
+        self.world[at.W_RULE_PLACES] = places.ctypes.data
+        self.world[at.W_RULE_OPCODES] = opcodes.ctypes.data
+        self.world[at.W_RULE_COUNT] = len(rules)
 
     def run(
         self,

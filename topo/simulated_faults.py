@@ -35,6 +35,7 @@ from topo.simulated_layout import (
     R_DONE,
     R_FIRST,
     R_LAST,
+    R_RECEIVER,
     R_SEEN,
     R_SOURCE,
     RULE_WORDS,
@@ -43,6 +44,7 @@ from topo.simulated_layout import (
     W_HELD,
     W_HELD_COUNT,
     W_HELD_NUMBER,
+    W_PEERS,
     W_PORT_INDICES,
     W_RULE_OPCODES,
     W_RULE_PLACES,
@@ -95,8 +97,12 @@ def rule_applies(world: Any, rule: int, port_index: int, data: Any, at: int, len
         return False
     if words[R_SOURCE] != NONE and words[R_SOURCE] != read32(data, at + 26):
         return False
-    if words[R_DESTINATION] != NONE and words[R_DESTINATION] != read32(data, at + 30):
-        return False
+    if words[R_DESTINATION] != NONE:
+        destination = read32(data, at + 30)
+        far_end = int64_view(world[W_PEERS], world[W_PORT_INDICES])[port_index]
+        reaches = destination >> 28 == 0xE and far_end == words[R_RECEIVER]
+        if destination != words[R_DESTINATION] and not reaches:
+            return False
     if words[R_CHUNK] != NONE and words[R_CHUNK] != chunk_of(data, at + STACK_BYTES, opcode):
         return False
     words[R_SEEN] += 1

@@ -99,6 +99,8 @@ R_DELAY_NS = 6
 R_SEEN = 7
 """Packets that matched."""
 R_DONE = 8
+R_RECEIVER = 9
+"""Port index at the far end of the destination's downlink, where multicast is for it."""
 RULE_WORDS = 12
 
 LOSE, DUPLICATE, CORRUPT, DELAY, SWAP, TRIGGER = range(1, 7)

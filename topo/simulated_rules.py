@@ -1,0 +1,129 @@
+"""Faults by name, made into the rules of the compiled loop and a schedule of outages."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from switch.engine.layout import NONE
+from topo import simulated_layout as at
+from topo.packet_faults import InjectedFault, Outage, PacketFault, PacketMatch
+from topo.simulated_fabric import Fabric
+
+_ACTIONS = {
+    "lose": at.LOSE,
+    "duplicate": at.DUPLICATE,
+    "corrupt": at.CORRUPT,
+    "delay": at.DELAY,
+    "swap": at.SWAP,
+}
+
+
+class FaultPlan:
+    """The faults of one operation, on a fabric; counts start at 0, times at the operation's start.
+
+    What an outage takes away at a time is gone for every event at that time. Of what ``killed`` is
+    told, with a rank, nobody hears again.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        faults: Sequence[InjectedFault],
+        started_ns: int,
+        killed: Callable[[int], None],
+    ) -> None:
+        for fault in faults:
+            fault.check(fabric.topology)
+        self.faults = tuple(faults)
+        self._fabric = fabric
+        self._killed = killed
+        self._due: list[tuple[int, int, Outage, bool]] = []
+        """(time, number, outage, whether it ends) as a heap."""
+        self._number = 0
+        self._down: dict[tuple[str, str], int] = {}
+        """How many outages each direction is under."""
+        ruled = [
+            fault for fault in faults if isinstance(fault, PacketFault) or fault.after is not None
+        ]
+        self._rules = np.zeros((len(ruled), at.RULE_WORDS), np.int64)
+        self._places = np.zeros((len(ruled), len(fabric.down)), np.uint8)
+        self._opcodes = np.zeros((len(ruled), 256), np.uint8)
+        self._triggers: dict[int, Outage] = {}
+        for number, fault in enumerate(ruled):
+            row = self._rules[number]
+            self._fill(number, fault.match)
+            if isinstance(fault, PacketFault):
+                row[at.R_ACTION] = _ACTIONS[fault.action]
+                row[at.R_FIRST], row[at.R_LAST] = fault.first, fault.last
+                row[at.R_DELAY_NS] = fault.by_ns
+            else:
+                row[at.R_ACTION] = at.TRIGGER
+                row[at.R_FIRST] = row[at.R_LAST] = fault.after or 1
+                self._triggers[number] = fault
+        for fault in faults:
+            if isinstance(fault, Outage) and fault.at_ns is not None:
+                self._schedule(started_ns + fault.at_ns, fault, False)
+        fabric.set_rules(self._rules, self._places, self._opcodes)
+
+    def _fill(self, number: int, match: PacketMatch) -> None:
+        fabric, row = self._fabric, self._rules[number]
+        for direction in match.directions(fabric.topology):
+            self._places[number, fabric.port_indices[direction.ends]] = 1
+        self._opcodes[number, sorted(match.opcodes)] = 1
+        for word, rank in ((at.R_SOURCE, match.rank), (at.R_DESTINATION, match.to)):
+            row[word] = NONE if rank is None else fabric.topology.host(rank).address
+        row[at.R_RECEIVER] = NONE if match.to is None else fabric.host_index(match.to)
+        row[at.R_CHUNK] = NONE if match.chunk is None else match.chunk
+
+    def _schedule(self, time_ns: int, outage: Outage, ends: bool) -> None:
+        heapq.heappush(self._due, (time_ns, self._number, outage, ends))
+        self._number += 1
+
+    @property
+    def next_ns(self) -> int | None:
+        """When the next outage begins or ends."""
+        return self._due[0][0] if self._due else None
+
+    def do_next(self) -> None:
+        """Begin or end the next outage."""
+        time_ns, _, outage, ends = heapq.heappop(self._due)
+        self._fabric.advance_to(time_ns)
+        self._apply(time_ns, outage, ends)
+
+    def triggered(self) -> None:
+        """Begin the outages whose packets have come."""
+        for number in sorted(self._triggers):
+            if self._rules[number, at.R_DONE]:
+                self._apply(self._fabric.now_ns, self._triggers.pop(number), False)
+
+    def _apply(self, time_ns: int, outage: Outage, ends: bool) -> None:
+        fabric = self._fabric
+        if outage.action == "kill":
+            rank = outage.host(fabric.topology).rank
+            fabric.kill(rank)
+            self._killed(rank)
+            return
+        for direction in outage.directions(fabric.topology):
+            count = self._down.get(direction.ends, 0) + (-1 if ends else 1)
+            self._down[direction.ends] = count
+            fabric.set_down([direction.ends], count > 0)
+        if not ends and outage.for_ns is not None:
+            self._schedule(time_ns + outage.for_ns, outage, True)
+
+    def done(self) -> dict[str, int]:
+        """How many packets each packet fault was done to, by its line."""
+        lines = [fault for fault in self.faults if isinstance(fault, PacketFault)]
+        counts = self._rules[self._rules[:, at.R_ACTION] != at.TRIGGER, at.R_DONE]
+        found: dict[str, int] = {}
+        for fault, count in zip(lines, counts.tolist(), strict=True):
+            found[str(fault)] = found.get(str(fault), 0) + count
+        return found
+
+    def close(self) -> None:
+        """All links carry again, and no packet is touched any more."""
+        for ends in self._down:
+            self._fabric.set_down([ends], False)
+        self._fabric.set_rules(self._rules[:0], self._places[:0], self._opcodes[:0])
