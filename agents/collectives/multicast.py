@@ -78,6 +78,7 @@ class MulticastAllgather:
         self._fetch = FetchRing(communicator, self._posts, region, self._sink, request.number)
         self._first, self._end = chain_of(communicator.rank, size, self._chains)
         self._my_turn = communicator.rank == self._first
+        self._own_start_ns = 0
         self._own_posted = False
         self._own_sent = False
         self._cutoff = self._make_cutoff()
@@ -120,7 +121,7 @@ class MulticastAllgather:
     def advance(self, now_ns: int) -> None:
         if self._clock.phase in ("start", "barrier", "done"):
             return
-        if self._my_turn and not self._own_posted:
+        if self._waits_to_send and now_ns >= self._own_start_ns:
             self._send_own()
         self._fetch.answer()
         if self._clock.phase == "data":
@@ -141,7 +142,14 @@ class MulticastAllgather:
 
     def deadline(self) -> int | None:
         waiting = self._clock.phase == "data" and self._sink.missing
-        return self._cutoff_check_ns if waiting else None
+        check_ns = self._cutoff_check_ns if waiting else None
+        if self._clock.phase == "barrier" or not self._waits_to_send:
+            return check_ns
+        return self._own_start_ns if check_ns is None else min(check_ns, self._own_start_ns)
+
+    @property
+    def _waits_to_send(self) -> bool:
+        return self._my_turn and not self._own_posted
 
     @property
     def attentive(self) -> bool:
@@ -211,7 +219,22 @@ class MulticastAllgather:
             self._send_tokens(ARMED, armed.enter())
         if armed.done:
             self._clock.enter("data", now_ns)
+            self._own_start_ns = now_ns + self._head_start_ns()
             self._cutoff_check_ns = self._cutoff.first_check(now_ns)
+
+    def _head_start_ns(self) -> int:
+        """How long the chains before this one may send their first chunk by themselves.
+
+        Roots that all began at once would stay in step, and at every receiver's link the chunks of
+        all would meet, time after time. So each chain begins one chunk after the other; all end as
+        late as the last chunks of all would.
+        """
+        rate_bps = self._communicator.endpoint.rate_bps
+        if rate_bps <= 0 or self._fetch_only or self._communicator.rank != self._first:
+            return 0
+        chunk_bytes = min(self._communicator.endpoint.path_mtu, self._request.shard_bytes)
+        chain = self._communicator.rank * self._chains // self._communicator.size
+        return chain * send_time_ns(chunk_bytes + UD_OVERHEAD_BYTES, rate_bps)
 
     def _send_own(self) -> None:
         self._own_posted = True
