@@ -6,7 +6,8 @@ A packet fault: ``lose``, ``duplicate``, ``corrupt`` (one bit behind the UDP hea
 ``swap`` (with its successor). WHICH counts the packets that match, in the order in which they
 reach the far end of their link: ``3``, ``2-5`` or ``all``. KEYs that they must match: ``opcode``
 (a kind or a name, see `OPCODE_KINDS`), ``rank`` (who sent it), ``to`` (whom it is for; of
-multicast: whose downlink it is on), ``chunk`` (the number in its immediate). ``by`` is how long it is delayed, or waits for its successor.
+multicast: whose downlink it is on), ``chunk`` (the number in its immediate). ``by`` is how long it
+is delayed, or waits for its successor.
 
     h0>leaf0:lose=3                              leaf0-spine1:duplicate=2,opcode=chunk
     *:lose=1,opcode=ack,to=3                     host_down:corrupt=all,chunk=17,rank=2
@@ -51,11 +52,16 @@ OPCODE_KINDS: dict[str, frozenset[int]] = {
     "response": frozenset(_RESPONSES),
     "ack": frozenset({int(Opcode.RC_ACKNOWLEDGE)}),
     "chunk": frozenset({int(Opcode.UD_SEND_ONLY_WITH_IMMEDIATE)}),
+    "control": frozenset(
+        {int(Opcode.RC_READ_REQUEST), int(Opcode.RC_ACKNOWLEDGE)}
+        | {int(code) for code, bits in PROPERTIES.items() if bits & IS_SEND}
+    ),
     "data": frozenset(code for code, bits in PROPERTIES.items() if bits & HAS_PAYLOAD),
     "any": frozenset(range(256)),
 }
 """Kinds of packets: all RC SENDs (the control messages of the collectives), all RDMA WRITEs, READ
-requests, READ responses, acknowledgements with NAKs, multicast chunks, all with payload, all."""
+requests, READ responses, acknowledgements with NAKs, multicast chunks; SENDs, READ requests and
+acknowledgements together; all with payload; all."""
 
 _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 

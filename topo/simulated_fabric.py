@@ -19,13 +19,13 @@ from switch.engine.dataplane import Dataplane, Queue
 from switch.errors import RunError
 from topo import simulated_layout as at
 from topo.network import Topology
-from topo.simulated_loop import call_host, run_events
+from topo.simulated_loop import call_host, run_events, send_frame
 
 Words = npt.NDArray[np.int64]
 
 PACKETS = 1 << 14
 """Of the pool at first; it grows when there are more under way."""
-PAUSE_EVENTS = 200_000
+PAUSE_EVENTS = 50_000
 """Events between two looks at the progress."""
 STUCK_CALLS = 100_000
 """Calls of agents at one moment, after which time does not go on by itself."""
@@ -195,6 +195,15 @@ class Fabric:
         """From now on everything is lost, or nothing, on directions given by their ends."""
         for ends in directions:
             self.down[self.port_indices[ends]] = down
+
+    def inject(self, ends: tuple[str, str], frame: bytes) -> None:
+        """Put a frame of any bytes on a link direction, behind the frame that is on it."""
+        send_frame(
+            self.dataplane.context,
+            self.port_indices[ends],
+            np.frombuffer(frame, np.uint8).copy(),
+            self.now_ns,
+        )
 
     def advance_to(self, time_ns: int) -> None:
         """Let time pass without an event; there must be none before."""

@@ -16,6 +16,7 @@ from switch.engine.layout import (
     AGAIN_HEAD,
     FREE_BUFFER_COUNT,
     FREE_PACKET_COUNT,
+    HEADROOM,
     HEAP,
     HEAP_LENGTH,
     NO_BUFFER,
@@ -23,17 +24,31 @@ from switch.engine.layout import (
     P_FRAME,
     P_FRAME_LENGTH,
     P_KEEP,
+    P_LENGTH,
     P_NEXT,
+    P_PAYLOAD,
+    P_PAYLOAD_LENGTH,
     P_PORT,
     P_REPEATS,
     P_SWITCH,
     PORT_COUNT,
     Q_EVENT_NS,
+    Q_FREE_NS,
     READY_HEAD,
 )
 from switch.engine.native import int64_view
 from switch.engine.pipeline import ingest, join_frame, run_ingress, serve_port
-from switch.engine.queues import packet_row, port_row, release, schedule, take_departure
+from switch.engine.queues import (
+    packet_row,
+    port_row,
+    put_on_link,
+    release,
+    reschedule,
+    schedule,
+    take_buffer,
+    take_departure,
+    take_packet,
+)
 from topo.simulated_faults import (
     copy_of,
     first_held,
@@ -285,3 +300,24 @@ def run_events(world: Any, context: Any) -> int:
 def call_host(world: Any, context: Any, host: int) -> None:
     """Let a host send as soon as the events before it are done."""
     schedule(context, world[W_FIRST_CALL] + host, world[W_NOW_NS])
+
+
+@compiled
+def send_frame(context: Any, port_index: int, frame: Any, now_ns: int) -> None:
+    """Let the link behind a port carry a frame (uint8 array) next, past the port's queue."""
+    buffer = take_buffer(context)
+    packet = take_packet(context, buffer)
+    data = frame_view(context, packet)
+    for i in range(frame.size):
+        data[HEADROOM + i] = frame[i]
+    words = packet_row(context, packet)
+    words[P_FRAME] = HEADROOM
+    words[P_FRAME_LENGTH] = frame.size
+    words[P_PAYLOAD] = HEADROOM
+    words[P_PAYLOAD_LENGTH] = frame.size
+    words[P_LENGTH] = frame.size
+    words[P_SWITCH] = port_index // context[PORT_COUNT]
+    words[P_PORT] = port_index % context[PORT_COUNT]
+    start = max(port_row(context, port_index)[Q_FREE_NS], now_ns)
+    put_on_link(context, port_index, packet, start)
+    reschedule(context, port_index)

@@ -1,0 +1,53 @@
+"""Simulated networks that tests run operations on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from agents.drivers.messages import OperationConfig, RankResult
+from controller import Controller, fabric_plan
+from switch.compiler import compile_cached
+from switch.program_files import fabric_program
+from topo.network import Topology
+from topo.packet_faults import parse_faults
+from topo.simulated import SimulatedWorld
+
+
+class Network:
+    """A simulated world with its controller, and the multicast groups that it installed."""
+
+    def __init__(self, world: SimulatedWorld, controller: Controller, groups: list[int]) -> None:
+        self.world = world
+        self.controller = controller
+        self.groups = groups
+
+    def run(
+        self, algorithm: str, shard_bytes: int, faults: Sequence[str] = (), **more: int | str
+    ) -> list[RankResult]:
+        """Run one operation, with faults given as lines."""
+        return self.world.run_operation(
+            OperationConfig(algorithm, shard_bytes, **more),  # type: ignore[arg-type]
+            groups=self.groups,
+            faults=parse_faults(faults, self.world.topology),
+        )
+
+
+@contextmanager
+def network(
+    topology: Topology, *, seed: int = 1, loss: float = 0.0, path_mtu: int = 4096
+) -> Iterator[Network]:
+    """Bring up a simulated network that runs fabric.p4."""
+    world = SimulatedWorld(topology, seed=seed, path_mtu=path_mtu)
+    program = compile_cached(fabric_program())
+    with Controller(topology, world.switch_addresses, program) as controller:
+        plan = fabric_plan(topology, seed=seed, loss=loss)
+        controller.apply(plan)
+        yield Network(world, controller, [group.address for group in plan.groups])
+
+
+def completion_ns(results: Sequence[RankResult]) -> int:
+    """Of the slowest rank; all must have verified their data."""
+    errors = [f"rank {result.rank}: {result.error}" for result in results if not result.verified]
+    assert not errors, errors
+    return max(result.completion_ns for result in results)

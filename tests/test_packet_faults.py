@@ -1,0 +1,127 @@
+"""Fault lines: what they say, and what is said of those that make no sense."""
+
+from __future__ import annotations
+
+import pytest
+
+from switch.errors import InputError
+from topo.clos import leaf_spine
+from topo.packet_faults import (
+    EVERY,
+    OPCODE_KINDS,
+    Outage,
+    PacketFault,
+    PacketMatch,
+    is_injected,
+    parse_fault,
+    parse_faults,
+)
+
+
+def test_a_packet_fault_names_a_packet_of_a_direction() -> None:
+    assert parse_fault("h0>leaf0:lose=3") == PacketFault("lose", PacketMatch("h0>leaf0"), 3, 3)
+
+
+def test_without_a_number_it_is_the_first() -> None:
+    fault = parse_fault("*:corrupt,opcode=chunk")
+    assert fault == PacketFault("corrupt", PacketMatch("*", "chunk"))
+
+
+def test_packets_are_chosen_by_what_they_are() -> None:
+    match = PacketMatch("host_down", "ack", rank=2, to=3, chunk=17)
+    fault = parse_fault("host_down:duplicate=2-5,opcode=ack,rank=2,to=3,chunk=17")
+    assert fault == PacketFault("duplicate", match, 2, 5)
+    assert parse_fault("*:lose=all") == PacketFault("lose", PacketMatch(), *EVERY)
+
+
+def test_times_have_units() -> None:
+    for text, delay_ns in (("2ms", 2_000_000), ("1.5us", 1500), ("7ns", 7), ("0.25s", 250_000_000)):
+        fault = parse_fault(f"h0-leaf0:delay=1,by={text}")
+        assert isinstance(fault, PacketFault) and fault.by_ns == delay_ns
+
+
+def test_outages_have_a_time_or_an_event() -> None:
+    assert parse_fault("leaf0-spine1:fail,at=2ms,for=1ms") == Outage(
+        "fail", "leaf0-spine1", at_ns=2_000_000, for_ns=1_000_000
+    )
+    assert parse_fault("h3:kill,after=5,opcode=chunk,on=h3>leaf1") == Outage(
+        "kill", "h3", after=5, match=PacketMatch("h3>leaf1", "chunk")
+    )
+
+
+def test_a_fault_is_written_as_it_was_read() -> None:
+    for line in ("h0>leaf0:lose=3", "spine0:fail,at=2ms"):
+        assert str(parse_fault(line)) == line
+
+
+def test_opcodes_have_names_of_their_own_too() -> None:
+    fault = parse_fault("*:lose,opcode=RC_WRITE_LAST_WITH_IMMEDIATE")
+    assert fault.match.opcodes == {0x09}
+    assert OPCODE_KINDS["send"] == {0, 1, 2, 3, 4, 5}
+    assert 0x11 in OPCODE_KINDS["control"] and 0x11 not in OPCODE_KINDS["data"]
+
+
+def test_they_are_told_from_probabilities_of_loss() -> None:
+    assert is_injected("h0-leaf0:lose=1") and is_injected("h0:kill,at=1ms")
+    assert not is_injected("h0-leaf0:loss=0.5") and not is_injected("h0-leaf0")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("lose=3", "write WHERE:ACTION"),
+        (":lose=3", "write WHERE:ACTION"),
+        ("h0>leaf0:loose=3", "did you mean lose?"),
+        ("h0>leaf0:lose=0", "packets count from 1"),
+        ("h0>leaf0:lose=x", "not a whole number"),
+        ("h0>leaf0:lose=5-3", "packets 5-3 are none"),
+        ("h0>leaf0:lose=3,opcode=akk", "did you mean ack?"),
+        ("h0>leaf0:lose=3,by=1ms", "unknown key of lose 'by'"),
+        ("h0>leaf0:lose=3,rank", "needs a value"),
+        ("h0>leaf0:lose=3,rank=-1", "not a whole number"),
+        ("h0>leaf0:delay=3,by=2", "is no time"),
+        ("h0>leaf0:delay=3,by=0ms", "is no delay"),
+        ("spine0:fail", "say when"),
+        ("spine0:fail=2,at=1ms", "takes no number"),
+        ("spine0:fail,at=1ms,after=2", "say when, either"),
+        ("spine0:fail,at=1ms,opcode=ack", "for after=N only"),
+        ("h0:kill,at=1ms,for=2ms", "does not come back"),
+    ],
+)
+def test_a_line_that_makes_no_sense_is_refused(line: str, said: str) -> None:
+    with pytest.raises(InputError) as error:
+        parse_fault(line)
+    assert repr(line) in str(error.value)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("h9>leaf0:lose=1", "h9>leaf0"),
+        ("*:lose=1,rank=8", "no rank 8: the ranks are 0 to 7"),
+        ("*:lose=1,to=8", "no rank 8"),
+        ("spine7:fail,at=1ms", "spine7"),
+        ("leaf0:kill,at=1ms", "kill is for the rank of a host, h0 to h7, not 'leaf0'"),
+        ("h0:kill,after=1,on=h0>leaf9", "h0>leaf9"),
+    ],
+)
+def test_a_line_must_fit_the_network(line: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        parse_faults([line], leaf_spine())
+
+
+def test_a_switch_that_fails_takes_its_links_along() -> None:
+    network = leaf_spine()
+    fault = parse_fault("spine1:fail,at=1ms")
+    assert isinstance(fault, Outage)
+    found = {direction.name for direction in fault.directions(network)}
+    assert found == {f"leaf{i}>spine1" for i in range(4)} | {f"spine1>leaf{i}" for i in range(4)}
+
+
+def test_places_are_links_directions_tiers_or_everywhere() -> None:
+    network = leaf_spine()
+    assert len(PacketMatch("leaf0-spine1").directions(network)) == 2
+    assert len(PacketMatch("h0>leaf0").directions(network)) == 1
+    assert len(PacketMatch("host_up").directions(network)) == 8
+    assert len(PacketMatch("*").directions(network)) == 32
