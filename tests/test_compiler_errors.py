@@ -267,3 +267,12 @@ def test_deep_nesting_is_an_error_not_a_crash(tmp_path: Path) -> None:
     deep = "-" * 5000 + "8w1"
     found = errors(tmp_path, program(ingress=f"hdr.h.a = {deep};"))
     assert found == [] or "nested too deeply" in found[0]
+
+
+def test_a_value_set_must_fit_what_is_selected_on(tmp_path: Path) -> None:
+    parser = """value_set<bit<16>>(4) numbers;
+        state start { packet.extract(hdr.h);
+            transition select(hdr.h.a) { numbers: accept; default: accept; } }"""
+    assert errors_of(tmp_path, parser=parser) == [
+        "a value set of bit<16> does not fit what is selected on"
+    ]

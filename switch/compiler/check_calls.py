@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from switch.compiler import syntax
-from switch.compiler.check_expressions import ExpressionChecker, type_of
+from switch.compiler.check_expressions import ExpressionChecker
+from switch.compiler.check_operations import type_of
 from switch.compiler.diagnostics import Abandon
 from switch.compiler.scope import Context, Overloads, Scope, TypeEntry, closest
 from switch.compiler.types import (

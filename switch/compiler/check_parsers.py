@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from switch.compiler import syntax
-from switch.compiler.check_expressions import ExpressionChecker, type_of
+from switch.compiler.check_expressions import ExpressionChecker
+from switch.compiler.check_operations import type_of
 from switch.compiler.check_statements import StatementChecker
 from switch.compiler.diagnostics import Abandon, Span
 from switch.compiler.scope import Context, Scope, closest
@@ -43,7 +44,14 @@ def check_keyset(
     if isinstance(node, syntax.Name):
         symbol = scope.find(node.name)
         if isinstance(symbol, syntax.ValueSet):
-            return expressions.check(node, scope)
+            node = expressions.check(node, scope)
+            assert isinstance(symbol.type, SetType)
+            bare = resolved(symbol.type.element)
+            wanted = list(bare.fields.values()) if isinstance(bare, StructType) else [bare]
+            if [resolved(kind) for kind in wanted] != [resolved(kind) for kind in types]:
+                message = f"a value set of {symbol.type.element} does not fit what is selected on"
+                raise reporter.fail(node.span, message)
+            return node
     if len(types) != 1:
         raise reporter.fail(node.span, f"expected a tuple of {len(types)} values in parentheses")
     kind = types[0]

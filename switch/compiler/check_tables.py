@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from switch.compiler import syntax
 from switch.compiler.check_calls import CallChecker
-from switch.compiler.check_expressions import ExpressionChecker, type_of
+from switch.compiler.check_expressions import ExpressionChecker
+from switch.compiler.check_operations import type_of
 from switch.compiler.check_parsers import check_keyset
 from switch.compiler.diagnostics import Abandon
 from switch.compiler.scope import Context, Scope, closest

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from switch.compiler import arithmetic, ir, syntax
 from switch.compiler.check_calls import Target
-from switch.compiler.check_expressions import type_of
+from switch.compiler.check_operations import type_of
 from switch.compiler.lower_expressions import ExpressionLowering
 from switch.compiler.storage import (
     FieldPlace,

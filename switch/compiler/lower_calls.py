@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from switch.compiler import arithmetic, ir, syntax
 from switch.compiler.check_calls import Target
-from switch.compiler.check_expressions import type_of
+from switch.compiler.check_operations import type_of
 from switch.compiler.externs import ExternLowering
 from switch.compiler.lower_expressions import PLACES
 from switch.compiler.shared import Shared

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from switch.compiler import arithmetic, ir, syntax
 from switch.compiler.check_calls import Target
-from switch.compiler.check_expressions import type_of
+from switch.compiler.check_operations import type_of
 from switch.compiler.lower_controls import ControlLowering
 from switch.compiler.storage import (
     FieldPlace,

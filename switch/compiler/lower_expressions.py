@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from switch.compiler import arithmetic, ir, syntax
-from switch.compiler.check_expressions import type_of
+from switch.compiler.check_operations import type_of
 from switch.compiler.constants import EvaluationError
 from switch.compiler.diagnostics import NOWHERE, Abandon, Span
 from switch.compiler.shared import Shared

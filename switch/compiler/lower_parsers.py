@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from switch.compiler import arithmetic, ir, syntax
 from switch.compiler.check_calls import Target
-from switch.compiler.check_expressions import type_of
+from switch.compiler.check_operations import type_of
 from switch.compiler.diagnostics import Abandon
 from switch.compiler.lower_controls import ControlLowering
 from switch.compiler.ranges import prefixes

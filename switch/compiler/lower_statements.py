@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from switch.compiler import arithmetic, ir, syntax
-from switch.compiler.check_expressions import type_of
+from switch.compiler.check_operations import type_of
 from switch.compiler.diagnostics import Abandon
 from switch.compiler.lower_calls import CallLowering
 from switch.compiler.types import BOOL, ActionEnumType

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from switch.compiler import arithmetic, ir, syntax
 from switch.compiler.check_calls import Target
-from switch.compiler.check_expressions import type_of
+from switch.compiler.check_operations import type_of
 from switch.compiler.describe import source_text
 from switch.compiler.entries import largest_priority_wins, priorities
 from switch.compiler.instances import InstanceLowering

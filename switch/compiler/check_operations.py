@@ -1,0 +1,266 @@
+"""Types and known values of operations: arithmetic, comparison, casts, conditionals.
+
+Specification, sections on the operations of each type, and "Casts".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from switch.compiler import constants, syntax
+from switch.compiler.coerce import Coercer
+from switch.compiler.diagnostics import Reporter
+from switch.compiler.resolve import TypeResolver
+from switch.compiler.scope import Scope
+from switch.compiler.types import (
+    BOOL,
+    INTEGER,
+    STRING,
+    ActionEnumType,
+    BitType,
+    BoolType,
+    IntegerType,
+    IntType,
+    NewType,
+    StackType,
+    StringType,
+    StructType,
+    TupleType,
+    Type,
+    VarbitType,
+    base_type,
+    is_header,
+    resolved,
+    scalar_width,
+)
+
+if TYPE_CHECKING:
+    pass
+
+_COMPARISONS = ("<", ">", "<=", ">=")
+_BITWISE = ("&", "|", "^")
+_ARITHMETIC = ("+", "-", "*", "|+|", "|-|", "/", "%")
+
+
+def type_of(node: syntax.Expression) -> Type:
+    """The type that the checker found."""
+    assert node.type is not None
+    return node.type
+
+
+class OperationChecker:
+    """Checks operations; `ExpressionChecker` builds on it."""
+
+    reporter: Reporter
+    coercer: Coercer
+    types: TypeResolver
+
+    def check(
+        self, node: syntax.Expression, scope: Scope, expected: Type | None = None
+    ) -> syntax.Expression:
+        raise NotImplementedError
+
+    def _numeric(self, node: syntax.Expression, what: str) -> Type:
+        kind = base_type(type_of(node))
+        if not isinstance(kind, (BitType, IntType, IntegerType)):
+            raise self.reporter.fail(node.span, f"{what} must be a number, not {type_of(node)}")
+        return kind
+
+    def _unary(self, node: syntax.Unary, scope: Scope, expected: Type | None) -> None:
+        node.operand = self.check(node.operand, scope)
+        if node.operator == "!":
+            node.operand = self.coercer.coerce(node.operand, BOOL, "the operand of '!'")
+            node.type = BOOL
+            if isinstance(node.operand.constant, bool):
+                node.constant = not node.operand.constant
+            return
+        self._no_new_type(node.operand, node.operator)
+        node.operand = self.coercer.to_underlying(node.operand)
+        kind = self._numeric(node.operand, f"the operand of '{node.operator}'")
+        if node.operator == "~" and isinstance(kind, IntegerType):
+            raise self.reporter.fail(node.span, "'~' needs a number with a width, such as 8w1")
+        node.type = kind
+        if isinstance(node.operand.constant, int):
+            node.constant = constants.unary(node.operator, node.operand.constant, kind)
+
+    def _no_new_type(self, node: syntax.Expression, operator: str) -> None:
+        if isinstance(node.type, NewType):
+            message = (
+                f"'{operator}' is not defined for {node.type}; cast it to {resolved(node.type)}"
+            )
+            raise self.reporter.fail(node.span, message)
+
+    def _binary(self, node: syntax.Binary, scope: Scope, expected: Type | None) -> None:
+        operator = node.operator
+        node.left = self.check(node.left, scope)
+        node.right = self.check(node.right, scope)
+        if operator in ("&&", "||"):
+            node.left = self.coercer.coerce(node.left, BOOL, f"the left operand of '{operator}'")
+            node.right = self.coercer.coerce(node.right, BOOL, f"the right operand of '{operator}'")
+            node.type = BOOL
+            left, right = node.left.constant, node.right.constant
+            if isinstance(left, bool) and isinstance(right, bool):
+                node.constant = (left and right) if operator == "&&" else (left or right)
+        elif operator in ("==", "!="):
+            self._equality(node)
+        elif operator in ("<<", ">>"):
+            self._shift(node)
+        elif operator == "++":
+            self._concatenation(node)
+        else:
+            self._arithmetic(node)
+
+    def _equality(self, node: syntax.Binary) -> None:
+        self.coercer.unify_operands(node)
+        kind = resolved(type_of(node.left))
+        comparable = (
+            scalar_width(kind) is not None
+            or isinstance(kind, (IntegerType, StringType, StructType, TupleType, StackType))
+        ) and not isinstance(kind, ActionEnumType)
+        if not comparable or type_of(node.left) != type_of(node.right):
+            message = f"cannot compare {type_of(node.left)} with {type_of(node.right)}"
+            raise self.reporter.fail(node.span, message)
+        node.type = BOOL
+        if node.left.constant is not None and node.right.constant is not None:
+            same = node.left.constant == node.right.constant
+            node.constant = same if node.operator == "==" else not same
+
+    def _shift(self, node: syntax.Binary) -> None:
+        for side in (node.left, node.right):
+            self._no_new_type(side, node.operator)
+        node.left = self.coercer.to_underlying(node.left)
+        node.right = self.coercer.to_underlying(node.right)
+        kind = self._numeric(node.left, f"the left operand of '{node.operator}'")
+        amount = self._numeric(node.right, "the number of bits to shift by")
+        if isinstance(amount, IntType):
+            raise self.reporter.fail(
+                node.right.span, "the number of bits to shift by cannot be signed"
+            )
+        if isinstance(kind, IntegerType) and node.right.constant is None:
+            message = (
+                "the left operand needs a width when the right one is not known at compile time"
+            )
+            raise self.reporter.fail(node.left.span, message)
+        node.type = kind
+        self._fold(node)
+
+    def _concatenation(self, node: syntax.Binary) -> None:
+        if type_of(node.left) == STRING and type_of(node.right) == STRING:
+            node.type = STRING
+            node.constant = f"{node.left.constant}{node.right.constant}"
+            return
+        node.left = self.coercer.to_underlying(node.left)
+        node.right = self.coercer.to_underlying(node.right)
+        left, right = type_of(node.left), type_of(node.right)
+        for side, kind in ((node.left, left), (node.right, right)):
+            if not isinstance(kind, (BitType, IntType)):
+                message = f"an operand of '++' must be a number with a width, not {kind}"
+                raise self.reporter.fail(side.span, message)
+        assert isinstance(left, (BitType, IntType)) and isinstance(right, (BitType, IntType))
+        total = left.width + right.width
+        node.type = BitType(total) if isinstance(left, BitType) else IntType(total)
+        self._fold(node)
+
+    def _arithmetic(self, node: syntax.Binary) -> None:
+        self.coercer.unify_operands(node, f"the operands of '{node.operator}'")
+        for side in (node.left, node.right):
+            self._no_new_type(side, node.operator)
+        left, right = type_of(node.left), type_of(node.right)
+        kind = self._numeric(node.left, f"the left operand of '{node.operator}'")
+        self._numeric(node.right, f"the right operand of '{node.operator}'")
+        if left != right:
+            message = f"the operands of '{node.operator}' have different types, {left} and {right}"
+            raise self.reporter.fail(node.span, f"{message}; cast one of them")
+        if isinstance(kind, IntegerType) and node.operator in (*_BITWISE, "|+|", "|-|"):
+            message = f"'{node.operator}' needs numbers with a width, such as 8w1"
+            raise self.reporter.fail(node.span, message)
+        if node.operator in ("/", "%") and isinstance(kind, IntType):
+            raise self.reporter.fail(node.span, f"'{node.operator}' is not defined for {kind}")
+        node.type = BOOL if node.operator in _COMPARISONS else kind
+        self._fold(node)
+
+    def _fold(self, node: syntax.Binary) -> None:
+        left, right = node.left.constant, node.right.constant
+        if node.operator in ("<<", ">>") and isinstance(right, int) and right < 0:
+            raise self.reporter.fail(node.right.span, "cannot shift by a negative number")
+        if node.operator in ("/", "%") and right == 0:
+            raise self.reporter.fail(node.right.span, "division by zero")
+        if not isinstance(left, int) or not isinstance(right, int):
+            return
+        try:
+            node.constant = constants.binary(
+                node.operator, left, right, type_of(node.left), type_of(node.right)
+            )
+        except constants.EvaluationError as problem:
+            raise self.reporter.fail(node.span, str(problem)) from None
+
+    def _conditional(self, node: syntax.Conditional, scope: Scope, expected: Type | None) -> None:
+        node.condition = self.check(node.condition, scope, BOOL)
+        node.then = self.check(node.then, scope, expected)
+        node.otherwise = self.check(node.otherwise, scope, expected)
+        pair = syntax.Binary(node.span, "?:", node.then, node.otherwise)
+        self.coercer.unify_operands(pair)
+        node.then, node.otherwise = pair.left, pair.right
+        if type_of(node.then) != type_of(node.otherwise):
+            message = (
+                f"the two values have different types, {node.then.type} and {node.otherwise.type}"
+            )
+            raise self.reporter.fail(node.span, message)
+        if isinstance(type_of(node.then), IntegerType) and node.condition.constant is None:
+            message = "a number's width is needed here, such as 8w1"
+            raise self.reporter.fail(node.then.span, message)
+        node.type = node.then.type
+        if node.condition.constant is not None:
+            chosen = node.then if node.condition.constant else node.otherwise
+            node.constant = chosen.constant
+
+    def _cast(self, node: syntax.Cast, scope: Scope, expected: Type | None) -> None:
+        assert node.reference is not None
+        target = self.types.resolve(node.reference, scope)
+        composite = isinstance(
+            node.operand, (syntax.ListExpression, syntax.RecordExpression, syntax.InvalidHeader)
+        )
+        node.operand = self.check(node.operand, scope, target if composite else None)
+        source = type_of(node.operand)
+        if not composite and not _castable(source, target):
+            raise self.reporter.fail(node.span, f"cannot cast {source} to {target}")
+        node.type = target
+        value = node.operand.constant
+        if isinstance(value, int) and scalar_width(target) is not None:
+            if isinstance(base_type(target), BoolType) and value not in (0, 1):
+                raise self.reporter.fail(
+                    node.span, f"only 0 and 1 can be cast to bool, not {value}"
+                )
+            node.constant = constants.cast(value, source, target)
+        elif source == target or base_type(target) == INTEGER:
+            node.constant = value
+
+
+def _castable(source: Type, target: Type) -> bool:
+    """Specification, section "Explicit casts"."""
+    if source == target:
+        return (
+            scalar_width(target) is not None or is_header(target) or isinstance(target, StructType)
+        )
+    if isinstance(source, NewType) or isinstance(target, NewType):
+        return (
+            _castable(resolved(source), resolved(target))
+            if (resolved(source) == resolved(target) or isinstance(resolved(source), IntegerType))
+            else False
+        )
+    left, right = base_type(source), base_type(target)
+    if isinstance(left, BoolType):
+        return right in (BitType(1), BOOL)
+    if isinstance(right, BoolType):
+        return left == BitType(1) or isinstance(left, IntegerType)
+    if isinstance(left, IntegerType):
+        return isinstance(right, (BitType, IntType, IntegerType))
+    if isinstance(right, IntegerType):
+        return isinstance(left, (BitType, IntType))
+    if isinstance(left, VarbitType) or isinstance(right, VarbitType):
+        return False
+    if isinstance(left, BitType):
+        return isinstance(right, BitType) or right == IntType(left.width)
+    if isinstance(left, IntType):
+        return isinstance(right, IntType) or right == BitType(left.width)
+    return False
