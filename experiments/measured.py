@@ -105,13 +105,16 @@ def assemble(
     predicted_ns: int | None = None,
 ) -> Run:
     """A run's result, from what its ranks reported and its links carried."""
+    hosts = scenario.network().hosts
+    if error is not None and not reports:
+        reports = [RankReport(host.rank, host.name, algorithm, False, error) for host in hosts]
     failed = [report for report in reports if not report.verified]
     if failed and error is None:
         error = f"rank {failed[0].rank} ({failed[0].host}): {failed[0].error}"
         if len(failed) > 1:
             error += f" (and {len(failed) - 1} more ranks failed)"
     completion_ns = None if error else completion_of(reports)
-    received = scenario.size_bytes * (len(reports) - 1)
+    received = scenario.size_bytes * (len(hosts) - 1)
     return Run(
         scenario=scenario.to_dict(),
         algorithm=algorithm,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from agents.drivers.launcher import Launcher
@@ -13,8 +13,10 @@ from agents.drivers.rendezvous import Rendezvous, RunProgress
 from controller import Controller
 from experiments.fidelity import judge
 from experiments.measured import Counts, assemble, completion_of
+from experiments.outages import Outages
+from experiments.plan import plan_of
 from experiments.results import Fidelity, Run
-from experiments.scenario import Scenario
+from experiments.scenario import Fault, Scenario
 from switch.errors import RunError
 from topo.clos import format_ipv4
 from topo.emulated import EmulatedWorld
@@ -110,8 +112,19 @@ def operate(
     error: str | None = None
     reports: list[RankReport] = []
     try:
-        with gathered_ranks(testbed, f"{algorithm}-{repetition}", seed) as meeting:
+        with ExitStack() as stack:
+            name = f"{algorithm}-{repetition}"
+            meeting = stack.enter_context(gathered_ranks(testbed, name, seed))
             world.reset_lateness()
+            outages = Outages(
+                scenario.injected,
+                world.topology,
+                lambda directions: testbed.controller.apply(
+                    plan_of(scenario, world.topology, [Fault(name, 1.0) for name in directions])
+                ),
+                meeting.pids,
+            )
+            stack.callback(outages.end)
             reports = meeting.run(
                 OperationConfig(
                     algorithm=algorithm,
@@ -123,6 +136,7 @@ def operate(
                 ),
                 watch,
                 scenario.rate_bps,
+                outages.begin,
             )
     except RunError as failure:
         world.check_alive()
@@ -170,7 +184,7 @@ def _fidelity(
     return judge(
         completion_ns=completion_of(reports),
         # What a random loss costs depends on which packet it hits, so such runs differ.
-        predicted_ns=None if scenario.lossy else predicted_ns,
+        predicted_ns=None if scenario.lossy or scenario.injected else predicted_ns,
         cpu_busy=use.busy,
         cpu_stolen=use.steal,
         cpu_s=cpu_s,

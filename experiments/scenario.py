@@ -13,10 +13,12 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from experiments.outages import check_emulated
 from experiments.units import parse_probability, parse_rate, parse_size
 from switch.errors import InputError
 from topo import clos
 from topo.network import MAX_HOSTS_PER_LEAF, MAX_PORTS
+from topo.packet_faults import OUTAGES, PACKET_ACTIONS, InjectedFault, is_injected, parse_fault
 from topo.switch_kinds import RATE_BPS, check_kind
 
 if sys.version_info >= (3, 11):
@@ -40,20 +42,27 @@ MAX_SIZE_BYTES = 1 << 32
 
 @dataclass(frozen=True)
 class Fault:
-    """One ``--fault``: a link or one direction of it, and its probability of loss."""
+    """A link or one direction of it, and its probability of loss."""
 
     link: str
     loss: float
 
     @staticmethod
-    def parse(text: str) -> Fault:
-        """Read ``LINK:loss=P``, LINK being ``leaf0-spine1`` (both ways) or ``leaf0>spine1``."""
+    def parse(text: str) -> Fault | InjectedFault:
+        """Read one ``--fault``.
+
+        ``LINK:loss=P``, LINK being ``leaf0-spine1`` (both ways) or ``leaf0>spine1``; or a fault by
+        name, as `topo.packet_faults` has them.
+        """
+        if is_injected(text):
+            return parse_fault(text)
         link, colon, what = text.partition(":")
         key, equals, value = what.partition("=")
         if not (link.strip() and colon and equals) or key.strip() != "loss":
             raise InputError(
                 f"fault {text!r} is not understood: write LINK:loss=P, like leaf0-spine1:loss=0.1 "
-                "for both directions or 'leaf0>spine1:loss=1.0' for one"
+                "for both directions or 'leaf0>spine1:loss=1.0' for one; or WHERE:ACTION, ACTION "
+                f"one of {', '.join((*PACKET_ACTIONS, *OUTAGES))} (see docs/faults.md)"
             )
         return Fault(link.strip(), parse_probability(value, f"fault {text!r}: loss"))
 
@@ -92,7 +101,7 @@ class Scenario:
     cutoff: str = "adaptive"
     loss: float = 0.0
     """Probability that a link loses a packet, for every link and each direction by itself."""
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[Fault | InjectedFault, ...] = ()
     queue_bytes: int = 512 * 1024
     """Bound of every switch port's queue."""
     timeout_s: float | None = None
@@ -156,7 +165,12 @@ class Scenario:
                 f"immediate's 24 bits number {1 << 24}; choose a smaller --size or a larger --mtu"
             )
         for fault in self.faults:
-            network.select(fault.link)
+            if isinstance(fault, Fault):
+                network.select(fault.link)
+            else:
+                fault.check(network)
+                if self.world == "emulated":
+                    check_emulated(fault)
         if self.world == "simulated" and self.switch != "weft":
             raise InputError(
                 f"switch {self.switch!r} does not run in the simulated world: that world's switch "
@@ -191,7 +205,17 @@ class Scenario:
     @property
     def lossy(self) -> bool:
         """Whether links lose packets at random."""
-        return self.loss > 0 or bool(self.faults)
+        return self.loss > 0 or bool(self.losses)
+
+    @property
+    def losses(self) -> tuple[Fault, ...]:
+        """The links with a probability of loss of their own."""
+        return tuple(fault for fault in self.faults if isinstance(fault, Fault))
+
+    @property
+    def injected(self) -> tuple[InjectedFault, ...]:
+        """What happens to single packets, links, switches and ranks."""
+        return tuple(fault for fault in self.faults if not isinstance(fault, Fault))
 
     def network(self) -> clos.Topology:
         """The network that the scenario asks for (raises `InputError` where there is none)."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from agents.drivers.messages import OperationConfig
 from controller import Controller
 from experiments.measured import Counts, assemble
 from experiments.plan import plan_of
-from experiments.results import Fidelity, Run
+from experiments.results import Fidelity, LinkResult, Run
 from experiments.scenario import Scenario
 from switch.compiler import ProgramFiles
 from switch.errors import RunError
@@ -37,7 +38,9 @@ def simulate(
     The data and the switches' random() depend on the scenario's seed and the repetition.
     """
     seed = scenario.seed + repetition
-    world = SimulatedWorld(scenario.network(), seed=seed, path_mtu=scenario.mtu)
+    world = SimulatedWorld(
+        scenario.network(), seed=seed, path_mtu=scenario.mtu, faults=scenario.injected
+    )
     with Controller(world.topology, world.switch_addresses, program) as controller:
         plan = plan_of(scenario, world.topology)
         controller.apply(plan)
@@ -60,13 +63,28 @@ def simulate(
         except RunError as failure:
             error = str(failure)
         after = Counts.read(controller, world)
+        lost = world.fault_losses()
     return assemble(
         scenario,
         algorithm,
         repetition,
         reports,
-        after.links_since(before, world.topology),
+        [_with_losses(link, lost) for link in after.links_since(before, world.topology)],
         IN_VIRTUAL_TIME,
         error=error,
         digest=world.digest,
+    )
+
+
+def _with_losses(link: LinkResult, lost: Mapping[tuple[str, str], tuple[int, int]]) -> LinkResult:
+    """Add what faults by name lost, which no switch counts."""
+    packets, size_bytes = lost.get((link.from_node, link.to_node), (0, 0))
+    if not packets:
+        return link
+    unseen = link.tier == "host_up"  # the switch counts only what came
+    return replace(
+        link,
+        lost=link.lost + packets,
+        tx_packets=link.tx_packets + (packets if unseen else 0),
+        tx_bytes=link.tx_bytes + (size_bytes if unseen else 0),
     )

@@ -360,3 +360,30 @@ def test_bmv2_runs_the_same_scenario(tmp_path: Path, untouched: Machine) -> None
         "--switch", "bmv2", "--leaves", "2", "--size", "64KiB", cwd=tmp_path, timeout_s=180
     )
     assert document["verified"]
+
+
+def test_a_link_that_fails_for_a_while_is_survived(tmp_path: Path, untouched: Machine) -> None:
+    document = run_json(
+        "--leaves", "2", "--size", "256KiB", "--fault", "leaf0-spine0:fail,at=50ms,for=100ms",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert document["verified"]
+    assert sum(link["lost"] for run in document["runs"] for link in run["links"]) > 0
+
+
+def test_a_rank_that_a_fault_kills_is_named(tmp_path: Path, untouched: Machine) -> None:
+    done = weft(
+        "run", "allgather", "--leaves", "2", "--fault", "h3:kill,at=50ms", "--algorithm", "ring",
+        "--out", "out", "--json", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 1
+    (run,) = json.loads(done.stdout)["runs"]
+    assert "rank 3 (host h3" in run["error"]
+    assert "SIGKILL" in run["error"]
+    assert len(run["ranks"]) == 4
+
+
+def test_faults_on_single_packets_are_refused_in_the_emulated_world(tmp_path: Path) -> None:
+    done = weft("run", "allgather", "--fault", "*:lose=3", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "simulated" in done.stderr

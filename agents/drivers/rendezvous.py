@@ -156,11 +156,13 @@ class Rendezvous:
         operation: OperationConfig,
         progress: Callable[[RunProgress], None] | None = None,
         rate_bps: int = 100_000_000,
+        started: Callable[[int], None] | None = None,
     ) -> list[RankResult]:
         """Run one operation on all ranks.
 
         Args:
             progress: called some ten times a second while the operation runs.
+            started: called with the common start, in ns of CLOCK_MONOTONIC, shortly before it.
             rate_bps: of the hosts' links; sets the default of the operation's timeout.
 
         Returns:
@@ -184,6 +186,8 @@ class Rendezvous:
         self._phase = f"running {operation.algorithm} Allgather"
         start_ns = time.monotonic_ns() + START_LEAD_NS
         self._send_all(Start(start_ns))
+        if started is not None:
+            started(start_ns)
         received = [0] * size
         expected = operation.shard_bytes * (size - 1)
         finished: set[int] = set()
