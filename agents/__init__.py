@@ -1,1 +1,1 @@
-"""What runs on hosts: RoCEv2, reliable transport and collectives, all sans-I/O, and the drivers that run them."""
+"""What runs on hosts: RoCEv2, reliable transport and collectives, and what drives them."""

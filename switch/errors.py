@@ -1,4 +1,4 @@
-"""The family of errors that Weft reports to its user, each with the exit status it ends the command with."""
+"""The family of errors that Weft reports to its user, with the exit status each ends with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class InputError(WeftError):
 
 
 class MachineError(WeftError):
-    """The machine lacks something that was asked for: root, a tool, a kernel feature (exit status 2)."""
+    """The machine lacks what was asked for: root, a tool, a kernel feature (exit status 2)."""
 
     exit_status = 2
 

@@ -36,8 +36,8 @@ SANS_IO = (
     "controller/multicast.py",
     "controller/faults.py",
 )
-"""Machines that are handed packets and the time, what is pure data, who plans with it, and the world
-whose time is virtual."""
+"""Machines that are handed packets and the time, what is pure data, who plans with it, and the
+world whose time is virtual."""
 
 FORBIDDEN = {
     "asyncio", "concurrent", "fcntl", "grpc", "mininet", "multiprocessing", "select", "selectors",

@@ -59,7 +59,9 @@ def test_results_are_verified_only_if_every_run_is() -> None:
     assert not Results([], "x", "now").verified
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "weft.results", "schema_version": 9}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"schema": "weft.results", "schema_version": 9}']
+)
 def test_what_is_no_results_document_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "results.json").write_text(text)
     with pytest.raises(InputError, match="results"):
@@ -75,7 +77,7 @@ def test_bounds_are_the_papers() -> None:
 
 
 @pytest.mark.parametrize("ranks", [4, 8, 16])
-def test_below_one_switch_ring_moves_two_minus_two_over_p_times_multicasts_bytes(ranks: int) -> None:
+def test_below_one_switch_ring_moves_two_minus_two_over_p_times_the_bytes(ranks: int) -> None:
     network = clos.single(ranks)
     ring = sum(tier_model_bytes(network, 1000, "ring").values())
     multicast = sum(tier_model_bytes(network, 1000, "multicast").values())

@@ -387,3 +387,21 @@ def test_faults_on_single_packets_are_refused_in_the_emulated_world(tmp_path: Pa
     done = weft("run", "allgather", "--fault", "*:lose=3", cwd=tmp_path)
     assert done.returncode == 2
     assert "simulated" in done.stderr
+
+
+def test_on_a_machine_that_is_kept_busy_the_verdict_is_invalid(tmp_path: Path) -> None:
+    burners = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        for _ in range(2 * len(os.sched_getaffinity(0)))
+    ]
+    try:
+        document = run_json("--size", "512KiB", "--algorithm", "multicast", cwd=tmp_path)
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
+    (run,) = document["runs"]
+    assert run["verified"]
+    assert run["fidelity"]["verdict"] == "invalid", run["fidelity"]
+    assert run["fidelity"]["reasons"]
+    assert run["predicted_ns"]
