@@ -36,7 +36,7 @@ Text = Optional[str]  # noqa: UP045
 # Numbers are read by `experiments.scenario`, which says what is wrong with one in its own words.
 Texts = Optional[list[str]]  # noqa: UP045
 
-BENCHMARKS = ("bring-up", "transport")
+BENCHMARKS = ("bring-up", "simulator", "transport")
 """Each is a module ``experiments.bench_NAME`` with ``measure`` and ``lines``."""
 
 TopologyOption = Annotated[Text, typer.Option(help="leaf-spine, single or fat-tree.")]

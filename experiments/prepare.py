@@ -25,3 +25,7 @@ def prepare(progress: Progress) -> None:
         from agents.drivers.rank import warm_up
 
         warm_up()
+    with progress.stage("simulator", "Compile the simulated world"):
+        from topo.simulated_fabric import prepare as prepare_simulator
+
+        prepare_simulator()
