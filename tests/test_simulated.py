@@ -15,7 +15,9 @@ from agents.drivers.messages import OperationConfig
 from agents.transport import Endpoint
 from experiments.bench_simulator import Flow, clos, lines, measure, permutation
 from switch.engine import layout as engine
+from switch.errors import InputError
 from tests.simulated_support import completion_ns, network
+from topo import simulated_fabric
 from topo import simulated_layout as at
 from topo.clos import fat_tree, leaf_spine, single
 from topo.network import Topology
@@ -274,8 +276,26 @@ def test_a_link_takes_as_long_as_its_rate_and_delay_say() -> None:
 
 def test_faults_that_do_not_fit_the_network_are_refused() -> None:
     faults = parse_faults(["spine1:fail,at=1ms"], leaf_spine())
-    with pytest.raises(Exception, match="spine1"):
+    with pytest.raises(InputError, match="spine1"):
         SimulatedWorld(single(2), faults=faults)
+
+
+def test_values_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(InputError, match="1500"):
+        SimulatedWorld(single(2), path_mtu=1500)
+    with pytest.raises(InputError, match="it must hold two frames"):
+        SimulatedWorld(single(2), host_queue_bytes=5000)
+
+
+def test_the_pools_size_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = set()
+    for packets in (64, 1 << 14):
+        monkeypatch.setattr(simulated_fabric, "PACKETS", packets)
+        with network(leaf_spine(1, 1, 12)) as net:
+            completion_ns(net.run("ring", 200_000))
+            found.add((net.world.digest, net.world.fabric.dataplane.packet_count > packets))
+    assert {grown for _, grown in found} == {True, False}
+    assert len({digest for digest, _ in found}) == 1
 
 
 def test_a_permutation_has_no_fixed_point() -> None:

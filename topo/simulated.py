@@ -30,9 +30,10 @@ from agents.collectives.timing import operation_timeout_ns
 from agents.drivers.messages import OperationConfig, RankResult
 from agents.transport import layout as transport
 from agents.transport.endpoint import Endpoint
-from switch.errors import RunError
+from switch.errors import MachineError, RunError
 from switch.p4runtime.local import LocalSwitch
 from topo import simulated_layout as at
+from topo.interfaces import check_path_mtu
 from topo.network import Topology, check_link_figures
 from topo.packet_faults import InjectedFault
 from topo.simulated_fabric import Fabric
@@ -87,6 +88,7 @@ class SimulatedWorld:
 
         Raises InputError for what makes no sense.
         """
+        check_path_mtu(path_mtu)
         for link in topology.links:
             check_link_figures(link.rate_bps, link.delay_ns, link.queue_bytes)
         for fault in faults:
@@ -175,7 +177,13 @@ class SimulatedWorld:
         """Memory for all ranks' buffers, used again by every operation of the same size."""
         if len(self._memory) != size:
             self._memory = np.zeros(0, np.uint8)
-            self._memory = np.empty(size, np.uint8)
+            try:
+                self._memory = np.empty(size, np.uint8)
+            except MemoryError:
+                raise MachineError(
+                    f"the ranks' buffers take {size / 2**30:.1f} GiB, more than this machine "
+                    "gives: choose fewer ranks or smaller shards"
+                ) from None
         return self._memory
 
 

@@ -16,7 +16,7 @@ from agents.transport.endpoint import Endpoint
 from agents.wire.headers import HEADER_ROOM_BYTES
 from switch.engine import layout as engine
 from switch.engine.dataplane import Dataplane, Queue
-from switch.errors import RunError
+from switch.errors import InputError, RunError
 from topo import simulated_layout as at
 from topo.clos import single
 from topo.network import Topology
@@ -70,6 +70,11 @@ class Fabric:
         ports = 1 + max(len(topology.outward(switch.name)) for switch in topology.switches)
         extra = -(-2 * hosts // ports)
         frame_bytes = path_mtu + HEADER_ROOM_BYTES + at.STACK_BYTES
+        if host_queue_bytes < 2 * frame_bytes:
+            raise InputError(
+                f"host queue of {host_queue_bytes} bytes: it must hold two frames, "
+                f"{2 * frame_bytes} bytes at a path MTU of {path_mtu}"
+            )
         self.dataplane = Dataplane(
             switches + extra, ports, packets=PACKETS, frame_bytes=frame_bytes, seed=seed
         )
