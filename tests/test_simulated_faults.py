@@ -17,6 +17,10 @@ from topo import simulated_layout as at
 from topo.clos import leaf_spine
 from topo.packet_faults import OPCODE_KINDS, PACKET_ACTIONS
 
+RANDOM_FAULTS_NS = 10_000_000_000
+"""Of however many, beside the operation's own limit: with loss on every link, too, a retransmission
+may be lost again and again, and the transport backs off up to 256 ms."""
+
 SHARD_BYTES = 8000
 """Two chunks."""
 ALGORITHMS = ("multicast", "ring")
@@ -217,4 +221,4 @@ def test_random_faults_on_random_networks_leave_every_byte_right(
     program = compile_cached(fabric_program())
     run = simulate(read_file(file), program, algorithm, 0, lambda fraction: None)
     assert run.verified, run.error
-    assert run.completion_ns is not None and run.completion_ns < 2_000_000_000
+    assert run.completion_ns is not None and run.completion_ns < RANDOM_FAULTS_NS

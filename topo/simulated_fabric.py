@@ -26,6 +26,8 @@ Words = npt.NDArray[np.int64]
 
 PACKETS = 1 << 14
 """Of the pool at first; it grows when there are more under way."""
+ADDED_BYTES = 256
+"""What a P4 program may add to a frame."""
 PAUSE_EVENTS = 50_000
 """Events between two looks at the progress."""
 STUCK_CALLS = 100_000
@@ -69,14 +71,18 @@ class Fabric:
         numbers = {switch.name: index for index, switch in enumerate(topology.switches)}
         ports = 1 + max(len(topology.outward(switch.name)) for switch in topology.switches)
         extra = -(-2 * hosts // ports)
-        frame_bytes = path_mtu + HEADER_ROOM_BYTES + at.STACK_BYTES
-        if host_queue_bytes < 2 * frame_bytes:
+        sent_bytes = path_mtu + HEADER_ROOM_BYTES + at.STACK_BYTES
+        if host_queue_bytes < 2 * sent_bytes:
             raise InputError(
                 f"host queue of {host_queue_bytes} bytes: it must hold two frames, "
-                f"{2 * frame_bytes} bytes at a path MTU of {path_mtu}"
+                f"{2 * sent_bytes} bytes at a path MTU of {path_mtu}"
             )
         self.dataplane = Dataplane(
-            switches + extra, ports, packets=PACKETS, frame_bytes=frame_bytes, seed=seed
+            switches + extra,
+            ports,
+            packets=PACKETS,
+            frame_bytes=sent_bytes + ADDED_BYTES,
+            seed=seed,
         )
         for index, switch in enumerate(topology.switches):
             self.dataplane.set_seed(index, (seed * 65536 + switch.device_id) % 2**63)
@@ -141,7 +147,7 @@ class Fabric:
             at.W_MARGIN: 2 * ports + 16,
             at.W_PORT_INDICES: indices,
             at.W_HELD: self._held.ctypes.data,
-            at.W_FRAME_BYTES: frame_bytes,
+            at.W_FRAME_BYTES: sent_bytes,
         }
         for word, value in words.items():
             self.world[word] = value

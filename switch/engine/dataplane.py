@@ -214,7 +214,9 @@ class Dataplane:
         """
 
         def double(array: NDArray[Any]) -> NDArray[Any]:
-            return np.concatenate([array, np.zeros_like(array)])
+            wider = np.zeros((2 * len(array), *array.shape[1:]), array.dtype)
+            wider[: len(array)] = array
+            return wider
 
         def more(free: NDArray[np.int64], count: int, size: int) -> NDArray[np.int64]:
             # What was used last is taken first: it is in the processor's cache.
