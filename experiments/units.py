@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 
 from switch.errors import InputError
 
@@ -22,17 +23,51 @@ RATE_UNITS = {
 }  # fmt: skip
 """Bits per second per unit, decimal, as in ``tc`` (whose ``bps`` is bytes; here it is bits)."""
 
-_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)(?:/s)?\s*")
+MAX_DIGITS = 20
+"""Of a number, before its point and after it: more than any size or rate needs."""
+
+_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)(?:/s)?\s*", re.ASCII)
+_NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?\s*", re.ASCII | re.I)
+
+
+def shown(value: object) -> str:
+    """A value as an error message shows it: of a long one, how it starts and ends."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no whole number of thousands of digits
+        return "of thousands of digits"
+    return text if len(text) <= 80 else f"{text[:40]}...{text[-10:]}"
+
+
+def parse_number(text: object) -> float | None:
+    """The number that `text` is, in ASCII digits; None if it is none, or is infinite or NaN."""
+    try:
+        words = str(text)
+    except ValueError:
+        return None
+    value = float(words) if _NUMBER.fullmatch(words) else float("inf")
+    return value if abs(value) != float("inf") else None
 
 
 def _parse(text: str | int, units: dict[str, int], name: str, example: str) -> int:
-    match = _QUANTITY.fullmatch(str(text))
+    try:
+        match = _QUANTITY.fullmatch(str(text))
+    except ValueError:
+        match = None
     unit = units.get(match.group(2).upper()) if match else None
     if match is None or unit is None:
-        raise InputError(f"{name} {text!r} is not understood: write a number and a unit, {example}")
-    value = float(match.group(1)) * unit
-    if value != int(value):
-        raise InputError(f"{name} {text!r} is not a whole number of its base unit: {example}")
+        raise InputError(
+            f"{name} {shown(text)} is not understood: write a number and a unit, {example}"
+        )
+    if any(len(digits) > MAX_DIGITS for digits in match.group(1).split(".")):
+        raise InputError(
+            f"{name} {shown(text)} is too long: at most {MAX_DIGITS} digits, {example}"
+        )
+    value = Fraction(match.group(1)) * unit
+    if value.denominator != 1:
+        raise InputError(
+            f"{name} {shown(text)} is not a whole number of its base unit: {example}"
+        )
     return int(value)
 
 
@@ -48,14 +83,14 @@ def parse_rate(text: str | int, name: str = "rate") -> int:
 
 def parse_probability(text: str | float, name: str = "loss") -> float:
     """A probability of ``0.01`` or ``1%``. Raises `InputError` outside [0, 1]."""
-    words = str(text).strip()
-    try:
-        value = float(words[:-1]) / 100 if words.endswith("%") else float(words)
-    except ValueError:
-        value = -1.0
-    if not 0.0 <= value <= 1.0:
-        raise InputError(f"{name} {text!r} is not a probability: write 0 to 1, or 0% to 100%")
-    return value
+    number: object = text
+    whole = 1
+    if isinstance(text, str) and text.rstrip().endswith("%"):
+        number, whole = text.rstrip()[:-1], 100
+    value = parse_number(number)
+    if value is None or not 0.0 <= value / whole <= 1.0:
+        raise InputError(f"{name} {shown(text)} is not a probability: write 0 to 1, or 0% to 100%")
+    return value / whole
 
 
 def format_size(size_bytes: int) -> str:

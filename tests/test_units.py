@@ -49,6 +49,27 @@ def test_a_bad_size_is_named_and_an_example_given(text: str) -> None:
     assert repr(text) in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["9" * 400, "9" * 400 + "Gbit", "2." + "0" * 400, "9" * 21, 10**400, 10**5000, "\uff14", "\uff11%",
+     "1_0", "1_0%"],
+    ids=lambda text: type(text).__name__,
+)  # fmt: skip
+def test_long_numbers_and_digits_of_other_scripts_are_refused_in_a_short_message(
+    text: str | int,
+) -> None:
+    for parse in (parse_size, parse_rate, parse_probability):
+        with pytest.raises(InputError) as caught:
+            parse(text)
+        assert len(str(caught.value)) < 200
+
+
+def test_large_quantities_are_exact() -> None:
+    assert parse_size("12345678901234567891") == 12345678901234567891
+    assert parse_rate("1.000000001Gbit") == 1_000_000_001
+    assert parse_size("0.1KB") == 100
+
+
 @given(st.text())
 def test_any_text_is_a_quantity_or_an_input_error(text: str) -> None:
     for parse in (parse_size, parse_rate, parse_probability):
