@@ -27,7 +27,9 @@ MAX_DIGITS = 20
 """Of a number, before its point and after it: more than any size or rate needs."""
 
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)(?:/s)?\s*", re.ASCII)
-_NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?\s*", re.ASCII | re.I)
+_NUMBER = re.compile(
+    r"\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*", re.ASCII
+)
 
 
 def shown(value: object) -> str:
