@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agents.drivers.launcher import Launcher
 from controller import Controller
+from experiments.measured import broken_off
 from experiments.operation import Testbed, operate
 from experiments.plan import plan_of
 from experiments.progress import Progress
@@ -15,6 +16,7 @@ from experiments.results import Results
 from experiments.scenario import Scenario
 from experiments.simulation import simulate
 from switch.compiler import ProgramFiles
+from switch.errors import RunError
 from topo.emulated import EmulatedWorld
 from topo.runs import Run as RunRecord
 
@@ -57,10 +59,20 @@ def emulate(
         pcap_dir=captures,
     )
     with testbed_of(world, scenario, program, progress) as testbed:
-        for algorithm, repetition, label in scenario.operations():
-            with progress.stage(f"{algorithm}_{repetition}", label) as advance:
-                predicted_ns = predictions.get((algorithm, repetition))
-                results.runs.append(operate(testbed, algorithm, repetition, advance, predicted_ns))
+        operations = list(scenario.operations())
+        for index, (algorithm, repetition, label) in enumerate(operations):
+            predicted_ns = predictions.get((algorithm, repetition))
+            try:
+                with progress.stage(f"{algorithm}_{repetition}", label) as advance:
+                    run = operate(testbed, algorithm, repetition, advance, predicted_ns)
+            except RunError as error:
+                # Something that the network consists of is gone: keep what there is, and end.
+                results.runs.append(broken_off(scenario, algorithm, repetition, str(error)))
+                left = len(operations) - index - 1
+                if left:
+                    results.notes.append(f"the network broke; {left} runs were not started")
+                break
+            results.runs.append(run)
     for capture in world.captured:
         if capture.lost:
             results.notes.append(f"the capture at {capture.end} misses {capture.lost} packets")

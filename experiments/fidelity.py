@@ -33,7 +33,7 @@ def judge(
     cpu_stolen: float,
     cpu_s: Mapping[str, float],
     lateness_ns: Mapping[str, int],
-    kernel_drops: Mapping[str, int],
+    unplanned_losses: Mapping[str, int],
 ) -> Fidelity:
     """The verdict on one run, with its reasons.
 
@@ -44,13 +44,13 @@ def judge(
         cpu_s: processor seconds by what used them.
         lateness_ns: ``<who>_p50``, ``<who>_p99`` and ``<who>_max``: how late packets left or
             processes woke.
-        kernel_drops: packets that the kernel dropped because nobody read them in time, by where.
+        unplanned_losses: packets that were lost neither by a fault nor by a full queue, by where.
     """
     invalid: list[str] = []
     strained: list[str] = []
-    for where, count in kernel_drops.items():
+    for where, count in unplanned_losses.items():
         if count:
-            invalid.append(f"the kernel dropped {count} packets at {where}, which read too slowly")
+            invalid.append(f"{count} packets were lost that no link lost ({where})")
     if cpu_busy >= INVALID_CPU:
         invalid.append(f"the processors were {cpu_busy:.0%} busy")
     elif cpu_busy >= STRAINED_CPU:
@@ -81,7 +81,7 @@ def judge(
         cpu_stolen=round(cpu_stolen, 4),
         cpu_s={name: round(seconds, 4) for name, seconds in cpu_s.items()},
         lateness_ns=dict(lateness_ns),
-        kernel_dropped=sum(kernel_drops.values()),
+        unplanned_losses=sum(unplanned_losses.values()),
     )
 
 

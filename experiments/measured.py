@@ -30,6 +30,10 @@ class World(Protocol):
     def host_queue_drops(self) -> dict[str, int]: ...
 
 
+UNPLANNED = ("no_program", "no_port", "repeats", "too_long")
+"""Reasons for which a built-in switch drops what its program would have sent."""
+
+
 @dataclass(frozen=True)
 class Counts:
     """What had been counted at one moment. Ports are (node, number)."""
@@ -39,8 +43,8 @@ class Counts:
     """Packets that a sender's queue had no room for; the built-in switch's, or tbf's."""
     max_queue_bytes: Mapping[tuple[str, int], int]
     """The most that waited in a built-in switch's queue."""
-    unread: Mapping[tuple[str, int], int]
-    """Packets that the kernel dropped because the built-in switch did not read them in time."""
+    unplanned: Mapping[str, int]
+    """Packets that a switch lost though no queue was full and no fault asked for it, by where."""
     switches: Mapping[str, Any]
     """The switches' own statistics."""
 
@@ -50,18 +54,31 @@ class Counts:
         statistics = world.switch_statistics()
         queue_drops = dict(world.switch_queue_drops())
         max_queue_bytes = {}
-        unread = {}
+        unplanned = {}
         if world.switch_kind == "weft":
             for switch in statistics["switches"]:
                 for port in switch["ports"]:
                     place = switch["name"], port["port"]
                     queue_drops[place] = port["queue_drops"]
                     max_queue_bytes[place] = port["queue_peak_bytes"]
-                    unread[place] = port["kernel_drops"]
+                    where = f"port {port['port']} of {switch['name']}"
+                    unplanned[f"{where}: not read in time"] = port["kernel_drops"]
+                    unplanned[f"{where}: refused by the kernel"] = port.get("send_errors", 0)
+                for why in UNPLANNED:
+                    unplanned[f"{switch['name']}: {why}"] = switch.get("drops", {}).get(why, 0)
+            unplanned["the switches: no buffer left"] = statistics.get("no_buffer_drops", 0)
         for host, drops in world.host_queue_drops().items():
             queue_drops[host, HOST_PORT] = drops
         counters = controller.read_counters()
-        return Counts(counters, queue_drops, max_queue_bytes, unread, statistics)
+        return Counts(counters, queue_drops, max_queue_bytes, unplanned, statistics)
+
+    def unplanned_since(self, before: Counts) -> dict[str, int]:
+        """Packets that were lost between two moments and should not have been, by where."""
+        return {
+            where: count - before.unplanned.get(where, 0)
+            for where, count in self.unplanned.items()
+            if count > before.unplanned.get(where, 0)
+        }
 
     def links_since(self, before: Counts, topology: Topology) -> list[LinkResult]:
         """Every direction of every link between two moments."""
@@ -131,6 +148,12 @@ def assemble(
         digest=digest,
         predicted_ns=predicted_ns,
     )
+
+
+def broken_off(scenario: Scenario, algorithm: str, repetition: int, error: str) -> Run:
+    """A run whose network broke, so that nothing of it is known."""
+    fidelity = Fidelity("invalid", ["the run broke off"], 0.0, 0.0, {}, {}, 0)
+    return assemble(scenario, algorithm, repetition, [], [], fidelity, error=error)
 
 
 def _rank(report: RankReport) -> RankResult:

@@ -176,11 +176,15 @@ def _fidelity(
     for quantile in QUANTILES:
         late = [report.wake_lateness_ns.get(quantile, 0) for report in reports]
         lateness_ns[f"rank_{quantile}"] = max(late, default=0)
-    drops = {
-        f"port {number} of {node}": count - before.unread.get((node, number), 0)
-        for (node, number), count in after.unread.items()
-    }
-    drops |= {f"the socket of {report.host}": report.socket_drops for report in reports}
+    lost = after.unplanned_since(before)
+    for report in reports:
+        for what in ("receive_errors", "send_errors"):
+            if report.statistics.get(what):
+                lost[f"{report.host}: {what}"] = report.statistics[what]
+        if report.socket_drops:
+            lost[f"the socket of {report.host}: not read in time"] = report.socket_drops
+        if report.statistics.get("bad_icrc"):
+            lost[f"{report.host}: wrong ICRC"] = report.statistics["bad_icrc"]
     return judge(
         completion_ns=completion_of(reports),
         # What a random loss costs depends on which packet it hits, so such runs differ.
@@ -189,5 +193,5 @@ def _fidelity(
         cpu_stolen=use.steal,
         cpu_s=cpu_s,
         lateness_ns=lateness_ns,
-        kernel_drops=drops,
+        unplanned_losses=lost,
     )

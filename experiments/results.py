@@ -88,8 +88,8 @@ class Fidelity:
     """CPU seconds of the switch process and of the ranks together."""
     lateness_ns: dict[str, int]
     """How late the switch sent packets (p50, p99, max), and the ranks woke."""
-    kernel_dropped: int
-    """Packets that the kernel dropped for want of a reader."""
+    unplanned_losses: int
+    """Packets that were lost neither by a fault nor by a full queue."""
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,15 @@ import datetime
 import os
 import platform
 import secrets
+import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from experiments.capacity import check_capacity
 from experiments.progress import Progress
 from experiments.report import write_report
 from experiments.results import Results
@@ -43,7 +46,7 @@ def run(scenario: Scenario, progress: Progress | None = None) -> Results:
     if scenario.pcap:
         raise InputError("captures need a folder to be written to: use run_to_folder")
     results = _new_results(scenario)
-    _run(scenario, results, progress or Progress.silent(), None)
+    _run(scenario, results, progress or Progress.silent(), None, lambda: None)
     return results
 
 
@@ -60,22 +63,68 @@ def run_to_folder(
         out: results folder; by default ``results/<name>-<run id>`` in the current folder.
         name: of the results folder; by default the collective.
 
-    Raises: as `run` does, and InputError for a folder that cannot be made.
-    """
-    if scenario.world == "emulated":
-        from experiments.emulation import check
+    A run that breaks off is in the results with its error, and ends the scenario.
 
-        check(scenario)  # before a folder is made
+    Raises: as `run` does, and InputError for a folder that cannot be written.
+    """
     results = _new_results(scenario)
-    folder = _make_folder(
-        out or Path("results") / f"{name or scenario.collective}-{results.run_id}"
-    )
-    captures = folder / "pcap" if scenario.pcap else None
-    _run(scenario, results, progress, captures)
-    results.write(folder)
-    report = write_report(results.to_dict(), folder / "report.html")
-    _give_to_invoker(folder)
-    return Outcome(results, folder, report, captures)
+    folder = _Folder(out or Path("results") / f"{name or scenario.collective}-{results.run_id}")
+    captures = folder.path / "pcap" if scenario.pcap else None
+    try:
+        _run(scenario, results, progress, captures, folder.make)
+        results.write(folder.path)
+        report = write_report(results.to_dict(), folder.path / "report.html")
+    finally:
+        folder.close()
+    return Outcome(results, folder.path, report, captures)
+
+
+class _Folder:
+    """A results folder. What was made of it belongs, under sudo, to whoever called that."""
+
+    FILES = ("results.json", "report.html", "pcap")
+
+    def __init__(self, path: Path) -> None:
+        if str(path) in ("", "."):
+            raise InputError("the results folder has no name: name one with --out DIR")
+        self.path = path.absolute()
+        self._made: list[Path] = []
+
+    def make(self) -> None:
+        """Make the folder, or clear an older run's files from it; see that it can be written to."""
+        try:
+            for folder in reversed([self.path, *self.path.parents]):
+                if not folder.exists():
+                    folder.mkdir()
+                    self._made.append(folder)
+            with tempfile.TemporaryFile(dir=self.path):
+                pass
+            for name in self.FILES:
+                old = self.path / name
+                if old.is_dir() and not old.is_symlink():
+                    for capture in old.glob("*.pcap"):
+                        capture.unlink()
+                else:
+                    old.unlink(missing_ok=True)
+        except OSError as error:
+            self.close()
+            raise InputError(
+                f"results folder {str(self.path)!r} cannot be written: {error.strerror}; name "
+                "another with --out"
+            ) from None
+
+    def close(self) -> None:
+        """Remove the folders that were made and stayed empty; give the rest to the invoker."""
+        for folder in reversed(self._made):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        user, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
+        if os.geteuid() != 0 or not user or not group:
+            return
+        ours = [self.path / name for name in self.FILES]
+        for path in [*self._made, *ours, *ours[-1].glob("*.pcap")]:
+            with contextlib.suppress(OSError):
+                os.lchown(path, int(user), int(group))
 
 
 def _new_results(scenario: Scenario) -> Results:
@@ -87,10 +136,23 @@ def _new_results(scenario: Scenario) -> Results:
     )
 
 
-def _run(scenario: Scenario, results: Results, progress: Progress, captures: Path | None) -> None:
+def _run(
+    scenario: Scenario,
+    results: Results,
+    progress: Progress,
+    captures: Path | None,
+    begin: Callable[[], None],
+) -> None:
+    """Check, compile, `begin`, run. What is wrong with a scenario is said before `begin`."""
     started = time.monotonic()
+    check_capacity(scenario)
+    if scenario.world == "emulated":
+        from experiments.emulation import check
+
+        check(scenario)
     with progress.stage("compile", "Compile the P4 program"):
         program = compile_cached(fabric_program())
+    begin()
     if scenario.world == "simulated":
         for algorithm, repetition, label in scenario.operations():
             with progress.stage(f"{algorithm}_{repetition}", label) as advance:
@@ -101,33 +163,11 @@ def _run(scenario: Scenario, results: Results, progress: Progress, captures: Pat
 
         record = Run.create()
         try:
-            results.run_id = record.id
             emulate(scenario, program, record, results, progress, captures)
         finally:
             record.remove()
     results.duration_s = time.monotonic() - started
     results.timings_s = dict(progress.timings_s)
-
-
-def _make_folder(folder: Path) -> Path:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"results folder {str(folder)!r} cannot be made: {error.strerror}; name another with "
-            "--out"
-        ) from None
-    return folder.resolve()
-
-
-def _give_to_invoker(folder: Path) -> None:
-    """Under sudo, results belong to whoever called it."""
-    user, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
-    if os.geteuid() != 0 or not user or not group:
-        return
-    for path in [folder.parent, folder, *folder.rglob("*")]:
-        if path.stat().st_uid == 0:
-            os.chown(path, int(user), int(group))
 
 
 def _environment(scenario: Scenario) -> dict[str, Any]:

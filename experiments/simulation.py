@@ -22,7 +22,7 @@ IN_VIRTUAL_TIME = Fidelity(
     cpu_stolen=0.0,
     cpu_s={},
     lateness_ns={},
-    kernel_dropped=0,
+    unplanned_losses=0,
 )
 
 

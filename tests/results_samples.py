@@ -90,6 +90,6 @@ def sample_run(
             cpu_stolen=0.01,
             cpu_s={"switch": 0.31, "ranks": 0.52},
             lateness_ns={"switch_p50": 61_000, "switch_p99": 480_000, "switch_max": 1_900_000},
-            kernel_dropped=0,
+            unplanned_losses=0,
         ),
     )

@@ -10,7 +10,7 @@ from experiments.fidelity import judge
 
 QUIET: dict[str, Any] = {
     "completion_ns": 600_000_000, "cpu_busy": 0.5, "cpu_stolen": 0.0, "cpu_s": {"switch": 0.2},
-    "lateness_ns": {"switch_p99": 100_000, "switch_max": 900_000}, "kernel_drops": {"h0": 0},
+    "lateness_ns": {"switch_p99": 100_000, "switch_max": 900_000}, "unplanned_losses": {"h0": 0},
 }  # fmt: skip
 
 
@@ -22,7 +22,7 @@ def test_a_machine_with_time_to_spare_is_ok() -> None:
 @pytest.mark.parametrize(
     ("change", "verdict", "word"),
     [
-        ({"kernel_drops": {"h3's socket": 2}}, "invalid", "h3's socket"),
+        ({"unplanned_losses": {"h3's socket": 2}}, "invalid", "h3's socket"),
         ({"cpu_busy": 0.99}, "invalid", "99%"),
         ({"cpu_busy": 0.93}, "strained", "93%"),
         ({"lateness_ns": {"switch_p99": 10_000_000}}, "strained", "10 ms"),

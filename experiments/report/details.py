@@ -187,7 +187,7 @@ def fidelity(results: Results) -> Markup:
                 number(f"{judged.cpu_stolen:.0%}", judged.cpu_stolen),
                 *(_maybe(judged.cpu_s.get(each), "{:.2f}") for each in consumers),
                 *(_late(judged.lateness_ns.get(each)) for each in lateness),
-                number(str(judged.kernel_dropped), judged.kernel_dropped),
+                number(str(judged.unplanned_losses), judged.unplanned_losses),
                 "; ".join(judged.reasons) or "none",
             ]
         )

@@ -1,0 +1,49 @@
+"""Whether a scenario fits the machine, said before anything is made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from experiments.scenario import Scenario
+from experiments.units import format_size
+from switch.errors import InputError, MachineError
+
+MAX_EMULATED_HOSTS = 512
+"""Each emulated host is a namespace, a shell and a rank process."""
+
+RANK_BYTES = {"emulated": 48 << 20, "simulated": 1 << 20}
+"""Memory of a rank beside its buffer, roughly."""
+
+
+def check_capacity(scenario: Scenario) -> None:
+    """Raise InputError for more hosts than can be emulated, MachineError for too little memory.
+
+    Every rank gathers every rank's shard: P x P x N bytes. The scenario of an emulated run is
+    simulated first, and then its memory is given back.
+    """
+    ranks = len(scenario.network().hosts)
+    if scenario.world == "emulated" and ranks > MAX_EMULATED_HOSTS:
+        raise InputError(
+            f"{ranks} hosts cannot be emulated on one machine (at most {MAX_EMULATED_HOSTS}, each "
+            "with processes of its own): choose fewer, or --world simulated"
+        )
+    available = available_bytes()
+    needed = ranks * (ranks * scenario.size_bytes + RANK_BYTES[scenario.world])
+    if available is not None and needed > available:
+        raise MachineError(
+            f"{ranks} ranks that each gather {ranks} shards of "
+            f"{format_size(scenario.size_bytes)} take {format_size(needed)} of memory, and "
+            f"{format_size(available)} are free: choose a smaller --size or fewer hosts"
+        )
+
+
+def available_bytes() -> int | None:
+    """Memory that can be had without swapping; None where the system does not tell (not Linux)."""
+    try:
+        text = Path("/proc/meminfo").read_text()
+    except OSError:
+        return None
+    for line in text.splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return None
