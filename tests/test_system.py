@@ -172,6 +172,10 @@ def captures_are_rocev2(folder: Path, links: int) -> None:
 
     files = sorted(folder.glob("*.pcap"))
     assert len(files) == 2 * links
+    held = {file.stem: sum(1 for _ in RawPcapReader(str(file))) for file in files}
+    for ends, packets in held.items():
+        there, _, here = ends.partition("-")
+        assert packets == held[f"{here}-{there}"] > 0, f"the ends of {ends} hold different numbers"
     checked = 0
     for file in files[:: max(1, len(files) // 6)]:
         for index, (frame, _) in enumerate(RawPcapReader(str(file))):

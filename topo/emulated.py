@@ -146,6 +146,7 @@ class EmulatedWorld:
                 self.seed,
                 self.link_mtu,
                 self._switch_module,
+                captured=self._pcap_dir is not None,
             )
         self._configure_hosts()
         if self._pcap_dir is not None:

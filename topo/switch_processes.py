@@ -54,8 +54,13 @@ def address(run: Run, switch: Switch) -> str:
     return f"unix:{socket_path(run, switch)}"
 
 
-def builtin_config(topology: Topology, run: Run, seed: int, link_mtu: int) -> dict[str, Any]:
-    """The configuration of ``python -m switch.realtime`` for all switches of a topology."""
+def builtin_config(
+    topology: Topology, run: Run, seed: int, link_mtu: int, captured: bool = False
+) -> dict[str, Any]:
+    """The configuration of ``python -m switch.realtime`` for all switches of a topology.
+
+    ``captured``: captures at the switches' ends of links are to see what the switches send.
+    """
     ports: dict[str, list[dict[str, Any]]] = {switch.name: [] for switch in topology.switches}
     for port, interface, link in switch_interfaces(topology):
         ports[port.node].append(
@@ -72,6 +77,7 @@ def builtin_config(topology: Topology, run: Run, seed: int, link_mtu: int) -> di
         "cpu_port": CPU_PORT,
         "drop_port": DROP_PORT,
         "frame_bytes": max(LEAST_FRAME_BYTES, link_mtu + ETHERNET_BYTES),
+        "captured": captured,
         "switches": [
             {
                 "name": switch.name,
@@ -96,9 +102,10 @@ class BuiltinSwitches:
         seed: int,
         link_mtu: int,
         module: str = "switch.realtime",
+        captured: bool = False,
     ) -> None:
         """Start the process in the run's namespace; it has its configuration in a file."""
-        config = builtin_config(topology, run, seed, link_mtu)
+        config = builtin_config(topology, run, seed, link_mtu, captured)
         path = run.folder / "switches.json"
         path.write_text(json.dumps(config, indent=1))
         self._statistics = config["stats_socket"]

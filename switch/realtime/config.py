@@ -38,13 +38,18 @@ class SwitchConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """All switches of the process. ``coalesce_ns``: timers closer together fire as one."""
+    """All switches of the process.
+
+    ``coalesce_ns``: timers closer together fire as one. ``captured``: the frames that the switches
+    send are to be seen by captures at their interfaces, which costs a little of every one.
+    """
 
     switches: tuple[SwitchConfig, ...]
     stats_socket: str | None
     frame_bytes: int
     buffers: int
     coalesce_ns: int
+    captured: bool = False
 
 
 def read_config(path: Path) -> Config:
@@ -76,6 +81,7 @@ def _config(document: Any) -> Config:
         int(document.get("frame_bytes", 9216)),
         int(document.get("buffers", 8192)),
         int(document.get("coalesce_ns", 50_000)),
+        bool(document.get("captured", False)),
     )
 
 

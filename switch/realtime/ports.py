@@ -25,15 +25,19 @@ RECEIVE_BUFFER_BYTES = 32 << 20
 SEND_BUFFER_BYTES = 16 << 20
 
 
-def open_port(interface: str) -> socket.socket:
-    """A raw socket on an interface of this namespace; raises ``MachineError``."""
+def open_port(interface: str, visible: bool = False) -> socket.socket:
+    """A raw socket on an interface of this namespace; raises ``MachineError``.
+
+    Frames that bypass the queueing discipline are cheaper to send, but no other packet socket
+    sees them leave: with ``visible`` they do not, so that captures hold both directions.
+    """
     try:
         port = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     except PermissionError:
         raise MachineError("opening a packet socket needs root (CAP_NET_RAW): use sudo") from None
     try:
         port.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
-        port.setsockopt(SOL_PACKET, PACKET_QDISC_BYPASS, 1)
+        port.setsockopt(SOL_PACKET, PACKET_QDISC_BYPASS, 0 if visible else 1)
         for option, fallback, size in (
             (SO_RCVBUFFORCE, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES),
             (SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER_BYTES),
@@ -54,9 +58,13 @@ class PortSockets:
     """The sockets of all ports of a data plane, and the arrays that ``loop.run_loop`` works on."""
 
     def __init__(
-        self, dataplane: Dataplane, ports: list[tuple[int, int, str]], coalesce_ns: int
+        self,
+        dataplane: Dataplane,
+        ports: list[tuple[int, int, str]],
+        coalesce_ns: int,
+        visible: bool = False,
     ) -> None:
-        """``ports``: (switch, port, interface)."""
+        """``ports``: (switch, port, interface). ``visible``: see ``open_port``."""
         self.ports = ports
         self.sockets: list[socket.socket] = []
         self.event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -64,7 +72,7 @@ class PortSockets:
         self._kept: list[NDArray[np.int64]] = []
         try:
             for _, _, interface in ports:
-                self.sockets.append(open_port(interface))
+                self.sockets.append(open_port(interface, visible))
         except BaseException:
             self.close()
             raise

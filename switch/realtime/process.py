@@ -65,7 +65,9 @@ class SwitchProcess:
                     Queue(port.rate_bps, port.delay_ns, port.queue_bytes, port.queue_packets),
                 )
                 places.append((number, port.number, port.interface))
-        self.sockets = PortSockets(self.dataplane, places, config.coalesce_ns)
+        self.sockets = PortSockets(
+            self.dataplane, places, config.coalesce_ns, config.captured
+        )
         self._requests: list[tuple[Callable[[], None], threading.Event]] = []
         self._lock = threading.Lock()
         self._building = threading.Lock()
