@@ -33,6 +33,7 @@ app = typer.Typer(
 )
 
 Text = Optional[str]  # noqa: UP045
+Flag = Optional[bool]  # noqa: UP045
 # Numbers are read by `experiments.scenario`, which says what is wrong with one in its own words.
 Texts = Optional[list[str]]  # noqa: UP045
 
@@ -117,11 +118,11 @@ def run(
     ] = None,
     repeat: Annotated[Text, typer.Option(metavar="N", help="Runs of each algorithm. [1]")] = None,
     pcap: Annotated[
-        bool, typer.Option("--pcap", help="Capture at both ends of every link.")
-    ] = False,
+        Flag, typer.Option("--pcap/--no-pcap", help="Capture at both ends of every link. [no]")
+    ] = None,
     predict: Annotated[
-        bool, typer.Option("--predict/--no-predict", help="Simulate an emulated run first.")
-    ] = True,
+        Flag, typer.Option("--predict/--no-predict", help="Simulate an emulated run first. [yes]")
+    ] = None,
     out: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(help="Results folder. [results/COLLECTIVE-ID]", file_okay=False),
@@ -135,7 +136,7 @@ def run(
         world=world, switch=switch, topology=topology, leaves=leaves, spines=spines,
         hosts_per_leaf=hosts_per_leaf, k=k, tiers=tiers, rate=rate, mtu=mtu, size=size,
         algorithm=algorithm, chains=chains, cutoff=cutoff, loss=loss, fault=fault, queue=queue,
-        timeout=timeout, seed=seed, repeat=repeat, pcap=pcap or None, predict=predict and None,
+        timeout=timeout, seed=seed, repeat=repeat, pcap=pcap, predict=predict,
     )  # fmt: skip
     if what.endswith(".toml"):
         scenario = scenarios.read_file(Path(what), options)

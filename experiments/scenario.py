@@ -7,6 +7,7 @@ is plain data; `Scenario.network` says which network it means.
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.outages import check_emulated
-from experiments.units import parse_probability, parse_rate, parse_size
+from experiments.units import parse_number, parse_probability, parse_rate, parse_size, shown
 from switch.errors import InputError
 from topo import clos
 from topo.network import MAX_HOSTS_PER_LEAF, MAX_PORTS
@@ -38,6 +39,8 @@ MTUS = (256, 512, 1024, 2048, 4096)
 """Path MTUs of the InfiniBand specification: bytes of RoCE payload a packet."""
 
 MAX_SIZE_BYTES = 1 << 32
+MAX_HOSTS = 8192
+"""Of a network: what a fat tree of three tiers and 32 ports has. A larger one takes minutes."""
 
 
 @dataclass(frozen=True)
@@ -122,9 +125,14 @@ class Scenario:
             raise InputError(f"no algorithm was named: choose from {', '.join(ALGORITHMS)}")
         for algorithm in self.algorithms:
             self._choose("algorithm", algorithm, ALGORITHMS)
+            if self.algorithms.count(algorithm) > 1:
+                raise InputError(
+                    f"algorithm {algorithm!r} is named more than once: name it once, and say "
+                    "repeat (--repeat N) to run it N times"
+                )
         if self.mtu not in MTUS:
             raise InputError(
-                f"mtu {self.mtu} is no path MTU of RoCE: choose {', '.join(map(str, MTUS))} "
+                f"mtu {shown(self.mtu)} is no path MTU of RoCE: choose {', '.join(map(str, MTUS))} "
                 "(bytes of payload a packet)"
             )
         self._whole("size", self.size_bytes, 0, MAX_SIZE_BYTES)
@@ -146,7 +154,7 @@ class Scenario:
                 object.__setattr__(self, name, defaults.get(name))
             elif name not in defaults:
                 raise InputError(
-                    f"{_option(name)} {getattr(self, name)} means nothing for --topology "
+                    f"{_option(name)} {shown(getattr(self, name))} means nothing for --topology "
                     f"{self.topology}: it takes {', '.join(map(_option, defaults))}"
                 )
         if self.rate_bps == 0:
@@ -184,13 +192,15 @@ class Scenario:
         if value not in choices:
             near = difflib.get_close_matches(str(value), choices, n=1)
             hint = f" (did you mean {near[0]}?)" if near else ""
-            raise InputError(f"{name} {value!r} is unknown{hint}: choose from {', '.join(choices)}")
+            raise InputError(
+                f"{name} {shown(value)} is unknown{hint}: choose from {', '.join(choices)}"
+            )
 
     @staticmethod
     def _whole(name: str, value: int, low: int, high: int) -> None:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise InputError(
-                f"{name} {value!r} is out of range: a whole number from {low} to {high}"
+                f"{name} {shown(value)} is out of range: a whole number from {low} to {high}"
             )
 
     def operations(self) -> Iterator[tuple[str, int, str]]:
@@ -231,6 +241,12 @@ class Scenario:
             self._whole("leaves", self.leaves, 1, MAX_PORTS)
             self._whole("spines", self.spines, 1, MAX_PORTS)
             self._whole("hosts-per-leaf", self.hosts_per_leaf, 1, MAX_HOSTS_PER_LEAF)
+            hosts = self.leaves * self.hosts_per_leaf
+            if hosts > MAX_HOSTS:
+                raise InputError(
+                    f"{self.leaves} leaves with {self.hosts_per_leaf} hosts each are {hosts} "
+                    f"hosts: at most {MAX_HOSTS}; lower leaves or hosts-per-leaf"
+                )
             return clos.leaf_spine(
                 self.leaves,
                 self.spines,
@@ -239,8 +255,8 @@ class Scenario:
                 queue_bytes=self.queue_bytes,
             )
         assert self.k is not None and self.tiers is not None
-        self._whole("k", self.k, 2, 64)
         self._whole("tiers", self.tiers, 2, 3)
+        self._whole("k", self.k, 2, 32 if self.tiers == 3 else 64)  # see MAX_HOSTS
         return clos.fat_tree(
             self.k, self.tiers, rate_bps=self.rate_bps, queue_bytes=self.queue_bytes
         )
@@ -291,30 +307,32 @@ _KEYS: dict[str, _Key] = {
 def _rate(value: Any) -> int:
     rate_bps = parse_rate(value, "rate")
     if rate_bps == 0:
-        raise InputError(f"rate {value!r} carries nothing: write one like 100Mbit")
+        raise InputError(f"rate {shown(value)} carries nothing: write one like 100Mbit")
     return rate_bps
 
 
 def _number(name: str, value: Any) -> float:
-    try:
-        return float(str(value).removesuffix("s"))
-    except ValueError:
-        raise InputError(f"{name} {value!r} is not a number of seconds, like 10 or 2.5") from None
+    seconds = parse_number(value.removesuffix("s") if isinstance(value, str) else value)
+    if seconds is None:
+        raise InputError(f"{name} {shown(value)} is not a number of seconds, like 10 or 2.5")
+    return seconds
+
+
+_WHOLE = re.compile(r"-?[0-9]{1,20}")
 
 
 def _flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise InputError(f"{name} {value!r} is neither true nor false")
+        raise InputError(f"{name} {shown(value)} is neither true nor false")
     return value
 
 
 def _integer(name: str, value: Any) -> int:
-    try:
-        if isinstance(value, (bool, float)):
-            raise ValueError
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
         return int(value)
-    except (ValueError, TypeError):
-        raise InputError(f"{name} {value!r} is not a whole number") from None
+    raise InputError(f"{name} {shown(value)} is not a whole number: write digits, like 4")
 
 
 def from_options(options: Mapping[str, Any], source: str = "options") -> Scenario:
@@ -323,16 +341,31 @@ def from_options(options: Mapping[str, Any], source: str = "options") -> Scenari
     Raises `InputError` that names an unknown key with the nearest valid one, or the bad value.
     """
     values: dict[str, Any] = {}
-    for name, value in options.items():
-        key = _KEYS.get(name.replace("_", "-"))
-        if key is None:
-            near = difflib.get_close_matches(name.replace("_", "-"), _KEYS, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise InputError(
-                f"{source}: unknown key {name!r}.{hint} Valid keys: {', '.join(sorted(_KEYS))}"
-            )
+    for name, value in _by_key(options, source).items():
+        key = _KEYS[name]
         values[key.name] = key.read(value) if key.read else _integer(name, value)
     return Scenario(**values)
+
+
+def _by_key(options: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """`options` by the names that `_KEYS` has; each of them known, and there once."""
+    values: dict[str, Any] = {}
+    for name, value in options.items():
+        key = name.replace("_", "-")
+        if key not in _KEYS:
+            near = difflib.get_close_matches(key, _KEYS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise InputError(
+                f"{source}: unknown key {shown(name)}.{hint} "
+                f"Valid keys: {', '.join(sorted(_KEYS))}"
+            )
+        if key in values:
+            raise InputError(
+                f"{source}: {key!r} is there twice, as {key!r} and as "
+                f"{key.replace('-', '_')!r}: keep one of them"
+            )
+        values[key] = value
+    return values
 
 
 def read_file(path: Path, overrides: Mapping[str, Any] | None = None) -> Scenario:
@@ -342,13 +375,20 @@ def read_file(path: Path, overrides: Mapping[str, Any] | None = None) -> Scenari
             document = tomllib.load(stream)
     except OSError as error:
         raise InputError(f"scenario file {str(path)!r} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise InputError(
+            f"scenario file {str(path)!r} is nested too deeply: a scenario is keys with numbers, "
+            "strings and lists of strings"
+        ) from None
+    except ValueError as error:  # tomllib's own, no UTF-8, a number of thousands of digits
         raise InputError(f"scenario file {str(path)!r} is not valid TOML: {error}") from None
+    source = f"scenario file {str(path)!r}"
     try:
-        return from_options({**document, **(overrides or {})}, f"scenario file {str(path)!r}")
+        options = _by_key(document, source)
+        return from_options({**options, **_by_key(overrides or {}, "options")}, source)
     except InputError as error:
         message = str(error)
-        prefix = f"scenario file {str(path)!r}: "
+        prefix = f"{source}: "
         raise InputError(message if message.startswith(prefix) else prefix + message) from None
 
 

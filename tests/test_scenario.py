@@ -66,6 +66,20 @@ def test_a_file_has_the_options_of_the_command_line_and_they_override_it(tmp_pat
         ({"pcap": "yes"}, ["pcap", "'yes'", "true"]),
         ({"timeout": "soon"}, ["timeout", "'soon'"]),
         ({"size": "4GiB", "mtu": 256}, ["chunks", "--mtu"]),
+        ({"leaves": "\uff14"}, ["leaves", "\uff14", "whole number"]),
+        ({"leaves": "1_0"}, ["leaves", "'1_0'", "whole number"]),
+        ({"leaves": " 4"}, ["leaves", "' 4'", "whole number"]),
+        ({"leaves": 10**5000}, ["leaves", "509"]),
+        ({"leaves": "9" * 5000}, ["leaves", "whole number"]),
+        ({"timeout": "\uff11"}, ["timeout", "\uff11"]),
+        ({"timeout": "1_0"}, ["timeout", "'1_0'"]),
+        ({"timeout": float("nan")}, ["timeout", "nan"]),
+        ({"hosts_per_leaf": "x"}, ["hosts-per-leaf", "'x'"]),
+        ({"hosts_per_leaf": 2, "hosts-per-leaf": 3}, ["'hosts-per-leaf' is there twice"]),
+        ({"algorithm": ["ring", "ring"]}, ["'ring'", "more than once", "--repeat"]),
+        ({"topology": "fat-tree", "k": 34}, ["k 34", "32"]),
+        ({"topology": "fat-tree", "k": 66, "tiers": 2}, ["k 66", "64"]),
+        ({"leaves": 500, "hosts-per-leaf": 200}, ["100000 hosts", "8192"]),
     ],
 )
 def test_bad_input_is_named_with_its_value_and_what_is_valid(
@@ -76,6 +90,7 @@ def test_bad_input_is_named_with_its_value_and_what_is_valid(
     for word in words:
         assert word in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
 
 
 @pytest.mark.parametrize("text", ["leaves = ", "\x00", "algorithm = []", "a.b = 1", "leaves = 1.5"])
@@ -84,6 +99,34 @@ def test_a_bad_file_is_named(tmp_path: Path, text: str) -> None:
     file.write_text(text)
     with pytest.raises(InputError, match=r"scenario\.toml"):
         read_file(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x = " + "[" * 3000, "nested too deeply"),
+        ("leaves = " + "9" * 5000, "not valid TOML"),
+        ("hosts-per-leaf = 2\nhosts_per_leaf = 3", "'hosts-per-leaf' is there twice"),
+        ('leaves = "1_0"', "leaves '1_0' is not a whole number"),
+    ],
+    ids=["nested", "digits", "twice", "text"],
+)
+def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "scenario.toml"
+    file.write_text(text)
+    with pytest.raises(InputError, match=words):
+        read_file(file)
+
+
+@pytest.mark.parametrize("there", ["hosts_per_leaf", "hosts-per-leaf"])
+@pytest.mark.parametrize("override", ["hosts_per_leaf", "hosts-per-leaf"])
+def test_the_command_line_overrides_a_key_however_it_is_spelled(
+    tmp_path: Path, there: str, override: str
+) -> None:
+    file = tmp_path / "scenario.toml"
+    file.write_text(f"{there} = 3\npcap = true\npredict = false\n")
+    scenario = read_file(file, {override: "5", "pcap": False, "predict": True})
+    assert (scenario.hosts_per_leaf, scenario.pcap, scenario.predict) == (5, False, True)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
