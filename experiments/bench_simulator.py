@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from agents.collectives.pattern import fill_shard
 from agents.datagrams import Datagrams
 from agents.drivers.messages import OperationConfig
 from agents.transport import CompletionKind, Endpoint
@@ -136,7 +137,8 @@ def carry(hosts: int, message_bytes: int = MESSAGE_BYTES, seed: int = 1) -> dict
     ]
     size = len(flows)
     target = permutation(size, seed)
-    data = np.random.default_rng(seed).integers(0, 256, message_bytes, np.uint8)
+    data = np.zeros(message_bytes, np.uint8)
+    fill_shard(data, seed, 0, 0)
     buffers = [np.zeros(message_bytes, np.uint8) for _ in flows]
     regions = [flow.endpoint.register(buffer) for flow, buffer in zip(flows, buffers, strict=True)]
     for rank, flow in enumerate(flows):

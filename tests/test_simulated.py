@@ -69,14 +69,25 @@ def test_every_fabric_link_carries_a_shard_at_most_once() -> None:
         assert sent < most * size * 1.03 + 5_000, direction.name
 
 
+def test_the_programs_counters_know_every_frame_of_every_link() -> None:
+    with network(fat_tree(4)) as net:
+        completion_ns(net.run("multicast", 50_000))
+        counted = net.controller.read_counters().values()
+        assert sum(link.tx_packets for link in counted) == net.world.fabric.world[at.W_FRAMES]
+        assert set(net.world.host_queue_drops().values()) == {0}
+
+
 def test_queues_drop_what_they_have_no_room_for_and_say_so() -> None:
-    with network(leaf_spine(2, 1, 8, queue_bytes=20_000)) as net:
-        results = net.run("multicast", 40_000, chains=16, cutoff="paper")
+    slow = leaf_spine(2, 1, 2, fabric_rate_bps=20_000_000, queue_bytes=20_000)
+    with network(slow) as net:
+        results = net.run("ring", 200_000)
         completion_ns(results)
-        few = net.world.switch_statistics()
-    ports = [port for switch in few["switches"] for port in switch["ports"]]
+        statistics = net.world.switch_statistics()
+    ports = [port for switch in statistics["switches"] for port in switch["ports"]]
     assert all(port["queue_peak_bytes"] <= 20_000 for port in ports)
-    assert sum(port["rx_packets"] for port in ports) > 0
+    dropped = sum(port["queue_drops"] for port in ports)
+    assert dropped > 0
+    assert sum(result.retransmitted_packets for result in results) >= dropped
 
 
 def test_loss_repeats_with_its_seed_and_differs_with_another() -> None:

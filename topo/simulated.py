@@ -138,7 +138,7 @@ class SimulatedWorld:
 
     def host_queue_drops(self) -> dict[str, int]:
         """Packets that a host's interface had no room for, by host."""
-        return {host.name: 0 for host in self.topology.hosts}
+        return {host.name: self.fabric.uplink_drops(host.rank) for host in self.topology.hosts}
 
     def fault_losses(self) -> dict[tuple[str, str], tuple[int, int]]:
         """Packets and bytes that faults lost on the link, by direction, where there are any.

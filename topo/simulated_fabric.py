@@ -171,6 +171,11 @@ class Fabric:
         """The port index of a host's uplink, which is also the far end of its downlink."""
         return int(self.world[at.W_FIRST_UPLINK]) + rank
 
+    def uplink_drops(self, rank: int) -> int:
+        """Frames that a host's uplink had no room for; the transport leaves it none of them."""
+        row = self.dataplane.port_words[self.host_index(rank)]
+        return int(row[engine.S_QUEUE_DROPS])
+
     def attach(self, agents: Mapping[int, Agent]) -> None:
         """Put agents on hosts, by rank; hosts without one take nothing in."""
         for rank, agent in agents.items():
