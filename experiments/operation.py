@@ -70,7 +70,11 @@ def gathered_ranks(testbed: Testbed, name: str, seed: int) -> Iterator[Rendezvou
     scenario, world = testbed.scenario, testbed.world
     hosts = world.topology.hosts
     path = world.record.folder / f"{name}.sock"
-    with Rendezvous(path, [host.name for host in hosts], testbed.launcher) as meeting:
+    with ExitStack() as stack:
+        stack.callback(testbed.launcher.end_ranks)
+        meeting = stack.enter_context(
+            Rendezvous(path, [host.name for host in hosts], testbed.launcher)
+        )
         for host in hosts:
             testbed.launcher.spawn(
                 RankConfig(

@@ -239,6 +239,29 @@ def test_ranks_come_anew_on_the_same_hosts(bridged: Bridged, tmp_path: Path) -> 
             assert gone(pids, 1.0)
 
 
+def test_a_rank_that_was_stopped_is_out_of_the_way_of_the_next(
+    bridged: Bridged, tmp_path: Path
+) -> None:
+    with Launcher(tmp_path) as launcher:
+        launcher.end_ranks()  # there are none
+        for repetition in range(3):
+            path = tmp_path / f"{repetition}.sock"
+            with Rendezvous(path, ["h0", "h1"], exits=launcher) as meeting:
+                for rank in (0, 1):
+                    config = RankConfig(
+                        rank, f"h{rank}", bridged.addresses[:2], [GROUP], meeting.path
+                    )
+                    launcher.spawn(config, namespace=bridged.hosts[rank].pid)
+                meeting.gather()
+                slowest(meeting.run(OperationConfig("multicast", 5000)))
+                pids = meeting.pids
+                os.kill(pids[1], signal.SIGSTOP)
+            assert alive(pids[1])
+            launcher.end_ranks()
+            assert not Path(f"/proc/{pids[1]}").exists()
+            assert launcher.exited[1].status == -signal.SIGKILL
+
+
 def test_a_namespace_that_is_not_there_is_named(tmp_path: Path) -> None:
     with (
         Launcher(tmp_path) as launcher,

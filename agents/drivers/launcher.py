@@ -35,9 +35,11 @@ from pathlib import Path
 from types import TracebackType
 
 from agents.drivers.messages import (
+    EndRanks,
     Exited,
     LineChannel,
     RankConfig,
+    RanksEnded,
     Spawn,
     Spawned,
     Warm,
@@ -77,6 +79,8 @@ class Launcher:
         """The latest process of each rank."""
         self._asked: dict[int, int] = {}
         """How many forks of each rank have been asked for and not been heard of yet."""
+        self._ending = 0
+        """How often the end of all ranks has been asked for and not been heard of yet."""
         self._warm = False
         ours, theirs = socket.socketpair()
         environment = dict(os.environ if environment is None else environment)
@@ -134,6 +138,23 @@ class Launcher:
         )
         return dict(self._spawned)
 
+    def end_ranks(self, timeout_s: float = 10.0) -> None:
+        """Kill what is left of the ranks asked for so far, and wait until they are gone.
+
+        So a rank that hangs, or was stopped, keeps no socket of its host from the ranks that come
+        after it. With a launcher that is gone its ranks are, too.
+
+        Raises:
+            RunError: they are not gone within that time.
+        """
+        if not self._asked or self._channel.closed:
+            return
+        self._ending += 1
+        self._channel.send(EndRanks())
+        self._wait(
+            lambda: not self._ending, timeout_s, "did not end all ranks", even_without_launcher=True
+        )
+
     def poll(self) -> dict[int, Exited]:
         """Take the news without waiting.
 
@@ -143,16 +164,7 @@ class Launcher:
         Raises:
             RunError: the launcher itself is gone.
         """
-        for message in self._channel.receive():
-            if isinstance(message, Warm):
-                self._warm = True
-            elif isinstance(message, Spawned):
-                self._spawned[message.rank] = message.pid
-                self._asked[message.rank] -= 1
-            elif isinstance(message, Exited):
-                latest = self._spawned.get(message.rank) == message.pid
-                if latest and not self._asked[message.rank]:
-                    self.exited[message.rank] = message
+        self._take_news()
         if self._channel.closed:
             raise RunError(
                 f"the launcher of the rank processes (pid {self.pid}) has ended; "
@@ -161,19 +173,41 @@ class Launcher:
             )
         return self.exited
 
+    def _take_news(self) -> None:
+        for message in self._channel.receive():
+            if isinstance(message, Warm):
+                self._warm = True
+            elif isinstance(message, RanksEnded):
+                self._ending -= 1
+            elif isinstance(message, Spawned):
+                self._spawned[message.rank] = message.pid
+                self._asked[message.rank] -= 1
+            elif isinstance(message, Exited):
+                latest = self._spawned.get(message.rank) == message.pid
+                if latest and not self._asked[message.rank]:
+                    self.exited[message.rank] = message
+
     def last_words(self, rank: int) -> str:
         """The end of a rank's log; empty if it said nothing."""
         return tail(self.run_dir / f"rank-{rank}.log")
 
-    def _wait(self, done: Callable[[], bool], timeout_s: float, what: str) -> None:
+    def _wait(
+        self,
+        done: Callable[[], bool],
+        timeout_s: float,
+        what: str,
+        even_without_launcher: bool = False,
+    ) -> None:
+        """Wait until something is done; or, if asked for, until the launcher is gone."""
+        take = self._take_news if even_without_launcher else self.poll
         deadline = time.monotonic() + timeout_s
-        self.poll()
-        while not done():
+        take()
+        while not done() and not self._channel.closed:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise RunError(f"the launcher (pid {self.pid}) {what} within {timeout_s:.0f} s")
             select.select([self], [], [], left)
-            self.poll()
+            take()
 
     def close(self) -> None:
         """End the launcher and all ranks; returns when they are gone."""
@@ -273,6 +307,16 @@ def _fork(spawn: Spawn, close_in_child: list[socket.socket]) -> int:
         os._exit(status)
 
 
+def _kill(ranks: dict[int, int], channel: LineChannel) -> None:
+    """Kill every child that is left, a stopped one, too, and report their ends."""
+    for pid in ranks:
+        os.kill(pid, signal.SIGKILL)
+    for pid, rank in ranks.items():
+        _, status = os.waitpid(pid, 0)
+        channel.send(Exited(rank=rank, pid=pid, status=os.waitstatus_to_exitcode(status)))
+    ranks.clear()
+
+
 def _reap(ranks: dict[int, int], channel: LineChannel) -> None:
     """Report every child that has ended."""
     while True:
@@ -311,12 +355,12 @@ def serve(channel: LineChannel) -> None:
                     pid = _fork(message, [channel.socket, wake_receive, wake_send])
                     ranks[pid] = int(message.config["rank"])
                     channel.send(Spawned(rank=ranks[pid], pid=pid))
+                elif isinstance(message, EndRanks):
+                    _kill(ranks, channel)
+                    channel.send(RanksEnded())
             _reap(ranks, channel)
     finally:
-        for pid in ranks:
-            os.kill(pid, signal.SIGKILL)
-        for pid in ranks:
-            os.waitpid(pid, 0)
+        _kill(ranks, channel)
 
 
 def main() -> None:

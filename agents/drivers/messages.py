@@ -200,6 +200,20 @@ class Spawn:
 
 
 @dataclass(frozen=True)
+class EndRanks:
+    """Runner to launcher: kill and reap every rank process that is left."""
+
+    kind: ClassVar[str] = "end_ranks"
+
+
+@dataclass(frozen=True)
+class RanksEnded:
+    """Launcher to runner: of the ranks forked so far none is left."""
+
+    kind: ClassVar[str] = "ranks_ended"
+
+
+@dataclass(frozen=True)
 class Warm:
     """Launcher to runner: compiled code is loaded; forks are quick from now on."""
 
@@ -226,7 +240,7 @@ class Exited:
 Message = (
     Hello | Connected | Ready | Progress | Finished | Result | Fault
     | Peers | Prepare | Start | Verify | Abort | Close
-    | Spawn | Warm | Spawned | Exited
+    | Spawn | EndRanks | RanksEnded | Warm | Spawned | Exited
 )  # fmt: skip
 
 KINDS: dict[str, type[Any]] = {
@@ -234,7 +248,7 @@ KINDS: dict[str, type[Any]] = {
     for message in (
         Hello, Connected, Ready, Progress, Finished, Result, Fault,
         Peers, Prepare, Start, Verify, Abort, Close,
-        Spawn, Warm, Spawned, Exited,
+        Spawn, EndRanks, RanksEnded, Warm, Spawned, Exited,
     )
 }  # fmt: skip
 
