@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -27,7 +28,8 @@ from tests.emulated_support import (
 from topo.clos import Topology, leaf_spine, single
 from topo.emulated import EmulatedWorld
 from topo.namespaces import in_namespace
-from topo.runs import RUNS
+from topo.processes import RunProcess
+from topo.runs import RUNS, Run, read_record
 
 pytestmark = [needs_machine, pytest.mark.system]
 
@@ -179,6 +181,27 @@ def test_a_switch_process_that_fails_says_why_and_leaves_nothing(
     monkeypatch.setenv("STAND_IN", "fail")
     before = run_folders()
     with pytest.raises(RunError, match=r"(?s)status 1 before it was ready.*leaf0-eth9 is not"):
+        quiet_world(single(2)).__enter__()
+    assert run_folders() == before
+
+
+@pytest.mark.parametrize("name", ["h1", "switches"])
+def test_a_shell_that_dies_during_bring_up_is_blamed_and_not_the_switch(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN", "fail")
+    start = RunProcess.__init__
+
+    def kill_and_start(self: RunProcess, run: Run, *arguments: Any, **options: Any) -> None:
+        _, processes = read_record(run.folder)
+        [shell] = [process for process in processes if process.what == f"shell of {name}"]
+        os.kill(shell.pid, signal.SIGKILL)
+        wait_until(lambda: not shell.is_alive(), "the shell ends")
+        start(self, run, *arguments, **options)
+
+    monkeypatch.setattr(RunProcess, "__init__", kill_and_start)
+    before = run_folders()
+    with pytest.raises(RunError, match=f"the shell that holds the namespace of {name} "):
         quiet_world(single(2)).__enter__()
     assert run_folders() == before
 

@@ -186,7 +186,7 @@ def test_the_end_of_the_launcher_ends_its_ranks(bridged: Bridged, tmp_path: Path
         pids = list(meeting.pids.values())
         os.kill(launcher.pid, signal.SIGKILL)
         assert gone(pids)
-        with pytest.raises(RunError, match="launcher of the rank processes"):
+        with pytest.raises(RunError, match=r"launcher of the rank .* was killed by SIGKILL"):
             meeting.run(OperationConfig("ring", 1))
 
 
@@ -237,6 +237,16 @@ def test_ranks_come_anew_on_the_same_hosts(bridged: Bridged, tmp_path: Path) -> 
                 slowest(meeting.run(OperationConfig("multicast", 5000)))
                 pids = list(meeting.pids.values())
             assert gone(pids, 1.0)
+
+
+def test_the_last_words_of_the_launcher_are_in_the_message(tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    (run_dir / "launcher.log").write_text("there is no memory left\n")
+    with Launcher(run_dir) as launcher:
+        os.kill(launcher.pid, signal.SIGTERM)
+        with pytest.raises(RunError, match=r"(?s)killed by SIGTERM.*no memory left"):
+            launcher.wait_warm()
 
 
 def test_a_rank_that_was_stopped_is_out_of_the_way_of_the_next(

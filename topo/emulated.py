@@ -118,8 +118,12 @@ class EmulatedWorld:
             if self._record is None:
                 self._record = Run.create()
             self._bring_up()
-        except BaseException:
-            self.close()
+        except BaseException as error:
+            try:
+                if isinstance(error, Exception):
+                    self._check_shells()
+            finally:
+                self.close()
             raise
         return self
 
@@ -328,12 +332,16 @@ class EmulatedWorld:
 
     def check_alive(self) -> None:
         """Raise RunError, naming it, if a process that the network consists of has ended."""
+        # The shells first: a link that goes with its namespace may take others along.
+        self._check_shells()
         processes = self.switch_processes
         if self._captures is not None:
             processes += self._captures.processes
         for process in processes:
             if not process.is_alive():
                 raise RunError(f"{process.describe_end()} during the run{process.tail()}")
+
+    def _check_shells(self) -> None:
         for name, pid in self._namespaces.items():
             if not os.path.exists(f"/proc/{pid}/ns/net"):
                 raise RunError(f"the shell that holds the namespace of {name} (pid {pid}) is gone")

@@ -43,6 +43,7 @@ from agents.drivers.messages import (
     Spawn,
     Spawned,
     Warm,
+    how_it_ended,
     record,
 )
 from switch.cache import CHECKOUT
@@ -167,11 +168,18 @@ class Launcher:
         self._take_news()
         if self._channel.closed:
             raise RunError(
-                f"the launcher of the rank processes (pid {self.pid}) has ended; "
-                f"its last words are in {self.run_dir / 'launcher.log'}:\n"
-                + tail(self.run_dir / "launcher.log")
+                f"the launcher of the rank processes (pid {self.pid}) {self._how_it_ended()}"
             )
         return self.exited
+
+    def _how_it_ended(self) -> str:
+        """All there is to say of it, as its log goes with the run's folder."""
+        try:
+            how = how_it_ended(self._process.wait(1.0))
+        except subprocess.TimeoutExpired:
+            how = "has closed its connection"
+        words = tail(self.run_dir / "launcher.log")
+        return f"{how}; its last words:\n{words}" if words else f"{how} without a word"
 
     def _take_news(self) -> None:
         for message in self._channel.receive():

@@ -22,7 +22,9 @@ A rank and the runner, in order (``->`` from rank to runner)::
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
 import socket
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
@@ -235,6 +237,15 @@ class Exited:
     rank: int
     pid: int
     status: int
+
+
+def how_it_ended(status: int) -> str:
+    """In words, from a status as os.waitstatus_to_exitcode or subprocess has it."""
+    if status < 0:
+        with contextlib.suppress(ValueError):
+            return f"was killed by {signal.Signals(-status).name}"
+        return f"was killed by signal {-status}"
+    return f"ended with status {status}"
 
 
 Message = (

@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import select
 import selectors
-import signal
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -47,6 +46,7 @@ from agents.drivers.messages import (
     Result,
     Start,
     Verify,
+    how_it_ended,
     record,
 )
 from switch.errors import InputError, ProtocolError, RunError
@@ -332,7 +332,7 @@ class Rendezvous:
         if gone:
             self._check_faults(self._news())  # it may have said why
             end = exited.get(gone[0])
-            how = _how_it_ended(end.status) if end is not None else "closed its connection"
+            how = how_it_ended(end.status) if end is not None else "closed its connection"
             words = self._exits.last_words(gone[0]) if self._exits is not None else ""
             self._give_up(
                 f"{self._name(gone[0])}: the process {how} while {self._phase}"
@@ -347,11 +347,3 @@ class Rendezvous:
         hello = self._hello.get(rank)
         pid = f", pid {hello.pid}" if hello is not None else ""
         return f"rank {rank} (host {self._hosts[rank]}{pid})"
-
-
-def _how_it_ended(status: int) -> str:
-    if status < 0:
-        with contextlib.suppress(ValueError):
-            return f"was killed by {signal.Signals(-status).name}"
-        return f"was killed by signal {-status}"
-    return f"ended with status {status}"
