@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 
 from experiments import scenario as scenarios
+from experiments import streams
 from experiments.scenario import Scenario
 from switch.errors import InputError, WeftError
 
@@ -33,6 +34,8 @@ app = typer.Typer(
 )
 
 Text = Optional[str]  # noqa: UP045
+Place = Text
+"""A file or folder to write; `_folder` and `_file` read it."""
 Flag = Optional[bool]  # noqa: UP045
 # Numbers are read by `experiments.scenario`, which says what is wrong with one in its own words.
 Texts = Optional[list[str]]  # noqa: UP045
@@ -64,6 +67,19 @@ def _console(*, stderr: bool = False) -> Console:
     if not console.is_terminal:
         console.width = max(console.width, 100)
     return console
+
+
+def _file(out: str | None) -> Path | None:
+    if out is not None and not out.strip():
+        raise InputError(f"--out {out!r} is empty: write a path, or leave the option out")
+    return None if out is None else Path(out)
+
+
+def _folder(out: str | None) -> Path | None:
+    path = _file(out)
+    if path is not None and path.exists() and not path.is_dir():
+        raise InputError(f"--out {out!r} is a file: name a folder, there already or not")
+    return path
 
 
 def _given(**options: Any) -> dict[str, Any]:
@@ -124,14 +140,14 @@ def run(
         Flag, typer.Option("--predict/--no-predict", help="Simulate an emulated run first. [yes]")
     ] = None,
     out: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(help="Results folder. [results/COLLECTIVE-ID]", file_okay=False),
+        Place, typer.Option(metavar="DIR", help="Results folder. [results/COLLECTIVE-ID]")
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the results document and nothing else.")
     ] = False,
 ) -> None:
     """Run a collective, or a scenario file, and verify every byte of its result."""
+    folder = _folder(out)
     options = _given(
         world=world, switch=switch, topology=topology, leaves=leaves, spines=spines,
         hosts_per_leaf=hosts_per_leaf, k=k, tiers=tiers, rate=rate, mtu=mtu, size=size,
@@ -147,18 +163,17 @@ def run(
             f"cannot run {what!r}: name a collective ({', '.join(scenarios.COLLECTIVES)}) or a "
             "scenario file that ends in .toml"
         )
-    _run(scenario, out, as_json)
+    _run(scenario, folder, as_json)
 
 
 @app.command()
 def demo(
     out: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(help="Results folder. [results/demo-ID]", file_okay=False),
+        Place, typer.Option(metavar="DIR", help="Results folder. [results/demo-ID]")
     ] = None,
 ) -> None:
     """Allgather of 1 MiB per rank, ring and multicast, on 4 leaves, 2 spines and 8 hosts."""
-    _run(Scenario(algorithms=("ring", "multicast")), out, False, name="demo")
+    _run(Scenario(algorithms=("ring", "multicast")), _folder(out), False, name="demo")
 
 
 def _run(scenario: Scenario, out: Path | None, as_json: bool, name: str | None = None) -> NoReturn:
@@ -192,8 +207,8 @@ def _run(scenario: Scenario, out: Path | None, as_json: bool, name: str | None =
 def p4c(
     program: Annotated[Path, typer.Argument(metavar="PROGRAM.p4")],
     out: Annotated[
-        Path, typer.Option("-o", "--out", help="Folder to write to.", file_okay=False)
-    ] = Path(),
+        Place, typer.Option("-o", "--out", metavar="DIR", help="Folder to write to. [.]")
+    ] = None,
     include: Annotated[
         Optional[list[Path]],  # noqa: UP045
         typer.Option("-I", help="Folder to look for includes in; may be repeated."),
@@ -205,12 +220,13 @@ def p4c(
     """Compile a v1model program to BMv2 JSON and P4Info."""
     from switch.compiler import compile_program, write_outputs
 
+    folder = _folder(out) or Path()
     defines: dict[str, str | None] = {}
     for text in define or []:
         key, equals, value = text.partition("=")
         defines[key] = value if equals else None
     compiled = compile_program(program, include_dirs=include or [], defines=defines)
-    files = write_outputs(compiled, program.stem, out)
+    files = write_outputs(compiled, program.stem, folder)
     print(files.json)
     print(files.p4info)
 
@@ -225,8 +241,8 @@ def topology(
     tiers: Tiers = None,
     rate: Rate = None,
     out: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("-o", "--out", help="SVG file. [TOPOLOGY.svg]", dir_okay=False),
+        Place,
+        typer.Option("-o", "--out", metavar="FILE", help="SVG file. [TOPOLOGY.svg]"),
     ] = None,
 ) -> None:
     """Draw a network (SVG) and list its links, without bringing it up."""
@@ -238,8 +254,8 @@ def topology(
         tiers=tiers, rate=rate,
     )  # fmt: skip
     scenario = scenarios.from_options(options)
+    file = _file(out) or Path(f"{scenario.topology}.svg")
     network = scenario.network()
-    file = out or Path(f"{scenario.topology}.svg")
     try:
         file.write_text(draw_svg(network))
     except OSError as error:
@@ -253,17 +269,18 @@ def topology(
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A results folder.")],
     out: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("-o", "--out", help="HTML file. [DIR/report.html]", dir_okay=False),
+        Place,
+        typer.Option("-o", "--out", metavar="FILE", help="HTML file. [DIR/report.html]"),
     ] = None,
 ) -> None:
     """Make one self-contained HTML page of a results folder."""
     from experiments.report import write_report
     from experiments.results import Results
 
+    file = _file(out)
     results = Results.read(folder)
     home = folder if folder.is_dir() else folder.parent
-    print(write_report(results.to_dict(), out or home / "report.html").resolve())
+    print(write_report(results.to_dict(), file or home / "report.html").resolve())
 
 
 @app.command()
@@ -314,8 +331,8 @@ def prepare() -> None:
 
 def _terminated(number: int, _frame: FrameType | None) -> NoReturn:
     # Only once: what follows is the clean-up, which a second signal must not cut short.
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for ending in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(ending, signal.SIG_IGN)
     raise SystemExit(128 + number)
 
 
@@ -323,15 +340,24 @@ def main() -> NoReturn:
     """Run the command line; never returns."""
     signal.signal(signal.SIGTERM, _terminated)
     signal.signal(signal.SIGINT, _terminated)
-    signal.signal(signal.SIGHUP, _terminated)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as it is under nohup
+        signal.signal(signal.SIGHUP, _terminated)
+    streams.guard()
     try:
-        app(prog_name="weft")
-    except WeftError as error:
-        print(f"weft: {error}", file=sys.stderr)
-        sys.exit(error.exit_status)
-    except BrokenPipeError:
-        sys.exit(1)
+        try:
+            app(prog_name="weft")
+        except WeftError as error:
+            _fail(error)
+        finally:
+            streams.flush()
+    except WeftError as error:  # standard output takes no more
+        _fail(error)
     sys.exit(0)
+
+
+def _fail(error: WeftError) -> NoReturn:
+    print(f"weft: {error}", file=sys.stderr)
+    sys.exit(error.exit_status)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,101 @@
+"""The command line where its output goes nowhere, its options are empty, or signals come twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+WEFT = [sys.executable, "-m", "experiments"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+
+TWO_SIGNALS = """
+import os, signal, time
+from experiments import cli
+
+def run():
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(10)
+    finally:
+        for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
+            os.kill(os.getpid(), number)
+        print("cleaned up")
+
+cli.app = lambda **_: run()
+cli.main()
+"""
+
+
+def start(*command: str, cwd: Path, **files: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=cwd, env=ENVIRONMENT, text=True, check=False, timeout=60,
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **files},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", [["topology"], ["--help"], ["topology", "--help"]])
+def test_output_that_cannot_be_written_is_one_message(arguments: list[str], tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = start(*WEFT, *arguments, cwd=tmp_path, stdout=full)
+    assert done.returncode == 1
+    assert done.stderr.startswith("weft: standard output cannot be written: No space left")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_reader_that_went_away_does_not_change_the_status(tmp_path: Path) -> None:
+    for arguments, status in ((["topology"], 0), (["topology", "--k", "4"], 2)):
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = start(*WEFT, *arguments, cwd=tmp_path, stdout=writing)
+        os.close(writing)
+        assert done.returncode == status
+        assert ("means nothing" in done.stderr) == (status == 2)
+        assert done.stderr.count("\n") <= 1
+
+
+def test_nobody_reading_errors_does_not_change_the_status(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = start(*WEFT, "topology", "--k", "4", cwd=tmp_path, stderr=writing)
+    os.close(writing)
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "allgather", "--out", ""],
+        ["demo", "--out", ""],
+        ["topology", "-o", ""],
+        ["report", ".", "-o", ""],
+        ["p4c", "x.p4", "-o", ""],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_an_empty_place_is_refused(arguments: list[str], tmp_path: Path) -> None:
+    done = start(*WEFT, *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("weft: --out '' is empty")
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_no_results_folder(tmp_path: Path) -> None:
+    (tmp_path / "there").write_text("mine")
+    done = start(*WEFT, "run", "allgather", "--out", "there", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--out 'there' is a file" in done.stderr
+
+
+def test_signals_do_not_cut_a_clean_up_short(tmp_path: Path) -> None:
+    done = start(sys.executable, "-c", TWO_SIGNALS, cwd=tmp_path)
+    assert done.stdout == "cleaned up\n"
+    assert done.returncode == 128 + signal.SIGINT
+    assert done.stderr == ""
