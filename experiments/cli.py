@@ -125,6 +125,9 @@ def run(
     fault: Annotated[
         Texts, typer.Option(help="LINK:loss=P, like leaf0-spine1:loss=0.1; may be repeated.")
     ] = None,
+    delay: Annotated[
+        Text, typer.Option(help="Propagation delay of every link; simulated world alone. [0]")
+    ] = None,
     queue: Annotated[Text, typer.Option(help="Bound of each switch port's queue. [512KiB]")] = None,
     timeout: Annotated[
         Text, typer.Option(help="Longest time an operation may take, in seconds. [by its size]")
@@ -151,7 +154,8 @@ def run(
     options = _given(
         world=world, switch=switch, topology=topology, leaves=leaves, spines=spines,
         hosts_per_leaf=hosts_per_leaf, k=k, tiers=tiers, rate=rate, mtu=mtu, size=size,
-        algorithm=algorithm, chains=chains, cutoff=cutoff, loss=loss, fault=fault, queue=queue,
+        algorithm=algorithm, chains=chains, cutoff=cutoff, loss=loss, fault=fault,
+        delay=delay, queue=queue,
         timeout=timeout, seed=seed, repeat=repeat, pcap=pcap, predict=predict,
     )  # fmt: skip
     if what.endswith(".toml"):

@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from experiments.outages import check_emulated
-from experiments.units import parse_number, parse_probability, parse_rate, parse_size, shown
+from experiments.units import (
+    parse_duration,
+    parse_number,
+    parse_probability,
+    parse_rate,
+    parse_size,
+    shown,
+)
 from switch.errors import InputError
 from topo import clos
 from topo.network import MAX_HOSTS_PER_LEAF, MAX_PORTS
@@ -105,6 +112,8 @@ class Scenario:
     loss: float = 0.0
     """Probability that a link loses a packet, for every link and each direction by itself."""
     faults: tuple[Fault | InjectedFault, ...] = ()
+    delay_ns: int = 0
+    """Propagation delay of every link; in the simulated world alone."""
     queue_bytes: int = 512 * 1024
     """Bound of every switch port's queue."""
     timeout_s: float | None = None
@@ -136,6 +145,12 @@ class Scenario:
                 "(bytes of payload a packet)"
             )
         self._whole("size", self.size_bytes, 0, MAX_SIZE_BYTES)
+        self._whole("delay", self.delay_ns, 0, 10**9)
+        if self.world == "emulated" and self.delay_ns:
+            raise InputError(
+                "delay: a host of the emulated world has no way to delay what it sends; choose "
+                "--world simulated, or leave --delay out"
+            )
         self._whole("queue", self.queue_bytes, 2 * 9216, 1 << 30)
         self._whole("seed", self.seed, 0, (1 << 63) - 1)
         self._whole("repeat", self.repeat, 1, 10_000)
@@ -233,7 +248,10 @@ class Scenario:
             assert self.hosts_per_leaf is not None
             self._whole("hosts-per-leaf", self.hosts_per_leaf, 1, MAX_HOSTS_PER_LEAF)
             return clos.single(
-                self.hosts_per_leaf, rate_bps=self.rate_bps, queue_bytes=self.queue_bytes
+                self.hosts_per_leaf,
+                rate_bps=self.rate_bps,
+                delay_ns=self.delay_ns,
+                queue_bytes=self.queue_bytes,
             )
         if self.topology == "leaf-spine":
             assert self.leaves is not None and self.spines is not None
@@ -252,13 +270,18 @@ class Scenario:
                 self.spines,
                 self.hosts_per_leaf,
                 rate_bps=self.rate_bps,
+                delay_ns=self.delay_ns,
                 queue_bytes=self.queue_bytes,
             )
         assert self.k is not None and self.tiers is not None
         self._whole("tiers", self.tiers, 2, 3)
         self._whole("k", self.k, 2, 32 if self.tiers == 3 else 64)  # see MAX_HOSTS
         return clos.fat_tree(
-            self.k, self.tiers, rate_bps=self.rate_bps, queue_bytes=self.queue_bytes
+            self.k,
+            self.tiers,
+            rate_bps=self.rate_bps,
+            delay_ns=self.delay_ns,
+            queue_bytes=self.queue_bytes,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -287,6 +310,7 @@ class _Key:
 _KEYS: dict[str, _Key] = {
     "rate": _Key("rate_bps", lambda v: _rate(v)),
     "size": _Key("size_bytes", lambda v: parse_size(v, "size")),
+    "delay": _Key("delay_ns", lambda v: parse_duration(v, "delay")),
     "queue": _Key("queue_bytes", lambda v: parse_size(v, "queue")),
     "loss": _Key("loss", lambda v: parse_probability(v, "loss")),
     "algorithm": _Key("algorithms", lambda v: tuple(_strings(v))),
@@ -356,8 +380,7 @@ def _by_key(options: Mapping[str, Any], source: str) -> dict[str, Any]:
             near = difflib.get_close_matches(key, _KEYS, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise InputError(
-                f"{source}: unknown key {shown(name)}.{hint} "
-                f"Valid keys: {', '.join(sorted(_KEYS))}"
+                f"{source}: unknown key {shown(name)}.{hint} Valid keys: {', '.join(sorted(_KEYS))}"
             )
         if key in values:
             raise InputError(

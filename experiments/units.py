@@ -26,10 +26,11 @@ RATE_UNITS = {
 MAX_DIGITS = 20
 """Of a number, before its point and after it: more than any size or rate needs."""
 
+DURATION_UNITS = {"NS": 1, "US": 10**3, "MS": 10**6, "S": 10**9, "": 1}
+"""Nanoseconds per unit."""
+
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)(?:/s)?\s*", re.ASCII)
-_NUMBER = re.compile(
-    r"\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*", re.ASCII
-)
+_NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*", re.ASCII)
 
 
 def shown(value: object) -> str:
@@ -67,9 +68,7 @@ def _parse(text: str | int, units: dict[str, int], name: str, example: str) -> i
         )
     value = Fraction(match.group(1)) * unit
     if value.denominator != 1:
-        raise InputError(
-            f"{name} {shown(text)} is not a whole number of its base unit: {example}"
-        )
+        raise InputError(f"{name} {shown(text)} is not a whole number of its base unit: {example}")
     return int(value)
 
 
@@ -93,6 +92,11 @@ def parse_probability(text: str | float, name: str = "loss") -> float:
     if value is None or not 0.0 <= value / whole <= 1.0:
         raise InputError(f"{name} {shown(text)} is not a probability: write 0 to 1, or 0% to 100%")
     return value / whole
+
+
+def parse_duration(text: str | int, name: str = "delay") -> int:
+    """Nanoseconds of ``10us``, ``1.5ms``, ``0``. Raises `InputError`."""
+    return _parse(text, DURATION_UNITS, name, "like 500ns, 10us or 1ms")
 
 
 def format_size(size_bytes: int) -> str:
