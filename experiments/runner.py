@@ -160,12 +160,16 @@ def _run(
     else:
         from experiments.emulation import emulate
         from topo.runs import Run
+        from topo.signals import signals_held
 
-        record = Run.create()
+        record = None
         try:
+            with signals_held():
+                record = Run.create()
             emulate(scenario, program, record, results, progress, captures)
         finally:
-            record.remove()
+            if record is not None:
+                record.remove()
     results.duration_s = time.monotonic() - started
     results.timings_s = dict(progress.timings_s)
 

@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
+from experiments import Scenario, run
 from tests.emulated_support import (
     is_alive,
     machine_interfaces,
@@ -23,7 +24,7 @@ from tests.emulated_support import (
 )
 from topo.cleanup import clean, marked_processes
 from topo.clos import single
-from topo.runs import RECORD, Process, Run, read_record, start_time
+from topo.runs import RECORD, RUNS, Process, Run, read_record, start_time
 
 OWNER = """
 import json, sys
@@ -117,6 +118,28 @@ def test_a_second_signal_does_not_cut_the_clean_up_short() -> None:
     assert owner.end(signal.SIGTERM) == 143
     assert not any(map(is_alive, [*owner.bound, owner.free]))
     assert owner.id not in run_folders()
+
+
+@needs_machine
+@pytest.mark.parametrize(
+    "begin", [lambda: quiet_world(single(1)).__enter__(), lambda: run(Scenario())]
+)
+def test_an_interrupt_while_a_run_is_put_on_record_leaves_nothing(
+    begin: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = Path.rename
+
+    def rename_and_interrupt(draft: Path, target: Path) -> Path:
+        renamed = rename(draft, target)
+        if target.parent == RUNS:
+            os.kill(os.getpid(), signal.SIGINT)
+        return renamed
+
+    monkeypatch.setattr(Path, "rename", rename_and_interrupt)
+    before = run_folders()
+    with pytest.raises(KeyboardInterrupt):
+        begin()
+    assert run_folders() == before
 
 
 def _dead_pid() -> int:

@@ -116,7 +116,8 @@ class EmulatedWorld:
         self._signals.enter_context(ending_on_signals())
         try:
             if self._record is None:
-                self._record = Run.create()
+                with signals_held():
+                    self._record = Run.create()
             self._bring_up()
         except BaseException as error:
             try:
