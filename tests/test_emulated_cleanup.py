@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -227,6 +228,58 @@ def test_folders_that_no_run_made_are_left_alone_and_unfinished_ones_are_not(
     being_made.mkdir()
     assert clean(tmp_path) == [f"run 00aa15: {unfinished}"]
     assert (tmp_path / "notes").is_dir() and being_made.is_dir()
+
+
+CLEAN = """
+import os, sys
+from pathlib import Path
+from switch.errors import MachineError
+from topo.cleanup import clean
+
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+for root in sys.argv[1:]:
+    try:
+        print(clean(Path(root)))
+    except MachineError as error:
+        print(f"{error.exit_status}: {error}")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can stop being root")
+def test_without_root_what_only_root_can_remove_is_told_and_stays() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        os.chmod(name, 0o755)
+        empty, ours, theirs = (Path(name, part) for part in ("empty", "ours", "theirs"))
+        for root in (empty, ours, theirs):
+            root.mkdir(0o755)
+        process = subprocess.Popen(["sleep", "1000"])
+        try:
+            runner = {"runner": True, "boot": _boot(), "pid": _dead_pid(), "started": 1}
+            left = {"pid": process.pid, "started": start_time(process.pid), "what": "a switch"}
+            roots = _folder(ours, "00aa17", {**runner, "what": "r"}, left)
+            killable = _folder(theirs, "00aa18", {**runner, "what": "r"})
+            guarded = _folder(theirs, "00aa19", {**runner, "what": "r"}, left)
+            for path in (theirs, killable, guarded):
+                os.chown(path, 65534, 65534)
+            said = subprocess.run(
+                [sys.executable, "-c", CLEAN, *map(str, (empty, ours, theirs))],
+                env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)},
+                capture_output=True, text=True, check=True,
+            ).stdout.splitlines()  # fmt: skip
+            assert said[0] == "[]"
+            assert said[1].startswith(f"2: {roots}: left by killed runs") and "sudo" in said[1]
+            assert said[2].startswith(f"2: {guarded}: cannot be removed") and "sudo" in said[2]
+            assert said[3:] == [f"removed run 00aa18: {killable}"]
+            assert process.poll() is None
+            assert roots.is_dir() and guarded.is_dir() and not killable.exists()
+            assert clean(theirs) == [
+                f"run 00aa19: process {process.pid} (a switch)", f"run 00aa19: {guarded}"
+            ]  # fmt: skip
+        finally:
+            process.kill()
+            process.wait()
 
 
 def test_there_is_nothing_to_clean_where_no_run_ever_was(tmp_path: Path) -> None:

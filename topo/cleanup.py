@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from switch.errors import MachineError
 from topo.runs import RUN_VARIABLE, RUNS, Process, read_record, start_time
 
 KILL_DEADLINE_S = 5.0
@@ -28,33 +29,64 @@ def clean(root: Path = RUNS) -> list[str]:
     """Kill the processes and delete the folders of runs whose runner is dead.
 
     Returns a line for each thing removed; an empty list if there was nothing to do. Runs whose
-    runner lives are not touched.
+    runner lives are not touched. Raises MachineError if something is left that this user may not
+    remove.
     """
+    try:
+        if not root.is_dir():
+            return []
+        dead = [
+            folder
+            for folder in sorted(root.iterdir())
+            if _RUN_FOLDER.fullmatch(folder.name) and folder.is_dir() and _is_dead(folder)
+        ]
+    except PermissionError:
+        raise MachineError(f"{root} cannot be read without root: use sudo") from None
+    if dead and not os.access(root, os.W_OK, effective_ids=True):
+        raise MachineError(
+            f"{_listed(dead)}: left by killed runs, and to be removed by root alone: use sudo"
+        )
     removed: list[str] = []
-    if not root.is_dir():
-        return removed
-    for folder in sorted(root.iterdir()):
-        if folder.is_dir() and _RUN_FOLDER.fullmatch(folder.name):
-            removed += _clean_run(folder)
+    for folder in dead:
+        removed += _clean_run(folder)
+    if left := [folder for folder in dead if folder.exists()]:
+        raise MachineError(
+            f"{_listed(left)}: cannot be removed in full"
+            + (" by this user: use sudo" if os.geteuid() else "; try again, or look what holds it")
+            + "".join(f"\nremoved {what}" for what in removed)
+        )
     return removed
 
 
+def _listed(folders: list[Path]) -> str:
+    more = f" and {len(folders) - 3} more" if len(folders) > 3 else ""
+    return ", ".join(map(str, folders[:3])) + more
+
+
+def _is_dead(folder: Path) -> bool:
+    runner, _ = read_record(folder)
+    if runner is not None:
+        return not runner.is_alive()
+    return not (folder.name.startswith(".") and _is_being_made(folder))
+
+
 def _clean_run(folder: Path) -> list[str]:
+    """Kill what is left of a dead run and delete its folder; a line for each thing that is gone."""
     run_id = folder.name.lstrip(".").partition(".")[0]
-    runner, recorded = read_record(folder)
-    if runner is not None and runner.is_alive():
-        return []
-    if runner is None and folder.name.startswith(".") and _is_being_made(folder):
-        return []
+    _, recorded = read_record(folder)
     alive = {process.pid: process for process in recorded if process.is_alive()}
     for process in marked_processes(run_id):
         alive.setdefault(process.pid, process)
     kill_all(alive.values())
-    shutil.rmtree(folder, ignore_errors=True)
+    survivors = [process for process in alive.values() if process.is_alive()]
+    if not survivors:  # whose record is still needed
+        shutil.rmtree(folder, ignore_errors=True)
     removed = [
-        f"run {run_id}: process {process.pid} ({process.what})" for process in alive.values()
+        f"run {run_id}: process {process.pid} ({process.what})"
+        for process in alive.values()
+        if process not in survivors
     ]
-    return [*removed, f"run {run_id}: {folder}"]
+    return removed if folder.exists() else [*removed, f"run {run_id}: {folder}"]
 
 
 def _is_being_made(folder: Path) -> bool:
@@ -83,8 +115,12 @@ def marked_processes(run_id: str) -> list[Process]:
 
 
 def kill_all(processes: Iterable[Process], deadline_s: float = KILL_DEADLINE_S) -> None:
-    """SIGKILL processes that are still the ones on record, and wait until they are gone."""
+    """SIGKILL processes that are still the ones on record, and wait until they are gone.
+
+    Those that this user may not kill are passed over.
+    """
     waiting = [process for process in processes if process.is_alive()]
+    forbidden: list[Process] = []
     for process in waiting:
         try:
             descriptor = os.pidfd_open(process.pid)
@@ -95,8 +131,11 @@ def kill_all(processes: Iterable[Process], deadline_s: float = KILL_DEADLINE_S) 
                 signal.pidfd_send_signal(descriptor, signal.SIGKILL)
         except ProcessLookupError:
             pass
+        except PermissionError:
+            forbidden.append(process)
         finally:
             os.close(descriptor)
+    waiting = [process for process in waiting if process not in forbidden]
     end = time.monotonic() + deadline_s
     while waiting and time.monotonic() < end:
         waiting = [process for process in waiting if process.is_alive()]
