@@ -8,15 +8,21 @@ of the dataclasses below by their names. A run whose data did not verify has ``v
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, get_type_hints
 
+from experiments import document as documents
+from experiments.scenario import Fault, Scenario
+from experiments.units import shown
 from switch.errors import InputError
 
 SCHEMA = "weft.results"
 SCHEMA_VERSION = 1
+
+TIERS = ("host_up", "host_down", "fabric_up", "fabric_down")
+"""Directions of links: a host's first link, or one between switches."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +50,10 @@ class LinkResult:
     counted in `tx_packets`; what the sender's queue had no room for was not.
     """
 
-    from_node: str
-    to_node: str
+    DERIVED: ClassVar = ("dropped",)
+
+    from_node: str = field(metadata={"key": "from"})
+    to_node: str = field(metadata={"key": "to"})
     tier: str
     """host_up, host_down, fabric_up or fabric_down."""
     tx_packets: int
@@ -136,6 +144,8 @@ class Run:
 class Results:
     """All the runs of a scenario, and where they ran."""
 
+    DERIVED: ClassVar = ("schema", "schema_version", "verified")
+
     runs: list[Run]
     run_id: str
     started: str
@@ -171,23 +181,23 @@ class Results:
 
     @staticmethod
     def from_dict(document: dict[str, Any]) -> Results:
-        """Read a document back. Raises `InputError` for one of another schema or version."""
+        """Read a document back.
+
+        Raises `InputError` for one of another schema or version, and for a damaged one.
+        """
         kind, version = document.get("schema"), document.get("schema_version")
         if kind != SCHEMA or version != SCHEMA_VERSION:
             raise InputError(
-                f"this is {kind!r} version {version!r}, not a results document: a file that "
-                f"'weft run' wrote has schema {SCHEMA!r} version {SCHEMA_VERSION}"
+                f"this is {shown(kind)} version {shown(version)}, not a results document: a file "
+                f"that 'weft run' wrote has schema {SCHEMA!r} version {SCHEMA_VERSION}"
             )
         try:
-            runs = [_run(run) for run in document["runs"]]
-            fields = {
-                key: value
-                for key, value in document.items()
-                if key not in ("schema", "schema_version", "verified", "runs")
-            }
-            return Results(runs=runs, **fields)
-        except (KeyError, TypeError) as error:
-            raise InputError(f"the results document is damaged: {error}") from None
+            results = documents.read(Results, document)
+            for index, run in enumerate(results.runs):
+                _check(run, f"runs[{index}]")
+        except documents.Damage as damage:
+            raise InputError(f"the results document is damaged: {damage}") from None
+        return results
 
     @staticmethod
     def read(path: Path) -> Results:
@@ -200,6 +210,10 @@ class Results:
                 f"results {str(file)!r} cannot be read ({error.strerror}): name a folder that "
                 "'weft run --out DIR' wrote"
             ) from None
+        except RecursionError:
+            raise InputError(
+                f"results {str(file)!r} are not a results document: nested too deeply"
+            ) from None
         except ValueError as error:
             raise InputError(f"results {str(file)!r} are not JSON: {error}") from None
         if not isinstance(document, dict):
@@ -209,21 +223,43 @@ class Results:
 
 def tier_bytes(links: Sequence[LinkResult]) -> dict[str, int]:
     """Bytes transmitted, summed by tier and direction."""
-    totals = dict.fromkeys(("host_up", "host_down", "fabric_up", "fabric_down"), 0)
+    totals = dict.fromkeys(TIERS, 0)
     for link in links:
         totals[link.tier] += link.tx_bytes
     return totals
 
 
-def _run(document: dict[str, Any]) -> Run:
-    links = [
-        LinkResult(
-            from_node=link["from"],
-            to_node=link["to"],
-            **{k: v for k, v in link.items() if k not in ("from", "to", "dropped")},
-        )
-        for link in document["links"]
-    ]
-    ranks = [RankResult(**rank) for rank in document["ranks"]]
-    rest = {k: v for k, v in document.items() if k not in ("links", "ranks", "fidelity")}
-    return Run(**rest, links=links, ranks=ranks, fidelity=Fidelity(**document["fidelity"]))
+def scenario_of(document: Mapping[str, Any]) -> Scenario:
+    """The scenario that a run's ``scenario`` was written from; unknown keys are passed over.
+
+    Raises `InputError`.
+    """
+    kinds = get_type_hints(Scenario)
+    values: dict[str, Any] = {}
+    for item in fields(Scenario):
+        if item.name in document:
+            kind = tuple[str, ...] if item.name == "faults" else kinds[item.name]
+            try:
+                values[item.name] = documents.read_as(kind, document[item.name], item.name)
+            except documents.Damage as damage:
+                raise InputError(str(damage)) from None
+        elif item.name in ("collective", "topology", "algorithms", "size_bytes", "rate_bps"):
+            raise InputError(f"{item.name} is missing")
+    values["faults"] = tuple(Fault.parse(text) for text in values.get("faults", ()))
+    return Scenario(**values)
+
+
+def _check(run: Run, place: str) -> None:
+    """Raise `documents.Damage` for what a run's types do not say."""
+    for tier in TIERS:
+        if tier not in run.tiers:
+            raise documents.Damage(f"{place}.tiers.{tier} is missing")
+    for index, link in enumerate(run.links):
+        if link.tier not in TIERS:
+            raise documents.Damage(
+                f"{place}.links[{index}].tier is {shown(link.tier)}, not one of {', '.join(TIERS)}"
+            )
+    try:
+        scenario_of(run.scenario)
+    except InputError as error:
+        raise documents.Damage(f"{place}.scenario: {error}") from None

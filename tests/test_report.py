@@ -23,8 +23,8 @@ from experiments.report import write_report
 from experiments.report.charts import ticks
 from experiments.report.overview import headline
 from experiments.report.page import render
-from experiments.report.scenarios import command_line, scenario_of
-from experiments.results import Results, Run
+from experiments.report.scenarios import command_line
+from experiments.results import Results, Run, scenario_of
 from experiments.scenario import Fault, Scenario, from_options
 from experiments.summary import short_duration, short_rate, summarize, three_digits
 from experiments.table import links_table, summary_table

@@ -9,8 +9,8 @@ from typing import Any
 
 from experiments.report import details, overview
 from experiments.report.markup import Markup, element, join
-from experiments.report.scenarios import command_line, scenario_of
-from experiments.results import Results
+from experiments.report.scenarios import command_line
+from experiments.results import Results, scenario_of
 from experiments.summary import Summary, short_duration, summarize, worst_fidelity
 from experiments.units import format_rate, format_size
 from switch.errors import InputError
@@ -114,7 +114,7 @@ def _head(results: Results, summaries: Sequence[Summary]) -> Markup:
 def _date(text: str) -> str:
     try:
         return datetime.fromisoformat(text).astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-    except ValueError:
+    except (ValueError, OverflowError):
         return text
 
 

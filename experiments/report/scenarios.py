@@ -1,14 +1,10 @@
-"""From the scenario of a results document back to a `Scenario`, and to the command for it."""
+"""From a scenario to the command that asks for it."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
 
-from experiments.scenario import Fault, Scenario
-from switch.errors import InputError
+from experiments.scenario import Scenario
 
 _OPTIONS = {
     "rate_bps": "rate",
@@ -23,18 +19,6 @@ _ON_THE_COMMAND_LINE = (
     "mtu", "size_bytes", "algorithms", "chains", "cutoff", "loss", "faults", "queue_bytes",
     "timeout_s", "seed", "repeat", "pcap",
 )  # fmt: skip
-
-
-def scenario_of(document: Mapping[str, Any]) -> Scenario:
-    """The scenario that a run's ``scenario`` was written from. Raises `InputError`."""
-    known = {field.name for field in fields(Scenario)}
-    values = {name: value for name, value in document.items() if name in known}
-    try:
-        values["algorithms"] = tuple(values["algorithms"])
-        values["faults"] = tuple(Fault.parse(text) for text in values.get("faults", ()))
-        return Scenario(**values)
-    except (KeyError, TypeError) as error:
-        raise InputError(f"the scenario of the results document is damaged: {error}") from None
 
 
 def command_line(scenario: Scenario) -> str:
