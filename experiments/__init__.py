@@ -13,17 +13,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from experiments.scenario import Fault, Scenario
-
 if TYPE_CHECKING:
     from experiments.results import Results
     from experiments.runner import run
+    from experiments.scenario import Fault, Scenario
 
 __all__ = ["Fault", "Results", "Scenario", "run"]
 
 
 def __getattr__(name: str) -> Any:
-    """What runs is imported when it is first asked for: the command line is quick without it."""
+    """Everything is imported when it is first asked for: the command line is quick without what
+    runs, and ``python -m experiments`` first sees to it where modules are looked for."""
     if name == "run":
         from experiments.runner import run
 
@@ -32,4 +32,8 @@ def __getattr__(name: str) -> Any:
         from experiments.results import Results
 
         return Results
+    if name in ("Fault", "Scenario"):
+        from experiments import scenario
+
+        return getattr(scenario, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -242,6 +242,26 @@ def test_chains_and_fat_trees_are_verified(tmp_path: Path) -> None:
     assert document["verified"]
 
 
+PIPS_SCRIPT = "import sys; del sys.path[0]; from experiments.cli import main; main()"
+
+
+@pytest.mark.parametrize("start", [WEFT, [sys.executable, "-c", PIPS_SCRIPT]])
+def test_a_file_of_the_users_takes_no_modules_place(
+    start: list[str], tmp_path: Path, untouched: Machine
+) -> None:
+    for name in ("random", "statistics", "tempfile", "numpy", "agents", "switch"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(f'{__file__} was imported')\n")
+    environment = {key: ENVIRONMENT[key] for key in ENVIRONMENT if key != "PYTHONSAFEPATH"}
+    done = subprocess.run(
+        [*start, "run", "allgather", "--json", "--topology", "single", "--hosts-per-leaf", "2",
+         "--size", "16KiB", "--no-predict", "--out", "out"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["verified"]
+
+
 @pytest.mark.parametrize("link", ["h1-leaf0", "leaf0-spine0"])
 def test_a_dead_link_ends_both_algorithms_with_an_error_and_not_a_hang(
     link: str, tmp_path: Path, untouched: Machine

@@ -7,12 +7,12 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from switch.children import python_command, python_path
 from switch.errors import MachineError, RunError
 from topo.batch import queue_drops
 from topo.interfaces import ETHERNET_BYTES, switch_interfaces
@@ -29,7 +29,6 @@ READY_DEADLINE_S = 60.0
 """A first start compiles the switch's real-time loop; later ones take it from the cache."""
 LEAST_FRAME_BYTES = 9216
 """Room for a frame in the built-in switch, whatever the links take."""
-PACKAGES = Path(__file__).resolve().parent.parent
 
 
 class SwitchProcesses(Protocol):
@@ -112,10 +111,10 @@ class BuiltinSwitches:
         process = RunProcess(
             run,
             "the switch process",
-            [sys.executable, "-m", module, str(path)],
+            python_command(module, str(path)),
             namespace_pid=namespace_pid,
             log=run.folder / "switches.log",
-            environment={"PYTHONPATH": _python_path()},
+            environment={"PYTHONPATH": python_path(os.environ.get("PYTHONPATH"))},
         )
         self.processes = [process]
 
@@ -249,8 +248,3 @@ def _figures(counters: InterfaceCounters) -> Mapping[str, int]:
         "tx_packets": counters.tx_packets,
         "tx_bytes": counters.tx_bytes,
     }
-
-
-def _python_path() -> str:
-    known = os.environ.get("PYTHONPATH")
-    return f"{PACKAGES}{os.pathsep}{known}" if known else str(PACKAGES)

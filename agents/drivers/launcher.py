@@ -46,7 +46,7 @@ from agents.drivers.messages import (
     how_it_ended,
     record,
 )
-from switch.cache import CHECKOUT
+from switch.children import python_command, python_path
 from switch.errors import MachineError, RunError
 
 WARM_TIMEOUT_S = 180.0
@@ -87,12 +87,11 @@ class Launcher:
         environment = dict(os.environ if environment is None else environment)
         for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
             environment[variable] = "1"  # a process with threads cannot be forked safely
-        paths = [str(CHECKOUT), *filter(None, [environment.get("PYTHONPATH")])]
-        environment["PYTHONPATH"] = os.pathsep.join(paths)
+        environment["PYTHONPATH"] = python_path(environment.get("PYTHONPATH"))
         with theirs, open(run_dir / "launcher.log", "ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "agents.drivers.launcher", "--socket", str(theirs.fileno()),
-                 "--parent", str(os.getpid())],
+                python_command("agents.drivers.launcher", "--socket", str(theirs.fileno()),
+                               "--parent", str(os.getpid())),
                 pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 env=environment, start_new_session=True,
             )  # fmt: skip
