@@ -60,6 +60,14 @@ def test_fetch_only_multicasts_nothing() -> None:
     assert all(datagram.destination < ipv4("224.0.0.0") for _, _, datagram in group.network.trace)
 
 
+@BOTH
+def test_a_rank_alone_sends_nothing(request_: Allgather) -> None:
+    group = Group(1, keep_trace=True)
+    for chains in (0, 1):
+        group.gather(replace(request_, shard_bytes=5000, chains=chains))
+    assert group.network.trace == []
+
+
 def test_roots_spread_over_several_groups() -> None:
     group = Group(4, groups=2, keep_trace=True)
     group.gather(MULTICAST)

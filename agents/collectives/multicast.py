@@ -239,7 +239,7 @@ class MulticastAllgather:
     def _send_own(self) -> None:
         self._own_posted = True
         chunks = self._sink.chunks_of(self._communicator.rank)
-        if self._fetch_only or not chunks:
+        if self._fetch_only or not chunks or self._communicator.size == 1:
             self._sent_own()
             return
         offset, length = self._sink.shard_region(self._communicator.rank)
