@@ -20,9 +20,18 @@ INVALID_LATENESS = (20_000_000, 0.05)
 """The 99th percentile: in ns, or as a fraction of the completion time, whichever is more."""
 
 
+BUNCHED = 0.5
+"""Of a full frame's time: frames whose median spacing is wrong by so much came in bunches."""
+
 STRAINED_DIFFERENCE = 0.10
 INVALID_DIFFERENCE = 0.30
 """Between the completion time and its simulated prediction, as a fraction of the prediction."""
+
+
+SAID = {
+    "switch": "1 % of the frames left a switch {} late or more",
+    "rank": "1 % of a rank's wake-ups came {} late or more",
+}
 
 
 def judge(
@@ -33,6 +42,7 @@ def judge(
     cpu_stolen: float,
     cpu_s: Mapping[str, float],
     lateness_ns: Mapping[str, int],
+    frame_ns: int,
     unplanned_losses: Mapping[str, int],
 ) -> Fidelity:
     """The verdict on one run, with its reasons.
@@ -42,8 +52,10 @@ def judge(
         predicted_ns: of the same run in the simulated world; None if there is none to compare.
         cpu_busy, cpu_stolen: fractions of the machine's processors, 0 to 1, during the run.
         cpu_s: processor seconds by what used them.
-        lateness_ns: ``<who>_p50``, ``<who>_p99`` and ``<who>_max``: how late packets left or
-            processes woke.
+        lateness_ns: ``_p50``, ``_p99`` and ``_max`` of ``switch``, how late frames left a switch
+            against an exact link; ``spacing``, how much more closely frames followed each other
+            into a switch than their link carries them; ``rank``, how late rank processes woke.
+        frame_ns: how long a link takes for a full frame.
         unplanned_losses: packets that were lost neither by a fault nor by a full queue, by where.
     """
     invalid: list[str] = []
@@ -56,14 +68,19 @@ def judge(
     elif cpu_busy >= STRAINED_CPU:
         strained.append(f"the processors were {cpu_busy:.0%} busy")
     for name, late_ns in lateness_ns.items():
-        if not name.endswith("_p99"):
+        if not name.endswith("_p99") or name == "spacing_p99":
             continue
-        who = name.removesuffix("_p99")
-        said = f"1 % of the {who}'s packets left or wake-ups came {format_duration(late_ns)} late"
+        said = SAID[name.removesuffix("_p99")].format(format_duration(late_ns))
         if late_ns > _allowed(INVALID_LATENESS, completion_ns):
             invalid.append(said)
         elif late_ns > _allowed(STRAINED_LATENESS, completion_ns):
             strained.append(said)
+    close_ns = lateness_ns.get("spacing_p50", 0)
+    if close_ns > BUNCHED * frame_ns:
+        strained.append(
+            f"half of the frames came {format_duration(close_ns)} or more closer together than "
+            f"their links carry them (a full frame takes {format_duration(frame_ns)})"
+        )
     if completion_ns and predicted_ns:
         difference = completion_ns / predicted_ns - 1
         said = (

@@ -24,6 +24,9 @@ from topo.machine import CpuTimes, cpu_use, read_cpu_times
 
 Advance = Callable[[float], None]
 
+FRAME_OVERHEAD_BYTES = 70
+"""Headers and ICRC of a multicast chunk's frame."""
+
 QUANTILES = ("p50", "p99", "max")
 
 
@@ -111,7 +114,8 @@ def operate(
     scenario, world = testbed.scenario, testbed.world
     # Data and its errors differ from repetition to repetition, and repeat with the scenario.
     seed = scenario.seed + repetition
-    before = Counts.read(testbed.controller, world)
+    before: Counts | None = None
+    after: Counts | None = None
     watch = _Watch(world, advance)
     error: str | None = None
     reports: list[RankReport] = []
@@ -119,6 +123,8 @@ def operate(
         with ExitStack() as stack:
             name = f"{algorithm}-{repetition}"
             meeting = stack.enter_context(gathered_ranks(testbed, name, seed))
+            # Ranks join their groups before, and leave them after: that is no traffic of the run.
+            before = Counts.read(testbed.controller, world)
             world.reset_lateness()
             outages = Outages(
                 scenario.injected,
@@ -129,23 +135,29 @@ def operate(
                 meeting.pids,
             )
             stack.callback(outages.end)
-            reports = meeting.run(
-                OperationConfig(
-                    algorithm=algorithm,
-                    shard_bytes=scenario.size_bytes,
-                    chains=scenario.chains or 0,
-                    cutoff=scenario.cutoff,
-                    timeout_ns=round((scenario.timeout_s or 0) * 1e9),
-                    seed=seed,
-                ),
-                watch,
-                scenario.rate_bps,
-                outages.begin,
-            )
+            try:
+                reports = meeting.run(
+                    OperationConfig(
+                        algorithm=algorithm,
+                        shard_bytes=scenario.size_bytes,
+                        chains=scenario.chains or 0,
+                        cutoff=scenario.cutoff,
+                        timeout_ns=round((scenario.timeout_s or 0) * 1e9),
+                        seed=seed,
+                    ),
+                    watch,
+                    scenario.rate_bps,
+                    outages.begin,
+                )
+            except RunError as failure:
+                world.check_alive()
+                error = str(failure)
+            after = Counts.read(testbed.controller, world)
     except RunError as failure:
         world.check_alive()
-        error = str(failure)
-    after = Counts.read(testbed.controller, world)
+        error = error or str(failure)
+    after = after or Counts.read(testbed.controller, world)
+    before = before or after  # the ranks did not come together, so nothing was sent
     return assemble(
         scenario,
         algorithm,
@@ -173,9 +185,10 @@ def _fidelity(
     }
     # The built-in switch knows how late it was. BMv2 does not, but its links are shaped by tbf.
     lateness_ns = {
-        f"switch_{quantile}": after.switches["lateness_ns"][quantile]
+        f"{who}_{quantile}": after.switches[what][quantile]
+        for who, what in (("switch", "lateness_ns"), ("spacing", "spacing_ns"))
         for quantile in QUANTILES
-        if "lateness_ns" in after.switches
+        if what in after.switches
     }
     for quantile in QUANTILES:
         late = [report.wake_lateness_ns.get(quantile, 0) for report in reports]
@@ -197,5 +210,6 @@ def _fidelity(
         cpu_stolen=use.steal,
         cpu_s=cpu_s,
         lateness_ns=lateness_ns,
+        frame_ns=(scenario.mtu + FRAME_OVERHEAD_BYTES) * 8 * 10**9 // scenario.rate_bps,
         unplanned_losses=lost,
     )

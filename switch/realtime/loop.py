@@ -67,6 +67,8 @@ IO_TIME = 13  # address of int64[4]: timespecs
 IO_PENDING_COUNT = 14
 IO_BATCHES = 15
 IO_RETRY = 16  # a socket was full: try again soon
+IO_SPACING = 17  # address of int64[HISTOGRAM]: how much too close together frames came
+IO_MAX_SPACING = 18
 IO_WORDS = 24
 
 # Words of a socket.
@@ -76,6 +78,7 @@ F_PORT = 2
 F_HEAD = 3  # frames to send, through P_NEXT
 F_TAIL = 4
 F_SEND_ERRORS = 5
+F_ARRIVED_NS = 6  # when the last frame was received
 SOCKET_WORDS = 8
 
 MESSAGE_WORDS = 8  # of a struct mmsghdr
@@ -123,18 +126,32 @@ def errno() -> int:
 
 
 @jit
-def record_lateness(io: Any, lateness: int) -> None:
-    """Count a departure's lateness in a histogram of 16 steps per power of two."""
-    lateness = max(lateness, 0)
-    io[IO_MAX_LATENESS] = max(io[IO_MAX_LATENESS], lateness)
+def record(io: Any, histogram: int, greatest: int, duration_ns: int) -> None:
+    """Count a duration in a histogram of 16 steps per power of two."""
+    duration_ns = max(duration_ns, 0)
+    io[greatest] = max(io[greatest], duration_ns)
     exponent = 0
-    value = lateness
+    value = duration_ns
     while value >= 32:
         value >>= 1
         exponent += 1
-    bucket = lateness if exponent == 0 else (exponent + 1) * 16 + (value - 16)
-    histogram = int64_view(io[IO_HISTOGRAM], HISTOGRAM)
-    histogram[min(bucket, HISTOGRAM - 1)] += 1
+    bucket = duration_ns if exponent == 0 else (exponent + 1) * 16 + (value - 16)
+    int64_view(io[histogram], HISTOGRAM)[min(bucket, HISTOGRAM - 1)] += 1
+
+
+@jit
+def record_lateness(io: Any, lateness_ns: int) -> None:
+    """Count how late a frame left."""
+    record(io, IO_HISTOGRAM, IO_MAX_LATENESS, lateness_ns)
+
+
+@jit
+def record_spacing(io: Any, socket: Any, rate_bps: int, length: int, now: int) -> None:
+    """Count by how much a frame followed the one before more closely than its link carries it."""
+    if rate_bps > 0:
+        takes_ns = length * 8_000_000_000 // rate_bps
+        record(io, IO_SPACING, IO_MAX_SPACING, takes_ns - (now - socket[F_ARRIVED_NS]))
+        socket[F_ARRIVED_NS] = now
 
 
 @jit
@@ -168,8 +185,10 @@ def receive_batch(context: Any, io: Any, socket: Any, time: Any) -> int:
     messages = int64_view(io[IO_RECEIVE], BATCH * MESSAGE_WORDS)
     buffers = int64_view(io[IO_RECEIVE_BUFFERS], BATCH)
     switch = socket[F_SWITCH]
+    rate_bps = port_row(context, switch * context[PORT_COUNT] + socket[F_PORT])[Q_RATE_BPS]
     for i in range(count):
         message = i * MESSAGE_WORDS
+        record_spacing(io, socket, rate_bps, messages[message + 7] & 0xFFFFFFFF, now)
         if messages[message + 6] & MSG_TRUNC:
             switch_row(context, switch)[DROPS_TOO_LONG] += 1
             continue

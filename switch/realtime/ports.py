@@ -106,6 +106,7 @@ class PortSockets:
         buffers = self._array(loop.BATCH)
         buffers[:] = NONE
         self.histogram = self._array(loop.HISTOGRAM)
+        self.spacing = self._array(loop.HISTOGRAM)
         addresses = {
             loop.IO_POLL: poll,
             loop.IO_SOCKETS: self.rows,
@@ -116,6 +117,7 @@ class PortSockets:
             loop.IO_SEND_VECTORS: send_vectors,
             loop.IO_PENDING: self._array(count),
             loop.IO_HISTOGRAM: self.histogram,
+            loop.IO_SPACING: self.spacing,
             loop.IO_TIME: self._array(4),
         }
         for place, array in addresses.items():

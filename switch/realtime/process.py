@@ -151,9 +151,16 @@ class SwitchProcess:
     # -- statistics
 
     def reset_lateness(self) -> None:
-        """Start the lateness statistics anew."""
-        self.sockets.histogram[:] = 0
-        self.sockets.io[loop.IO_MAX_LATENESS] = 0
+        """Start the statistics of lateness, spacing and the longest queues anew."""
+
+        def reset() -> None:
+            for histogram in (self.sockets.histogram, self.sockets.spacing):
+                histogram[:] = 0
+            self.sockets.io[[loop.IO_MAX_LATENESS, loop.IO_MAX_SPACING]] = 0
+            peaks = [layout.S_QUEUE_PEAK_PACKETS, layout.S_QUEUE_PEAK_BYTES]
+            self.dataplane.port_words[:, peaks] = 0
+
+        self.between_batches(reset)
 
     def statistics(self) -> dict[str, Any]:
         """Everything that was counted, as JSON would have it."""
@@ -170,8 +177,7 @@ class SwitchProcess:
                     "send_errors": self.sockets.send_errors(i),
                 }
             )
-        histogram = self.sockets.histogram
-        latest = int(self.sockets.io[loop.IO_MAX_LATENESS])
+        io = self.sockets.io
         return {
             "switches": [
                 {
@@ -183,12 +189,8 @@ class SwitchProcess:
                 }
                 for number, switch in enumerate(self.config.switches)
             ],
-            "lateness_ns": {
-                "count": int(histogram.sum()),
-                "p50": min(lateness(histogram, 0.5), latest),
-                "p99": min(lateness(histogram, 0.99), latest),
-                "max": latest,
-            },
+            "lateness_ns": _quantiles(self.sockets.histogram, int(io[loop.IO_MAX_LATENESS])),
+            "spacing_ns": _quantiles(self.sockets.spacing, int(io[loop.IO_MAX_SPACING])),
             "no_buffer_drops": int(self.dataplane.context[layout.NO_BUFFER]),
             "wake_ups": int(self.sockets.io[loop.IO_WAKE_UPS]),
             "cpu_seconds": self._cpu_seconds(),
@@ -211,3 +213,12 @@ class SwitchProcess:
         if not self._thread.is_alive() or self._thread.ident is None:
             return 0.0
         return time.clock_gettime(time.pthread_getcpuclockid(self._thread.ident))
+
+
+def _quantiles(histogram: NDArray[np.int64], greatest: int) -> dict[str, int]:
+    return {
+        "count": int(histogram.sum()),
+        "p50": min(lateness(histogram, 0.5), greatest),
+        "p99": min(lateness(histogram, 0.99), greatest),
+        "max": greatest,
+    }
