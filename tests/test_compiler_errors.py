@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from switch.compiler import CompileError, compile_program
+from switch.compiler import CompileError, compile_program, write_outputs
 from switch.errors import InputError
 from tests.compiler_support import errors, errors_of, program
 
@@ -257,8 +257,87 @@ def test_a_block_with_the_wrong_parameters_is_explained(tmp_path: Path) -> None:
     )
 
 
-def test_at_most_twenty_errors_are_reported(tmp_path: Path) -> None:
-    assert len(errors(tmp_path, program(ingress="nothing = 1;" * 50))) == 20
+def _failure(tmp_path: Path, text: str) -> str:
+    source = tmp_path / "x.p4"
+    source.write_text(text)
+    with pytest.raises(CompileError) as caught:
+        compile_program(source)
+    return str(caught.value).replace(f"{tmp_path}/", "")
+
+
+def test_at_most_twenty_errors_are_listed(tmp_path: Path) -> None:
+    for text in (program(ingress="nothing = 1;" * 50), "#nothing\n" * 50):
+        lines = _failure(tmp_path, text).splitlines()
+        assert sum(": error: " in line for line in lines) == 20
+        assert lines[-2:] == ["... and 30 more", "50 errors"]
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("", "x.p4: error: there is no 'main'"),
+        ("#include <cor.p4>\nheader h {}\n", "x.p4:1:1: error: include file 'cor.p4' not found"),
+        ("#error not this\n", "x.p4:1:1: error: #error not this"),
+        ('#include "x.p4"\n', "x.p4:1:1: error: includes are nested too deeply"),
+        ("#if FOO(\n#endif\n", "x.p4:1:1: error: this condition cannot be evaluated: write"),
+        ("#if 1 / 0\n#endif\n", "x.p4:1:1: error: this condition divides by zero"),
+    ],
+)
+def test_the_preprocessors_own_wording_stays_inside(tmp_path: Path, text: str, first: str) -> None:
+    message = _failure(tmp_path, text)
+    assert message.startswith(first)
+    assert message.endswith("\n1 error")
+    assert "Error" not in message and "pcpp" not in message and "preprocessor" not in message
+
+
+@pytest.mark.parametrize("before", [0, 90, 5000])
+@pytest.mark.parametrize("after", [0, 90, 5000])
+def test_of_a_long_line_the_part_around_the_error_is_shown(
+    tmp_path: Path, before: int, after: int
+) -> None:
+    text = program(ingress="\n/*" + "x" * before + "*/ nothing = 1; /*" + "y" * after + "*/\n")
+    _, line, caret, _ = _failure(tmp_path, text).splitlines()
+    assert len(line) < 180
+    assert line[caret.index("^"):].startswith("nothing")
+    assert caret.endswith("^~~~~~~") and not caret.endswith("^~~~~~~~")
+    if after != 90:
+        assert line.endswith("...") == (after == 5000)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("P(), V(), I(), E(), U()", "no argument for 'dep' of 'V1Switch', which takes 6, not 5"),
+        ("P(), V(), I(), E(), U(), D(), D()", "'V1Switch' takes 6 argument(s), not 7"),
+    ],
+)
+def test_the_number_of_blocks_is_said(tmp_path: Path, arguments: str, words: str) -> None:
+    text = program().replace("V1Switch(P(), V(), I(), E(), U(), D())", f"V1Switch({arguments})")
+    assert [item.split(": ", 1)[1] for item in errors(tmp_path, text)] == [words]
+
+
+@pytest.mark.parametrize(
+    "annotation", ["@name(.)", "@name", "@name()", '@name("a" "b")', '@name["a"]', "@deprecated(1)"]
+)
+def test_a_malformed_annotation_is_an_error(tmp_path: Path, annotation: str) -> None:
+    text = program(locals=f"{annotation} action f() {{ }}", ingress="f();")
+    (found,) = errors(tmp_path, text)
+    assert "takes one string in round brackets, like @" in found
+
+
+def test_an_annotation_that_is_never_closed_is_found_where_it_stands(tmp_path: Path) -> None:
+    text = program(locals="@foo(( ) action f() { }")
+    assert "syntax error at '@'" in errors(tmp_path, text)[0]
+
+
+@pytest.mark.parametrize("place", ["/proc/x", "file/below"])
+def test_a_place_that_takes_no_output_is_named(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("")
+    source = tmp_path / "x.p4"
+    source.write_text(program())
+    compiled = compile_program(source)
+    with pytest.raises(InputError, match=rf"cannot write x\.json and .* to '.*{place}'"):
+        write_outputs(compiled, "x", tmp_path / place)
 
 
 def test_deep_nesting_is_an_error_not_a_crash(tmp_path: Path) -> None:

@@ -372,6 +372,12 @@ class CallChecker:
             if name in given:
                 raise self.reporter.fail(argument.span, f"parameter '{name}' is given twice")
             given[name] = argument
+        for parameter in parameters:
+            if parameter.name in given or parameter.default is not None or _optional(parameter):
+                continue
+            counts = f"which takes {len(parameters)}, not {len(node.arguments)}"
+            message = f"no argument for '{parameter.name}' of '{target.name}', {counts}"
+            raise self.reporter.fail(node.span, message)
         return given
 
     def _default(
@@ -385,11 +391,8 @@ class CallChecker:
             raise self.reporter.fail(given[parameter.name].span, message)
         if parameter.default is not None:
             return parameter.default
-        if _optional(parameter):
-            return None
-        raise self.reporter.fail(
-            node.span, f"no argument for '{parameter.name}' of '{target.name}'"
-        )
+        assert _optional(parameter)  # or `_match` had refused the call
+        return None
 
     def _check_argument(
         self, value: syntax.Expression, formal: Type, bindings: Bindings, scope: Scope

@@ -8,7 +8,14 @@ from typing import NamedTuple
 
 from switch.errors import InputError
 
-MAXIMUM_ERRORS = 20
+MAXIMUM_LISTED = 20
+"""Errors that a message lists; of the others it gives the number."""
+
+MAXIMUM_ERRORS = 1000
+"""After so many the compilation ends."""
+
+MAXIMUM_WIDTH = 160
+"""Characters of a source line that are shown; of a longer one, those around the error."""
 
 
 class Span(NamedTuple):
@@ -48,9 +55,21 @@ class Diagnostic:
         if not self.source_line.strip():
             return text
         line = self.source_line.expandtabs(1).rstrip()
-        underline = "^" + "~" * max(0, min(self.length, len(line) - self.column + 1) - 1)
+        line, before = _window(line, self.column - 1)
+        underline = "^" + "~" * max(0, min(self.length, len(line) - before) - 1)
         margin = f"{self.line:>6} | "
-        return f"{text}\n{margin}{line}\n{' ' * 6} | {' ' * (self.column - 1)}{underline}"
+        return f"{text}\n{margin}{line}\n{' ' * 6} | {' ' * before}{underline}"
+
+
+def _window(line: str, before: int) -> tuple[str, int]:
+    """What is shown of a line around the character number `before`, and its number in that."""
+    if len(line) <= MAXIMUM_WIDTH:
+        return line, before
+    start = max(0, min(before - MAXIMUM_WIDTH // 2, len(line) - MAXIMUM_WIDTH))
+    end = start + MAXIMUM_WIDTH
+    left = "..." if start else ""
+    right = "..." if end < len(line) else ""
+    return f"{left}{line[start:end]}{right}", before - start + len(left)
 
 
 class CompileError(InputError):
@@ -60,7 +79,10 @@ class CompileError(InputError):
         self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
         count = len(self.diagnostics)
         summary = "1 error" if count == 1 else f"{count} errors"
-        super().__init__("\n".join([*(str(item) for item in self.diagnostics), summary]))
+        listed = [str(item) for item in self.diagnostics[:MAXIMUM_LISTED]]
+        if count > MAXIMUM_LISTED:
+            listed.append(f"... and {count - MAXIMUM_LISTED} more")
+        super().__init__("\n".join([*listed, summary]))
 
 
 class Abandon(Exception):
@@ -82,7 +104,8 @@ class Reporter:
             length = max(1, span.end_column - span.column)
         else:
             length = max(1, len(text) - span.column + 1)
-        return Diagnostic(span.file, span.line, span.column, message, text, length, severity)
+        file = span.file or next(iter(self._sources), "")  # the program, if nothing in it
+        return Diagnostic(file, span.line, span.column, message, text, length, severity)
 
     def error(self, span: Span, message: str) -> None:
         """Note an error; after `MAXIMUM_ERRORS` the compilation ends at once."""

@@ -21,6 +21,7 @@ from switch.compiler.lower import lower
 from switch.compiler.p4info import InfoEmitter, info_text
 from switch.compiler.parser import parse_annotation_expressions, parse_program
 from switch.compiler.preprocess import Preprocessed, display_name, preprocess
+from switch.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -99,11 +100,20 @@ def _steps(source: Path, text: Preprocessed, reporter: Reporter) -> CompiledProg
 
 
 def write_outputs(program: CompiledProgram, stem: str, folder: Path) -> ProgramFiles:
-    """Write ``<stem>.json`` and ``<stem>.p4info.txtpb`` into a folder, which is made if need be."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write ``<stem>.json`` and ``<stem>.p4info.txtpb`` into a folder, which is made if need be.
+
+    Raises `InputError` where they cannot be written.
+    """
     files = ProgramFiles(folder / f"{stem}.json", folder / f"{stem}.p4info.txtpb")
-    _write(files.json, program.bmv2_json)
-    _write(files.p4info, program.p4info_text)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(files.json, program.bmv2_json)
+        _write(files.p4info, program.p4info_text)
+    except OSError as error:
+        raise InputError(
+            f"cannot write {files.json.name} and {files.p4info.name} to {str(folder)!r}: "
+            f"{error.strerror}; name a folder that you may write to"
+        ) from None
     return files
 
 

@@ -165,6 +165,9 @@ def _accepted(problem: lark.exceptions.UnexpectedToken) -> set[str]:
 def parse_program(program: Preprocessed, reporter: Reporter) -> syntax.Program:
     """Parse a preprocessed program; syntax errors go to the reporter, one per declaration."""
     tokens = sort_tokens(tokenize(program, reporter))
+    for token in tokens:
+        if token.kind == "ANNOTATION":
+            _check_annotation(token, reporter)
     declarations: list[syntax.Node] = []
     broken: set[str] = set()
     for chunk in split_declarations(tokens):
@@ -174,6 +177,18 @@ def parse_program(program: Preprocessed, reporter: Reporter) -> syntax.Program:
         else:
             broken |= _declared_names(chunk)
     return syntax.Program(declarations, broken)
+
+
+_OF_ONE_STRING = ("name", "deprecated", "noWarn")
+"""Annotations that take one string, in round brackets."""
+
+
+def _check_annotation(token: RawToken, reporter: Reporter) -> None:
+    if token.text not in _OF_ONE_STRING:
+        return
+    if token.bracket != "(" or [item.kind for item in token.body] != ["STRING_LITERAL"]:
+        message = f"@{token.text} takes one string in round brackets, like @{token.text}(\"text\")"
+        reporter.error(token.span, message)
 
 
 def _declared_names(tokens: list[RawToken]) -> set[str]:

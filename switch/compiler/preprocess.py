@@ -66,7 +66,34 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
         self.return_code += 1
 
     def on_error(self, file: str, line: int, msg: str) -> None:
+        if msg.startswith("Could not evaluate expression"):
+            if "ZeroDivisionError" in msg:
+                msg = "this condition divides by zero"
+            else:
+                msg = (
+                    "this condition cannot be evaluated: write a whole expression of numbers, "
+                    "defined macros, operators and defined(NAME)"
+                )
         self._note(file, line, msg)
+
+    def note_too_deep(self, source: str) -> None:
+        """Note that the preprocessor ran out of stack."""
+        token = self.lastdirective
+        if token is not None and token.value == "include":
+            message = "includes are nested too deeply: does a file include itself?"
+            self._note(token.source, token.lineno, message)
+        else:
+            message = "the preprocessor finds macros or conditions nested too deeply here"
+            self.diagnostics.append(Diagnostic(source, 0, 0, message))
+
+    def note_malformed(self, source: str) -> None:
+        """Note that the preprocessor gave up, without a reason of its own."""
+        token = self.lastdirective
+        message = "the preprocessor cannot read this directive, or what follows it"
+        if token is None:
+            self.diagnostics.append(Diagnostic(source, 0, 0, message))
+        else:
+            self._note(token.source, token.lineno, message)
 
     def on_include_not_found(
         self, is_malformed: bool, is_system_include: bool, curdir: str, includepath: str
@@ -129,10 +156,11 @@ def preprocess(
     try:
         preprocessor.parse(text, str(source))
         preprocessor.write(output)
-    except Exception as problem:  # pcpp raises all kinds on malformed directives
+    except RecursionError:
+        preprocessor.note_too_deep(str(source))
+    except Exception:  # pcpp raises all kinds on malformed directives
         if not preprocessor.diagnostics:
-            message = f"the preprocessor cannot handle this program: {problem!r}"
-            preprocessor.diagnostics.append(Diagnostic(str(source), 0, 0, message))
+            preprocessor.note_malformed(str(source))
     if preprocessor.diagnostics:
         raise CompileError(preprocessor.diagnostics)
     return _collect(output.getvalue(), str(source), text)

@@ -410,6 +410,10 @@ def _fold_annotations(tokens: list[RawToken]) -> list[RawToken]:
                 index += 1
                 if depth == 0:
                     break
+            if depth:  # never closed: the parser finds the '@' where it stands
+                folded.append(token)
+                index = begin - 1
+                continue
             annotation.bracket = tokens[begin].text
             annotation.body = tokens[begin + 1 : index - 1]
             annotation.span = annotation.span.to(tokens[index - 1].span)
