@@ -50,7 +50,7 @@ class LinkResult:
     counted in `tx_packets`; what the sender's queue had no room for was not.
     """
 
-    DERIVED: ClassVar = ("dropped",)
+    DERIVED: ClassVar[tuple[str, ...]] = ("dropped",)
 
     from_node: str = field(metadata={"key": "from"})
     to_node: str = field(metadata={"key": "to"})
@@ -144,7 +144,7 @@ class Run:
 class Results:
     """All the runs of a scenario, and where they ran."""
 
-    DERIVED: ClassVar = ("schema", "schema_version", "verified")
+    DERIVED: ClassVar[tuple[str, ...]] = ("schema", "schema_version", "verified")
 
     runs: list[Run]
     run_id: str
