@@ -136,7 +136,8 @@ class BuiltinSwitches:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
                 connection.settimeout(5.0)
                 connection.connect(self._statistics)
-                connection.sendall(request)
+                if request:
+                    connection.sendall(request)
                 with suppress(OSError):  # it may have answered and gone already
                     connection.shutdown(socket.SHUT_WR)
                 while chunk := connection.recv(65536):
