@@ -337,8 +337,11 @@ def test_after_a_killed_runner_clean_leaves_nothing_and_touches_no_other_run(
 
 
 def test_without_root_one_message_says_so(tmp_path: Path) -> None:
+    nobody = ["setpriv", "--reuid=65534", "--clear-groups"]
+    if subprocess.run([*nobody, "test", "-r", str(CHECKOUT / "weft")], check=False).returncode != 0:
+        pytest.skip("only its owner may read this checkout")
     done = subprocess.run(
-        ["setpriv", "--reuid=65534", "--clear-groups", *WEFT, "run", "allgather"],
+        [*nobody, *WEFT, "run", "allgather"],
         cwd="/", env={**ENVIRONMENT, "HOME": "/nonexistent"}, capture_output=True, text=True,
         timeout=60, check=False,
     )  # fmt: skip

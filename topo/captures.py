@@ -21,6 +21,12 @@ LARGEST_BUFFER_KIB = 16 * 1024
 READY_DEADLINE_S = 20.0
 DRAIN_DEADLINE_S = 3.0
 
+# Without -Z root tcpdump changes its user, and so would no longer die with its run.
+CRASH_HINT = (
+    "; some tcpdumps, for example Ubuntu 24.04's first, crash with '-Z root -w'"
+    " (Launchpad bug 2071891): upgrade it with 'apt-get update && apt-get install tcpdump'"
+)
+
 _COUNTS = {
     "captured": re.compile(r"(\d+) packets? captured"),
     "received": re.compile(r"(\d+) packets? received by filter"),
@@ -90,7 +96,9 @@ class Captures:
         for process in self.processes:
             while "listening on" not in _text(process):
                 if not process.is_alive():
-                    raise RunError(f"{process.describe_end()} at its start{process.tail()}")
+                    how = process.describe_end()
+                    hint = CRASH_HINT if "SIGSEGV" in how else ""
+                    raise RunError(f"{how} at its start{process.tail()}{hint}")
                 if time.monotonic() > end:
                     raise process.late(READY_DEADLINE_S)
                 time.sleep(0.005)
