@@ -53,9 +53,11 @@ class Machine:
     interfaces: set[str] = field(default_factory=lambda: set(os.listdir("/sys/class/net")))
     dead_runs: set[str] = field(default_factory=lambda: dead_runs())
     named: str = field(
-        default_factory=lambda: subprocess.run(
-            ["ip", "netns", "list"], capture_output=True, text=True, check=True
-        ).stdout
+        default_factory=lambda: (
+            subprocess.run(
+                ["ip", "netns", "list"], capture_output=True, text=True, check=True
+            ).stdout
+        )
     )
 
 
@@ -173,14 +175,16 @@ def test_captures_hold_rocev2_with_the_right_icrc_at_both_ends_of_every_link(
     links += [f"leaf{leaf}-spine{spine}" for leaf in (0, 1) for spine in (0, 1)]
     folder = tmp_path / "out" / "pcap"
     assert len(list(folder.glob("*.pcap"))) == 2 * len(links)
-    total = 0
+    total = igmp = 0
     for link in links:
         ends = [folder / f"{link}.pcap", folder / f"{'-'.join(reversed(link.split('-')))}.pcap"]
-        counts = [count_rocev2(end) for end in ends]
-        assert counts[0] == counts[1] > 0, link
-        total += counts[0]
+        counts = [count_frames(end) for end in ends]
+        assert counts[0] == counts[1] > (0, 0), link
+        total += counts[0][0]
+        igmp += counts[0][1]
     sent = sum(link["tx_packets"] for run in document["runs"] for link in run["links"])
-    assert total == sent  # and nothing else, like what kernels send to join and leave groups
+    # Hosts' kernels join and leave groups: mostly before and after, at times while it is counted.
+    assert total <= sent <= total + igmp
     if not _has("tshark"):
         pytest.skip("tshark is missing: the captures were checked with scapy alone")
     for file in folder.glob("*.pcap"):
@@ -192,23 +196,25 @@ def test_captures_hold_rocev2_with_the_right_icrc_at_both_ends_of_every_link(
         assert odd.stdout == "", file
 
 
-def count_rocev2(file: Path) -> int:
-    """The RoCEv2 packets of a capture, each of which scapy finds the same ICRC for."""
+def count_frames(file: Path) -> tuple[int, int]:
+    """The RoCEv2 packets of a capture, for each of which scapy finds the same ICRC; and IGMP's."""
     from scapy.contrib.roce import BTH
     from scapy.layers.inet import IP, UDP
     from scapy.utils import RawPcapReader
 
-    count = 0
+    count = igmp = 0
     for frame, _ in RawPcapReader(str(file)):
-        if frame[12:14] != b"\x08\x00" or frame[23] != 17:
-            continue  # IGMP of the hosts' kernels
+        assert frame[12:14] == b"\x08\x00"
+        if frame[23] == 2:
+            igmp += 1
+            continue
         packet = IP(frame[14:])
         assert packet[UDP].dport == 4791
         assert (packet.id, packet.flags, packet[UDP].chksum) == (0, "DF", 0)
         computed = packet[BTH].compute_icrc(bytes(packet[BTH])[:-4])
         assert computed == bytes(packet)[-4:], packet.summary()
         count += 1
-    return count
+    return count, igmp
 
 
 def _has(tool: str) -> bool:
