@@ -40,7 +40,7 @@ Flag = Optional[bool]  # noqa: UP045
 # Numbers are read by `experiments.scenario`, which says what is wrong with one in its own words.
 Texts = Optional[list[str]]  # noqa: UP045
 
-BENCHMARKS = ("bring-up", "simulator", "transport")
+BENCHMARKS = ("bring-up", "compiler", "simulator", "transport")
 """Each is a module ``experiments.bench_NAME`` with ``measure`` and ``lines``."""
 
 TopologyOption = Annotated[Text, typer.Option(help="leaf-spine, single or fat-tree.")]

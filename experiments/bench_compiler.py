@@ -1,0 +1,58 @@
+"""``weft bench compiler``: how long fabric.p4 takes to compile, beside p4c where there is one."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from switch.compiler import compile_program
+from switch.program_files import fabric_program
+
+ATTEMPTS = 5
+
+
+def measure() -> dict[str, Any]:
+    """Seconds, each the quickest of some attempts: in this process; as a process of its own; a bare
+    start of Python; and p4c's, None where it is not on the PATH."""
+    source = fabric_program()
+    p4c = shutil.which("p4c-bm2-ss")
+    with tempfile.TemporaryDirectory() as folder:
+        out = str(Path(folder) / "fabric.json")
+        script = "import sys; from switch.compiler import *; compile_program(Path(sys.argv[1]))"
+        script = f"from pathlib import Path; {script}"
+        return {
+            "compile_s": _best(lambda: compile_program(source)),
+            "process_s": _best(lambda: _run(sys.executable, "-c", script, str(source))),
+            "python_s": _best(lambda: _run(sys.executable, "-c", "pass")),
+            "p4c_s": _best(lambda: _run(p4c, "-o", out, str(source))) if p4c else None,
+        }
+
+
+def lines(figures: dict[str, Any]) -> list[str]:
+    """The figures as a person reads them."""
+    p4c = figures["p4c_s"]
+    return [
+        f"fabric.p4 compiles in {figures['compile_s']:.3f} s",
+        f"as a process of its own {figures['process_s']:.3f} s, of which a bare Python takes "
+        f"{figures['python_s']:.3f} s",
+        f"p4c: {p4c:.3f} s" if p4c else "p4c: not on the PATH",
+    ]
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def _best(work: Callable[[], object]) -> float:
+    times = []
+    for _ in range(ATTEMPTS + 1):
+        started = time.monotonic()
+        work()
+        times.append(time.monotonic() - started)
+    return min(times[1:])
