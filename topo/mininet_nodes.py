@@ -151,13 +151,6 @@ class MininetNetwork:
         interface = self.net[host].intf()
         interface.ip, interface.prefixLen, interface.mac = ip, 24, mac
 
-    def shell_pids(self) -> dict[str, int]:
-        """The processes that hold the namespaces, by node."""
-        pids = {host.name: int(host.pid) for host in self.net.hosts}
-        if self._holder is not None:
-            pids["switches"] = int(self._holder.pid)
-        return pids
-
     def stop(self) -> None:
         """End all shells. The namespaces go with the last process in them, the links with them."""
         nodes = [*self.net.hosts, *self.net.switches]

@@ -45,11 +45,6 @@ class InterfaceCounters:
     tx_dropped: int
 
 
-def namespace_inode(pid: int | str = "self") -> int:
-    """The inode number that identifies a process's network namespace while it exists."""
-    return os.stat(f"/proc/{pid}/ns/net").st_ino
-
-
 def in_namespace(pid: int, work: Callable[[], Result]) -> Result:
     """Run ``work`` in the network namespace of a process and return its result.
 
