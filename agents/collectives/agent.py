@@ -1,4 +1,4 @@
-"""A host's agent: its endpoint and the collective operation that runs on it; sans-I/O.
+"""A host's agent: its endpoint and the collective operations that run on it; sans-I/O.
 
 Five verbs for whoever drives it, one more for whoever uses it:
 
@@ -8,11 +8,14 @@ Five verbs for whoever drives it, one more for whoever uses it:
     start(request, ...)      begin an operation
     next_event()             Done or Failed
 
-An operation ends within `Allgather.limit_ns` of its start on each rank, in success or in an error
-that names the rank and what it was waited for. A peer that acknowledges nothing is found out much
-earlier, by the transport (`TransportOptions`: 2.0 to 2.3 s). A rank that fails tells its peers, and
-they tell theirs, so the others need not wait for their own limits. After a failure the agent starts
-nothing more.
+Operations may run at the same time. All ranks start them in the same order.
+
+An operation ends within `Request.limit_ns` of its start on each rank (longer by what others' data
+may take that run beside it), in success or in an error that names the rank and what it was waited
+for. A rank that dies is found out much earlier: who
+waits for it probes it every 0.5 s, and the transport gives up a peer that acknowledges nothing
+for 2.0 to 2.3 s (`TransportOptions`). A rank that fails tells its peers, and they tell theirs, so
+every rank knows of it, by name, within 3 s. After a failure the agent starts nothing more.
 """
 
 from __future__ import annotations
@@ -24,20 +27,29 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from agents.collectives.build import Array, build
 from agents.collectives.communicator import Communicator
 from agents.collectives.control import Control, Kind
-from agents.collectives.multicast import MulticastAllgather
-from agents.collectives.operation import Allgather, Operation, Report, Ticket
-from agents.collectives.ring import RingAllgather
+from agents.collectives.names import MAX_AT_ONCE
+from agents.collectives.operation import Operation, Report, Ticket
+from agents.collectives.requests import Request
+from agents.collectives.timing import TIMEOUT_BASE_NS, operation_timeout_ns
 from agents.datagrams import Datagrams
 from agents.transport.endpoint import Endpoint
 from agents.transport.types import Completion, CompletionKind, MemoryRegion
 from switch.errors import InputError, ProtocolError, RunError
 
+PROBE_NS = 500_000_000
+"""How often a rank asks whether the peers that it waits for are there."""
+IDLE_REGIONS = 32
+"""Registered buffers that no operation uses, kept for the next."""
+MAX_EARLY = 8 * MAX_AT_ONCE
+"""Messages from one peer of operations that this rank has not started; a few of each can come."""
+
 
 @dataclass(frozen=True)
 class Done:
-    """An operation has ended well: the gathered buffer is complete and belongs to the caller
+    """An operation has ended well: its result is complete and its buffers belong to the caller
     again."""
 
     number: int
@@ -47,12 +59,22 @@ class Done:
 
 @dataclass(frozen=True)
 class Failed:
-    """An operation has failed; the gathered buffer holds anything."""
+    """An operation has failed; its buffers hold anything."""
 
     number: int
     finished_ns: int
     error: str
     report: Report
+
+
+@dataclass
+class _Running:
+    operation: Operation
+    started_ns: int
+    limit_ns: int
+    data_ns: int
+    """What its data may add to the time of others."""
+    regions: list[MemoryRegion]
 
 
 class HostAgent:
@@ -63,12 +85,11 @@ class HostAgent:
         self.communicator = communicator
         self.failure = ""
         """Why the agent can start nothing more, or empty."""
-        self._operation: Operation | None = None
-        self._request: Allgather | None = None
-        self._limit_ns = 0
-        self._started_ns = 0
+        self._running: dict[int, _Running] = {}
+        """By number, in order."""
         self._next_number = 0
-        self._region: MemoryRegion | None = None
+        self._probe_ns = 0
+        self._idle_regions: deque[MemoryRegion] = deque()
         self._events: deque[Done | Failed] = deque()
         self._early: list[tuple[int, Control]] = []
         """Messages of operations that this rank has not started yet."""
@@ -83,39 +104,53 @@ class HostAgent:
         """The multicast groups of which the host must be a member."""
         return self.endpoint.groups
 
-    def start(self, request: Allgather, buffer: npt.NDArray[np.uint8], now_ns: int) -> None:
-        """Begin an Allgather into ``buffer``, uint8[P x N], in which this rank's own shard is in
-        its place.
+    def start(
+        self, request: Request, buffer: Array, now_ns: int, output: Array | None = None
+    ) -> None:
+        """Begin an operation. The arrays belong to it until its event comes.
+
+        Args:
+            buffer: of the request's dtype, C-contiguous, writeable. Allgather: all ranks' elements
+                in order of ranks, this rank's own in their place; gathered in place. Broadcast: the
+                root's elements. Reduce-Scatter: this rank's part of all ranks' results; only read.
+            output: Reduce-Scatter: this rank's result.
 
         Raises:
-            InputError: the buffer has the wrong size, or the request does not fit the communicator.
-            RunError: an operation is running, or an earlier one failed.
+            InputError: an array does not fit the request, or the request the communicator.
+            RunError: too many operations are running, or an earlier one failed.
         """
-        if self._operation is not None:
-            raise RunError(f"operation {request.number}: another is running; wait for its event")
+        number = request.number
         if self.failure:
-            raise RunError(f"operation {request.number}: an earlier one failed: {self.failure}")
-        if request.number < self._next_number:
-            raise InputError(f"operation {request.number}: {self._next_number} is the next number")
-        wanted = self.communicator.size * request.shard_bytes
-        if len(buffer) != wanted:
-            raise InputError(
-                f"Allgather of {request.shard_bytes} bytes on {self.communicator.size} ranks: "
-                f"the buffer has {len(buffer)} bytes; {wanted} are needed"
+            raise RunError(f"operation {number}: an earlier one failed: {self.failure}")
+        if number < self._next_number:
+            raise InputError(f"operation {number}: {self._next_number} is the next number")
+        if not self.has_room(number):
+            raise RunError(
+                f"operation {number}: {len(self._running)} are running, the oldest is number "
+                f"{next(iter(self._running))}; wait for an event (at most {MAX_AT_ONCE} at once, "
+                "256 numbers apart)"
             )
-        region = self._registered(buffer)
-        kind = RingAllgather if request.algorithm == "ring" else MulticastAllgather
-        operation = kind(self.communicator, request, region)
-        self._operation, self._request = operation, request
-        self._next_number = request.number + 1
-        self._started_ns = now_ns
-        self._limit_ns = now_ns + request.limit_ns(
-            self.communicator.size, self.endpoint.rate_bps or 1_000_000_000
-        )
+        regions: list[MemoryRegion] = []
+        try:
+            operation = build(
+                self.communicator, request, buffer, output,
+                lambda memory: self._register(memory, regions),
+            )  # fmt: skip
+        except InputError:
+            self._idle_regions += regions
+            raise
+        if not self._running:
+            self._probe_ns = now_ns + PROBE_NS
+        self._running[number] = self._limited(request, operation, now_ns, regions)
+        self._next_number = number + 1
         operation.start(now_ns)
-        early, self._early = self._early, []
+        early = [entry for entry in self._early if entry[1].operation <= number]
+        self._early = [entry for entry in self._early if entry[1].operation > number]
         for peer, message in early:
-            self._control(peer, message, now_ns)
+            try:
+                self._control(peer, message, now_ns)
+            except ProtocolError as error:
+                self._blame(peer, error, now_ns)
         self._advance(now_ns)
 
     def receive(self, batch: Datagrams, now_ns: int) -> None:
@@ -149,7 +184,7 @@ class HostAgent:
     @property
     def attentive(self) -> bool:
         """Whether the operation must be looked after whenever something arrives."""
-        return self._operation is not None and self._operation.attentive
+        return any(running.operation.attentive for running in self._running.values())
 
     def deadline(self) -> int | None:
         endpoint_ns, own_ns = self.endpoint.deadline(), self._due_ns()
@@ -164,55 +199,110 @@ class HostAgent:
         """Whether `next_event` has something."""
         return bool(self._events)
 
+    def has_room(self, number: int) -> bool:
+        """Whether the operation of this number may start beside those that run."""
+        oldest = next(iter(self._running), number)
+        return len(self._running) < MAX_AT_ONCE and number - oldest < 256
+
     @property
-    def running(self) -> bool:
-        return self._operation is not None
+    def running(self) -> int:
+        """How many operations are running."""
+        return len(self._running)
 
     def report(self, now_ns: int) -> Report:
-        """Of the running operation: for a progress bar."""
-        return self._operation.report(now_ns) if self._operation is not None else Report()
+        """Of the running operations together: for a progress bar."""
+        reports = (running.operation.report(now_ns) for running in self._running.values())
+        return sum(reports, Report())
 
     def abort(self, reason: str, now_ns: int) -> None:
-        """Give up the running operation, and let the peers know."""
-        if self._operation is not None:
+        """Give up what is running, and let the peers know."""
+        if self._running:
             self._fail(reason, now_ns, self.communicator.rank)
 
-    def _registered(self, buffer: npt.NDArray[np.uint8]) -> MemoryRegion:
-        """The buffer's region; one buffer used again and again is registered once."""
-        if self._region is None or self._region.buffer is not buffer:
-            if self._region is not None:
-                self.endpoint.deregister(self._region)
-            self._region = self.endpoint.register(buffer)
-        return self._region
+    def _limited(
+        self, request: Request, operation: Operation, now_ns: int, regions: list[MemoryRegion]
+    ) -> _Running:
+        """A new operation, with a time limit; it and those that run share the link."""
+        size, rate_bps = self.communicator.size, self.endpoint.rate_bps or 10**9
+        total_bytes = sum(request.shard_bytes(size))
+        data_ns = operation_timeout_ns(size, total_bytes, rate_bps) - TIMEOUT_BASE_NS
+        limit_ns = now_ns + request.limit_ns(size, rate_bps)
+        for other in self._running.values():
+            other.limit_ns += data_ns
+            limit_ns += other.data_ns
+        return _Running(operation, now_ns, limit_ns, data_ns, regions)
+
+    def _register(self, memory: npt.NDArray[np.uint8], regions: list[MemoryRegion]) -> MemoryRegion:
+        """The memory's region, and note that it is in use; memory used again is registered once."""
+        place = memory.ctypes.data, len(memory)
+        for region in self._idle_regions:
+            if (region.buffer.ctypes.data, region.length) == place:
+                self._idle_regions.remove(region)
+                break
+        else:
+            region = self.endpoint.register(memory)
+        regions.append(region)
+        return region
+
+    def _release(self, regions: list[MemoryRegion]) -> None:
+        """Keep regions for the next operation: a READ request of this one may be repeated yet.
+
+        Not those of memory that the operation made for itself, which no other will use.
+        """
+        for region in regions:
+            if region.buffer.base is None:
+                self.endpoint.deregister(region)
+            else:
+                self._idle_regions.append(region)
+        while len(self._idle_regions) > IDLE_REGIONS:
+            self.endpoint.deregister(self._idle_regions.popleft())
 
     def _due_ns(self) -> int | None:
-        """When the running operation must be looked after, whatever the endpoint does."""
-        if self._operation is None:
+        """When the running operations must be looked after, whatever the endpoint does."""
+        if not self._running:
             return None
-        check_ns = self._operation.deadline()
-        return self._limit_ns if check_ns is None else min(check_ns, self._limit_ns)
+        due_ns = self._probe_ns
+        for running in self._running.values():
+            check_ns = running.operation.deadline()
+            due_ns = min(due_ns, running.limit_ns)
+            if check_ns is not None:
+                due_ns = min(due_ns, check_ns)
+        return due_ns
 
     def _advance(self, now_ns: int, completions: Sequence[Completion] = ()) -> None:
         for completion in completions:
             self._take(completion, now_ns)
         for completion in self.endpoint.poll():
             self._take(completion, now_ns)
-        if self._operation is None or self._request is None:
-            return
-        self._operation.advance(now_ns)
-        if self._operation.done:
-            self._operation.close()
-            report = self._operation.report(now_ns)
-            self._events.append(Done(self._request.number, now_ns, report))
-            self._operation = None
-        elif now_ns >= self._limit_ns:
-            seconds = (now_ns - self._started_ns) / 1e9
-            self._fail(
-                f"no end after {seconds:.1f} s, in phase {self._operation.phase}: "
-                f"waited for {self._operation.waiting_for()}",
-                now_ns,
-                self.communicator.rank,
-            )
+        for number, running in list(self._running.items()):
+            operation = running.operation
+            operation.advance(now_ns)
+            if operation.done:
+                operation.close()
+                del self._running[number]
+                self._release(running.regions)
+                self._events.append(Done(number, now_ns, operation.report(now_ns)))
+            elif now_ns >= running.limit_ns:
+                seconds = (now_ns - running.started_ns) / 1e9
+                self._fail(
+                    f"no end after {seconds:.1f} s, in phase {operation.phase}: "
+                    f"waited for {operation.waiting_for()}",
+                    now_ns,
+                    self.communicator.rank,
+                )
+                return
+        if self._running and now_ns >= self._probe_ns:
+            self._probe(now_ns)
+
+    def _probe(self, now_ns: int) -> None:
+        """Send something to peers that are waited for and to which nothing is under way."""
+        self._probe_ns = now_ns + PROBE_NS
+        peers = set().union(*(each.operation.waits_on() for each in self._running.values()))
+        probe = Control(Kind.PROBE, 0).encode()
+        for peer in sorted(peers):
+            pair = self.communicator.queue_pairs[peer]
+            if not pair.outstanding:
+                pair.post_send(probe)
 
     def _take(self, completion: Completion, now_ns: int) -> None:
         kind = completion.kind
@@ -220,62 +310,68 @@ class HostAgent:
             if kind is CompletionKind.RECEIVED:
                 peer = self.communicator.peer_of(completion.qp)
                 self._control(peer, Control.decode(completion.data), now_ns)
-            elif kind is CompletionKind.WRITE_WITH_IMMEDIATE and self._operation is not None:
+            elif kind is CompletionKind.WRITE_WITH_IMMEDIATE:
                 peer = self.communicator.peer_of(completion.qp)
-                self._operation.written(peer, completion.immediate or 0, now_ns)
+                self._written(peer, completion.immediate or 0, completion.length, now_ns)
             elif kind is CompletionKind.ERROR:
                 self._broken(completion, now_ns)
-            elif (
-                isinstance(completion.context, Ticket)
-                and self._operation is not None
-                and self._request is not None
-                and completion.context.operation == self._request.number
-            ):
-                self._operation.completed(completion.context, now_ns)
+            elif isinstance(completion.context, Ticket):
+                running = self._running.get(completion.context.operation)
+                if running is not None:
+                    running.operation.completed(completion.context, now_ns)
         except ProtocolError as error:
-            peer = self.communicator.peer_of(completion.qp)
-            reason = f"{self.communicator.name(peer)} broke the protocol: {error}"
-            self._fail(reason, now_ns, self.communicator.rank)
+            self._blame(self.communicator.peer_of(completion.qp), error, now_ns)
+
+    def _blame(self, peer: int, error: ProtocolError, now_ns: int) -> None:
+        reason = f"{self.communicator.name(peer)} broke the protocol: {error}"
+        self._fail(reason, now_ns, self.communicator.rank)
+
+    def _written(self, peer: int, immediate: int, length_bytes: int, now_ns: int) -> None:
+        for number, running in self._running.items():
+            if number & 0xFF == immediate >> 24:
+                running.operation.written(peer, immediate & 0xFFFFFF, length_bytes, now_ns)
+                return
+        if self._running:
+            raise ProtocolError(f"an RDMA WRITE of operation {immediate >> 24}, which is not on")
 
     def _control(self, peer: int, message: Control, now_ns: int) -> None:
+        if message.kind is Kind.PROBE:
+            return
+        if message.kind is Kind.ABORT and message.rank >= self.communicator.size:
+            raise ProtocolError(f"ABORT by rank {message.rank}, which does not exist")
         if message.operation >= self._next_number:
+            if sum(sender == peer for sender, _ in self._early) >= MAX_EARLY:
+                raise ProtocolError(f"{MAX_EARLY} messages of operations that have not begun")
             self._early.append((peer, message))
-        elif (
-            self._operation is None
-            or self._request is None
-            or message.operation != self._request.number
-        ):
-            return  # of an operation that has ended here
         elif message.kind is Kind.ABORT:
             reason = f"rank {message.rank} gave up: {message.text}"
             self._fail(reason, now_ns, message.rank, message.text)
-        else:
-            self._operation.control(peer, message, now_ns)
+        elif message.operation in self._running:
+            self._running[message.operation].operation.control(peer, message, now_ns)
+        # Otherwise it is of an operation that has ended here.
 
     def _broken(self, completion: Completion, now_ns: int) -> None:
         peer = self.communicator.peer_of(completion.qp)
         reason = f"lost {self.communicator.name(peer)}"
-        if self._operation is not None:
-            reason += (
-                f" in phase {self._operation.phase}, waiting for {self._operation.waiting_for()}"
-            )
+        running = next(iter(self._running.values()), None)
+        if running is not None:
+            operation = running.operation
+            reason += f" in phase {operation.phase}, waiting for {operation.waiting_for()}"
         reason += f": {completion.error}"
         self._fail(reason, now_ns, self.communicator.rank)
 
     def _fail(self, reason: str, now_ns: int, finder: int, passed_on: str = "") -> None:
-        """End the running operation in failure and tell every peer that can still be told."""
+        """End all running operations in failure and tell every peer that can still be told."""
         if self.failure:
             return
         self.failure = reason
-        if self._operation is None or self._request is None:
-            return
-        abort = Control(
-            Kind.ABORT, self._request.number, rank=finder, text=passed_on or reason
-        ).encode()
+        first = next(iter(self._running), max(self._next_number - 1, 0))
+        abort = Control(Kind.ABORT, first, rank=finder, text=passed_on or reason).encode()
         for pair in self.communicator.queue_pairs.values():
             if not pair.error:
                 pair.post_send(abort)
-        report = self._operation.report(now_ns)
-        self._operation.close()
-        self._operation = None
-        self._events.append(Failed(self._request.number, now_ns, reason, report))
+        for number, running in self._running.items():
+            report = running.operation.report(now_ns)
+            running.operation.close()
+            self._events.append(Failed(number, now_ns, reason, report))
+        self._running.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from agents.collectives.barrier import barrier_peers
 from agents.datagrams import ipv4_text
@@ -22,13 +22,15 @@ class Communicator:
     multicast group.
 
     The peers are the ring neighbours and the barrier's partners at the distances 2^k, so 2
-    ceil(log2 P) queue pairs at most. A queue pair serves everything between its two ranks.
+    ceil(log2 P) queue pairs at most, and `partners`, of algorithms that need more
+    (`agents.collectives.partners`). A queue pair serves everything between its two ranks.
 
     Args:
         endpoint: of this host.
         rank: 0 to P - 1.
         addresses: IPv4 address of every rank, as integers.
-        groups: multicast groups; root r sends to group r modulo their number. Empty: no multicast.
+        groups: multicast groups, spread over roots and workers. Empty: no multicast.
+        partners: further ranks to have a queue pair with; each of them must name this one.
 
     Raises:
         InputError: the rank is not one of the addresses', or the endpoint has another address.
@@ -40,6 +42,7 @@ class Communicator:
         rank: int,
         addresses: Sequence[int],
         groups: Sequence[int] = (),
+        partners: Iterable[int] = (),
     ) -> None:
         if not 0 <= rank < len(addresses):
             raise InputError(
@@ -56,7 +59,8 @@ class Communicator:
         self.size = len(addresses)
         self.next = (rank + 1) % self.size
         self.previous = (rank - 1) % self.size
-        peers = sorted((barrier_peers(rank, self.size) | {self.next, self.previous}) - {rank})
+        neighbours = {self.next, self.previous, *partners}
+        peers = sorted((barrier_peers(rank, self.size) | neighbours) - {rank})
         self.queue_pairs: dict[int, RcQueuePair] = {
             peer: endpoint.create_rc(source_port=path_entropy(rank, peer)) for peer in peers
         }
@@ -68,6 +72,21 @@ class Communicator:
         self._ranks: dict[RcQueuePair | UdQueuePair, int] = {
             pair: peer for peer, pair in self.queue_pairs.items()
         }
+
+        self.writing_bytes = 0
+        """Of RDMA WRITEs of all operations that are posted and not acknowledged."""
+        self.receiving: list[int] = []
+        """Operations, by number, whose multicast data are to come: they take turns, since each of
+        them fills the link."""
+
+    def check_peers(self, peers: Iterable[int], what: str) -> None:
+        """Raise InputError if there is no queue pair with one of these ranks."""
+        lacking = sorted(set(peers) - self.queue_pairs.keys())
+        if lacking:
+            raise InputError(
+                f"{what}: rank {self.rank} has no queue pair with rank {lacking[0]}; make the "
+                "communicators with what agents.collectives.partners says"
+            )
 
     def introduction(self) -> dict[int, tuple[int, int]]:
         """What each peer must be told: (queue pair number, initial PSN) by peer."""

@@ -1,7 +1,8 @@
 """The control messages of the collectives: the payload of RC SENDs.
 
-24 bytes of fixed fields behind a magic word, then text where a message has some. Operations are
-counted in 32 bits here; data packets carry the low 8 bits of that number in their immediate.
+24 bytes of fixed fields behind a magic word, then text or ranges where a message has some.
+Operations are counted in 32 bits here; data packets carry the low 8 bits of that number in their
+immediate.
 """
 
 from __future__ import annotations
@@ -10,11 +11,16 @@ import enum
 import struct
 from dataclasses import dataclass
 
+import numpy as np
+
 from switch.errors import ProtocolError
 
 MAGIC = 0x57454654
 """'WEFT'; also keeps tshark's RPC-over-RDMA heuristic from seeing a version number in the second
 word."""
+
+Range = tuple[int, int, int]
+"""(worker, first, end): the packets from `first` to before `end` of a worker's sink."""
 
 _LAYOUT = struct.Struct("!IBBHIIQI")
 
@@ -24,7 +30,7 @@ class Kind(enum.IntEnum):
     """Barrier ``stage``, round ``round``: all that the sender waited for before that round has
     come."""
     READY = 2
-    """Ring: the receiver's buffer may be written, at ``address`` with ``rkey``."""
+    """Unicast algorithms: the sender's buffer may be written, at ``address`` with ``rkey``."""
     ACTIVATE = 3
     """Multicast: the predecessor in the chain has sent its last chunk; it is the receiver's
     turn."""
@@ -37,6 +43,11 @@ class Kind(enum.IntEnum):
     """The sender will not fetch any more in this operation."""
     ABORT = 7
     """The operation failed; ``text`` says why, ``rank`` is the rank that found out."""
+    HOLD_PART = 9
+    """Answer while something of ``rank``'s shard is missing here too: all of it but ``ranges`` is
+    held, at ``address`` with ``rkey``. A HOLD follows."""
+    PROBE = 8
+    """Nothing: the sender waits for the receiver, and the acknowledgement says that it lives."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +60,15 @@ class Control:
     address: int = 0
     rkey: int = 0
     text: str = ""
+    ranges: tuple[Range, ...] = ()
 
     def encode(self) -> bytes:
         head = _LAYOUT.pack(
             MAGIC, self.kind, self.stage, self.round, self.operation & 0xFFFFFFFF, self.rank,
             self.address, self.rkey,
         )  # fmt: skip
+        if self.kind is Kind.HOLD_PART:
+            return head + np.array(self.ranges, ">u4").tobytes()
         return head + self.text.encode()[:MAX_TEXT_BYTES]
 
     @staticmethod
@@ -77,9 +91,17 @@ class Control:
             named = Kind(kind)
         except ValueError as error:
             raise ProtocolError(f"control message of unknown kind {kind}") from error
-        text = data[_LAYOUT.size :].decode(errors="replace")
-        return Control(named, operation, stage, round_, rank, address, rkey, text)
+        rest = data[_LAYOUT.size :]
+        if named is not Kind.HOLD_PART:
+            text = rest.decode(errors="replace")
+            return Control(named, operation, stage, round_, rank, address, rkey, text)
+        if len(rest) % 12:
+            raise ProtocolError(f"{len(rest)} bytes of ranges: a range has 12")
+        numbers = np.frombuffer(rest, ">u4").reshape(-1, 3).tolist()
+        ranges = tuple((worker, first, end) for worker, first, end in numbers)
+        return Control(named, operation, stage, round_, rank, address, rkey, ranges=ranges)
 
 
 MAX_TEXT_BYTES = 200
-"""So that every control message fits in one packet of the smallest path MTU, 256 bytes."""
+"""So that a message with text fits in one packet of the smallest path MTU, 256 bytes."""
+MAX_RANGES = 4096

@@ -24,11 +24,12 @@ class Cutoff(Protocol):
         """When to ``check`` for the first time, given when the data phase began."""
         ...
 
-    def check(self, now_ns: int, received: int, unstarted: bool) -> int | None:
+    def check(self, now_ns: int, received: int, missing: int, unstarted: bool) -> int | None:
         """Ask whether to go on waiting.
 
         Args:
-            received: chunks so far.
+            received: packets so far.
+            missing: packets that have not come.
             unstarted: some root that has a turn still to come has sent nothing at all.
 
         Returns:
@@ -46,7 +47,7 @@ class PaperCutoff:
     def first_check(self, start_ns: int) -> int:
         return start_ns + PAPER_SCALING * self._expected_ns
 
-    def check(self, now_ns: int, received: int, unstarted: bool) -> int | None:
+    def check(self, now_ns: int, received: int, missing: int, unstarted: bool) -> int | None:
         return None
 
 
@@ -56,32 +57,40 @@ class FetchOnlyCutoff:
     def first_check(self, start_ns: int) -> int:
         return start_ns
 
-    def check(self, now_ns: int, received: int, unstarted: bool) -> int | None:
+    def check(self, now_ns: int, received: int, missing: int, unstarted: bool) -> int | None:
         return None
 
 
 class AdaptiveCutoff:
-    """Near the expected time, extended while there is progress, at most 5 times the expected time.
+    """Near the expected time, extended while there is progress.
+
+    What comes slower than expected, from a link at a part of its rate or on a busy machine, is
+    given longer, by the measured rate: an extension is some packets' time at the rate at which they
+    have come so far, and the extensions end at 5 times the time that all packets take at that rate.
 
     Args:
         expected_ns: of the data phase, from known rates.
-        chunk_ns: time of one chunk on the receiver's link.
+        packet_ns: time of one packet on the receiver's link.
     """
 
-    def __init__(self, expected_ns: int, chunk_ns: int) -> None:
-        self._quiet_ns = max(QUIET_MIN_NS, QUIET_CHUNKS * chunk_ns)
+    def __init__(self, expected_ns: int, packet_ns: int) -> None:
+        self._quiet_ns = max(QUIET_MIN_NS, QUIET_CHUNKS * packet_ns)
         self._expected_ns = expected_ns
-        self._latest_ns = 0
+        self._start_ns = 0
+        self._latest_ns: int | None = None
         self._unstarted_until_ns = 0
         self._received = 0
 
     def first_check(self, start_ns: int) -> int:
-        slack_ns = self._expected_ns + self._quiet_ns
-        self._latest_ns = start_ns + PAPER_SCALING * slack_ns
-        self._unstarted_until_ns = start_ns + slack_ns + UNSTARTED_NS
+        self._start_ns = start_ns
+        self._unstarted_until_ns = start_ns + self._expected_ns + self._quiet_ns + UNSTARTED_NS
         return start_ns + self._expected_ns
 
-    def check(self, now_ns: int, received: int, unstarted: bool) -> int | None:
+    def check(self, now_ns: int, received: int, missing: int, unstarted: bool) -> int | None:
+        if self._latest_ns is None:
+            measured_ns = (now_ns - self._start_ns) * (received + missing) // max(received, 1)
+            all_ns = max(measured_ns if received else 0, self._expected_ns + self._quiet_ns)
+            self._latest_ns = self._start_ns + PAPER_SCALING * all_ns
         progress = received > self._received
         self._received = received
         if progress:
@@ -89,4 +98,5 @@ class AdaptiveCutoff:
         waiting_for_turn = unstarted and now_ns < self._unstarted_until_ns
         if now_ns >= self._latest_ns or not (progress or waiting_for_turn):
             return None
-        return now_ns + self._quiet_ns
+        measured_ns = (now_ns - self._start_ns) // received if received >= QUIET_CHUNKS else 0
+        return now_ns + max(self._quiet_ns, QUIET_CHUNKS * measured_ns)

@@ -5,21 +5,37 @@ address and key, once it holds the whole shard (it is the source, or all has arr
 fetched); until then it remembers the request. The requester reads one run of missing chunks at a
 time per RDMA READ, several outstanding. In the worst case the chain of requests ends at the source
 itself.
+
+Where losses are many, nearly every rank misses something, and each would wait for the next to be
+whole, all around the ring. So, beyond the paper, a rank that is not whole says at once what it
+misses too, and all the rest can be read from it.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from agents.collectives.communicator import Communicator
-from agents.collectives.control import Control, Kind
+from agents.collectives.control import MAX_RANGES, Control, Kind, Range
 from agents.collectives.operation import Posts, Ticket
-from agents.transport.sink import ChunkSink
-from agents.transport.types import Gap, MemoryRegion
+from agents.collectives.subgroups import Subgroups, without
+from agents.transport.types import MemoryRegion
 from switch.errors import ProtocolError
 
 MAX_READS = 8
 """RDMA READs outstanding at a time: more of them only means more to repeat when one is lost."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """The detail of an RDMA READ's ticket: what it fills, and from where."""
+
+    shard: int
+    part: Range
+    address: int
+    rkey: int
 
 
 class FetchRing:
@@ -31,18 +47,20 @@ class FetchRing:
         communicator: Communicator,
         posts: Posts,
         region: MemoryRegion,
-        sink: ChunkSink,
+        subgroups: Subgroups,
         operation: int,
     ) -> None:
         self._communicator = communicator
         self._posts = posts
         self._region = region
-        self._sink = sink
+        self._subgroups = subgroups
         self._operation = operation
         self._asked: set[int] = set()
         self._unanswered: set[int] = set()
         self._remembered: set[int] = set()
-        self._to_read: deque[tuple[Gap, int, int]] = deque()
+        self._to_read: deque[Read] = deque()
+        self._requested: dict[int, list[Range]] = {}
+        """By shard, what was or will be read."""
         self._reads = 0
         self.chunks_fetched = 0
         """Chunks that only an RDMA READ brought."""
@@ -64,68 +82,93 @@ class FetchRing:
     def request_missing(self) -> None:
         """Ask the successor for every shard that has gaps, each once."""
         for shard in range(self._communicator.size):
-            if self._sink.missing_in(shard) and shard not in self._asked:
+            if self._subgroups.missing_in(shard) and shard not in self._asked:
                 self._asked.add(shard)
                 self._unanswered.add(shard)
                 self._send(self._communicator.next, Kind.FETCH, shard)
 
     def control(self, peer: int, message: Control) -> None:
-        """Take a message of kind FETCH, HOLD or FETCHED."""
-        if message.rank >= self._communicator.size:
-            raise ProtocolError(
-                f"{message.kind.name} for rank {message.rank}, which does not exist"
-            )
-        if message.kind is Kind.HOLD and peer == self._communicator.next:
-            if message.rank in self._unanswered:
-                self._unanswered.remove(message.rank)
-                gaps = self._sink.gaps(message.rank)
-                self._to_read += [(gap, message.address, message.rkey) for gap in gaps]
-                self._read()
-        elif message.kind is Kind.FETCH and peer == self._communicator.previous:
-            self._remembered.add(message.rank)
-            self.answer()
-        elif message.kind is Kind.FETCHED and peer == self._communicator.previous:
+        """Take a message of kind FETCH, HOLD, HOLD_PART or FETCHED."""
+        kind, shard = message.kind, message.rank
+        if shard >= self._communicator.size:
+            raise ProtocolError(f"{kind.name} for rank {shard}, which does not exist")
+        if kind in (Kind.HOLD, Kind.HOLD_PART) and peer == self._communicator.next:
+            if shard in self._unanswered:
+                if kind is Kind.HOLD:
+                    self._unanswered.remove(shard)
+                self._read_from(message)
+        elif kind is Kind.FETCH and peer == self._communicator.previous:
+            self._take_request(shard)
+        elif kind is Kind.FETCHED and peer == self._communicator.previous:
             self.predecessor_done = True
             self._remembered.clear()
         else:
-            raise ProtocolError(f"{message.kind.name} from the wrong neighbour")
+            raise ProtocolError(f"{kind.name} from the wrong neighbour")
 
     def answer(self) -> None:
         """Answer the remembered requests for shards that are whole by now."""
         for shard in sorted(self._remembered):
-            if not self._sink.missing_in(shard):
+            if not self._subgroups.missing_in(shard):
                 self._remembered.remove(shard)
                 self._send(self._communicator.previous, Kind.HOLD, shard)
 
     def completed(self, ticket: Ticket) -> None:
         """An RDMA READ is complete: its chunks are in place."""
-        gap = ticket.detail
-        assert isinstance(gap, Gap)
-        fresh = self._sink.mark(gap.first_chunk, gap.count)
+        read = ticket.detail
+        assert isinstance(read, Read)
+        worker, first, end = read.part
+        fresh = self._subgroups.sinks[worker].mark(first, end - first)
         self.chunks_fetched += fresh
-        self.chunks_read_twice += gap.count - fresh
+        self.chunks_read_twice += end - first - fresh
         self._reads -= 1
         self._read()
 
     def waiting_for(self) -> str:
         """What recovery cannot go on without."""
         name = self._communicator.name(self._communicator.next)
-        if self._unanswered:
-            shards = ", ".join(str(shard) for shard in sorted(self._unanswered)[:8])
-            return f"{name} to hold the whole shard of rank {shards}"
-        return f"{name} to answer an RDMA READ"
+        if self._reads:
+            return f"{name} to answer an RDMA READ"
+        shards = ", ".join(str(shard) for shard in sorted(self._unanswered)[:8])
+        return f"{name} to hold the whole shard of rank {shards}"
+
+    def _take_request(self, shard: int) -> None:
+        self._remembered.add(shard)
+        self.answer()
+        if shard in self._remembered:
+            gaps = self._subgroups.gaps(shard)
+            if sum(end - first for _, first, end in gaps) < self._subgroups.packets(shard):
+                self._send(self._communicator.previous, Kind.HOLD_PART, shard, gaps)
+
+    def _read_from(self, message: Control) -> None:
+        """Read what the successor holds and this rank misses and has not asked for."""
+        shard, lacking = message.rank, sorted(message.ranges)
+        requested = self._requested.setdefault(shard, [])
+        found = without(without(self._subgroups.gaps(shard), lacking), requested)
+        self._requested[shard] = sorted([*requested, *found])
+        self._to_read += [Read(shard, part, message.address, message.rkey) for part in found]
+        self._read()
 
     def _read(self) -> None:
         while self._to_read and self._reads < MAX_READS:
-            gap, address, rkey = self._to_read.popleft()
+            read = self._to_read.popleft()
             self._reads += 1
+            offset, length = self._subgroups.span(read.shard, read.part)
             self._posts.read(
-                self._communicator.next, self._region, gap.offset, gap.length,
-                address + gap.offset, rkey, gap,
+                self._communicator.next, self._region, offset, length,
+                read.address + offset, read.rkey, read,
             )  # fmt: skip
 
-    def _send(self, peer: int, kind: Kind, shard: int) -> None:
+    def _send(self, peer: int, kind: Kind, shard: int, ranges: Sequence[Range] = ()) -> None:
+        if len(ranges) > MAX_RANGES:
+            worker = ranges[MAX_RANGES - 1][0]  # the rest as if it were missing altogether
+            last = [sink.chunks_of(shard).stop for sink in self._subgroups.sinks]
+            ranges = [
+                *ranges[: MAX_RANGES - 1],
+                (worker, ranges[MAX_RANGES - 1][1], last[worker]),
+                *((other, 0, last[other]) for other in range(worker + 1, len(last))),
+            ]
         message = Control(
-            kind, self._operation, rank=shard, address=self._region.address, rkey=self._region.rkey
-        )
+            kind, self._operation, rank=shard, address=self._region.address,
+            rkey=self._region.rkey, ranges=tuple(ranges),
+        )  # fmt: skip
         self._posts.send(peer, message)

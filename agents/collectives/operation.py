@@ -1,5 +1,4 @@
-"""What the collectives have in common: the request, the report, the posts of one operation and its
-phases."""
+"""What the collectives have in common: the report, the posts of one operation and its phases."""
 
 from __future__ import annotations
 
@@ -8,47 +7,7 @@ from typing import Protocol
 
 from agents.collectives.communicator import Communicator
 from agents.collectives.control import Control
-from agents.collectives.timing import operation_timeout_ns
 from agents.transport.types import MemoryRegion
-from switch.errors import InputError
-
-ALGORITHMS = ("ring", "multicast")
-CUTOFFS = ("adaptive", "paper", "fetch-only")
-
-
-@dataclass(frozen=True)
-class Allgather:
-    """A request for an Allgather; the same on every rank.
-
-    Raises:
-        InputError: a value makes no sense.
-    """
-
-    number: int
-    """Counts the operations of the communicator, from 0; each rank starts them in this order."""
-    algorithm: str
-    """``ring`` or ``multicast``."""
-    shard_bytes: int
-    chains: int = 0
-    """Multicast: chains M side by side; 0 is M = P."""
-    cutoff: str = "adaptive"
-    """Multicast: ``adaptive``, ``paper`` (5 x the expected time) or ``fetch-only`` (nothing is
-    multicast)."""
-    timeout_ns: int = 0
-    """0: `operation_timeout_ns`."""
-
-    def __post_init__(self) -> None:
-        if self.algorithm not in ALGORITHMS:
-            raise InputError(f"algorithm {self.algorithm!r}: choose from {', '.join(ALGORITHMS)}")
-        if self.cutoff not in CUTOFFS:
-            raise InputError(f"cutoff {self.cutoff!r}: choose from {', '.join(CUTOFFS)}")
-        for name in ("number", "shard_bytes", "chains", "timeout_ns"):
-            if getattr(self, name) < 0:
-                raise InputError(f"{name} {getattr(self, name)} is negative")
-
-    def limit_ns(self, size: int, rate_bps: int) -> int:
-        """The time limit on each rank, from its own start."""
-        return self.timeout_ns or operation_timeout_ns(size, self.shard_bytes, rate_bps)
 
 
 @dataclass
@@ -58,10 +17,23 @@ class Report:
     phases_ns: dict[str, int] = field(default_factory=dict)
     """Durations of barrier, data, recovery and handshake, as far as the operation came."""
     received_bytes: int = 0
-    """Of the other ranks' shards."""
+    """Of other ranks' data, each byte once."""
     chunks_multicast: int = 0
     chunks_fetched: int = 0
     chunks_duplicate: int = 0
+
+    def __add__(self, other: Report) -> Report:
+        """Of both together; phases are summed up."""
+        phases = dict(self.phases_ns)
+        for phase, duration_ns in other.phases_ns.items():
+            phases[phase] = phases.get(phase, 0) + duration_ns
+        return Report(
+            phases,
+            self.received_bytes + other.received_bytes,
+            self.chunks_multicast + other.chunks_multicast,
+            self.chunks_fetched + other.chunks_fetched,
+            self.chunks_duplicate + other.chunks_duplicate,
+        )
 
 
 class Operation(Protocol):
@@ -79,8 +51,9 @@ class Operation(Protocol):
         """A control message of this operation has come."""
         ...
 
-    def written(self, peer: int, immediate: int, now_ns: int) -> None:
-        """A peer's RDMA WRITE with immediate has arrived as a whole."""
+    def written(self, peer: int, block: int, length_bytes: int, now_ns: int) -> None:
+        """A peer's RDMA WRITE with immediate has arrived as a whole; `block` is the immediate's
+        lower 24 bits."""
         ...
 
     def completed(self, ticket: Ticket, now_ns: int) -> None:
@@ -96,6 +69,10 @@ class Operation(Protocol):
     @property
     def attentive(self) -> bool:
         """Whether arrivals matter that complete nothing: those of single chunks."""
+        ...
+
+    def waits_on(self) -> set[int]:
+        """The peers that must do something before the operation can end."""
         ...
 
     def waiting_for(self) -> str:
@@ -118,6 +95,13 @@ class Ticket:
     detail: object = None
 
 
+@dataclass(frozen=True)
+class WrittenBytes:
+    """The detail of an RDMA WRITE's ticket."""
+
+    length: int
+
+
 class Posts:
     """The posts of one operation: counts those that have not completed."""
 
@@ -125,6 +109,8 @@ class Posts:
         self._communicator = communicator
         self._operation = operation
         self._open: dict[Ticket, int] = {}
+        self.open_writes = 0
+        """RDMA WRITEs that are not acknowledged."""
 
     @property
     def outstanding(self) -> bool:
@@ -144,6 +130,7 @@ class Posts:
         left = self._open.pop(ticket) - 1
         if left:
             self._open[ticket] = left
+        self.open_writes -= isinstance(ticket.detail, WrittenBytes)
 
     def send(self, peer: int, message: Control) -> None:
         name = message.kind.name.lower()
@@ -154,7 +141,9 @@ class Posts:
         self, peer: int, region: MemoryRegion, offset: int, length: int, address: int, rkey: int,
         immediate: int,
     ) -> None:  # fmt: skip
-        ticket = self.ticket(f"{self._communicator.name(peer)} to acknowledge an RDMA WRITE")
+        what = f"{self._communicator.name(peer)} to acknowledge an RDMA WRITE"
+        ticket = self.ticket(what, WrittenBytes(length))
+        self.open_writes += 1
         self._communicator.queue_pairs[peer].post_write(
             region, offset, length, address, rkey, immediate=immediate, context=ticket
         )

@@ -52,10 +52,14 @@ def first_difference(
     return None
 
 
+def words(key: int, first: int, count: int) -> NDArray[np.uint64]:
+    """Words ``first`` to ``first + count - 1`` of a key: uint64[count]."""
+    counters = np.arange(first + 1, first + 1 + count, dtype=np.uint64)
+    return _mix(counters * np.uint64(_GOLDEN), key)
+
+
 def _block(key: int, first_word: int, size_bytes: int) -> NDArray[np.uint8]:
-    words = (size_bytes + 7) // 8
-    counters = np.arange(first_word + 1, first_word + 1 + words, dtype=np.uint64)
-    mixed = _mix(counters * np.uint64(_GOLDEN), key)
+    mixed = words(key, first_word, (size_bytes + 7) // 8)
     return mixed.astype("<u8", copy=False).view(np.uint8)[:size_bytes]
 
 

@@ -5,6 +5,10 @@ A link's rate counts Ethernet frame bytes without FCS. N = bytes per rank, P = r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
 UD_OVERHEAD_BYTES = 14 + 20 + 8 + 12 + 8 + 4 + 4
 """Ethernet, IPv4, UDP, BTH, DETH, immediate and ICRC around a multicast chunk."""
 RC_OVERHEAD_BYTES = 14 + 20 + 8 + 12 + 4
@@ -25,31 +29,73 @@ def send_time_ns(size_bytes: int, rate_bps: int) -> int:
     return -(-size_bytes * 8_000_000_000 // rate_bps)
 
 
-def operation_timeout_ns(size: int, shard_bytes: int, rate_bps: int) -> int:
-    """The default time limit of an Allgather, counted from its start on each rank.
+def operation_timeout_ns(size: int, total_bytes: int, rate_bps: int) -> int:
+    """The default time limit of an operation, counted from its start on each rank.
 
-    10 s and 10 times N(P-1)/B. Past it every rank that has not finished fails. A peer that does not
-    answer is usually found earlier, by the retry limit of the reliable transport.
+    10 s and 10 times what a link takes for all ranks' data. Past it every rank that has not
+    finished fails. A peer that does not answer is usually found earlier, by the retry limit of the
+    reliable transport.
     """
-    return TIMEOUT_BASE_NS + TIMEOUT_FACTOR * send_time_ns(shard_bytes * max(0, size - 1), rate_bps)
+    factor = TIMEOUT_FACTOR if size > 1 else 0
+    return TIMEOUT_BASE_NS + factor * send_time_ns(total_bytes, rate_bps)
 
 
-def root_rate_bps(size: int, chains: int, rate_bps: int) -> int:
-    """At which rate each of M active roots may send so that no receiver's link is overrun.
+def chain_of(rank: int, size: int, chains: int) -> tuple[int, int]:
+    """(first, end) of the contiguous segment of ranks that a rank's chain consists of."""
+    chain = rank * chains // size
+    return -(-chain * size // chains), -(-(chain + 1) * size // chains)
 
-    With all ranks active (M = P) a receiver hears P-1 of them, so each gets B/(P-1); with fewer
-    some rank only receives, and each gets B/M.
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast the roots of a multicast operation may send so that no receiver's link is overrun.
+
+    A chain's share of the link is its share of all bytes, so that all chains end together. With
+    all ranks active (M = P) a receiver does not hear itself, and the link is filled at the rank
+    that has the least of its own: with equal shards each root gets B/(P-1). With fewer chains some
+    rank only receives, and they share B.
+
+    Args:
+        shards: bytes of every rank.
+        chains: M.
+        packet_bytes: payload of a packet.
+        rate_bps: B, of every host's link; 0: not known, and nothing is paced.
     """
-    return rate_bps // max(1, size - 1 if chains >= size else chains)
 
+    shards: Sequence[int]
+    chains: int
+    packet_bytes: int
+    rate_bps: int
 
-def expected_data_ns(
-    size: int, chains: int, shard_bytes: int, chunk_bytes: int, rate_bps: int
-) -> int:
-    """The data phase of a multicast Allgather without loss, without latency: steps x time of one
-    paced shard."""
-    if size <= 1:
-        return 0
-    steps = -(-size // chains)
-    frames = frames_bytes(shard_bytes, chunk_bytes, UD_OVERHEAD_BYTES)
-    return steps * send_time_ns(frames, root_rate_bps(size, chains, rate_bps))
+    @cached_property
+    def _frames(self) -> list[int]:
+        """Frame bytes of every rank."""
+        return [frames_bytes(size, self.packet_bytes, UD_OVERHEAD_BYTES) for size in self.shards]
+
+    @cached_property
+    def _received(self) -> int:
+        """Frame bytes that pass the fullest link."""
+        own = min(self._frames) if self.chains >= len(self.shards) else 0
+        return max(1, sum(self._frames) - own)
+
+    def rate_of(self, rank: int) -> int:
+        """Of what a root sends while it is active, in frame bits a second; 0: without limit."""
+        if not self.rate_bps:
+            return 0
+        first, end = chain_of(rank, len(self.shards), self.chains)
+        share = sum(self._frames[first:end])
+        return min(self.rate_bps, max(1, self.rate_bps * share // self._received))
+
+    @property
+    def expected_ns(self) -> int:
+        """Of the data phase without loss and latency; 0 if the rate is not known."""
+        if not self.rate_bps or len(self.shards) < 2:
+            return 0
+        return send_time_ns(self._received, self.rate_bps)
+
+    def packet_ns(self) -> int:
+        """Of one packet of the largest shard on a link; 0 if the rate is not known."""
+        if not self.rate_bps:
+            return 0
+        packet = min(self.packet_bytes, max(self.shards, default=0))
+        return send_time_ns(packet + UD_OVERHEAD_BYTES, self.rate_bps)

@@ -29,6 +29,7 @@ import socket
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
 
+from agents.collectives.requests import Request
 from switch.errors import ProtocolError
 
 QueuePairs = dict[str, list[int]]
@@ -45,9 +46,14 @@ class RankConfig:
     addresses: list[str]
     """IPv4 address of every rank, in order of ranks."""
     groups: list[str]
-    """Multicast groups; root r sends to group r modulo their number. Empty: no multicast."""
+    """Multicast groups, spread over roots and workers. Empty: no multicast."""
     rendezvous: str
     """Path of the runner's Unix socket."""
+    partners: list[int] = field(default_factory=list)
+    """Ranks that this one needs a queue pair with beside those that every rank has."""
+    workers: int = 1
+    """Threads that receive multicast, each the groups of one subgroup, beside the one that does
+    all the rest; with 1 that one receives multicast, too."""
     path_mtu: int = 4096
     """RoCE payload bytes of one packet: 256, 512, 1024, 2048 or 4096."""
     rate_bps: int = 100_000_000
@@ -60,27 +66,26 @@ class RankConfig:
 
 @dataclass(frozen=True)
 class OperationConfig:
-    """One collective operation, the same on every rank."""
+    """What a run does, the same on every rank: one operation, or several equal ones."""
 
-    algorithm: str
-    """``ring`` or ``multicast``."""
-    shard_bytes: int
-    chains: int = 0
-    """Multicast chains M that run side by side; 0 is M = P."""
-    cutoff: str = "adaptive"
-    """``adaptive``, ``paper`` (5 x the expected time) or ``fetch-only`` (no multicast at all)."""
-    timeout_ns: int = 0
-    """The operation fails when it has taken so long; 0: ``default_timeout_ns`` of the
-    collectives."""
+    request: Request
+    """Of the first; its number is set by the rendezvous."""
     seed: int = 1
     """Of the data."""
-    number: int = 0
-    """Counts the operations of a communicator; set by the rendezvous."""
+    operations: int = 1
+    at_once: int = 1
+    """How many of the operations run at the same time."""
+
+    @staticmethod
+    def of(document: dict[str, Any]) -> OperationConfig:
+        """From the JSON object that `asdict` makes. Raises ProtocolError as `record` does."""
+        request = record(Request, document.get("request", {}))
+        return record(OperationConfig, {**document, "request": request})
 
 
 @dataclass(frozen=True)
 class RankResult:
-    """What one rank says of one operation."""
+    """What one rank says of a run."""
 
     rank: int
     host: str
@@ -88,10 +93,12 @@ class RankResult:
     verified: bool
     error: str = ""
     completion_ns: int = 0
-    """From the common start until the data is complete and the operation done; 0 if it failed."""
+    """From the common start until the data is complete and the operation (of several the last)
+    done; 0 if it failed."""
     phases_ns: dict[str, int] = field(default_factory=dict)
+    """Summed over the operations."""
     received_bytes: int = 0
-    """Of the other ranks' shards."""
+    """Of other ranks' data."""
     chunks_multicast: int = 0
     chunks_fetched: int = 0
     chunks_duplicate: int = 0

@@ -13,15 +13,17 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from agents.collectives.agent import Done, Failed, HostAgent
+from agents.collectives.agent import Done, HostAgent
 from agents.collectives.communicator import Communicator
-from agents.collectives.operation import Allgather, Report
-from agents.collectives.pattern import fill_shard, first_difference
+from agents.collectives.names import ALGORITHMS
+from agents.collectives.operation import Report
+from agents.collectives.requests import Request
+from agents.collectives.series import Job, Series, numbered
+from agents.collectives.workload import Workload
 from agents.datagrams import ipv4
 from agents.drivers.messages import (
     Abort,
@@ -43,16 +45,14 @@ from agents.drivers.messages import (
     Result,
     Start,
     Verify,
-    record,
 )
 from agents.drivers.udp import UdpDriver
 from agents.transport import Endpoint
+from agents.transport.receive_worker import ReceiveWorker
 from switch.errors import MachineError, ProtocolError, RunError, WeftError
 
 PROGRESS_NS = 100_000_000
 """Time between two reports of progress."""
-SLICE_BYTES = 1 << 20
-"""How much of a buffer is filled or checked between two looks at the network."""
 LOOK_UP_NS = 10_000_000
 """How long the rendezvous may go unread while packets come without a pause."""
 
@@ -91,9 +91,12 @@ class _Rank:
         self._channel = channel
         self._rank = config.rank
         self._agent = build_agent(config)
-        self._driver = UdpDriver(self._agent)
-        self._operation = OperationConfig("ring", 0)
-        self._buffer: npt.NDArray[np.uint8] = np.zeros(0, np.uint8)
+        self._driver = UdpDriver(self._agent, workers=receive_workers(self._agent, config.workers))
+        self._operation = OperationConfig(Request(0, "allgather", "ring", 0))
+        self._workloads: list[Workload] = []
+        self._jobs: list[Job] = []
+        self._series: Series | None = None
+        """The operations, while they run."""
         self._work: Iterator[None] | None = None
         """Filling or checking buffers, a slice at a time."""
         self._start_ns: int | None = None
@@ -136,12 +139,15 @@ class _Rank:
         now_ns = time.monotonic_ns()
         if self._start_ns is not None and now_ns >= self._start_ns:
             self._begin(now_ns)
-        event = self._agent.next_event()
-        if event is not None:
-            self._finish(event)
-        elif self._agent.running and now_ns >= self._last_progress_ns + PROGRESS_NS:
+        if self._series is None:
+            return
+        self._series.take(now_ns)
+        if self._series.ended:
+            self._finish(self._series)
+            self._series = None
+        elif now_ns >= self._last_progress_ns + PROGRESS_NS:
             self._last_progress_ns = now_ns
-            received = self._agent.report(now_ns).received_bytes
+            received = self._series.report(now_ns).received_bytes
             self._channel.send(Progress(self._rank, received))
 
     def _take(self, message: Message) -> None:
@@ -150,7 +156,7 @@ class _Rank:
             self._agent.communicator.connect(pairs)
             self._channel.send(Connected(self._rank))
         elif isinstance(message, Prepare):
-            self._operation = record(OperationConfig, message.operation)
+            self._operation = OperationConfig.of(message.operation)
             self._work = self._prepare()
         elif isinstance(message, Start):
             self._start_ns = message.at_ns
@@ -165,51 +171,37 @@ class _Rank:
             raise ProtocolError(f"{message.kind} is not for a rank")
 
     def _prepare(self) -> Iterator[None]:
-        """Clear the gathered buffer and fill in this rank's own shard."""
-        operation = self._operation
-        size = len(self._config.addresses)
-        if len(self._buffer) != size * operation.shard_bytes:
-            self._buffer = np.zeros(size * operation.shard_bytes, np.uint8)
-        for rank, offset, part in self._slices():
-            if rank == self._rank:
-                fill_shard(part, operation.seed, operation.number, rank, offset)
+        """Make the buffers and fill in what this rank contributes."""
+        operation, size = self._operation, len(self._config.addresses)
+        requests = numbered(operation.request, operation.operations)
+        self._workloads = [Workload(request, size, operation.seed) for request in requests]
+        before, self._jobs = self._jobs, []
+        for index, workload in enumerate(self._workloads):
+            if index < len(before) and before[index].buffer.nbytes == workload.buffer_bytes:
+                memory = before[index].buffer.view(np.uint8)  # its pages are there already
             else:
-                part[:] = 0xEE
-            yield
+                memory = np.empty(workload.buffer_bytes, np.uint8)
+            for _ in workload.fill(self._rank, memory):
+                yield
+            output = workload.output(self._rank)
+            self._jobs.append(Job(workload.request, memory.view(workload.request.dtype), output))
         self._result = None
         self._channel.send(Ready(self._rank))
 
-    def _slices(self) -> Iterator[tuple[int, int, npt.NDArray[np.uint8]]]:
-        """The gathered buffer in parts of one shard each, as (rank, offset in its shard, bytes)."""
-        size = self._operation.shard_bytes
-        for rank in range(len(self._config.addresses)):
-            shard = self._buffer[rank * size : (rank + 1) * size]
-            for offset in range(0, size, SLICE_BYTES):
-                yield rank, offset, shard[offset : offset + SLICE_BYTES]
-
     def _begin(self, now_ns: int) -> None:
-        operation = self._operation
         self._common_start_ns = self._start_ns or now_ns
         self._start_ns = None
         self._statistics = self._counters()
         self._driver.reset_lateness()
         self._started_cpu_ns = time.process_time_ns()
         self._last_progress_ns = now_ns
-        request = Allgather(
-            operation.number,
-            operation.algorithm,
-            operation.shard_bytes,
-            operation.chains,
-            operation.cutoff,
-            operation.timeout_ns,
-        )
-        self._agent.start(request, self._buffer, now_ns)
+        self._series = Series(self._agent, self._jobs, self._operation.at_once)
+        self._series.start(now_ns)
 
-    def _finish(self, event: Done | Failed) -> None:
-        error = event.error if isinstance(event, Failed) else ""
-        completion_ns = 0 if error else event.finished_ns - self._common_start_ns
-        self._result = self._make_result(event.report, completion_ns, error)
-        self._channel.send(Finished(self._rank, completion_ns, error))
+    def _finish(self, series: Series) -> None:
+        completion_ns = 0 if series.error else series.finished_ns - self._common_start_ns
+        self._result = self._make_result(series.total, completion_ns, series.error)
+        self._channel.send(Finished(self._rank, completion_ns, series.error))
 
     def _verify(self) -> Iterator[None]:
         """Compare every byte with what it must be and send the result."""
@@ -217,14 +209,12 @@ class _Rank:
         if result is None:
             raise ProtocolError("verify before the operation has finished")
         error = result.error
-        for rank, offset, part in self._slices():
+        for workload, job in zip(self._workloads, self._jobs, strict=True):
             if error:
                 break
-            seed, number = self._operation.seed, self._operation.number
-            wrong = first_difference(part, seed, number, rank, offset)
-            if wrong is not None:
-                error = f"byte {wrong} of the shard of rank {rank} is wrong"
-            yield
+            for wrong in workload.checks(self._rank, job.buffer, job.output):
+                error = error or wrong
+                yield
         document = {**asdict(result), "verified": not error, "error": error}
         if error:
             document["completion_ns"] = 0
@@ -236,7 +226,7 @@ class _Rank:
         return RankResult(
             rank=self._rank,
             host=self._config.host,
-            algorithm=self._operation.algorithm,
+            algorithm=self._operation.request.algorithm,
             verified=False,
             error=error,
             completion_ns=completion_ns,
@@ -267,13 +257,23 @@ def build_agent(config: RankConfig) -> HostAgent:
         seed=config.seed * len(addresses) + config.rank,
     )
     groups = [ipv4(group) for group in config.groups]
-    return HostAgent(endpoint, Communicator(endpoint, config.rank, addresses, groups))
+    communicator = Communicator(endpoint, config.rank, addresses, groups, config.partners)
+    return HostAgent(endpoint, communicator)
+
+
+def receive_workers(agent: HostAgent, workers: int) -> list[ReceiveWorker]:
+    """What receives the groups of each subgroup of a multicast operation with so many workers, for
+    threads of their own; none where there is only one."""
+    if workers == 1:
+        return []
+    pairs = agent.communicator.multicast
+    return [agent.endpoint.hand_over(pairs[worker::workers]) for worker in range(workers)]
 
 
 def warm_up() -> None:
     """Run every compiled function once, so that forked ranks find its machine code in memory.
 
-    Two agents gather a few kilobytes in memory by each algorithm, and once by fetching every chunk.
+    Two agents do a few kilobytes of everything in memory, and once by fetching every chunk.
     """
     addresses = ["10.0.0.1", "10.0.0.2"]
     configs = [
@@ -284,13 +284,14 @@ def warm_up() -> None:
     introductions = [agent.communicator.introduction() for agent in agents]
     agents[0].communicator.connect({1: introductions[1][0]})
     agents[1].communicator.connect({0: introductions[0][1]})
+    kinds = [(collective, name) for collective, names in ALGORITHMS.items() for name in names]
+    requests = [Request(0, collective, name, 750, "float32") for collective, name in kinds]
+    requests.append(Request(0, "allgather", "multicast", 750, "float32", cutoff="fetch-only"))
     now_ns = 0
-    for number, (algorithm, cutoff) in enumerate(
-        [("ring", "adaptive"), ("multicast", "adaptive"), ("multicast", "fetch-only")]
-    ):
-        request = Allgather(number, algorithm, 3000, cutoff=cutoff)
-        for agent in agents:
-            agent.start(request, np.zeros(6000, np.uint8), now_ns)
+    for number, request in enumerate(requests):
+        workload = Workload(replace(request, number=number), len(agents), seed=1)
+        for rank, agent in enumerate(agents):
+            agent.start(workload.request, workload.buffer(rank), now_ns, workload.output(rank))
         while any(agent.running for agent in agents):
             now_ns += 1_000_000
             for sender, receiver in (agents, agents[::-1]):

@@ -5,8 +5,9 @@
         for rank, host in enumerate(hosts):
             launcher.spawn(RankConfig(rank, ..., rendezvous=meeting.path), namespace=host.pid)
         meeting.gather()
-        results = meeting.run(OperationConfig("multicast", shard_bytes=1 << 20), progress=print)
-        results = meeting.run(OperationConfig("ring", shard_bytes=1 << 20))
+        request = Request(0, "allgather", "multicast", 1 << 20)
+        results = meeting.run(OperationConfig(request), progress=print)
+        results = meeting.run(OperationConfig(replace(request, algorithm="ring")))
 
 An operation that fails on the network is a result: every rank's ``RankResult.error`` says what it
 waited for. A rank process that dies, or does not answer by the deadline of a phase, is a
@@ -26,7 +27,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, TypeVar
 
-from agents.collectives.timing import operation_timeout_ns
+from agents.collectives.workload import Workload
 from agents.drivers.messages import (
     Abort,
     Close,
@@ -80,16 +81,16 @@ class RunProgress:
 
     received_bytes: list[int]
     """By rank."""
-    expected_bytes: int
-    """Of every rank: the shards of the others."""
+    expected_bytes: list[int]
+    """By rank, of all operations: the others' data."""
     finished_ranks: int
     elapsed_s: float
 
     @property
     def fraction(self) -> float:
         """Of all the bytes that all ranks wait for, 0 to 1."""
-        total = self.expected_bytes * len(self.received_bytes)
-        return sum(self.received_bytes) / total if total else 1.0
+        total = sum(self.expected_bytes)
+        return min(1.0, sum(self.received_bytes) / total) if total else 1.0
 
 
 class Rendezvous:
@@ -172,24 +173,28 @@ class Rendezvous:
             RunError: a rank process ended or did not answer.
         """
         size = len(self._hosts)
-        timeout_ns = operation.timeout_ns or operation_timeout_ns(
-            size, operation.shard_bytes, rate_bps
-        )
-        operation = replace(operation, number=self._operations, timeout_ns=timeout_ns)
-        self._operations += 1
-        memory_s = 10.0 + size * size * operation.shard_bytes / MEMORY_BYTES_PER_S
+        request = operation.request
+        timeout_ns = request.limit_ns(size, rate_bps)
+        request = replace(request, number=self._operations, timeout_ns=timeout_ns)
+        operation = replace(operation, request=request)
+        self._operations += operation.operations
+        workload = Workload(request, size, operation.seed)
+        memory_bytes = size * workload.buffer_bytes * operation.operations
+        memory_s = 10.0 + memory_bytes / MEMORY_BYTES_PER_S
 
         self._phase = "preparing its buffer"
         self._send_all(Prepare(asdict(operation)))
         self._collect(Ready, time.monotonic() + memory_s)
 
-        self._phase = f"running {operation.algorithm} Allgather"
+        self._phase = f"running {request.collective.title()} by {request.algorithm}"
         start_ns = time.monotonic_ns() + START_LEAD_NS
         self._send_all(Start(start_ns))
         if started is not None:
             started(start_ns)
         received = [0] * size
-        expected = operation.shard_bytes * (size - 1)
+        expected = [
+            operation.operations * workload.received_bytes(rank) for rank in range(size)
+        ]
         finished: set[int] = set()
 
         def watch(rank: int, message: Message) -> None:
@@ -197,12 +202,12 @@ class Rendezvous:
                 received[rank] = message.received_bytes
             elif isinstance(message, Finished):
                 finished.add(rank)
-                received[rank] = received[rank] if message.error else expected
+                received[rank] = received[rank] if message.error else expected[rank]
             if progress is not None:
                 elapsed_s = max(0, time.monotonic_ns() - start_ns) / 1e9
                 progress(RunProgress(list(received), expected, len(finished), elapsed_s))
 
-        deadline = (start_ns + timeout_ns) / 1e9 + FINISH_SLACK_S
+        deadline = (start_ns + operation.operations * timeout_ns) / 1e9 + FINISH_SLACK_S
         self._collect(Finished, deadline, watch)
 
         self._phase = "verifying its data"

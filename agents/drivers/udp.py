@@ -4,6 +4,9 @@ One wildcard socket on port 4791 receives unicast and multicast; one socket per 
 Identification 0 with DF, no UDP checksum, TTL 64: what the ICRC expects and a receiver cannot see
 (facts: rocev2). A full socket buffer is back-pressure: nothing more is asked of the host until
 what it gave has left.
+
+Groups that the host has handed over to receive workers come to sockets and threads of their own;
+these wake the driver when a sink is whole.
 """
 
 from __future__ import annotations
@@ -11,11 +14,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import os
 import select
 import socket
 import struct
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -24,27 +28,27 @@ import numpy.typing as npt
 
 from agents.datagrams import UDP_PORT, Datagrams, ipv4_text
 from agents.drivers.compiled_udp import (
-    CONTROL_BYTES,
-    NAME_BYTES,
     receive_many,
     run_length,
     send_many,
     wait_ready,
 )
+from agents.drivers.datagram_sockets import BATCH, STRIDE, Messages, force_buffer
 from agents.drivers.lateness import Lateness
+from agents.drivers.progress_engine import ProgressEngine, SocketSource, Source
+from agents.transport import ChunkSink, ReceiveWorker
 from switch.errors import MachineError
 
-STRIDE = 4096 + 128
-"""Room for the largest RoCEv2 packet there is."""
-BATCH = 64
-"""Datagrams a system call, at most."""
 BATCHES_A_ROUND = 4
 """How much is sent before received packets are looked at again."""
+ATTENTIVE_NS = 1_000_000
+"""How long a host that must look at every arrival waits, where arrivals are other threads'."""
+LOOK_AFTER_NS = 50_000_000
+"""And how long any other: a chunk may arrive at the moment when the last other one is marked."""
 
 _SO_NO_CHECK = 11
-_SO_SNDBUFFORCE = 32
-_SO_RCVBUFFORCE = 33
 _IP_PKTINFO = 8
+_IP_MULTICAST_ALL = 49
 _IP_MTU_DISCOVER = 10
 _IP_PMTUDISC_DO = 2
 _IP_RECVTOS = 13
@@ -69,29 +73,13 @@ class Host(Protocol):
     def deadline(self) -> int | None: ...
 
 
-class _Messages:
-    """mmsghdr structures for up to `BATCH` datagrams, each with an iovec, a name and room for
-    control."""
-
-    def __init__(self, batch: Datagrams | None) -> None:
-        self.headers: Words = np.zeros((BATCH, 8), np.int64)
-        self._vectors: Words = np.zeros((BATCH, 2), np.int64)
-        self._names = np.zeros((BATCH, NAME_BYTES), np.uint8)
-        self._controls = np.zeros((BATCH, CONTROL_BYTES), np.uint8)
-        for index in range(BATCH):
-            self.headers[index, 0] = self._names[index].ctypes.data
-            self.headers[index, 2] = self._vectors[index].ctypes.data
-            self.headers[index, 3] = 1
-            if batch is not None:
-                self.headers[index, 4] = self._controls[index].ctypes.data
-                self._vectors[index] = (batch.data[index].ctypes.data, batch.stride)
-
-
 class UdpDriver:
     """Carries a host's datagrams; MachineError if the sockets cannot be made.
 
-    Everything happens inside `run`, in the calling thread. The host's groups are joined when the
-    driver is made and again at `join_groups`. Times are those of CLOCK_MONOTONIC.
+    Everything happens inside `run`, in the calling thread, but for what `workers` receive
+    (`Endpoint.hand_over`), each in a thread of its own, from when the driver is made until `close`.
+    The host's groups are joined when the driver is made and again at `join_groups`. Times are those
+    of CLOCK_MONOTONIC.
     """
 
     def __init__(
@@ -100,16 +88,20 @@ class UdpDriver:
         *,
         receive_buffer_bytes: int = 32 << 20,
         send_buffer_bytes: int = 1 << 20,
+        workers: Sequence[ReceiveWorker] = (),
     ) -> None:
         self._host = host
+        self._workers = list(workers)
+        self._engine: ProgressEngine | None = None
+        self._nothing = Datagrams.allocate(1, 1)
         self._send_buffer_bytes = send_buffer_bytes
         self._joined: set[int] = set()
         self._senders: dict[int, socket.socket] = {}
         self._services: dict[int, int] = {}
         self._incoming = Datagrams.allocate(BATCH, STRIDE)
-        self._receiving = _Messages(self._incoming)
-        self._sending = _Messages(None)
-        self._watched: Words = np.zeros(3, np.int64)
+        self._receiving = Messages(self._incoming)
+        self._sending = Messages(None)
+        self._watched: Words = np.zeros(4, np.int64)
         self._timeout: Words = np.zeros(2, np.int64)
         self._unsent: Datagrams | None = None
         self._unsent_from = 0
@@ -129,11 +121,14 @@ class UdpDriver:
             0,
         )
         self._receiver = self._open(UDP_PORT, "0.0.0.0")
-        _set_buffer(self._receiver, _SO_RCVBUFFORCE, socket.SO_RCVBUF, receive_buffer_bytes)
+        force_buffer(self._receiver, socket.SO_RCVBUF, receive_buffer_bytes)
         self._receiver.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
         self._receiver.setsockopt(socket.IPPROTO_IP, _IP_RECVTOS, 1)
         self._descriptor = self._receiver.fileno()
         self.join_groups()
+        self._whole = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        if self._workers:
+            self._start_workers(receive_buffer_bytes)
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
         self._errors_before = _udp_errors()
 
@@ -141,16 +136,20 @@ class UdpDriver:
     def warm_up() -> None:
         """Compile, or load, what the driver is made of; sends nothing."""
         batch = Datagrams.allocate(BATCH, STRIDE)
-        messages = _Messages(batch)
+        messages = Messages(batch)
         receive_many(-1, batch.addresses, messages.headers, 0)
         run_length(batch.addresses, 0, 1)
         send_many(-1, batch.addresses, 0, 0, messages.headers, UDP_PORT)
         wait_ready(np.zeros(3, np.int64), 0, np.zeros(2, np.int64))
+        ProgressEngine.warm_up()
 
     def _open(self, port: int, address: str) -> socket.socket:
         opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
             opened.setsockopt(socket.SOL_SOCKET, _SO_NO_CHECK, 1)
+            if port == UDP_PORT and self._workers:  # whose sockets are on that port, too
+                opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                opened.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
             opened.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_DO)
             opened.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 64)
             opened.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 64)
@@ -181,8 +180,40 @@ class UdpDriver:
                 ) from error
             self._joined.add(group)
 
+    def _start_workers(self, receive_buffer_bytes: int) -> None:
+        """A thread and sockets for each worker."""
+        sources: list[SocketSource] = []
+        try:
+            for worker in self._workers:
+                sources.append(
+                    SocketSource(
+                        self._host.address,
+                        worker.groups,
+                        receive_buffer_bytes=receive_buffer_bytes,
+                    )
+                )
+        except MachineError:
+            for source in sources:
+                source.close()
+            self.close()
+            raise
+        parts: list[tuple[ReceiveWorker, Source]] = list(zip(self._workers, sources, strict=True))
+        self._engine = ProgressEngine(parts, self._note_whole)
+        self._engine.__enter__()
+
+    def _note_whole(self, index: int, sink: ChunkSink) -> None:
+        """In a worker's thread: a sink is whole."""
+        self._workers[index].finished.append(sink)
+        os.eventfd_write(self._whole, 1)
+
     def close(self) -> None:
-        """Close the sockets."""
+        """End the workers' threads and close the sockets."""
+        if self._engine is not None:
+            self._engine.__exit__(None, None, None)
+            self._engine = None
+        if self._whole >= 0:
+            os.close(self._whole)
+            self._whole = -1
         self._receiver.close()
         for sender in self._senders.values():
             sender.close()
@@ -217,7 +248,15 @@ class UdpDriver:
                 continue
             if until_ns is not None and (deadline is None or deadline > until_ns):
                 deadline = until_ns
-            if self._wait(now_ns, deadline, wake):
+            if self._engine is not None:
+                self._engine.check()
+                attentive = getattr(self._host, "attentive", False)
+                look_ns = now_ns + (ATTENTIVE_NS if attentive else LOOK_AFTER_NS)
+                deadline = look_ns if deadline is None else min(deadline, look_ns)
+            ended = self._wait(now_ns, deadline, wake)
+            if self._engine is not None:
+                self._host.receive(self._nothing, time.monotonic_ns())
+            if ended:
                 return
 
     def _wait(self, now_ns: int, deadline: int | None, wake: int | None) -> bool:
@@ -227,6 +266,9 @@ class UdpDriver:
         watched[0] = self._descriptor | select.POLLIN << 32
         if self._unsent is not None:
             watched[count] = self._blocked_on | select.POLLOUT << 32
+            count += 1
+        if self._engine is not None:
+            watched[count] = self._whole | select.POLLIN << 32
             count += 1
         if wake is not None:
             watched[count] = wake | select.POLLIN << 32
@@ -239,6 +281,9 @@ class UdpDriver:
         self._counters["system_calls"] += 1
         self._counters["wakeups"] += 1
         self._readable = ready > 0 and int(watched[0]) >> 48 != 0
+        if self._engine is not None:
+            with contextlib.suppress(BlockingIOError):
+                os.eventfd_read(self._whole)
         return ready > 0 and wake is not None and int(watched[count - 1]) >> 48 != 0
 
     def _receive(self, now_ns: int) -> int:
@@ -307,7 +352,7 @@ class UdpDriver:
         if sender is None:
             own = ipv4_text(self._host.address)
             sender = self._open(port, own)
-            _set_buffer(sender, _SO_SNDBUFFORCE, socket.SO_SNDBUF, self._send_buffer_bytes)
+            force_buffer(sender, socket.SO_SNDBUF, self._send_buffer_bytes)
             sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(own))
             sender.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 0)
             self._senders[port] = sender
@@ -335,8 +380,10 @@ class UdpDriver:
         `driver_cpu_ns` processor time of the process.
         """
         errors = _udp_errors()
+        by_workers = sum(worker.statistics.received_packets for worker in self._workers)
         return {
             **self._counters,
+            "datagrams_received": self._counters["datagrams_received"] + by_workers,
             "socket_drops": errors["RcvbufErrors"] - self._errors_before["RcvbufErrors"],
             "receive_errors": errors["InErrors"] - self._errors_before["InErrors"],
             "driver_cpu_ns": time.process_time_ns(),
@@ -353,14 +400,6 @@ def _udp_errors() -> dict[str, int]:
         found = dict(zip(names, map(int, values), strict=True))
         counters.update({name: found.get(name, 0) for name in counters})
     return counters
-
-
-def _set_buffer(opened: socket.socket, forced: int, asked: int, size: int) -> None:
-    """Set a socket's buffer size, beyond the machine's limit if the process may."""
-    try:
-        opened.setsockopt(socket.SOL_SOCKET, forced, size)
-    except PermissionError:
-        opened.setsockopt(socket.SOL_SOCKET, asked, size)
 
 
 def _text(number: int) -> str:

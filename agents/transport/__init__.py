@@ -3,6 +3,7 @@ clock."""
 
 from agents.transport.endpoint import Endpoint
 from agents.transport.queue_pairs import RcQueuePair, UdQueuePair
+from agents.transport.receive_worker import ReceiveWorker
 from agents.transport.sink import ChunkSink
 from agents.transport.types import (
     Completion,
@@ -23,6 +24,7 @@ __all__ = [
     "Gap",
     "MemoryRegion",
     "RcQueuePair",
+    "ReceiveWorker",
     "RemoteQueuePair",
     "Statistics",
     "TransportMisuse",

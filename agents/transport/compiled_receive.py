@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from agents.datagrams import FRAME_OVERHEAD_BYTES
 from agents.transport import layout as at
-from agents.transport.compiled_chunks import receive_multicast
+from agents.transport.compiled_chunks import deliver_chunk, is_chunk
 from agents.transport.compiled_requester import (
     receive_acknowledgement,
     receive_response,
@@ -19,6 +19,7 @@ from agents.transport.compiled_requester import (
 from agents.transport.compiled_responder import (
     receive_request,
 )
+from agents.transport.compiled_state import note_change
 from agents.wire import packets as wire
 from agents.wire.compiled import (
     compiled,
@@ -51,6 +52,27 @@ def count_fault(endpoint: Words, status: int) -> None:
         endpoint[at.UNKNOWN_OPCODE] += 1
 
 
+@internal
+def open_packet(endpoint: Words, batch: Words, number: int, fields: Words) -> bool:
+    """Check and count row `number` of a batch and find its fields; False if it is to be dropped."""
+    row = batch[at.BATCH_DATA] + number * batch[at.BATCH_STRIDE]
+    size = np.int64(np.int32(load32(batch[at.BATCH_LENGTH] + 4 * number)))
+    source = np.int64(load32(batch[at.BATCH_SOURCE] + 4 * number))
+    destination = np.int64(load32(batch[at.BATCH_DESTINATION] + 4 * number))
+    source_port = np.int64(load16(batch[at.BATCH_SOURCE_PORT] + 2 * number))
+    endpoint[at.RECEIVED_PACKETS] += 1
+    endpoint[at.RECEIVED_BYTES] += size + FRAME_OVERHEAD_BYTES
+    if load8(batch[at.BATCH_TOS] + number) & 3 == 3:
+        endpoint[at.CONGESTION_MARKS] += 1
+    status = wire.TRUNCATED
+    if size <= batch[at.BATCH_STRIDE]:
+        status = wire.parse(row, size, source, destination, source_port, fields)
+    if status != wire.GOOD:
+        count_fault(endpoint, status)
+        return False
+    return True
+
+
 @compiled
 def receive_batch(endpoint: Words, batch: Words, count: int, now: int) -> None:
     """Take in rows 0 to `count - 1` of a batch; `batch` is `Datagrams.addresses`."""
@@ -59,22 +81,20 @@ def receive_batch(endpoint: Words, batch: Words, count: int, now: int) -> None:
     fields = words_at(endpoint[at.SCRATCH], wire.FIELDS)
     for number in range(count):
         row = batch[at.BATCH_DATA] + number * batch[at.BATCH_STRIDE]
-        size = np.int64(np.int32(load32(batch[at.BATCH_LENGTH] + 4 * number)))
         source = np.int64(load32(batch[at.BATCH_SOURCE] + 4 * number))
         destination = np.int64(load32(batch[at.BATCH_DESTINATION] + 4 * number))
-        source_port = np.int64(load16(batch[at.BATCH_SOURCE_PORT] + 2 * number))
-        endpoint[at.RECEIVED_PACKETS] += 1
-        endpoint[at.RECEIVED_BYTES] += size + FRAME_OVERHEAD_BYTES
-        if load8(batch[at.BATCH_TOS] + number) & 3 == 3:
-            endpoint[at.CONGESTION_MARKS] += 1
-        status = wire.TRUNCATED
-        if size <= batch[at.BATCH_STRIDE]:
-            status = wire.parse(row, size, source, destination, source_port, fields)
-        if status != wire.GOOD:
-            count_fault(endpoint, status)
+        if not open_packet(endpoint, batch, number, fields):
             continue
         if fields[wire.QUEUE_PAIR] == MULTICAST_QPN:
-            receive_multicast(endpoint, fields, row, source, destination)
+            if is_chunk(endpoint, fields, source):
+                deliver_chunk(
+                    endpoint,
+                    destination,
+                    fields[wire.QKEY],
+                    fields[wire.IMMEDIATE],
+                    row + fields[wire.PAYLOAD_OFFSET],
+                    fields[wire.PAYLOAD_LENGTH],
+                )
             continue
         index = fields[wire.QUEUE_PAIR] - endpoint[at.FIRST_NUMBER]
         if index < 0 or index >= total or destination != endpoint[at.ADDRESS]:
@@ -91,6 +111,7 @@ def receive_batch(endpoint: Words, batch: Words, count: int, now: int) -> None:
             continue
         if pair[at.STATE] == at.FAILED:
             continue
+        note_change(endpoint, pair, index)
         bits = fields[wire.PROPERTY_BITS]
         if not bits & IS_RESPONSE:
             receive_request(endpoint, pair, fields, row, index, number)

@@ -17,7 +17,7 @@ from agents.transport.compiled_state import (
     fail,
     go_back,
     timeout_of,
-    work_row,
+    work_at,
 )
 from agents.wire import packets as wire
 from agents.wire.compiled import (
@@ -38,11 +38,11 @@ _WRITE_FIRST, _WRITE_MIDDLE, _WRITE_LAST, _WRITE_ONLY = 0x06, 0x07, 0x08, 0x0A
 
 
 @internal
-def next_read_packets(endpoint: Words, pair: Words, work: int) -> int:
+def next_read_packets(endpoint: Words, pair: Words, work: Words) -> int:
     """How many responses the next request of a READ asks for; segments keep their boundaries."""
     segment = endpoint[at.READ_SEGMENT]
-    offset = pair[at.SEND_NEXT] - pair[work + at.WORK_FIRST]
-    left = pair[work + at.WORK_END] - pair[at.SEND_NEXT]
+    offset = pair[at.SEND_NEXT] - work[at.WORK_FIRST]
+    left = work[at.WORK_END] - pair[at.SEND_NEXT]
     result: int = min(segment - offset % segment, left)
     return result
 
@@ -57,10 +57,10 @@ def can_request(endpoint: Words, pair: Words) -> bool:
         return True
     if pair[at.PROBING]:
         return False
-    work = work_row(pair, pair[at.SEND_WORK])
+    work = work_at(pair, pair[at.SEND_WORK])
     window = pair[at.WINDOW] >> 8
     more = 1
-    if pair[work + at.WORK_KIND] == at.READ:
+    if work[at.WORK_KIND] == at.READ:
         # Two segments at least, or the responder would wait for each next request.
         window = max(window, 2 * endpoint[at.READ_SEGMENT])
         more = next_read_packets(endpoint, pair, work)
@@ -71,8 +71,8 @@ def can_request(endpoint: Words, pair: Words) -> bool:
 @internal
 def request_is_read(pair: Words) -> bool:
     """Whether the next request is a READ."""
-    work = work_row(pair, pair[at.SEND_WORK])
-    result: bool = pair[work + at.WORK_KIND] == at.READ
+    work = work_at(pair, pair[at.SEND_WORK])
+    result: bool = work[at.WORK_KIND] == at.READ
     return result
 
 
@@ -93,8 +93,8 @@ def note_sent(endpoint: Words, pair: Words, packets: int, timed: bool, now: int)
     pair[at.SEND_NEXT] = end
     if end > pair[at.SEND_HIGHEST]:
         pair[at.SEND_HIGHEST] = end
-    work = work_row(pair, pair[at.SEND_WORK])
-    if end >= pair[work + at.WORK_END]:
+    work = work_at(pair, pair[at.SEND_WORK])
+    if end >= work[at.WORK_END]:
         pair[at.SEND_WORK] += 1
 
 
@@ -104,13 +104,13 @@ def send_request(
 ) -> int:
     """The next packet of posted work; returns its frame bytes, or 0 if the budget does not take
     it."""
-    work = work_row(pair, pair[at.SEND_WORK])
-    kind = pair[work + at.WORK_KIND]
+    work = work_at(pair, pair[at.SEND_WORK])
+    kind = work[at.WORK_KIND]
     mtu = endpoint[at.PATH_MTU]
     psn = pair[at.SEND_NEXT]
-    index = psn - pair[work + at.WORK_FIRST]
+    index = psn - work[at.WORK_FIRST]
     offset = index * mtu
-    length = pair[work + at.WORK_LENGTH]
+    length = work[at.WORK_LENGTH]
     row = row_address(batch, count)
     peer = pair[at.PEER_NUMBER]
     if kind == at.READ:
@@ -119,13 +119,11 @@ def send_request(
         packets = next_read_packets(endpoint, pair, work)
         size = min(packets * mtu, length - offset)
         used = put_bth(row, _READ_REQUEST, 0, 1, peer, psn)
-        used = put_reth(
-            row, used, pair[work + at.WORK_REMOTE_ADDRESS] + offset, pair[work + at.WORK_RKEY], size
-        )
+        used = put_reth(row, used, work[at.WORK_REMOTE_ADDRESS] + offset, work[at.WORK_RKEY], size)
         note_sent(endpoint, pair, packets, True, now)
         return finish(endpoint, pair, batch, count, used, now)
     first = index == 0
-    last = psn + 1 == pair[work + at.WORK_END]
+    last = psn + 1 == work[at.WORK_END]
     immediate = last and (kind == at.SEND_WITH_IMMEDIATE or kind == at.WRITE_WITH_IMMEDIATE)
     write = kind >= at.WRITE
     size = min(mtu, length - offset)
@@ -155,12 +153,10 @@ def send_request(
         pair[at.ACKNOWLEDGE_ASKED] = psn + 1
     used = put_bth(row, opcode, size, 1 if ask else 0, peer, psn)
     if write and first:
-        used = put_reth(
-            row, used, pair[work + at.WORK_REMOTE_ADDRESS], pair[work + at.WORK_RKEY], length
-        )
+        used = put_reth(row, used, work[at.WORK_REMOTE_ADDRESS], work[at.WORK_RKEY], length)
     if immediate:
-        used = put_word(row, used, pair[work + at.WORK_IMMEDIATE])
-    memcpy(row + used, pair[work + at.WORK_ADDRESS] + offset, size)
+        used = put_word(row, used, work[at.WORK_IMMEDIATE])
+    memcpy(row + used, work[at.WORK_ADDRESS] + offset, size)
     note_sent(endpoint, pair, 1, ask, now)
     return finish(endpoint, pair, batch, count, used + size, now)
 
@@ -219,15 +215,15 @@ def receive_response(
         endpoint[at.OUT_OF_ORDER_PACKETS] += 1
         go_back_once(pair)
         return
-    work = work_row(pair, pair[at.FIRST_WORK])
-    if pair[at.FIRST_WORK] == pair[at.NEXT_WORK] or pair[work + at.WORK_KIND] != at.READ:
+    work = work_at(pair, pair[at.FIRST_WORK])
+    if pair[at.FIRST_WORK] == pair[at.NEXT_WORK] or work[at.WORK_KIND] != at.READ:
         endpoint[at.ACCESS_ERRORS] += 1
         return
-    offset = (sequence - pair[work + at.WORK_FIRST]) * endpoint[at.PATH_MTU]
-    size = min(endpoint[at.PATH_MTU], pair[work + at.WORK_LENGTH] - offset)
+    offset = (sequence - work[at.WORK_FIRST]) * endpoint[at.PATH_MTU]
+    size = min(endpoint[at.PATH_MTU], work[at.WORK_LENGTH] - offset)
     if fields[wire.PAYLOAD_LENGTH] != size:
         endpoint[at.ACCESS_ERRORS] += 1
         return
     if size > 0:
-        memcpy(pair[work + at.WORK_ADDRESS] + offset, row + fields[wire.PAYLOAD_OFFSET], size)
+        memcpy(work[at.WORK_ADDRESS] + offset, row + fields[wire.PAYLOAD_OFFSET], size)
     advance(endpoint, pair, index, sequence + 1, now)

@@ -12,9 +12,12 @@ from agents.transport import layout as at
 from agents.transport.compiled_frames import finish, frame_size, row_address
 from agents.transport.compiled_state import (
     add_event,
+    drop_reads,
     extend,
     find_memory,
     packets_of,
+    reads_of,
+    take_read_block,
 )
 from agents.wire import packets as wire
 from agents.wire.compiled import (
@@ -58,29 +61,32 @@ def queue_read(endpoint: Words, pair: Words, fields: Words, first: int, repeated
     A READ that is asked for again while its responses wait is answered from where it is asked for.
     """
     end = first + packets_of(fields[wire.DMA_LENGTH], endpoint[at.PATH_MTU])
+    if pair[at.READS] == 0 and not take_read_block(endpoint, pair):
+        return False
+    reads = reads_of(pair)
     place = at.READ_TABLE
     stop = at.READ_TABLE + pair[at.READS] * at.READ_WORDS
-    while place < stop and pair[place + at.READ_END] < end:
+    while place < stop and reads[place + at.READ_END] < end:
         place += at.READ_WORDS
-    same = place < stop and pair[place + at.READ_END] == end
+    same = place < stop and reads[place + at.READ_END] == end
     if same:
-        if pair[place + at.READ_NEXT] <= first:
+        if reads[place + at.READ_NEXT] <= first:
             return True
     elif pair[at.READS] == at.READ_ROOM:
         return False
     else:
         word = stop - 1
         while word >= place:
-            pair[word + at.READ_WORDS] = pair[word]
+            reads[word + at.READ_WORDS] = reads[word]
             word -= 1
         pair[at.READS] += 1
-    pair[place + at.READ_FIRST] = first
-    pair[place + at.READ_NEXT] = first
-    pair[place + at.READ_END] = end
-    pair[place + at.READ_ADDRESS] = fields[wire.REMOTE_ADDRESS]
-    pair[place + at.READ_KEY] = fields[wire.RKEY]
-    pair[place + at.READ_LENGTH] = fields[wire.DMA_LENGTH]
-    pair[place + at.READ_REPEATED] = repeated
+    reads[place + at.READ_FIRST] = first
+    reads[place + at.READ_NEXT] = first
+    reads[place + at.READ_END] = end
+    reads[place + at.READ_ADDRESS] = fields[wire.REMOTE_ADDRESS]
+    reads[place + at.READ_KEY] = fields[wire.RKEY]
+    reads[place + at.READ_LENGTH] = fields[wire.DMA_LENGTH]
+    reads[place + at.READ_REPEATED] = repeated
     return True
 
 
@@ -234,12 +240,16 @@ def send_acknowledgement(endpoint: Words, pair: Words, batch: Words, count: int,
 
 
 @internal
-def drop_first_read(pair: Words) -> None:
+def drop_first_read(endpoint: Words, pair: Words) -> None:
     """The first waiting READ is answered: close up the others."""
+    if pair[at.READS] == 1:
+        drop_reads(endpoint, pair)
+        return
+    reads = reads_of(pair)
     pair[at.READS] -= 1
     end = at.READ_TABLE + pair[at.READS] * at.READ_WORDS
     for word in range(at.READ_TABLE, end):
-        pair[word] = pair[word + at.READ_WORDS]
+        reads[word] = reads[word + at.READ_WORDS]
 
 
 @internal
@@ -250,24 +260,25 @@ def send_response(
 
     If its memory was deregistered in between, a NAK follows in its place (-1).
     """
+    reads = reads_of(pair)
     read = at.READ_TABLE
     mtu = endpoint[at.PATH_MTU]
-    psn = pair[read + at.READ_NEXT]
-    first = psn == pair[read + at.READ_FIRST]
-    last = psn + 1 == pair[read + at.READ_END]
-    offset = (psn - pair[read + at.READ_FIRST]) * mtu
-    size = min(mtu, pair[read + at.READ_LENGTH] - offset)
+    psn = reads[read + at.READ_NEXT]
+    first = psn == reads[read + at.READ_FIRST]
+    last = psn + 1 == reads[read + at.READ_END]
+    offset = (psn - reads[read + at.READ_FIRST]) * mtu
+    size = min(mtu, reads[read + at.READ_LENGTH] - offset)
     headers = 16 if first or last else 12
     if budget < frame_size(headers, size):
         return 0
     memory = 0
     if size > 0:
         memory = find_memory(
-            endpoint, pair[read + at.READ_ADDRESS] + offset, pair[read + at.READ_KEY], size
+            endpoint, reads[read + at.READ_ADDRESS] + offset, reads[read + at.READ_KEY], size
         )
         if memory == 0:
             endpoint[at.ACCESS_ERRORS] += 1
-            pair[at.READS] = 0
+            drop_reads(endpoint, pair)
             pair[at.EXPECTED] = psn
             pair[at.NAK_PENDING] = SYNDROME_REMOTE_ACCESS_ERROR
             return -1
@@ -285,11 +296,11 @@ def send_response(
         used = put_word(row, used, (SYNDROME_ACK << 24) | (pair[at.MESSAGES] & PSN_MASK))
     if size > 0:
         memcpy(row + used, memory, size)
-    if pair[read + at.READ_REPEATED]:
+    if reads[read + at.READ_REPEATED]:
         endpoint[at.RETRANSMITTED_PACKETS] += 1
-    pair[read + at.READ_NEXT] = psn + 1
+    reads[read + at.READ_NEXT] = psn + 1
     if last:
-        drop_first_read(pair)
+        drop_first_read(endpoint, pair)
     return finish(endpoint, pair, batch, count, used + size, now)
 
 

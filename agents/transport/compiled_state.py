@@ -11,12 +11,20 @@ import numpy as np
 import numpy.typing as npt
 
 from agents.transport import layout as at
-from agents.wire.compiled import internal, table_at
+from agents.wire.compiled import compiled, internal, table_at, types, words_at
 from agents.wire.headers import PSN_MASK
 
 Words = npt.NDArray[np.int64]
 
 MINIMUM_WINDOW = 4 * 256
+SMALL = 256
+"""Bytes of a message that is repeated early: a control message."""
+CHEAP_TIMEOUT_NS = 5_000_000
+"""A round trip on a busy machine, and then some."""
+
+malloc = types.ExternalFunction("malloc", types.intp(types.intp))
+"""malloc(size) of libc; memory that compiled code takes when a packet makes it necessary."""
+free = types.ExternalFunction("free", types.void(types.intp))
 
 
 @internal
@@ -68,9 +76,71 @@ def find_memory(endpoint: Words, address: int, rkey: int, size: int) -> int:
 
 
 @internal
-def work_row(pair: Words, number: int) -> int:
-    """Where in the queue pair's row a piece of work is."""
-    return at.WORK_TABLE + (number % at.WORK_ROOM) * at.WORK_WORDS
+def work_at(pair: Words, number: int) -> Words:
+    """The words of a piece of posted work."""
+    ring = pair[at.WORK_RING]
+    if ring == 0:
+        ring = np.int64(pair.ctypes.data) + 8 * at.WORK_TABLE
+    place = number & (pair[at.WORK_ROOM] - 1)
+    words: Words = words_at(ring + place * (8 * at.WORK_WORDS), at.WORK_WORDS)
+    return words
+
+
+@internal
+def note_change(endpoint: Words, pair: Words, index: int) -> None:
+    """Have the next transmit look at what the queue pair has to do."""
+    if pair[at.IS_CHANGED]:
+        return
+    pair[at.IS_CHANGED] = 1
+    count = endpoint[at.CHANGED]
+    words_at(endpoint[at.CHANGED_TABLE], endpoint[at.TREE_ROWS])[count] = index
+    endpoint[at.CHANGED] = count + 1
+
+
+@internal
+def reads_of(pair: Words) -> Words:
+    """The block of READs that wait to be answered; there is one as long as any wait."""
+    words: Words = words_at(pair[at.READ_BLOCK], at.READ_BLOCK_WORDS)
+    return words
+
+
+@internal
+def take_read_block(endpoint: Words, pair: Words) -> bool:
+    """Give the queue pair room for READs to be answered; False if there is no memory."""
+    block = endpoint[at.FREE_READ_BLOCKS]
+    if block:
+        endpoint[at.FREE_READ_BLOCKS] = words_at(block, at.READ_TABLE)[at.NEXT_FREE_READ_BLOCK]
+    else:
+        block = malloc(8 * at.READ_BLOCK_WORDS)
+        if block == 0:
+            return False
+        words_at(block, at.READ_TABLE)[at.NEXT_READ_BLOCK] = endpoint[at.READ_BLOCKS]
+        endpoint[at.READ_BLOCKS] = block
+    pair[at.READ_BLOCK] = block
+    return True
+
+
+@internal
+def drop_reads(endpoint: Words, pair: Words) -> None:
+    """No READ waits to be answered any more: another queue pair may have the room."""
+    pair[at.READS] = 0
+    block = pair[at.READ_BLOCK]
+    if block:
+        words_at(block, at.READ_TABLE)[at.NEXT_FREE_READ_BLOCK] = endpoint[at.FREE_READ_BLOCKS]
+        endpoint[at.FREE_READ_BLOCKS] = block
+        pair[at.READ_BLOCK] = 0
+
+
+@compiled
+def free_read_blocks(endpoint: Words) -> None:
+    """Give back all memory of READs to be answered: the endpoint is not used any more."""
+    block = endpoint[at.READ_BLOCKS]
+    while block:
+        following = words_at(block, at.READ_TABLE)[at.NEXT_READ_BLOCK]
+        free(block)
+        block = following
+    endpoint[at.READ_BLOCKS] = 0
+    endpoint[at.FREE_READ_BLOCKS] = 0
 
 
 @internal
@@ -80,18 +150,37 @@ def packets_of(length: int, path_mtu: int) -> int:
 
 
 @internal
+def is_cheap_to_repeat(pair: Words) -> bool:
+    """Whether the oldest packet that is not acknowledged is a READ request or a small message."""
+    if pair[at.FIRST_WORK] == pair[at.NEXT_WORK]:
+        return False
+    work = work_at(pair, pair[at.FIRST_WORK])
+    result: bool = work[at.WORK_KIND] == at.READ or work[at.WORK_LENGTH] <= SMALL
+    return result
+
+
+@internal
 def timeout_of(endpoint: Words, pair: Words) -> int:
     """The retransmission timeout now, back-off included.
 
     RFC 6298 without its coarse clock, and with the time that passes until an acknowledgement is
-    asked for.
+    asked for. What is cheap to repeat is so after twice the time that everything in flight takes
+    on the link, and a few milliseconds: collectives wait for their control messages and READs with
+    nothing else to do, and a rash repetition costs one packet.
     """
+    minimum = endpoint[at.MINIMUM_TIMEOUT]
     if pair[at.SMOOTHED_RTT] == 0:
         timeout = endpoint[at.INITIAL_TIMEOUT]
     else:
         timeout = pair[at.SMOOTHED_RTT] + 4 * pair[at.RTT_VARIATION]
         timeout += endpoint[at.ACKNOWLEDGE_INTERVAL]
-    timeout = max(timeout, endpoint[at.MINIMUM_TIMEOUT])
+    if endpoint[at.RATE_BPS] and is_cheap_to_repeat(pair):
+        flight = pair[at.SEND_HIGHEST] - pair[at.UNACKNOWLEDGED]
+        flight_ns = flight * endpoint[at.PATH_MTU] * 8_000_000_000 // endpoint[at.RATE_BPS]
+        minimum = min(minimum, CHEAP_TIMEOUT_NS + 2 * flight_ns)
+        if pair[at.SMOOTHED_RTT] == 0:
+            timeout = min(timeout, 2 * CHEAP_TIMEOUT_NS + 2 * flight_ns)
+    timeout = max(timeout, minimum)
     limit = max(timeout, endpoint[at.MAXIMUM_TIMEOUT])
     for _ in range(pair[at.RETRIES]):
         if timeout >= limit:
@@ -122,8 +211,8 @@ def undo_go_back(endpoint: Words, pair: Words) -> None:
     """
     pair[at.SEND_NEXT] = pair[at.SEND_HIGHEST]
     while pair[at.SEND_WORK] < pair[at.NEXT_WORK]:
-        work = work_row(pair, pair[at.SEND_WORK])
-        if pair[work + at.WORK_END] > pair[at.SEND_NEXT]:
+        work = work_at(pair, pair[at.SEND_WORK])
+        if work[at.WORK_END] > pair[at.SEND_NEXT]:
             break
         pair[at.SEND_WORK] += 1
     pair[at.WINDOW] = min(2 * pair[at.WINDOW], endpoint[at.MAXIMUM_WINDOW] * 256)
@@ -134,7 +223,7 @@ def fail(endpoint: Words, pair: Words, index: int, reason: int, psn: int) -> Non
     """Stop the queue pair; Python completes what is posted with errors."""
     pair[at.STATE] = at.FAILED
     pair[at.TIMER] = 0
-    pair[at.READS] = 0
+    drop_reads(endpoint, pair)
     pair[at.NAK_PENDING] = 0
     pair[at.ACKNOWLEDGE_PENDING] = 0
     add_event(endpoint, at.EVENT_FAILED, index, reason, psn, 0, 0, 0)
@@ -175,8 +264,8 @@ def advance(endpoint: Words, pair: Words, index: int, reached: int, now: int) ->
     pair[at.WINDOW] = min(limit, grown)
     done = 0
     while pair[at.FIRST_WORK] < pair[at.NEXT_WORK]:
-        work = work_row(pair, pair[at.FIRST_WORK])
-        if pair[work + at.WORK_END] > reached:
+        work = work_at(pair, pair[at.FIRST_WORK])
+        if work[at.WORK_END] > reached:
             break
         pair[at.FIRST_WORK] += 1
         done += 1
@@ -205,11 +294,11 @@ def acknowledge(endpoint: Words, pair: Words, index: int, reached: int, now: int
     stop = reached
     whole = True
     while number < pair[at.NEXT_WORK]:
-        work = work_row(pair, number)
-        if pair[work + at.WORK_FIRST] >= reached:
+        work = work_at(pair, number)
+        if work[at.WORK_FIRST] >= reached:
             break
-        if pair[work + at.WORK_KIND] == at.READ:
-            stop = max(pair[work + at.WORK_FIRST], pair[at.UNACKNOWLEDGED])
+        if work[at.WORK_KIND] == at.READ:
+            stop = max(work[at.WORK_FIRST], pair[at.UNACKNOWLEDGED])
             whole = False
             break
         number += 1

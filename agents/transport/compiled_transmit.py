@@ -6,7 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from agents.transport import layout as at
-from agents.transport.compiled_chunks import NEVER, chunk_time, send_chunk
+from agents.transport.compiled_active import (
+    find_deadline,
+    look_again,
+    look_at_changed,
+    next_due,
+    take_changed,
+)
+from agents.transport.compiled_chunks import send_chunk
 from agents.transport.compiled_frames import frame_size
 from agents.transport.compiled_requester import (
     can_request,
@@ -37,68 +44,33 @@ Words = npt.NDArray[np.int64]
 
 @internal
 def serve_timers(endpoint: Words, pairs: Words, now: int) -> None:
-    """Retransmit what timed out, give up what has timed out too often, start the pace of new
-    runs."""
-    for index in range(endpoint[at.QUEUE_PAIRS]):
+    """Retransmit what timed out, give up what has timed out too often."""
+    rows = endpoint[at.TREE_ROWS]
+    index = next_due(endpoint[at.TIMER_TREE], rows, 0, now)
+    while index >= 0:
         pair = pairs[index]
-        if pair[at.KIND] == at.UD:
-            if pair[at.CHUNKS_IDLE] and pair[at.FIRST_WORK] < pair[at.NEXT_WORK]:
-                pair[at.CHUNKS_IDLE] = 0
-                pair[at.CHUNK_DUE] = max(pair[at.CHUNK_DUE], now)
-            continue
-        if pair[at.TIMER] == 0 or pair[at.TIMER] > now:
-            continue
         if (
             pair[at.RETRIES] >= endpoint[at.RETRY_LIMIT]
             and now - pair[at.LAST_PROGRESS] >= endpoint[at.GIVE_UP]
         ):
             fail(endpoint, pair, index, at.REASON_TIMEOUT, pair[at.UNACKNOWLEDGED] & PSN_MASK)
-            continue
-        endpoint[at.TIMEOUTS] += 1
-        pair[at.RETRIES] += 1
-        pair[at.PROBING] = 1
-        go_back(pair)
-        pair[at.TIMER] = now + timeout_of(endpoint, pair)
-
-
-@internal
-def find_deadline(endpoint: Words, pairs: Words) -> int:
-    """When transmit must be called next; 0 for at once, NEVER for not at all."""
-    control = NEVER
-    data = NEVER
-    for index in range(endpoint[at.QUEUE_PAIRS]):
-        pair = pairs[index]
-        if pair[at.KIND] == at.UD:
-            if pair[at.FIRST_WORK] < pair[at.NEXT_WORK]:
-                due = 0 if pair[at.CHUNKS_IDLE] else chunk_time(endpoint, pair)
-                data = min(data, due)
-            continue
-        if pair[at.STATE] != at.READY:
-            continue
-        if acknowledgement_waits(pair):
-            control = 0
-        if pair[at.READS]:
-            data = 0
-        if can_request(endpoint, pair):
-            if request_is_read(pair):
-                control = 0
-            else:
-                data = 0
-        if pair[at.TIMER]:
-            control = min(control, pair[at.TIMER])
-    endpoint[at.DATA_TIME] = data
-    if data < NEVER and endpoint[at.RATE_BPS]:
-        data = max(data, endpoint[at.LINK_FREE])
-    deadline = min(control, data)
-    endpoint[at.DEADLINE] = deadline
-    return deadline
+        else:
+            endpoint[at.TIMEOUTS] += 1
+            pair[at.RETRIES] += 1
+            pair[at.PROBING] = 1
+            go_back(pair)
+            pair[at.TIMER] = now + timeout_of(endpoint, pair)
+        look_again(endpoint, pair, index, False)
+        index = next_due(endpoint[at.TIMER_TREE], rows, index + 1, now)
 
 
 @compiled
 def deadline_of(endpoint: Words) -> int:
-    """`find_deadline` for an endpoint whose state changed since its last transmit."""
+    """When transmit must be called next, for an endpoint whose state changed since its last
+    transmit."""
     pairs = table_at(endpoint[at.QUEUE_PAIR_TABLE], endpoint[at.QUEUE_PAIRS], at.QUEUE_PAIR_WORDS)
-    return find_deadline(endpoint, pairs)
+    look_at_changed(endpoint, pairs)
+    return find_deadline(endpoint)
 
 
 @compiled
@@ -106,16 +78,17 @@ def transmit_batch(endpoint: Words, batch: Words, now: int, budget: int) -> int:
     """Fill a batch; returns how many rows. `batch` is `Datagrams.addresses`."""
     total = endpoint[at.QUEUE_PAIRS]
     pairs = table_at(endpoint[at.QUEUE_PAIR_TABLE], total, at.QUEUE_PAIR_WORDS)
+    rows = endpoint[at.TREE_ROWS]
     room = batch[at.BATCH_CAPACITY]
     count = 0
+    take_changed(endpoint, pairs, now)
     serve_timers(endpoint, pairs, now)
     if endpoint[at.WAS_IDLE]:
         endpoint[at.LINK_FREE] = max(endpoint[at.LINK_FREE], now)
     full = False
-    for index in range(total):
+    index = next_due(endpoint[at.CONTROL_TREE], rows, 0, now)
+    while index >= 0:
         pair = pairs[index]
-        if pair[at.KIND] != at.RC or pair[at.STATE] != at.READY:
-            continue
         if acknowledgement_waits(pair):
             if count == room or budget < frame_size(16, 0):
                 full = True
@@ -131,41 +104,42 @@ def transmit_batch(endpoint: Words, batch: Words, now: int, budget: int) -> int:
                 break
             budget -= frame
             count += 1
+        look_again(endpoint, pair, index, False)
         if full:
             break
+        index = next_due(endpoint[at.CONTROL_TREE], rows, index + 1, now)
     turn = endpoint[at.ROTATION]
-    idle_turns = 0
     paced = endpoint[at.RATE_BPS] != 0
-    while not full and count < room and idle_turns < 2 * total:
+    while not full and count < room:
         if paced and endpoint[at.LINK_FREE] > now:
             break
-        turn = turn + 1 if turn + 1 < 2 * total else 0
-        idle_turns += 1
-        index = turn >> 1
+        found = next_due(endpoint[at.DATA_TREE], 2 * rows, turn + 1, now)
+        if found < 0:
+            found = next_due(endpoint[at.DATA_TREE], 2 * rows, 0, now)
+        if found < 0:
+            break
+        index = found >> 1
         pair = pairs[index]
-        if pair[at.STATE] != at.READY:
-            continue
-        frame = 0
         if pair[at.KIND] == at.UD:
-            if turn & 1 or chunk_time(endpoint, pair) > now:
-                continue
             frame = send_chunk(endpoint, pair, index, batch, count, budget, now)
-        elif turn & 1:
-            if pair[at.READS] == 0:
-                continue
+        elif found & 1:
             frame = send_response(endpoint, pair, batch, count, budget, now)
         else:
-            if not can_request(endpoint, pair):
-                continue
             frame = send_request(endpoint, pair, batch, count, budget, now)
         if frame == 0:
-            turn = turn - 1 if turn > 0 else 2 * total - 1
+            turn = found - 1 if found > 0 else 2 * total - 1
             break
-        idle_turns = 0
+        turn = found
+        look_again(endpoint, pair, index, True)
         if frame > 0:
             budget -= frame
             count += 1
     endpoint[at.ROTATION] = turn
-    find_deadline(endpoint, pairs)
+    # READ requests that came up and did not get their turn are control, from now on alone.
+    index = -1 if full else next_due(endpoint[at.CONTROL_TREE], rows, 0, now)
+    while index >= 0:
+        look_again(endpoint, pairs[index], index, False)
+        index = next_due(endpoint[at.CONTROL_TREE], rows, index + 1, now)
+    find_deadline(endpoint)
     endpoint[at.WAS_IDLE] = 1 if endpoint[at.DATA_TIME] > now else 0
     return count

@@ -11,6 +11,8 @@ of words; here are the calls per operation.
 from __future__ import annotations
 
 import random
+import weakref
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +21,10 @@ from agents.datagrams import Datagrams, ipv4_text
 from agents.transport import layout as at
 from agents.transport.compiled_chunks import NEVER
 from agents.transport.compiled_receive import receive_batch
+from agents.transport.compiled_state import free_read_blocks
 from agents.transport.compiled_transmit import deadline_of, transmit_batch
 from agents.transport.queue_pairs import RcQueuePair, UdQueuePair, check_word
+from agents.transport.receive_worker import ReceiveWorker
 from agents.transport.types import (
     Completion,
     MemoryRegion,
@@ -40,6 +44,12 @@ UNLIMITED = 1 << 60
 
 _MAXIMUM_REGIONS = at.KEY_INDEX_MASK
 _MAXIMUM_QUEUE_PAIRS = 1 << 16
+
+
+def _free_memory(words: Words) -> None:
+    """Give back what compiled code took for an endpoint that is gone."""
+    if words[at.READ_BLOCKS]:
+        free_read_blocks(words)
 
 
 class Endpoint:
@@ -69,7 +79,9 @@ class Endpoint:
         self.rate_bps = rate_bps
         self.options = options or TransportOptions()
         self._random = random.Random(f"{seed} {address}")
-        self._pairs: Words = np.zeros((4, at.QUEUE_PAIR_WORDS), np.int64)
+        self._pairs: Words = np.zeros((0, at.QUEUE_PAIR_WORDS), np.int64)
+        self._times: Words = np.zeros(0, np.int64)
+        """The trees of times and the table of rows that changed."""
         self._regions: Words = np.zeros((4, at.REGION_WORDS), np.int64)
         self._groups: Words = np.zeros((1, at.GROUP_WORDS), np.int64)
         self._events: Words = np.zeros((256, at.EVENT_WORDS), np.int64)
@@ -78,9 +90,15 @@ class Endpoint:
         self._registered: dict[int, MemoryRegion] = {}
         self._queue_pairs: list[RcQueuePair | UdQueuePair] = []
         self._completions: list[Completion] = []
+        self._workers: list[tuple[ReceiveWorker, list[UdQueuePair]]] = []
         self._sending = Datagrams.allocate(self.options.batch_packets, path_mtu + HEADER_ROOM_BYTES)
+        self._event_rows = 64 + 2 * self.options.batch_packets
+        """How many events there may be in one transmit: what is here for each queue pair, and of
+        the batch."""
         self._stale = True
         self._set_words()
+        finalizer = weakref.finalize(self, _free_memory, self._words)
+        finalizer.atexit = False
 
     def _set_words(self) -> None:
         words, options = self._words, self.options
@@ -90,13 +108,14 @@ class Endpoint:
             window_ns = options.window_bytes * 8 * 1_000_000_000 // self.rate_bps
         minimum_ns = options.minimum_timeout_ns
         if minimum_ns is None:
-            minimum_ns = min(max(window_ns, 1_000_000), 25_000_000)
+            minimum_ns = min(max(window_ns, 5_000_000), 25_000_000)
         words[at.ADDRESS] = self.address
         words[at.PATH_MTU] = self.path_mtu
         words[at.RATE_BPS] = self.rate_bps
         words[at.FIRST_NUMBER] = self._random.randrange(0x100, 0x800000)
         words[at.WAS_IDLE] = 1
         words[at.MAXIMUM_WINDOW] = window
+        self._first_window = 256 * window
         words[at.READ_SEGMENT] = max(1, min(options.read_segment_packets, window))
         words[at.ACKNOWLEDGE_EVERY] = options.acknowledge_every
         words[at.ACKNOWLEDGE_INTERVAL] = options.acknowledge_interval_ns
@@ -107,7 +126,7 @@ class Endpoint:
         words[at.GIVE_UP] = options.give_up_ns
         words[at.PACING_CREDIT] = options.pacing_credit_ns
         words[at.SCRATCH] = self._scratch.ctypes.data
-        self._set_tables()
+        self._make_rows(4)
 
     def _set_tables(self) -> None:
         words = self._words
@@ -187,7 +206,7 @@ class Endpoint:
             at.ACKNOWLEDGE_ASKED,
         ):
             row[word] = pair.initial_psn
-        row[at.WINDOW] = 256 * self._words[at.MAXIMUM_WINDOW]
+        row[at.WINDOW] = self._first_window
         row[at.TIMED_PSN] = -1
         row[at.REWOUND_AT] = -1
         self._queue_pairs.append(pair)
@@ -218,6 +237,21 @@ class Endpoint:
         self._set_tables()
         return pair
 
+    def hand_over(self, pairs: Sequence[UdQueuePair]) -> ReceiveWorker:
+        """Make a receive worker for what arrives at some UD queue pairs, which another thread may
+        run, with sockets of its own for their groups.
+
+        Sinks are attached to the queue pairs as ever; completions come from `poll`, once the
+        other thread has put whole sinks into the worker's `finished`. TransportMisuse if one has
+        sinks or a worker already.
+        """
+        worker = ReceiveWorker(self.address, [(pair.group_address, pair.qkey) for pair in pairs])
+        for group, pair in enumerate(pairs):
+            pair.serve_by(worker, group)
+            self._groups[pair.group_index, at.GROUP_ADDRESS] = 0
+        self._workers.append((worker, list(pairs)))
+        return worker
+
     def _new_row(self, kind: int, source_port: int | None, tos: int) -> tuple[int, int]:
         index = len(self._queue_pairs)
         number = int(self._words[at.FIRST_NUMBER]) + index
@@ -229,17 +263,36 @@ class Endpoint:
         if index == _MAXIMUM_QUEUE_PAIRS:
             raise TransportMisuse(f"more than {_MAXIMUM_QUEUE_PAIRS} queue pairs")
         if index == len(self._pairs):
-            self._pairs = np.concatenate([self._pairs, np.zeros_like(self._pairs)])
+            self._make_rows(2 * index)
         row = self._pairs[index]
         row[at.KIND] = kind
+        row[at.WORK_ROOM] = at.FIRST_WORK_ROOM
         row[at.NUMBER] = number
         row[at.SOURCE_PORT] = port
         row[at.TOS] = tos
         self._words[at.QUEUE_PAIRS] = index + 1
-        room = 64 + self.options.batch_packets * 2 + (index + 1) * (at.WORK_ROOM + 1)
-        self._make_event_room(room)
-        self._set_tables()
+        # A connection can fail, runs of no chunks complete without a packet.
+        self._event_rows += 1 if kind == at.RC else at.MAXIMUM_WORK_ROOM
+        self._make_event_room(self._event_rows)
         return index, number
+
+    def _make_rows(self, rows: int) -> None:
+        """Have room for so many queue pairs, a power of 2; what they have to do is found anew."""
+        used = len(self._queue_pairs)
+        pairs: Words = np.zeros((rows, at.QUEUE_PAIR_WORDS), np.int64)
+        pairs[:used] = self._pairs[:used]
+        pairs[:used, at.IS_CHANGED] = 1
+        times: Words = np.full(9 * rows, NEVER, np.int64)
+        times[8 * rows : 8 * rows + used] = np.arange(used)
+        self._pairs, self._times = pairs, times
+        words, address = self._words, times.ctypes.data
+        words[at.TREE_ROWS] = rows
+        words[at.TIMER_TREE] = address
+        words[at.CONTROL_TREE] = address + 16 * rows
+        words[at.DATA_TREE] = address + 32 * rows
+        words[at.CHANGED_TABLE] = address + 64 * rows
+        words[at.CHANGED] = used
+        self._set_tables()
 
     def _make_event_room(self, rows: int) -> None:
         if rows > len(self._events):
@@ -256,9 +309,15 @@ class Endpoint:
         row: Words = self._groups[index, at.GROUP_SINKS :]
         return row
 
-    def changed(self) -> None:
-        """For queue pairs: what `deadline` said is out of date."""
+    def changed(self, index: int) -> None:
+        """For queue pairs: their row is not what compiled code last saw."""
         self._stale = True
+        row = self._pairs[index]
+        if not row[at.IS_CHANGED]:
+            row[at.IS_CHANGED] = 1
+            count = int(self._words[at.CHANGED])
+            self._times[8 * len(self._pairs) + count] = index
+            self._words[at.CHANGED] = count + 1
 
     def complete(self, completion: Completion) -> None:
         """For queue pairs: something for `poll`."""
@@ -266,9 +325,11 @@ class Endpoint:
 
     @property
     def groups(self) -> list[int]:
-        """The multicast groups of the UD queue pairs, which the host must be a member of."""
+        """The multicast groups of the UD queue pairs, which the host must be a member of; those
+        that were handed over are their workers'."""
         used = int(self._words[at.GROUPS])
-        return list(dict.fromkeys(self._groups[:used, at.GROUP_ADDRESS].tolist()))
+        groups = dict.fromkeys(self._groups[:used, at.GROUP_ADDRESS].tolist())
+        return [group for group in groups if group]
 
     @property
     def source_ports(self) -> list[int]:
@@ -310,6 +371,10 @@ class Endpoint:
 
     def poll(self) -> list[Completion]:
         """What completed, failed or arrived since the last poll, in order."""
+        for worker, pairs in self._workers:
+            while worker.finished:
+                sink = worker.finished.popleft()
+                any(pair.take_whole(sink) for pair in pairs)
         if not self._completions:
             return []
         completions = self._completions
@@ -333,5 +398,8 @@ class Endpoint:
 
     @property
     def statistics(self) -> Statistics:
-        """A copy of the counters."""
-        return Statistics(*self._words[at.STATISTICS :].tolist())
+        """A copy of the counters, those of its receive workers included."""
+        counted = self._words[at.STATISTICS :].copy()
+        for worker, _ in self._workers:
+            counted += worker.words[at.STATISTICS : at.ENDPOINT_WORDS]
+        return Statistics(*counted.tolist())

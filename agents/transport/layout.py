@@ -4,6 +4,9 @@ An endpoint's state is one array of words; it holds the addresses of the tables:
 pair, per memory region and per multicast group. So a compiled function takes one argument for all
 of it, and a later event loop can serve many endpoints without going back to Python.
 
+An endpoint may have thousands of queue pairs, most of them idle: a row is small, and what a call
+costs depends on the rows that have something to do. Trees of times find those.
+
 Packet sequence numbers are kept unbounded (the wire has their lower 24 bits); times are ns; 0
 means "not set" for times.
 """
@@ -49,7 +52,24 @@ DATA_TIME = 26
 SCRATCH = 27
 """Address of the fields of the packet at hand."""
 ACKNOWLEDGE_INTERVAL = 28
-STATISTICS = 29
+TREE_ROWS = 29
+"""For how many rows of the queue pair table the trees have leaves: a power of 2."""
+TIMER_TREE = 30
+"""Addresses of the trees. A tree of n leaves has 2n words: word n + i is leaf i's time, word i the
+earlier of words 2i and 2i + 1, so word 1 the earliest of all. A leaf is the row of a queue pair:
+when its retransmission timer expires;"""
+CONTROL_TREE = 31
+"""0 while it has control to send, otherwise never;"""
+DATA_TREE = 32
+"""and of twice as many leaves, by turn as in ROTATION: when it may send data."""
+CHANGED_TABLE = 33
+"""Address of the rows that changed since the last transmit: their leaves may be out of date."""
+CHANGED = 34
+"""How many there are."""
+READ_BLOCKS = 35
+"""Address of the last READ block that was made, 0 for none; and of the first that nobody uses."""
+FREE_READ_BLOCKS = 36
+STATISTICS = 37
 """From here on the counters of `Statistics`, in their order."""
 
 RECEIVED_PACKETS = STATISTICS
@@ -140,9 +160,22 @@ QKEY = 38
 CHUNK_DUE = 39
 CHUNK_PSN = 40
 CHUNKS_IDLE = 41
+CHUNKS_BEFORE_PAUSE = 43
+"""How many more chunks of the batch at hand leave without a pause."""
+
+IS_CHANGED = 44
+"""Whether it is in the endpoint's CHANGED_TABLE."""
+WORK_RING = 45
+"""Address of the ring of posted work; 0 as long as that in the row is large enough."""
+WORK_ROOM = 46
+"""How much work the ring has room for: a power of 2."""
+READ_BLOCK = 47
+"""Address of the READs that wait to be answered; 0 while there is none."""
 
 WORK_TABLE = 48
-WORK_ROOM = 32
+"""The first ring of posted work: small, for thousands of queue pairs with an operation or two."""
+FIRST_WORK_ROOM = 2
+MAXIMUM_WORK_ROOM = 32
 """Posted work that compiled code knows; the rest waits in Python."""
 WORK_KIND = 0
 WORK_ADDRESS = 1
@@ -150,6 +183,8 @@ WORK_ADDRESS = 1
 WORK_LENGTH = 2
 WORK_REMOTE_ADDRESS = 3
 WORK_RKEY = 4
+WORK_BATCH = 4
+"""Of a run of chunks: how many leave back to back."""
 WORK_IMMEDIATE = 5
 WORK_FIRST = 6
 """First PSN, or first chunk."""
@@ -159,7 +194,15 @@ WORK_CHUNK_BYTES = 8
 WORK_RATE_BPS = 9
 WORK_WORDS = 10
 
-READ_TABLE = WORK_TABLE + WORK_ROOM * WORK_WORDS
+QUEUE_PAIR_WORDS = 72
+"""Whole cache lines, and no power of 2: the same word of many rows would share few places in the
+processor's cache."""
+
+# A block of READs that wait to be answered.
+NEXT_READ_BLOCK = 0
+"""Address of the block that was made before it, and of the next one that nobody uses."""
+NEXT_FREE_READ_BLOCK = 1
+READ_TABLE = 2
 READ_ROOM = 64
 READ_FIRST = 0
 READ_NEXT = 1
@@ -171,7 +214,7 @@ READ_LENGTH = 5
 READ_REPEATED = 6
 READ_WORDS = 7
 
-QUEUE_PAIR_WORDS = READ_TABLE + READ_ROOM * READ_WORDS
+READ_BLOCK_WORDS = READ_TABLE + READ_ROOM * READ_WORDS
 
 # KIND, STATE, IN_MESSAGE and WORK_KIND.
 RC = 1
@@ -234,6 +277,29 @@ BATCH_TOS = 5
 BATCH_STRIDE = 6
 BATCH_CAPACITY = 7
 
+# A receive worker: the words of an endpoint without queue pairs, then these.
+WORKER_STAGING = ENDPOINT_WORDS
+"""Address of the staging ring's slots; 0 where payloads go straight to their places."""
+WORKER_SLOTS = ENDPOINT_WORDS + 1
+WORKER_SLOT_BYTES = ENDPOINT_WORDS + 2
+WORKER_COMPLETIONS = ENDPOINT_WORDS + 3
+"""Address of a completion entry for each slot."""
+WORKER_STAGED = ENDPOINT_WORDS + 4
+"""How many payloads have gone into the ring, ever, and how many of them have been polled."""
+WORKER_POLLED = ENDPOINT_WORDS + 5
+WORKER_WINDOW = ENDPOINT_WORDS + 6
+"""How many completions a poll takes at most."""
+WORKER_ROUND = ENDPOINT_WORDS + 7
+"""Odd while a batch is being received."""
+WORKER_WORDS = ENDPOINT_WORDS + 8
+
+# A completion entry of a staging ring.
+COMPLETION_DESTINATION = 0
+COMPLETION_QKEY = 1
+COMPLETION_IMMEDIATE = 2
+COMPLETION_LENGTH = 3
+COMPLETION_WORDS = 4
+
 # A chunk sink: these words, then per shard: missing[shards], offset[shards], size[shards], first
 # chunk[shards + 1].
 SINK_OPERATION = 0
@@ -246,4 +312,11 @@ SINK_OUT_OF_BOUNDS = 6
 SINK_RECEIVED = 7
 SINK_BUFFER = 8
 SINK_PRESENT = 9
-SINK_WORDS = 10
+SINK_FETCHED = 10
+"""Address of a byte a chunk, written only by who marks chunks; everything else in these words is
+written only where packets arrive."""
+SINK_MARKED = 11
+"""Address of how many bytes of SINK_FETCHED are set."""
+SINK_WHOLE_BEFORE = 12
+"""No chunk before this one is missing: where the search for a gap goes on."""
+SINK_WORDS = 13

@@ -29,6 +29,7 @@ from agents.wire.headers import (
 
 if TYPE_CHECKING:
     from agents.transport.endpoint import Endpoint
+    from agents.transport.receive_worker import ReceiveWorker
 
 Work = tuple[int, ...]
 """The words of a piece of work, PSNs not yet given."""
@@ -54,15 +55,22 @@ def check_word(name: str, value: int) -> int:
 
 class _Posting:
     """What both kinds have: work that compiled code knows, work that waits for room, and
-    contexts."""
+    contexts.
+
+    There may be a million of them in a process: what most do not need is made when it is needed.
+    """
+
+    __slots__ = ("_endpoint", "_index", "_posted", "_ring", "_waiting", "number")
 
     def __init__(self, endpoint: Endpoint, index: int, number: int) -> None:
         self._endpoint = endpoint
         self._index = index
         self.number = number
         """The QP number (24 bits)."""
-        self._posted: deque[tuple[CompletionKind, object, int, object]] = deque()
-        self._waiting: deque[Work] = deque()
+        self._posted: list[tuple[CompletionKind, object, int, object]] = []
+        self._waiting: deque[Work] | None = None
+        self._ring: npt.NDArray[np.int64] | None = None
+        """int64[room, WORK_WORDS] once the row's own ring was too small."""
 
     @property
     def outstanding(self) -> int:
@@ -73,19 +81,53 @@ class _Posting:
         self, kind: CompletionKind, context: object, length: int, memory: object, work: Work
     ) -> None:
         self._posted.append((kind, context, length, memory))
+        if self._waiting is None and self._hand_over(work):
+            self._endpoint.changed(self._index)
+            return
+        if self._waiting is None:
+            self._waiting = deque()
         self._waiting.append(work)
-        self._fill()
 
     def _fill(self) -> None:
-        """Hand compiled code as much work as it has room for."""
+        """Hand compiled code as much of the work that waits as it has room for."""
+        if self._waiting is None:
+            return
+        while self._waiting and self._hand_over(self._waiting[0]):
+            self._waiting.popleft()
+        if not self._waiting:
+            self._waiting = None
+        self._endpoint.changed(self._index)
+
+    def _hand_over(self, work: Work) -> bool:
+        """Put a piece of work into the ring; False if compiled code has as much as it takes."""
         row = self._endpoint.row_of(self._index)
         first, following = int(row[at.FIRST_WORK]), int(row[at.NEXT_WORK])
-        while self._waiting and following - first < at.WORK_ROOM:
-            place = at.WORK_TABLE + following % at.WORK_ROOM * at.WORK_WORDS
-            row[place : place + at.WORK_WORDS] = self._place(row, self._waiting.popleft())
-            following += 1
-            row[at.NEXT_WORK] = following
-        self._endpoint.changed()
+        room = int(row[at.WORK_ROOM])
+        if following - first == room:
+            if room == at.MAXIMUM_WORK_ROOM:
+                return False
+            self._enlarge_ring(row, first, following)
+            room = 2 * room
+        ring = self._ring_of(row)
+        ring[following % room] = self._place(row, work)
+        row[at.NEXT_WORK] = following + 1
+        return True
+
+    def _ring_of(self, row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        if self._ring is not None:
+            return self._ring
+        end = at.WORK_TABLE + at.FIRST_WORK_ROOM * at.WORK_WORDS
+        return row[at.WORK_TABLE : end].reshape(at.FIRST_WORK_ROOM, at.WORK_WORDS)
+
+    def _enlarge_ring(self, row: npt.NDArray[np.int64], first: int, following: int) -> None:
+        before = self._ring_of(row)
+        room = 2 * len(before)
+        ring: npt.NDArray[np.int64] = np.zeros((room, at.WORK_WORDS), np.int64)
+        for number in range(first, following):
+            ring[number % room] = before[number % len(before)]
+        self._ring = ring
+        row[at.WORK_RING] = ring.ctypes.data
+        row[at.WORK_ROOM] = room
 
     def _place(self, row: npt.NDArray[np.int64], work: Work) -> Work:
         return work
@@ -99,6 +141,8 @@ class RcQueuePair(_Posting):
     error.
     """
 
+    __slots__ = ("_parts", "error", "initial_psn", "remote")
+
     def __init__(self, endpoint: Endpoint, index: int, number: int, initial_psn: int) -> None:
         super().__init__(endpoint, index, number)
         self.initial_psn = initial_psn
@@ -106,7 +150,8 @@ class RcQueuePair(_Posting):
         self.remote: RemoteQueuePair | None = None
         self.error = ""
         """Why the queue pair failed, or empty."""
-        self._parts: list[bytes] = []
+        self._parts: list[bytes] | None = None
+        """Of a message that has not ended."""
 
     @property
     def local(self) -> RemoteQueuePair:
@@ -125,7 +170,7 @@ class RcQueuePair(_Posting):
         row[at.PEER_NUMBER] = remote.number
         row[at.EXPECTED] = remote.initial_psn
         row[at.STATE] = at.READY
-        self._endpoint.changed()
+        self._endpoint.changed(self._index)
 
     def post_send(self, data: bytes, context: object = None, immediate: int | None = None) -> None:
         """Send a message (it may be empty); completes as `sent`, and as `received` at the peer."""
@@ -205,11 +250,10 @@ class RcQueuePair(_Posting):
         """For the endpoint: what compiled code found; rows of `layout`'s event table."""
         kind = event[0]
         if kind == at.EVENT_WORK_DONE:
-            for _ in range(event[2]):
-                done, context, length, _memory = self._posted.popleft()
+            for done, context, length, _memory in self._posted[: event[2]]:
                 self._complete(done, context, length)
-            if self._waiting:
-                self._fill()
+            del self._posted[: event[2]]
+            self._fill()
         elif kind == at.EVENT_FRAGMENT:
             self._take_fragment(event, batch)
         elif kind == at.EVENT_WRITE_WITH_IMMEDIATE:
@@ -223,12 +267,12 @@ class RcQueuePair(_Posting):
 
     def _take_fragment(self, event: list[int], batch: Datagrams) -> None:
         _, _, row, offset, length, bits, immediate, _ = event
-        if bits & IS_FIRST:
-            self._parts.clear()
+        if bits & IS_FIRST or self._parts is None:
+            self._parts = []
         self._parts.append(batch.data[row, offset : offset + length].tobytes())
         if bits & IS_LAST:
             data = b"".join(self._parts)
-            self._parts.clear()
+            self._parts = None
             self._endpoint.complete(
                 Completion(
                     CompletionKind.RECEIVED,
@@ -248,14 +292,14 @@ class RcQueuePair(_Posting):
         else:
             why = _REFUSALS.get(reason, f"NAK {reason:#x}")
             self.error = f"{peer} refused the request with PSN {psn}: {why}"
-        self._waiting.clear()
+        self._waiting = None
         row = self._endpoint.row_of(self._index)
         row[at.FIRST_WORK] = row[at.NEXT_WORK]
         if not self._posted:
             self._complete(CompletionKind.ERROR, None, 0)
-        while self._posted:
-            _, context, length, _memory = self._posted.popleft()
+        for _, context, length, _memory in self._posted:
             self._complete(CompletionKind.ERROR, context, length)
+        self._posted.clear()
 
 
 class UdQueuePair(_Posting):
@@ -276,8 +320,9 @@ class UdQueuePair(_Posting):
         super().__init__(endpoint, index, number)
         self.group_address = group_address
         self.qkey = qkey
-        self._group_index = group_index
+        self.group_index = group_index
         self._sinks: dict[int, ChunkSink] = {}
+        self._worker: tuple[ReceiveWorker, int] | None = None
 
     def post_chunks(
         self,
@@ -291,6 +336,7 @@ class UdQueuePair(_Posting):
         *,
         offset: int = 0,
         length: int | None = None,
+        batch: int = 1,
     ) -> None:
         """Multicast chunks `first_chunk` to `first_chunk + count - 1`, a packet each; completes
         as `chunks_sent`.
@@ -298,7 +344,8 @@ class UdQueuePair(_Posting):
         Chunk i is the `chunk_bytes` bytes at `offset + i * chunk_bytes` of the region, cut short
         at `offset + length` (by default the region's end); its immediate is `immediate_base + i`
         (32 bits). Packets leave no faster than `rate_bps` of frame bytes (0: only the endpoint's
-        own rate holds). Runs posted to one queue pair leave one after the other; a run of no
+        own rate holds) on average over batches of `batch` chunks (the paper's are of 128), which
+        leave back to back. Runs posted to one queue pair leave one after the other; a run of no
         chunks completes at the next `transmit`. The bytes are read when they leave.
         """
         if length is None:
@@ -316,9 +363,13 @@ class UdQueuePair(_Posting):
             )
         if rate_bps < 0:
             raise TransportMisuse(f"a rate of {rate_bps} bit/s: it is positive, or 0 for no limit")
+        if batch < 1:
+            raise TransportMisuse(f"batches of {batch} chunks: at least 1 is needed")
         check_word("immediate", immediate_base)
         check_word("immediate", immediate_base + max(end - 1, 0))
-        work = (0, memory, length, 0, 0, immediate_base, first_chunk, end, chunk_bytes, rate_bps)
+        work = (
+            0, memory, length, 0, batch, immediate_base, first_chunk, end, chunk_bytes, rate_bps
+        )  # fmt: skip
         self._post(CompletionKind.CHUNKS_SENT, context, count, region, work)
 
     @property
@@ -344,30 +395,51 @@ class UdQueuePair(_Posting):
             raise TransportMisuse(
                 f"operation {sink.operation} has a sink on queue pair {self.number:#x} already"
             )
+        if self._worker is not None:
+            worker, group = self._worker
+            worker.attach(sink, group)
+            self._sinks[sink.operation] = sink
+            return
+        sink.feed(self._endpoint)
         self._sinks[sink.operation] = sink
         address = sink.words.ctypes.data
-        self._endpoint.sinks_of(self._group_index)[sink.operation] = address
+        self._endpoint.sinks_of(self.group_index)[sink.operation] = address
 
     def detach(self, sink: ChunkSink) -> None:
         """Receive no more into the sink: its late chunks count as `wrong_operation`."""
         if self._sinks.get(sink.operation) is sink:
             del self._sinks[sink.operation]
-            self._endpoint.sinks_of(self._group_index)[sink.operation] = 0
+            if self._worker is not None:
+                worker, group = self._worker
+                worker.detach(sink, group)
+                return
+            self._endpoint.sinks_of(self.group_index)[sink.operation] = 0
+
+    def serve_by(self, worker: ReceiveWorker, group: int) -> None:
+        """For the endpoint: what arrives is the worker's from now on."""
+        if self._worker is not None or self._sinks:
+            why = "sinks already" if self._sinks else "a receive worker already"
+            raise TransportMisuse(f"queue pair {self.number:#x} has {why}")
+        self._worker = (worker, group)
+
+    def take_whole(self, sink: ChunkSink) -> bool:
+        """For the endpoint: complete a sink that a worker found whole; False if it is not here."""
+        if self._sinks.get(sink.operation) is not sink:
+            return False
+        self._endpoint.complete(
+            Completion(CompletionKind.CHUNKS_RECEIVED, self, context=sink.context, sink=sink)
+        )
+        return True
 
     def take_event(self, event: list[int], batch: Datagrams) -> None:
         """For the endpoint: what compiled code found; rows of `layout`'s event table."""
         if event[0] == at.EVENT_CHUNKS_SENT:
-            _, context, count, _memory = self._posted.popleft()
+            _, context, count, _memory = self._posted.pop(0)
             self._endpoint.complete(
                 Completion(CompletionKind.CHUNKS_SENT, self, context=context, length=count)
             )
-            if self._waiting:
-                self._fill()
+            self._fill()
         elif event[0] == at.EVENT_CHUNKS_RECEIVED:
             sink = self._sinks.get(event[2])
             if sink is not None:
-                self._endpoint.complete(
-                    Completion(
-                        CompletionKind.CHUNKS_RECEIVED, self, context=sink.context, sink=sink
-                    )
-                )
+                self.take_whole(sink)

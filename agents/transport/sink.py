@@ -3,8 +3,13 @@ disorder.
 
 SC24 multicast Allgather, section "receive": the immediate of each packet names the operation (8
 bits) and the chunk (24 bits); the chunk is copied to its place, its bit is set, the count of
-missing chunks falls. Here the bit is tested first. The packets' own part runs compiled, inside
-`Endpoint.receive`, on the same arrays.
+missing chunks falls. Here the bit is tested first. The packets' own part runs compiled, where
+packets are received, on the same arrays.
+
+Every word has one writer. Where packets arrive, and only there, `present` and all counters are
+written; whoever marks chunks (an RDMA READ brought them) writes an array of his own, `fetched`.
+What is missing is what neither has. So one thread may feed a sink while another marks, reads and
+waits, without a lock, and a chunk that came both ways counts once.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agents.transport import layout
+from agents.transport.compiled_chunks import count_missing
 from agents.transport.types import Gap, MemoryRegion, TransportMisuse
 
 MAXIMUM_CHUNKS = 1 << 24
@@ -24,6 +30,19 @@ MAXIMUM_OPERATIONS = 256
 """And 8 bits for the operation."""
 
 
+_LINE_WORDS = 16
+"""Two cache lines: processors fetch them in pairs."""
+
+
+def own_lines(words: int) -> npt.NDArray[np.int64]:
+    """A zeroed array that shares no cache line with another: what one thread writes does not slow
+    down another's."""
+    lines = -(-words // _LINE_WORDS) * _LINE_WORDS
+    memory = np.zeros(lines + _LINE_WORDS, np.int64)
+    skipped = -(memory.ctypes.data // 8) % _LINE_WORDS
+    return memory[skipped : skipped + words]
+
+
 class ChunkSink:
     """The chunks of one operation: a buffer made of shards, each cut into chunks.
 
@@ -31,6 +50,10 @@ class ChunkSink:
     not given) and has ceil(shard_bytes[r] / chunk_bytes) chunks; the last one may be shorter, an
     empty shard has none. Chunk numbers run through all the shards: `chunks_of(r)`. A new sink
     misses everything: mark one's own shard with `mark_shard`. The buffer is written in place.
+    Where the operation's own chunks take several packets, what is a chunk here is a packet's part
+    of one, and `packets_per_chunk` of them (counted from the start of their shard) are recovered
+    as a whole: `gaps` is widened to them.
+
     Raises TransportMisuse for what does not fit the buffer, 8 bits of operation or 24 bits of
     chunk.
     """
@@ -43,6 +66,7 @@ class ChunkSink:
         shard_bytes: Sequence[int],
         shard_offsets: Sequence[int] | None = None,
         context: object = None,
+        packets_per_chunk: int = 1,
     ) -> None:
         memory = buffer.buffer if isinstance(buffer, MemoryRegion) else buffer
         if memory.dtype != np.uint8 or memory.ndim != 1 or not memory.flags.c_contiguous:
@@ -54,6 +78,8 @@ class ChunkSink:
             raise TransportMisuse(f"operation {operation} does not fit 8 bits (0 to 255)")
         if chunk_bytes < 1:
             raise TransportMisuse(f"chunks of {chunk_bytes} bytes: at least 1 is needed")
+        if packets_per_chunk < 1:
+            raise TransportMisuse(f"chunks of {packets_per_chunk} packets: at least 1 is needed")
         sizes = np.asarray(shard_bytes, np.int64).reshape(-1)
         if shard_offsets is None:
             offsets = np.cumsum(sizes) - sizes
@@ -73,11 +99,15 @@ class ChunkSink:
             )
         self.operation = operation
         self.chunk_bytes = chunk_bytes
+        self.packets_per_chunk = packets_per_chunk
         self.context = context
         self.buffer = memory
+        self._receiver: object = None
         shards = len(sizes)
-        self._present = np.zeros(max(total, 1), np.uint8)
-        self.words: npt.NDArray[np.int64] = np.zeros(layout.SINK_WORDS + 4 * shards + 1, np.int64)
+        self._present = own_lines(total // 8 + 1).view(np.uint8)[:total]
+        self._fetched = own_lines(total // 8 + 1).view(np.uint8)[:total]
+        self._marked = own_lines(1)
+        self.words: npt.NDArray[np.int64] = own_lines(layout.SINK_WORDS + 4 * shards + 1)
         """What compiled code works on, laid out as `agents.transport.layout` says."""
         words = self.words
         words[layout.SINK_OPERATION] = operation
@@ -87,6 +117,8 @@ class ChunkSink:
         words[layout.SINK_MISSING] = total
         words[layout.SINK_BUFFER] = memory.ctypes.data
         words[layout.SINK_PRESENT] = self._present.ctypes.data
+        words[layout.SINK_FETCHED] = self._fetched.ctypes.data
+        words[layout.SINK_MARKED] = self._marked.ctypes.data
         tables = words[layout.SINK_WORDS :]
         self._missing = tables[:shards]
         self._offset = tables[shards : 2 * shards]
@@ -110,17 +142,19 @@ class ChunkSink:
     @property
     def missing(self) -> int:
         """How many chunks are not there yet."""
+        if self._marked[0]:
+            return int(count_missing(self.words, 0, self.chunks))
         return int(self.words[layout.SINK_MISSING])
 
     @property
     def missing_bytes(self) -> int:
         """How many bytes are not there yet."""
-        return sum(gap.length for shard in range(self.shards) for gap in self.gaps(shard))
+        return sum(gap.length for shard in range(self.shards) for gap in self._runs(shard, 1))
 
     @property
     def duplicates(self) -> int:
         """How many chunks arrived that were there already."""
-        return int(self.words[layout.SINK_DUPLICATES])
+        return int(self.words[layout.SINK_DUPLICATES]) + self._both
 
     @property
     def out_of_bounds(self) -> int:
@@ -129,8 +163,15 @@ class ChunkSink:
 
     @property
     def received(self) -> int:
-        """How many chunks multicast packets brought."""
-        return int(self.words[layout.SINK_RECEIVED])
+        """How many chunks multicast packets brought first."""
+        return int(self.words[layout.SINK_RECEIVED]) - self._both
+
+    @property
+    def _both(self) -> int:
+        """How many chunks arrived while they were being marked: whoever marks is first."""
+        if not self._marked[0]:
+            return 0
+        return int(np.count_nonzero(self._present & self._fetched))
 
     @property
     def immediate_base(self) -> int:
@@ -139,6 +180,9 @@ class ChunkSink:
 
     def missing_in(self, shard: int) -> int:
         """How many chunks of a shard are not there yet."""
+        if self._marked[0]:
+            chunks = self.chunks_of(shard)
+            return int(count_missing(self.words, chunks.start, chunks.stop))
         return int(self._missing[shard])
 
     def chunks_of(self, shard: int) -> range:
@@ -151,14 +195,24 @@ class ChunkSink:
 
     def has(self, chunk: int) -> bool:
         """Whether a chunk is there."""
-        return bool(0 <= chunk < self.chunks and self._present[chunk])
+        there = 0 <= chunk < self.chunks and self._present[chunk] | self._fetched[chunk]
+        return bool(there)
 
     def gaps(self, shard: int) -> list[Gap]:
-        """The runs of chunks of a shard that are not there, in order."""
-        if not self._missing[shard]:
+        """The runs of chunks of a shard that are not there, in order; what is between two that
+        `packets_per_chunk` brings together is part of them."""
+        return self._runs(shard, self.packets_per_chunk)
+
+    def _runs(self, shard: int, packets: int) -> list[Gap]:
+        """The missing chunks of a shard, widened to whole groups of `packets`."""
+        if not self.missing_in(shard):
             return []
         first, end = int(self._first[shard]), int(self._first[shard + 1])
-        edges = np.flatnonzero(np.diff(self._present[first:end], prepend=1, append=1))
+        there = self._present[first:end] | self._fetched[first:end]
+        if packets > 1:
+            whole = np.minimum.reduceat(there, np.arange(0, end - first, packets))
+            there = np.repeat(whole, packets)[: end - first]
+        edges = np.flatnonzero(np.diff(there, prepend=1, append=1))
         offset, size = self.shard_region(shard)
         gaps = []
         for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
@@ -167,23 +221,57 @@ class ChunkSink:
             gaps.append(Gap(shard, first + start, stop - start, offset + begin, length, begin))
         return gaps
 
+    def feed(self, receiver: object) -> None:
+        """For who attaches it: packets may arrive from now on, all in one place, the endpoint or
+        worker `receiver`. Marking until then was setting up. TransportMisuse if they may arrive
+        in another place already."""
+        if self._receiver not in (None, receiver):
+            raise TransportMisuse(
+                f"the sink of operation {self.operation} is fed by another endpoint or receive"
+                " worker: all groups of a sink belong to one"
+            )
+        self._receiver = receiver
+
+    def rearm(self) -> None:
+        """Miss everything again, as a new sink does: for a further round into the same buffer.
+        Only where packets arrive, between two of them, and when nobody marks."""
+        words = self.words
+        self._present[:] = 0
+        self._fetched[:] = 0
+        self._marked[0] = 0
+        self._missing[:] = np.diff(self._first)
+        words[layout.SINK_MISSING] = self.chunks
+        for word in (
+            layout.SINK_DUPLICATES,
+            layout.SINK_OUT_OF_BOUNDS,
+            layout.SINK_RECEIVED,
+            layout.SINK_WHOLE_BEFORE,
+        ):
+            words[word] = 0
+
     def mark(self, first_chunk: int, count: int) -> int:
         """Say that these chunks are in the buffer (fetched, or one's own); returns how many of
-        them were missing."""
+        them were missing. Always from the same thread, once packets may arrive."""
         end = first_chunk + count
         if count < 0 or first_chunk < 0 or end > self.chunks:
             raise TransportMisuse(
                 f"chunks {first_chunk} to {end - 1} of a sink that has 0 to {self.chunks - 1}"
             )
+        if self._receiver is not None:
+            there = self._present[first_chunk:end] | self._fetched[first_chunk:end]
+            fresh = np.flatnonzero(there == 0) + first_chunk
+            self._fetched[fresh] = 1
+            self._marked[0] += len(fresh)
+            return len(fresh)
         news = 0
         shard = int(np.searchsorted(self._first, first_chunk, "right")) - 1
         while first_chunk < end:
             stop = min(end, int(self._first[shard + 1]))
             part = self._present[first_chunk:stop]
-            fresh = len(part) - int(np.count_nonzero(part))
+            absent = len(part) - int(np.count_nonzero(part))
             part[:] = 1
-            self._missing[shard] -= fresh
-            news += fresh
+            self._missing[shard] -= absent
+            news += absent
             first_chunk = stop
             shard += 1
         self.words[layout.SINK_MISSING] -= news

@@ -78,9 +78,6 @@ def internal(function: Function) -> Function:
 memcpy = types.ExternalFunction("memcpy", types.intp(types.intp, types.intp, types.intp))
 """memcpy(to, from, size) of libc, on addresses as integers."""
 
-memmove = types.ExternalFunction("memmove", types.intp(types.intp, types.intp, types.intp))
-"""memmove(to, from, size) of libc."""
-
 
 def _loader(width: int, result: Any) -> Any:
     def load(context: Any, address: Any) -> Any:
@@ -114,7 +111,23 @@ store8 = _storer(8, types.uint8)
 store16 = _storer(16, types.uint16)
 store32 = _storer(32, types.uint32)
 store64 = _storer(64, types.uint64)
-store64_signed = _storer(64, types.int64)
+
+
+def _fence(ordering: str) -> Any:
+    def fence(context: Any) -> Any:
+        def code(_: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            builder.fence(ordering)
+            return ir.Constant(ir.IntType(64), 0)
+
+        return types.int64(), code
+
+    return intrinsic(fence)
+
+
+release_fence = _fence("release")
+"""release_fence(): who sees what is stored after it sees all that was stored before it."""
+full_fence = _fence("seq_cst")
+"""full_fence(): nothing after it is read before what was stored before it can be seen."""
 
 
 def _view(context: Any, address: Any) -> Any:

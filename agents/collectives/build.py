@@ -1,0 +1,75 @@
+"""From a request to the operation that carries it out on one rank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.collectives.communicator import Communicator
+from agents.collectives.halving import RecursiveHalvingReduceScatter
+from agents.collectives.linear import LinearAllgather
+from agents.collectives.multicast import MulticastOperation
+from agents.collectives.operation import Operation
+from agents.collectives.recursive import RecursiveDoublingAllgather
+from agents.collectives.requests import Request, flat_bytes
+from agents.collectives.ring import RingAllgather, RingReduceScatter
+from agents.collectives.trees import TreeBroadcast
+from agents.collectives.unicast import Bytes, Pattern, UnicastOperation
+from agents.transport.types import MemoryRegion, TransportMisuse
+from switch.errors import InputError
+
+Array = npt.NDArray[np.generic]
+
+_IN_PLACE: dict[str, Callable[..., Pattern]] = {
+    "ring": RingAllgather,
+    "linear": LinearAllgather,
+    "recursive-doubling": RecursiveDoublingAllgather,
+    "k-nomial": TreeBroadcast,
+    "binary-tree": TreeBroadcast,
+    "pipelined-ring": TreeBroadcast,
+}
+_REDUCING: dict[str, Callable[..., Pattern]] = {
+    "ring": RingReduceScatter,
+    "recursive-halving": RecursiveHalvingReduceScatter,
+}
+
+
+def build(
+    communicator: Communicator,
+    request: Request,
+    buffer: Array,
+    output: Array | None,
+    register: Callable[[Bytes], MemoryRegion],
+) -> Operation:
+    """The operation of a request on this rank.
+
+    Args:
+        buffer, output: as `HostAgent.start` has them.
+        register: gives the memory region of an array of bytes.
+
+    Raises:
+        InputError: the arrays do not fit the request, or the request the communicator.
+    """
+    name = f"{request.collective.title()} on {communicator.size} ranks"
+    rank, size, path_mtu = communicator.rank, communicator.size, communicator.endpoint.path_mtu
+    elements = request.elements(size)
+    data = flat_bytes(buffer, request, sum(elements), f"{name}, the buffer of rank {rank}")
+    if request.collective != "reduce-scatter":
+        if output is not None:
+            raise InputError(f"{name}: it works in place and has no output")
+        if request.algorithm == "multicast":
+            try:
+                return MulticastOperation(communicator, request, register(data))
+            except TransportMisuse as error:
+                raise InputError(f"{name}: {error}") from error
+        pattern = _IN_PLACE[request.algorithm](request, rank, size, path_mtu, data)
+    else:
+        if output is None:
+            raise InputError(f"{name}: pass the array for the result as output")
+        result = flat_bytes(output, request, elements[rank], f"{name}, the output of rank {rank}")
+        if np.may_share_memory(data, result):
+            raise InputError(f"{name}: buffer and output overlap; pass arrays of their own")
+        pattern = _REDUCING[request.algorithm](request, rank, size, path_mtu, data, result)
+    return UnicastOperation(communicator, request, pattern, register)

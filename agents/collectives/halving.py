@@ -1,0 +1,182 @@
+"""Recursive halving: Reduce-Scatter in log2 P rounds.
+
+Thakur, Rabenseifner, Gropp: "Optimization of collective communication operations in MPICH", 2005.
+Numbers of ranks that are no powers of two are folded as in recursive doubling.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from agents.collectives.recursive import Folding
+from agents.collectives.requests import Request
+from agents.collectives.unicast import Bytes, Write, block_bytes, require
+from switch.errors import ProtocolError
+
+BUFFER, STAGING, OUTPUT = range(3)
+"""The memories of a rank."""
+
+
+@dataclass(frozen=True)
+class Area:
+    """Where a peer's part arrives: bytes [begin, end) of the contribution, at `offset` of the
+    memory that the peer writes, in blocks numbered from `first` on."""
+
+    peer: int
+    begin: int
+    end: int
+    offset: int
+    first: int
+    blocks: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.begin
+
+
+@dataclass(frozen=True)
+class Send:
+    """Bytes [begin, end) of the sum so far go to a peer."""
+
+    peer: int
+    begin: int
+    end: int
+
+
+class RecursiveHalvingReduceScatter:
+    """In round q - 1 down to 0 a rank gives that half of its range that it does not keep to the one
+    2^k places away, and adds what it gets for the half that it keeps.
+
+    The order of summation depends on P alone.
+
+    Args:
+        buffer: all ranks' elements of this rank's contribution; only read.
+        output: of this rank's shard of the result.
+    """
+
+    def __init__(
+        self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes, output: Bytes
+    ) -> None:
+        shards = request.shard_bytes(size)
+        self._request = request
+        self._rank = rank
+        self._size = size
+        self._ends: list[int] = np.concatenate([[0], np.cumsum(shards)]).astype(int).tolist()
+        self._folding = Folding(size)
+        self._place = self._folding.place(rank)
+        self._block_bytes = block_bytes(request, shards, path_mtu)
+        self._areas = self._areas_of(rank)
+        staged = sum(area.size for area in self._areas) if self._place is not None else 0
+        self.memories: Sequence[Bytes] = (buffer, np.empty(staged, np.uint8), output)
+        self._left = [area.blocks for area in self._areas]
+        self.expected: Mapping[int, int] = {
+            area.peer: area.blocks for area in self._areas if area.blocks
+        }
+        self._sum = (BUFFER, 0)
+        """Where the sum so far is: its memory, and what to take off a place in the contribution."""
+        self._steps = deque(self._program())
+        self.targets: Collection[int] = {
+            step.peer for step in self._steps if isinstance(step, Send) and step.end > step.begin
+        }
+
+        if size == 1:
+            output[:] = buffer
+
+    def window(self, peer: int) -> int:
+        return OUTPUT if self._place is None else STAGING
+
+    def begin(self) -> Iterable[Write]:
+        return self._proceed()
+
+    def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
+        for index, area in enumerate(self._areas):
+            if area.peer == peer:
+                place = block - area.first
+                require(0 <= place < area.blocks, block)
+                self._left[index] -= 1
+                length = min(self._block_bytes, area.size - place * self._block_bytes)
+                return length, self._proceed()
+        raise ProtocolError(f"an RDMA WRITE announced block {block}; its writer has no area here")
+
+    def _areas_of(self, rank: int) -> list[Area]:
+        """In the order in which a rank adds them."""
+        folding, place, ends = self._folding, self._folding.place(rank), self._ends
+        parts: list[tuple[int, int, int]] = []
+        if place is None:
+            parts.append((rank + 1, ends[rank], ends[rank + 1]))
+        else:
+            if place < folding.pairs:
+                parts.append((rank - 1, 0, ends[-1]))
+            for round_ in reversed(range(folding.rounds)):
+                mine = folding.ranks(place, round_)
+                partner = folding.rank(place ^ 1 << round_)
+                parts.append((partner, ends[mine.start], ends[mine.stop]))
+        areas: list[Area] = []
+        offset = first = 0
+        for peer, begin, end in parts:
+            blocks = -(-(end - begin) // self._block_bytes)
+            areas.append(Area(peer, begin, end, offset, first, blocks))
+            offset, first = offset + end - begin, first + blocks
+        return areas
+
+    def _program(self) -> Iterator[Send | int]:
+        """What this rank does, in order: sends, and the adding of areas by their number."""
+        folding, place, ends, rank = self._folding, self._place, self._ends, self._rank
+        if place is None:
+            yield Send(rank + 1, 0, ends[-1])
+            return
+        paired = place < folding.pairs
+        if paired:
+            yield 0
+        for index, round_ in enumerate(reversed(range(folding.rounds))):
+            partner = place ^ 1 << round_
+            theirs = folding.ranks(partner, round_)
+            yield Send(folding.rank(partner), ends[theirs.start], ends[theirs.stop])
+            yield index + paired
+        if paired:
+            yield Send(rank - 1, ends[rank - 1], ends[rank])
+
+    def _proceed(self) -> Iterable[Write]:
+        """Add the areas that have become whole, in their order, and send what that allows."""
+        sends: list[Iterator[Write]] = []
+        while self._steps:
+            step = self._steps[0]
+            if isinstance(step, Send):
+                sends.append(self._write(step, *self._sum))
+            elif self._left[step]:
+                break
+            else:
+                self._add(self._areas[step])
+            self._steps.popleft()
+            if isinstance(step, int) and not any(isinstance(later, int) for later in self._steps):
+                self._put_out()
+        return itertools.chain.from_iterable(sends)
+
+    def _add(self, area: Area) -> None:
+        memory, base = self._sum
+        dtype = self._request.dtype
+        arrived = self.memories[STAGING][area.offset : area.offset + area.size].view(dtype)
+        before = self.memories[memory][area.begin - base : area.end - base].view(dtype)
+        self._request.ufunc(before, arrived, out=arrived)
+        self._sum = (STAGING, area.begin - area.offset)
+
+    def _put_out(self) -> None:
+        if self._place is not None:
+            memory, base = self._sum
+            begin, end = self._ends[self._rank : self._rank + 2]
+            self.memories[OUTPUT][:] = self.memories[memory][begin - base : end - base]
+
+    def _write(self, send: Send, memory: int, base: int) -> Iterator[Write]:
+        if send.begin == send.end:
+            return
+        area = next(area for area in self._areas_of(send.peer) if area.peer == self._rank)
+        for place in range(area.blocks):
+            start = place * self._block_bytes
+            length = min(self._block_bytes, area.size - start)
+            offset = send.begin + start - base
+            yield Write(send.peer, area.first + place, memory, offset, length, area.offset + start)

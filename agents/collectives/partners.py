@@ -1,0 +1,27 @@
+"""With whom a rank needs a queue pair for an operation, beside what every communicator has."""
+
+from __future__ import annotations
+
+from agents.collectives.recursive import Folding
+from agents.collectives.requests import Request
+from agents.collectives.trees import place_in_tree
+
+
+def partners(request: Request, rank: int, size: int) -> set[int]:
+    """The ranks that `rank` writes to or is written to by; empty for the algorithms of the ring and
+    for multicast."""
+    algorithm = request.algorithm
+    if algorithm == "linear":
+        return set(range(size)) - {rank}
+    if algorithm in ("k-nomial", "binary-tree"):
+        parent, children = place_in_tree(request, (rank - request.root) % size, size)
+        places = children if parent is None else [parent, *children]
+        return {(place + request.root) % size for place in places}
+    if algorithm in ("recursive-doubling", "recursive-halving"):
+        folding = Folding(size)
+        place = folding.place(rank)
+        if place is None:
+            return {rank + 1}
+        found = {folding.rank(place ^ 1 << round_) for round_ in range(folding.rounds)}
+        return found | ({rank - 1} if place < folding.pairs else set())
+    return set()

@@ -1,0 +1,129 @@
+"""Recursive doubling: Allgather in log2 P rounds.
+
+Thakur, Rabenseifner, Gropp: "Optimization of collective communication operations in MPICH", 2005.
+It is made for powers of two. Of other numbers P = Q + rem, Q = 2^q, the
+first 2 rem ranks pair up: an even one leaves its part to the odd one behind it, which takes part
+for both, and so Q ranks are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from agents.collectives.requests import Request
+from agents.collectives.unicast import Blocks, Bytes, Write, block_bytes, require
+
+
+@dataclass(frozen=True)
+class Folding:
+    """How P ranks become Q = 2^q places."""
+
+    size: int
+
+    @property
+    def rounds(self) -> int:
+        """q."""
+        return self.size.bit_length() - 1
+
+    @property
+    def pairs(self) -> int:
+        """rem: how many ranks leave their part to their neighbour."""
+        return self.size - (1 << self.rounds)
+
+    def place(self, rank: int) -> int | None:
+        """The place that a rank has; None if it leaves its part to the next rank."""
+        if rank >= 2 * self.pairs:
+            return rank - self.pairs
+        return rank // 2 if rank % 2 else None
+
+    def rank(self, place: int) -> int:
+        """The rank that has a place."""
+        return 2 * place + 1 if place < self.pairs else place + self.pairs
+
+    def first(self, place: int) -> int:
+        """The first rank whose part belongs to this place or a later one (place Q: P)."""
+        return 2 * place if place < self.pairs else place + self.pairs
+
+    def ranks(self, place: int, round_: int) -> range:
+        """The ranks whose parts a place and the others of its group of 2^round have together."""
+        start = place >> round_ << round_
+        return range(self.first(start), self.first(start + (1 << round_)))
+
+
+class RecursiveDoublingAllgather:
+    """In round k a rank exchanges all that it has with the one 2^k places away.
+
+    Args:
+        buffer: the gathered array's bytes; this rank's shard is in its place.
+    """
+
+    def __init__(
+        self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes
+    ) -> None:
+        shards = request.shard_bytes(size)
+        self.memories: Sequence[Bytes] = (buffer,)
+        self._folding = folding = Folding(size)
+        self._rank = rank
+        self._blocks = Blocks(shards, block_bytes(request, shards, path_mtu))
+        self._place = place = folding.place(rank)
+        everyone = range(size)
+        self._steps: list[tuple[int, Sequence[int], Sequence[int]]] = []
+        """(peer, shards to send, shards to receive) of every step, in order."""
+        if place is None:
+            others = [other for other in everyone if other != rank]
+            self._steps = [(rank + 1, [rank], []), (rank + 1, [], others)]
+        else:
+            if place < folding.pairs:
+                self._steps.append((rank - 1, [], [rank - 1]))
+            for round_ in range(folding.rounds):
+                partner = place ^ 1 << round_
+                mine, theirs = folding.ranks(place, round_), folding.ranks(partner, round_)
+                self._steps.append((folding.rank(partner), mine, theirs))
+            if place < folding.pairs:
+                others = [other for other in everyone if other != rank - 1]
+                self._steps.append((rank - 1, others, []))
+        self._left = [sum(map(self._count, receive)) for _, _, receive in self._steps]
+        self._step_of = {
+            shard: step for step, (_, _, shards) in enumerate(self._steps) for shard in shards
+        }
+        expected: dict[int, int] = {}
+        for (peer, _, _), left in zip(self._steps, self._left, strict=True):
+            expected[peer] = expected.get(peer, 0) + left
+        self.expected: Mapping[int, int] = {peer: left for peer, left in expected.items() if left}
+        self.targets: Collection[int] = {
+            peer for peer, send, _ in self._steps if sum(map(self._count, send))
+        }
+        self._sent = 0
+        """Steps whose sending has begun."""
+
+    def window(self, peer: int) -> int:
+        return 0
+
+    def begin(self) -> Iterable[Write]:
+        return self._proceed()
+
+    def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
+        require(block < self._blocks.total, block)
+        step = self._step_of.get(self._blocks.part_of(block))
+        require(step is not None and self._steps[step][0] == peer, block)
+        assert step is not None
+        self._left[step] -= 1
+        return self._blocks.span(block)[1], self._proceed()
+
+    def _count(self, shard: int) -> int:
+        return len(self._blocks.of(shard))
+
+    def _proceed(self) -> Iterable[Write]:
+        """The sending of all steps that have become possible: all before them is received."""
+        possible: list[Iterator[Write]] = []
+        while self._sent < len(self._steps) and not any(self._left[: self._sent]):
+            possible.append(self._send(*self._steps[self._sent][:2]))
+            self._sent += 1
+        return (write for writes in possible for write in writes)
+
+    def _send(self, peer: int, shards: Sequence[int]) -> Iterator[Write]:
+        for shard in shards:
+            for block in self._blocks.of(shard):
+                offset, length = self._blocks.span(block)
+                yield Write(peer, block, 0, offset, length, offset)

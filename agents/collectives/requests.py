@@ -1,0 +1,182 @@
+"""What is asked of a communicator: one collective operation, the same request on every rank."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.collectives.names import ALGORITHMS, CUTOFFS, MAX_CHUNK_BYTES, OPS
+from agents.collectives.timing import operation_timeout_ns
+from switch.errors import InputError
+
+_UFUNCS: dict[str, np.ufunc] = dict(zip(OPS, (np.add, np.minimum, np.maximum), strict=True))
+MAX_NUMBER = (1 << 32) - 1
+"""Control messages carry 32 bits of it."""
+_NUMBERS = (
+    "number", "chains", "timeout_ns", "root", "block_bytes", "chunk_bytes", "workers", "batch",
+    "radix",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Request:
+    """One operation.
+
+    Buffers: an Allgather gathers in place into one array of all ranks' elements, a Broadcast's is
+    the root's array on every rank, a Reduce-Scatter reads an array of all ranks' elements and
+    writes one of this rank's. Arrays are C-contiguous, of `dtype`, of any shape; nothing is copied.
+
+    Raises:
+        InputError: a value makes no sense.
+    """
+
+    number: int
+    """Counts the operations of the communicator, from 0; each rank starts them in this order."""
+    collective: str
+    """``allgather``, ``broadcast`` or ``reduce-scatter``."""
+    algorithm: str
+    """One of the collective's `ALGORITHMS`."""
+    counts: int | tuple[int, ...]
+    """Elements of every rank, or of each by itself (MPI's Allgatherv); of Broadcast: of the
+    root."""
+    dtype: str = "uint8"
+    """By numpy's name."""
+    op: str = "sum"
+    """Reduce-Scatter: one of `OPS`."""
+    root: int = 0
+    """Broadcast: the rank whose elements all others get."""
+    radix: int = 2
+    """k of the k-nomial tree."""
+    block_bytes: int = 0
+    """Unicast algorithms pass on blocks of so many bytes, rounded up to whole packets; 0: 64 KiB,
+    or an eighth of the largest shard where that is less."""
+    chains: int = 0
+    """Multicast Allgather: chains M side by side; 0 is M = P."""
+    workers: int = 1
+    """Multicast: subgroups W, each with a part of every shard, groups and a bitmap of its own."""
+    chunk_bytes: int = 0
+    """Multicast: bytes of a chunk, the unit of recovery; 0: the path MTU. A chunk larger than that
+    is a whole number of packets."""
+    batch: int = 1
+    """Multicast: packets that leave back to back (the paper: 128)."""
+    cutoff: str = "adaptive"
+    """Multicast: ``adaptive``, ``paper`` (5 x the expected time) or ``fetch-only`` (nothing is
+    multicast)."""
+    timeout_ns: int = 0
+    """0: `operation_timeout_ns`."""
+
+    def __post_init__(self) -> None:
+        if self.collective not in ALGORITHMS:
+            raise InputError(f"collective {self.collective!r}: choose from {', '.join(ALGORITHMS)}")
+        if self.algorithm not in ALGORITHMS[self.collective]:
+            raise InputError(
+                f"{self.collective} algorithm {self.algorithm!r}: choose from "
+                f"{', '.join(ALGORITHMS[self.collective])}"
+            )
+        if self.cutoff not in CUTOFFS:
+            raise InputError(f"cutoff {self.cutoff!r}: choose from {', '.join(CUTOFFS)}")
+        if self.op not in OPS:
+            raise InputError(f"op {self.op!r}: choose from {', '.join(OPS)}")
+        self._check_numbers()
+        if isinstance(self.counts, tuple) and self.collective == "broadcast":
+            raise InputError(f"counts {self.counts}: a Broadcast has one count, that of the root")
+        if not _is_number_type(self.dtype):
+            raise InputError(f"dtype {self.dtype!r} is no numpy type of numbers, like float32")
+        if self.collective == "reduce-scatter" and np.dtype(self.dtype).kind not in "iuf":
+            raise InputError(f"dtype {self.dtype!r} cannot be reduced: integers and floats can")
+
+    def _check_numbers(self) -> None:
+        """Make Python's integers of all numbers, and raise InputError for those out of range."""
+        least = {"workers": 1, "batch": 1, "radix": 2}
+        most = {"number": MAX_NUMBER, "chunk_bytes": MAX_CHUNK_BYTES}
+        for name in _NUMBERS:
+            value = _whole(name, getattr(self, name))
+            if value < least.get(name, 0):
+                raise InputError(f"{name} {value}: at least {least.get(name, 0)}")
+            if value > most.get(name, value):
+                raise InputError(f"{name} {value}: at most {most[name]}")
+            object.__setattr__(self, name, value)
+        counts = self.counts
+        listed = counts if isinstance(counts, Iterable) else (counts,)
+        each = tuple(_whole("counts", count) for count in listed)
+        if min(each, default=0) < 0:
+            raise InputError(f"counts {counts}: a number of elements is not negative")
+        object.__setattr__(self, "counts", each if listed is counts else each[0])
+
+    @property
+    def item_bytes(self) -> int:
+        """Of one element."""
+        return np.dtype(self.dtype).itemsize
+
+    def elements(self, size: int) -> tuple[int, ...]:
+        """Elements of each of `size` ranks: what it contributes, or of Reduce-Scatter ends with.
+
+        Raises InputError where the request is of another number of ranks.
+        """
+        counts = self.counts
+        if isinstance(counts, tuple):
+            if len(counts) != size:
+                raise InputError(f"{len(counts)} counts for {size} ranks: one a rank is needed")
+            return counts
+        if self.collective == "broadcast":
+            if self.root >= size:
+                raise InputError(f"root {self.root} of {size} ranks: choose 0 to {size - 1}")
+            return tuple(counts if rank == self.root else 0 for rank in range(size))
+        return (counts,) * size
+
+    def shard_bytes(self, size: int) -> tuple[int, ...]:
+        """`elements` in bytes."""
+        return tuple(count * self.item_bytes for count in self.elements(size))
+
+    def limit_ns(self, size: int, rate_bps: int) -> int:
+        """The time limit on each rank, from its own start."""
+        if self.timeout_ns:
+            return self.timeout_ns
+        return operation_timeout_ns(size, sum(self.shard_bytes(size)), rate_bps)
+
+    @property
+    def ufunc(self) -> np.ufunc:
+        """What Reduce-Scatter does with two elements."""
+        return _UFUNCS[self.op]
+
+
+def _whole(name: str, value: object) -> int:
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise InputError(f"{name} {value!r} is no whole number") from error
+
+
+def _is_number_type(name: str) -> bool:
+    try:
+        return np.dtype(name).kind in "biufc"
+    except (TypeError, ValueError, SyntaxError):
+        return False
+
+
+def flat_bytes(array: npt.NDArray[np.generic], request: Request, count: int, what: str) -> (
+    npt.NDArray[np.uint8]
+):  # fmt: skip
+    """The memory of a caller's array as uint8[bytes], not copied.
+
+    Raises:
+        InputError: the array has another dtype or number of elements, is not C-contiguous, or may
+            not be written (peers read and write registered memory).
+    """
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"{what}: it is a {type(array).__name__}; pass a numpy array")
+    wanted = np.dtype(request.dtype)
+    if array.dtype != wanted:
+        raise InputError(f"{what}: its elements are {array.dtype}, the request's {wanted}")
+    if array.size != count:
+        raise InputError(f"{what}: it has {array.size} elements; {count} are needed")
+    if not array.flags.c_contiguous or not array.flags.writeable:
+        raise InputError(
+            f"{what}: it is {'read-only' if array.flags.c_contiguous else 'not C-contiguous'}; "
+            "pass a C-contiguous array that may be written, such as array.copy()"
+        )
+    return np.asarray(array).reshape(-1).view(np.uint8)

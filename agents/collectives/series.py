@@ -1,0 +1,86 @@
+"""Several operations on one rank, one after another or some at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from agents.collectives.agent import Done, Failed, HostAgent
+from agents.collectives.names import MAX_AT_ONCE
+from agents.collectives.operation import Report
+from agents.collectives.requests import Request
+from agents.collectives.workload import Array
+from switch.errors import InputError
+
+
+@dataclass(frozen=True)
+class Job:
+    """A request with its arrays on one rank, as `HostAgent.start` takes them."""
+
+    request: Request
+    buffer: Array
+    output: Array | None
+
+
+def numbered(request: Request, operations: int) -> list[Request]:
+    """So many equal requests, numbered from the request's own number on."""
+    return [replace(request, number=request.number + operation) for operation in range(operations)]
+
+
+class Series:
+    """Runs jobs in order on an agent, at most `at_once` at the same time.
+
+    Whoever drives the agent calls `take` whenever it may have an event, and sees to it that what
+    that posts is sent. Raises InputError for an `at_once` out of range.
+    """
+
+    def __init__(self, agent: HostAgent, jobs: Sequence[Job], at_once: int = 1) -> None:
+        if not 1 <= at_once <= MAX_AT_ONCE:
+            raise InputError(f"at_once {at_once}: choose 1 to {MAX_AT_ONCE}")
+        self._agent = agent
+        self._jobs = list(jobs)
+        self._at_once = at_once
+        self._begun = 0
+        self._done = 0
+        self.error = ""
+        """Why the series failed, or empty."""
+        self.finished_ns = 0
+        """When the last job ended."""
+        self.total = Report()
+        """Of the jobs that ended; phases are summed up."""
+
+    @property
+    def ended(self) -> bool:
+        """All jobs are done, or one has failed."""
+        return bool(self.error) or self._done == len(self._jobs)
+
+    def start(self, now_ns: int) -> None:
+        """Begin the first jobs."""
+        while self._begun < len(self._jobs) and self._begun - self._done < self._at_once:
+            job = self._jobs[self._begun]
+            if not self._agent.has_room(job.request.number):
+                return  # one that began long ago is still running
+            self._begun += 1
+            self._agent.start(job.request, job.buffer, now_ns, job.output)
+
+    def take(self, now_ns: int) -> None:
+        """Take the agent's events, and begin what comes next."""
+        while not self.ended and (event := self._agent.next_event()) is not None:
+            self._take(event)
+            if not self.ended and not self._agent.failure:
+                self.start(now_ns)
+            elif not self.ended and self._done == self._begun:
+                self.error = self._agent.failure  # a peer's, when nothing was running here
+                self.finished_ns = now_ns
+
+    def report(self, now_ns: int) -> Report:
+        """Of the jobs that ended, and of those that run."""
+        return self.total if self.ended else self.total + self._agent.report(now_ns)
+
+    def _take(self, event: Done | Failed) -> None:
+        self.total += event.report
+        self.finished_ns = event.finished_ns
+        if isinstance(event, Failed):
+            self.error = event.error
+        else:
+            self._done += 1

@@ -1,0 +1,186 @@
+"""The subgroups of a multicast operation (SC24, "Subgroups"): every shard is cut evenly over W
+workers.
+
+Worker w owns the multicast groups g with g modulo W = w, whose trees lie over different spines, and
+a sink of its own: bitmap, counters, chunk numbers. What receives shares nothing.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from agents.collectives.communicator import Communicator
+from agents.collectives.control import Range
+from agents.collectives.requests import Request
+from agents.transport.queue_pairs import UdQueuePair
+from agents.transport.sink import ChunkSink
+from agents.transport.types import MemoryRegion
+from switch.errors import InputError
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one worker has of one shard: its packets are `count` chunks of `sink` from `first` on,
+    `length` bytes at `offset` of the gathered buffer."""
+
+    worker: int
+    sink: ChunkSink
+    queue_pair: UdQueuePair
+    first: int
+    count: int
+    offset: int
+    length: int
+
+
+class Subgroups:
+    """One rank's sinks, one a worker, and what they lack together.
+
+    Args:
+        region: the gathered buffer.
+        shards: bytes of every rank's shard.
+
+    Raises:
+        InputError: there are fewer groups than workers, or the chunk does not fit the path MTU.
+    """
+
+    def __init__(
+        self,
+        communicator: Communicator,
+        request: Request,
+        region: MemoryRegion,
+        shards: Sequence[int],
+    ) -> None:
+        path_mtu = communicator.endpoint.path_mtu
+        chunk_bytes = request.chunk_bytes or path_mtu
+        if chunk_bytes > path_mtu and chunk_bytes % path_mtu:
+            raise InputError(
+                f"chunks of {chunk_bytes} bytes are no whole number of packets of {path_mtu}: "
+                f"choose at most {path_mtu}, or a multiple of it"
+            )
+        workers = request.workers
+        if len(communicator.multicast) < workers:
+            raise InputError(
+                f"{workers} workers: the communicator has {len(communicator.multicast)} multicast "
+                "groups, and each worker needs one of its own"
+            )
+        self.packet_bytes = min(chunk_bytes, path_mtu)
+        self._groups = [communicator.multicast[worker::workers] for worker in range(workers)]
+        sizes = np.asarray(shards, np.int64)
+        chunks = -(-sizes // chunk_bytes)
+        starts = np.cumsum(sizes) - sizes
+        cuts = [
+            np.minimum(chunks * worker // workers * chunk_bytes, sizes)
+            for worker in range(workers + 1)
+        ]
+        self.sinks = [
+            ChunkSink(
+                region, request.number & 0xFF, self.packet_bytes,
+                (end - begin).tolist(), (starts + begin).tolist(),
+                packets_per_chunk=max(1, chunk_bytes // path_mtu),
+            )
+            for begin, end in itertools.pairwise(cuts)
+        ]  # fmt: skip
+
+    def attach(self) -> None:
+        """Receive."""
+        for sink, pairs in zip(self.sinks, self._groups, strict=True):
+            for pair in pairs:
+                pair.attach(sink)
+
+    def detach(self) -> None:
+        """Receive nothing more."""
+        for sink, pairs in zip(self.sinks, self._groups, strict=True):
+            for pair in pairs:
+                pair.detach(sink)
+
+    def parts(self, shard: int) -> Iterator[Part]:
+        """What each worker has of a shard, those that have nothing left out."""
+        for worker, (sink, pairs) in enumerate(zip(self.sinks, self._groups, strict=True)):
+            chunks = sink.chunks_of(shard)
+            if chunks:
+                offset, length = sink.shard_region(shard)
+                pair = pairs[shard % len(pairs)]
+                yield Part(worker, sink, pair, chunks.start, len(chunks), offset, length)
+
+    @property
+    def missing(self) -> int:
+        """Packets that are not there yet."""
+        return sum(sink.missing for sink in self.sinks)
+
+    @property
+    def missing_bytes(self) -> int:
+        return sum(sink.missing_bytes for sink in self.sinks)
+
+    @property
+    def received(self) -> int:
+        """Packets that multicast brought."""
+        return sum(sink.received for sink in self.sinks)
+
+    @property
+    def duplicates(self) -> int:
+        return sum(sink.duplicates for sink in self.sinks)
+
+    def missing_in(self, shard: int) -> int:
+        """Packets of a shard that are not there yet."""
+        return sum(sink.missing_in(shard) for sink in self.sinks)
+
+    def unstarted(self, shard: int) -> bool:
+        """Nothing of a shard, which is not empty, has come."""
+        return all(
+            sink.missing_in(shard) == len(sink.chunks_of(shard)) for sink in self.sinks
+        ) and any(sink.chunks_of(shard) for sink in self.sinks)
+
+    def tail_missing(self, shard: int) -> bool:
+        """Some worker's last packet of a shard has not come: it may still be on its way."""
+        return any(
+            sink.missing_in(shard) and not sink.has(sink.chunks_of(shard).stop - 1)
+            for sink in self.sinks
+        )
+
+    def gaps(self, shard: int) -> list[Range]:
+        """The runs of whole chunks of a shard that are not there, in order."""
+        return [
+            (worker, gap.first_chunk, gap.first_chunk + gap.count)
+            for worker, sink in enumerate(self.sinks)
+            for gap in sink.gaps(shard)
+        ]
+
+    def packets(self, shard: int) -> int:
+        """How many packets a shard has."""
+        return sum(len(sink.chunks_of(shard)) for sink in self.sinks)
+
+    def span(self, shard: int, part: Range) -> tuple[int, int]:
+        """(offset, length) of a range of a shard's packets in the gathered buffer."""
+        worker, first, end = part
+        sink = self.sinks[worker]
+        start, size = sink.shard_region(shard)
+        base = sink.chunks_of(shard).start
+        begin = (first - base) * self.packet_bytes
+        return start + begin, min((end - base) * self.packet_bytes, size) - begin
+
+    def mark_shard(self, shard: int) -> None:
+        """A whole shard is in the buffer."""
+        for sink in self.sinks:
+            sink.mark_shard(shard)
+
+
+def without(ranges: Sequence[Range], others: Sequence[Range]) -> list[Range]:
+    """What of `ranges` is in none of `others`; both in order and disjoint, and so is the result."""
+    left = []
+    for worker, first, end in ranges:
+        index = max(0, bisect.bisect_right(others, (worker, first, first)) - 1)
+        for other, begin, stop in others[index:]:
+            if (other, begin) >= (worker, end):
+                break
+            if other == worker and stop > first:
+                if begin > first:
+                    left.append((worker, first, begin))
+                first = stop
+        if first < end:
+            left.append((worker, first, end))
+    return left

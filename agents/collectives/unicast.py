@@ -1,0 +1,280 @@
+"""Collectives of unicast RDMA WRITEs: one executor for all, driven by a pattern.
+
+A `Pattern` says which blocks a rank writes to whom, at first and after each block that arrives; the
+executor does the rest. Each rank tells its writers where they may write; a rank begins to write, in
+the pattern's order, once all its peers have said so. Every block is an RDMA WRITE with immediate: 8
+bits of operation, 24 bits of block. A rank is done when it has all its blocks and its own writes
+are acknowledged: its buffers are free then.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.collectives.communicator import Communicator
+from agents.collectives.control import Control, Kind
+from agents.collectives.operation import PhaseClock, Posts, Report, Ticket, WrittenBytes
+from agents.collectives.requests import Request
+from agents.transport.types import MemoryRegion
+from switch.errors import ProtocolError
+
+Bytes = npt.NDArray[np.uint8]
+
+BLOCK_BYTES = 64 * 1024
+BLOCKS_PER_SHARD = 8
+"""Smaller shards are cut into so many blocks, down to one packet a block."""
+MAX_BLOCKS = 1 << 24
+
+MAX_POSTED_BYTES = 1 << 20
+MAX_POSTED_NS = 100_000_000
+MAX_POSTED = 64
+"""Writes under way from one rank, in bytes of all its operations and in time on its link, and in
+number of one operation: enough to fill every link, and not all that is to be sent, so that a
+pattern's order is kept, few queue pairs are busy at a time, and a failure is told soon, since that
+message leaves behind them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One block to be written: `length` bytes at `offset` of this rank's `memory` to `target` of
+    the memory that the peer has named; `block` is the peer's number for it."""
+
+    peer: int
+    block: int
+    memory: int
+    offset: int
+    length: int
+    target: int
+
+
+class Pattern(Protocol):
+    """One rank's part of an algorithm."""
+
+    @property
+    def memories(self) -> Sequence[Bytes]:
+        """What this rank's writes read and its peers write."""
+        ...
+
+    @property
+    def expected(self) -> Mapping[int, int]:
+        """How many blocks come, by the rank that writes them; none that is zero."""
+        ...
+
+    @property
+    def targets(self) -> Collection[int]:
+        """The ranks that this one writes to."""
+        ...
+
+    def window(self, peer: int) -> int:
+        """Which memory that peer writes."""
+        ...
+
+    def begin(self) -> Iterable[Write]:
+        """What can be written at once."""
+        ...
+
+    def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
+        """A block has come: its bytes, and what can be written now.
+
+        Raises ProtocolError for one that does not come from this peer.
+        """
+        ...
+
+
+def block_bytes(request: Request, shard_bytes: Sequence[int], path_mtu: int) -> int:
+    """Bytes of a block: whole packets, and large enough for 24 bits to number all blocks."""
+    largest = max(shard_bytes, default=0)
+    wanted = request.block_bytes or min(BLOCK_BYTES, -(-largest // BLOCKS_PER_SHARD))
+    # Recursive halving numbers the blocks of all that a rank is sent: up to 7/3 of all shards.
+    fewest = -(-3 * sum(shard_bytes) // (MAX_BLOCKS - 2 * len(shard_bytes)))
+    packets = max(1, -(-max(wanted, fewest) // path_mtu))
+    return packets * path_mtu
+
+
+class Blocks:
+    """Ranges of bytes that follow each other, each cut into blocks; blocks are numbered through."""
+
+    def __init__(self, sizes: Sequence[int], block_size: int) -> None:
+        lengths = np.asarray(sizes, np.int64)
+        counts = -(-lengths // block_size)
+        self._block_size = block_size
+        self._sizes = lengths
+        self._offsets = np.cumsum(lengths) - lengths
+        self._first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+    @property
+    def total(self) -> int:
+        return int(self._first[-1])
+
+    def of(self, part: int) -> range:
+        """The numbers of one range's blocks."""
+        return range(int(self._first[part]), int(self._first[part + 1]))
+
+    def part_of(self, block: int) -> int:
+        """Which range a block belongs to."""
+        return int(np.searchsorted(self._first, block, "right")) - 1
+
+    def span(self, block: int) -> tuple[int, int]:
+        """(offset, length) of a block in bytes."""
+        part = self.part_of(block)
+        start = (block - int(self._first[part])) * self._block_size
+        length = min(self._block_size, int(self._sizes[part]) - start)
+        return int(self._offsets[part]) + start, length
+
+
+class UnicastOperation:
+    """One rank's part of a collective by RDMA WRITEs; see the module.
+
+    Args:
+        register: gives the memory region of an array.
+
+    Raises:
+        InputError: the communicator has no queue pair with a peer of the pattern.
+    """
+
+    def __init__(
+        self,
+        communicator: Communicator,
+        request: Request,
+        pattern: Pattern,
+        register: Callable[[Bytes], MemoryRegion],
+    ) -> None:
+        self._communicator = communicator
+        self._number = request.number
+        self._pattern = pattern
+        self._posts = Posts(communicator, request.number)
+        self._clock = PhaseClock()
+        peers = {*pattern.expected, *pattern.targets}
+        communicator.check_peers(peers, f"{request.collective} by {request.algorithm}")
+        self._regions = [register(memory) for memory in pattern.memories]
+        self._left = dict(pattern.expected)
+        """Blocks to come, by writer."""
+        self._missing = sum(self._left.values())
+        self._expected = self._missing
+        self._arrived: set[int] = set()
+        self._received_bytes = 0
+        self._ready: dict[int, tuple[int, int]] = {}
+        """Address and key of the peers' memory."""
+        rate_bps = communicator.endpoint.rate_bps
+        in_time = rate_bps * MAX_POSTED_NS // 8_000_000_000 if rate_bps else MAX_POSTED_BYTES
+        self._most_posted_bytes = min(MAX_POSTED_BYTES, in_time)
+        self._to_post: deque[Iterator[Write]] = deque()
+
+    @property
+    def done(self) -> bool:
+        return self._clock.phase == "done"
+
+    @property
+    def phase(self) -> str:
+        return self._clock.phase
+
+    def start(self, now_ns: int) -> None:
+        self._clock.enter("barrier", now_ns)
+        for peer in self._left:
+            region = self._regions[self._pattern.window(peer)]
+            ready = Control(Kind.READY, self._number, address=region.address, rkey=region.rkey)
+            self._posts.send(peer, ready)
+        self._to_post.append(iter(self._pattern.begin()))
+        self._proceed(now_ns)
+
+    def control(self, peer: int, message: Control, now_ns: int) -> None:
+        if message.kind is not Kind.READY or peer not in self._pattern.targets:
+            raise ProtocolError(f"{message.kind.name}, which does not belong to this algorithm")
+        if peer in self._ready:
+            raise ProtocolError("READY a second time")
+        self._ready[peer] = (message.address, message.rkey)
+        self._proceed(now_ns)
+
+    def written(self, peer: int, block: int, length_bytes: int, now_ns: int) -> None:
+        if not self._left.get(peer) or block in self._arrived:
+            raise ProtocolError(f"an RDMA WRITE announced block {block}, which is not due")
+        length, following = self._pattern.arrived(peer, block)
+        if length_bytes != length:
+            raise ProtocolError(
+                f"an RDMA WRITE of {length_bytes} bytes announced block {block}, which has {length}"
+            )
+        self._arrived.add(block)
+        self._left[peer] -= 1
+        self._missing -= 1
+        self._received_bytes += length
+        self._to_post.append(iter(following))
+        self._post_writes()
+
+    def completed(self, ticket: Ticket, now_ns: int) -> None:
+        self._posts.completed(ticket)
+        if isinstance(ticket.detail, WrittenBytes):
+            self._communicator.writing_bytes -= ticket.detail.length
+            self._post_writes()
+
+    def advance(self, now_ns: int) -> None:
+        self._post_writes()  # others' may have made room
+        if self.done or self._missing or self._clock.phase == "barrier":
+            return
+        if not self._to_post and not self._posts.outstanding:
+            self._clock.enter("done", now_ns)
+
+    def deadline(self) -> int | None:
+        return None
+
+    @property
+    def attentive(self) -> bool:
+        return False
+
+    def waits_on(self) -> set[int]:
+        waiting = {peer for peer, left in self._left.items() if left}
+        # Whom this rank writes to, perhaps much later, must be there too.
+        return waiting.union(self._pattern.targets) if self._to_post or self._missing else waiting
+
+    def waiting_for(self) -> str:
+        name = self._communicator.name
+        unready = sorted(set(self._pattern.targets) - self._ready.keys())
+        if unready:
+            return f"{name(unready[0])} to be ready"
+        if self._missing:
+            writer = min(peer for peer, left in self._left.items() if left)
+            return f"{self._missing} of {self._expected} blocks, the first from {name(writer)}"
+        return self._posts.describe()
+
+    def close(self) -> None:
+        pass
+
+    def report(self, now_ns: int) -> Report:
+        return Report(self._clock.durations(now_ns), self._received_bytes)
+
+    def _proceed(self, now_ns: int) -> None:
+        if self._clock.phase == "barrier" and len(self._ready) == len(self._pattern.targets):
+            self._clock.enter("data", now_ns)
+        self._post_writes()
+
+    def _post_writes(self) -> None:
+        if self._clock.phase == "barrier":
+            return
+        while self._to_post and (
+            self._communicator.writing_bytes <= self._most_posted_bytes
+            and self._posts.open_writes < MAX_POSTED
+        ):
+            write = next(self._to_post[0], None)
+            if write is None:
+                self._to_post.popleft()
+            else:
+                self._post(write)
+
+    def _post(self, write: Write) -> None:
+        address, rkey = self._ready[write.peer]
+        self._communicator.writing_bytes += write.length
+        self._posts.write(
+            write.peer, self._regions[write.memory], write.offset, write.length,
+            address + write.target, rkey, (self._number & 0xFF) << 24 | write.block,
+        )  # fmt: skip
+
+
+def require(condition: bool, block: int) -> None:
+    """Raise ProtocolError unless a block is one that its writer may write."""
+    if not condition:
+        raise ProtocolError(f"an RDMA WRITE announced block {block}, which is not its writer's")

@@ -1,0 +1,264 @@
+"""The progress engine: the receive path of one host as W threads with nothing shared.
+
+SC24 multicast Allgather, sections "Subgroups" and "SmartNIC offload": each datapath thread owns
+one completion queue and one queue pair. Here each thread owns a receive worker and a source of
+packets, and runs compiled code without Python's lock; it comes back to Python when a sink is whole.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.datagrams import UDP_PORT, Datagrams, ipv4_text
+from agents.drivers.compiled_progress import carry_ring, carry_sockets
+from agents.drivers.datagram_sockets import BATCH, STRIDE, Messages, force_buffer
+from agents.transport import ChunkSink, ReceiveWorker
+from switch.errors import MachineError
+
+_IP_MULTICAST_ALL = 49
+_IP_RECVTOS = 13
+
+Words = npt.NDArray[np.int64]
+
+
+class Source(Protocol):
+    """Where a worker's packets come from."""
+
+    def carry(self, worker: ReceiveWorker, stop: Words) -> bool:
+        """Hand packets to the worker until a sink is whole or `stop[0]` is set; False if there
+        will be no more."""
+        ...
+
+    def wake_with(self, descriptor: int) -> None:
+        """Look at `stop` at once when this descriptor can be read."""
+        ...
+
+    def close(self) -> None:
+        """Give back what the source holds."""
+        ...
+
+
+class RingSource:
+    """A ring of prepared packets in memory, handed over `rounds` times (None: for ever), `batch`
+    at a time."""
+
+    def __init__(self, packets: Datagrams, rounds: int | None = 1, batch: int = BATCH) -> None:
+        self._packets = packets
+        self._left = rounds
+        self._batch = batch
+        self._next = 0
+
+    def carry(self, worker: ReceiveWorker, stop: Words) -> bool:
+        """See `Source`."""
+        if self._left == 0:
+            return False
+        packets = self._packets
+        self._next = carry_ring(
+            worker.words, packets.addresses, self._next, packets.count, self._batch, stop
+        )
+        if self._next == packets.count:
+            self._next = 0
+            if self._left is not None:
+                self._left -= 1
+        return self._left != 0
+
+    def wake_with(self, descriptor: int) -> None:
+        """See `Source`: a ring never waits."""
+
+    def close(self) -> None:
+        """See `Source`: a ring holds nothing."""
+
+
+class SocketSource:
+    """UDP sockets of the network namespace that the process is in, one for each of a worker's
+    groups, which bring that group's packets and no others.
+
+    `address` is the host's, and names the interface on which the groups are joined. MachineError
+    if a socket cannot be made.
+    """
+
+    def __init__(
+        self, address: int, groups: Sequence[int], *, receive_buffer_bytes: int = 32 << 20
+    ) -> None:
+        self._sockets: list[socket.socket] = []
+        self._incoming = Datagrams.allocate(BATCH, STRIDE)
+        self._messages = Messages(self._incoming)
+        self._watched: Words = np.zeros(len(groups) + 1, np.int64)
+        self._watched[-1] = 0xFFFFFFFF  # no descriptor: ppoll passes it over
+        self._forever: Words = np.array([-1, 0], np.int64)
+        self._groups: Words = np.array(groups, np.int64)
+        try:
+            for group in groups:
+                self._sockets.append(_group_socket(address, group, receive_buffer_bytes))
+        except MachineError:
+            self.close()
+            raise
+        self._descriptors: Words = np.array([one.fileno() for one in self._sockets], np.int64)
+
+    def carry(self, worker: ReceiveWorker, stop: Words) -> bool:
+        """See `Source`."""
+        failed = carry_sockets(
+            worker.words, self._descriptors, self._groups, self._incoming.addresses,
+            self._messages.headers, self._watched, self._forever, stop,
+        )  # fmt: skip
+        if failed:
+            raise MachineError(
+                f"receiving multicast on UDP port {UDP_PORT}: {os.strerror(-failed)}"
+            )
+        return True
+
+    def wake_with(self, descriptor: int) -> None:
+        """See `Source`."""
+        self._watched[-1] = descriptor
+
+    def close(self) -> None:
+        """See `Source`."""
+        for one in self._sockets:
+            one.close()
+
+
+def _group_socket(address: int, group: int, receive_buffer_bytes: int) -> socket.socket:
+    """A socket that receives what is sent to one group, on the interface with an address."""
+    opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
+        opened.setsockopt(socket.IPPROTO_IP, _IP_RECVTOS, 1)
+        force_buffer(opened, socket.SO_RCVBUF, receive_buffer_bytes)
+        opened.bind((ipv4_text(group), UDP_PORT))
+        membership = struct.pack("!II", group, address)
+        opened.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
+    except OSError as error:
+        opened.close()
+        raise MachineError(
+            f"joining {ipv4_text(group)} at {ipv4_text(address)}: {error.strerror}; the address"
+            " must be configured, and net.ipv4.igmp_max_memberships limits the groups of a socket"
+        ) from error
+    return opened
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerTime:
+    """When a worker's thread began and ended (ns of CLOCK_MONOTONIC) and the processor time that
+    it took."""
+
+    started_ns: int
+    ended_ns: int
+    cpu_ns: int
+
+
+class ProgressEngine:
+    """Runs workers, each with its source, in a thread of its own; all begin together.
+
+    `on_whole(index, sink)` is called in worker `index`'s thread when a packet has brought a sink's
+    last chunk. `cores` pins thread i to cores[i]. Used as a context: leaving it, by an exception
+    or by Ctrl-C, too, stops the threads and closes the sources.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[tuple[ReceiveWorker, Source]],
+        on_whole: Callable[[int, ChunkSink], None] | None = None,
+        cores: Sequence[int] | None = None,
+    ) -> None:
+        self._parts = list(parts)
+        self._on_whole = on_whole
+        self._cores = cores
+        self._stop: Words = np.zeros(1, np.int64)
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._failures: list[BaseException] = []
+        self._times: list[WorkerTime | None] = [None] * len(self._parts)
+        self._begin = threading.Barrier(len(self._parts))
+        for _, source in self._parts:
+            source.wake_with(self._wake)
+        self._threads = [
+            threading.Thread(target=self._run, args=(index,), name=f"worker {index}", daemon=True)
+            for index in range(len(self._parts))
+        ]
+
+    @staticmethod
+    def warm_up() -> None:
+        """Compile, or load, what the threads run; receives nothing."""
+        worker = ReceiveWorker(0, [(0xE0000001, 0)])
+        worker.receive(Datagrams.allocate(1, 1), 0)
+        sink = ChunkSink(np.zeros(1, np.uint8), 0, 1, [1])
+        worker.attach(sink)
+        worker.detach(sink)
+        words: Words = np.zeros(8, np.int64)
+        carry_ring(worker.words, words, 0, 0, 1, words)
+        stop: Words = np.ones(1, np.int64)
+        messages = Messages(None).headers
+        carry_sockets(worker.words, words, words, words, messages, words, words, stop)
+
+    def __enter__(self) -> ProgressEngine:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join()
+        for _, source in self._parts:
+            source.close()
+        os.close(self._wake)
+
+    def stop(self) -> None:
+        """Tell the threads to end; they do after the batch at hand."""
+        self._stop[0] = 1
+        os.eventfd_write(self._wake, 1)
+        self._begin.abort()
+
+    def check(self) -> None:
+        """Raise what went wrong in a thread, if anything has."""
+        if self._failures:
+            raise self._failures[0]
+
+    def wait(self) -> list[WorkerTime]:
+        """Wait until every thread has ended, because its source has no more or `stop` was called;
+        what went wrong in one is raised here."""
+        for thread in self._threads:
+            thread.join()
+        self.check()
+        return [one for one in self._times if one is not None]
+
+    def _run(self, index: int) -> None:
+        try:
+            if self._cores is not None:
+                os.sched_setaffinity(0, {self._cores[index]})
+            self._begin.wait()
+            self._work(index)
+        except threading.BrokenBarrierError:
+            pass  # stopped before it began
+        except BaseException as error:
+            self._failures.append(error)
+            self.stop()
+
+    def _work(self, index: int) -> None:
+        worker, source = self._parts[index]
+        cpu_ns, started_ns = time.thread_time_ns(), time.monotonic_ns()
+        more = True
+        while more and not self._stop[0]:
+            more = source.carry(worker, self._stop)
+            for sink in worker.poll():
+                if self._on_whole is not None:
+                    self._on_whole(index, sink)
+        ended_ns = time.monotonic_ns()
+        self._times[index] = WorkerTime(started_ns, ended_ns, time.thread_time_ns() - cpu_ns)

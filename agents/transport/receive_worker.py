@@ -1,0 +1,155 @@
+"""One worker of a host's progress engine: the receive path of its own multicast groups, with
+nothing shared.
+
+SC24 multicast Allgather, sections "Subgroups" and "SmartNIC offload": a buffer is cut over W
+workers; worker w owns its groups, its bitmap and its staging ring. A worker here has words, events
+and scratch of its own and runs the compiled receive path of `Endpoint`; so W of them may run in W
+threads without a lock. What other threads may do meanwhile: attach and detach sinks, mark chunks
+and ask sinks what is missing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.datagrams import Datagrams, ipv4_text
+from agents.transport import layout as at
+from agents.transport.compiled_worker import receive_chunks, wait_for_batch
+from agents.transport.sink import MAXIMUM_OPERATIONS, ChunkSink, own_lines
+from agents.transport.types import Statistics, TransportMisuse
+from agents.wire.packets import FIELDS
+
+Words = npt.NDArray[np.int64]
+
+STAGING_SLOTS = 8192
+"""The paper's queue depth."""
+WINDOW = 128
+"""Completions a poll, as the paper's."""
+SLOT_BYTES = 4096
+"""The largest payload of a RoCEv2 packet."""
+
+
+class ReceiveWorker:
+    """Receives the chunks of some groups, each an address and a Q_Key.
+
+    `address` is the host's own (what it sent itself is dropped). `staged` says how payloads reach
+    their sinks: straight from the packet, copied once, or through a ring of `slots` slots of
+    `slot_bytes` whose completions are polled `window` at a time, copied twice. Both end with the
+    same sinks and the same counters. TransportMisuse for values that make no sense.
+    """
+
+    def __init__(
+        self,
+        address: int,
+        groups: Sequence[tuple[int, int]],
+        *,
+        staged: bool = False,
+        slots: int = STAGING_SLOTS,
+        slot_bytes: int = SLOT_BYTES,
+        window: int = WINDOW,
+    ) -> None:
+        for name, value in (("slots", slots), ("slot_bytes", slot_bytes), ("window", window)):
+            if value < 1:
+                raise TransportMisuse(f"a staging ring with {name} {value}: at least 1 is needed")
+        self.address = address
+        self.groups = [group for group, _ in groups]
+        self._slot_bytes = slot_bytes if staged else 0
+        self.finished: deque[ChunkSink] = deque()
+        """What the receiving thread polled, for the thread that waits for it."""
+        self._sinks: list[dict[int, ChunkSink]] = [{} for _ in groups]
+        rows = max(len(groups), 1)
+        self._table = own_lines(rows * at.GROUP_WORDS).reshape(rows, at.GROUP_WORDS)
+        room = MAXIMUM_OPERATIONS * rows
+        self._events = own_lines(room * at.EVENT_WORDS).reshape(room, at.EVENT_WORDS)
+        self._scratch = own_lines(FIELDS)
+        self._words = own_lines(at.WORKER_WORDS)
+        words = self._words
+        words[at.ADDRESS] = address
+        words[at.GROUP_TABLE] = self._table.ctypes.data
+        words[at.GROUPS] = len(groups)
+        words[at.EVENT_TABLE] = self._events.ctypes.data
+        words[at.EVENT_ROOM] = room
+        words[at.SCRATCH] = self._scratch.ctypes.data
+        for index, (group, qkey) in enumerate(groups):
+            if group >> 28 != 0xE:
+                raise TransportMisuse(
+                    f"{ipv4_text(group)} is no multicast group: 224.0.0.0 to 239.255.255.255"
+                )
+            self._table[index, : at.GROUP_SINKS] = (group, qkey, index)
+        if staged:
+            # Registered memory is pinned: no page is touched for the first time by a packet.
+            self._staging = np.full((slots, slot_bytes), 0, np.uint8)
+            self._completions = own_lines(slots * at.COMPLETION_WORDS)
+            words[at.WORKER_STAGING] = self._staging.ctypes.data
+            words[at.WORKER_COMPLETIONS] = self._completions.ctypes.data
+            words[at.WORKER_SLOTS] = slots
+            words[at.WORKER_SLOT_BYTES] = slot_bytes
+            words[at.WORKER_WINDOW] = window
+
+    @property
+    def staged(self) -> bool:
+        """Whether payloads go through the staging ring."""
+        return bool(self._slot_bytes)
+
+    @property
+    def words(self) -> Words:
+        """All state of the worker, for compiled code that calls `receive_chunks` by itself, and
+        `poll` after it; always the same array."""
+        return self._words
+
+    @property
+    def statistics(self) -> Statistics:
+        """A copy of the counters, those of an endpoint."""
+        return Statistics(*self._words[at.STATISTICS : at.ENDPOINT_WORDS].tolist())
+
+    def attach(self, sink: ChunkSink, group: int = 0) -> None:
+        """Receive the chunks of the sink's operation on group `group` (by its place in the list).
+
+        TransportMisuse if another sink has that operation, or its chunks do not fit a slot.
+        """
+        attached = self._sinks[group].get(sink.operation)
+        if attached is not None and attached is not sink:
+            raise TransportMisuse(
+                f"operation {sink.operation} has a sink on {ipv4_text(self.groups[group])} already"
+            )
+        if self._slot_bytes and sink.chunk_bytes > self._slot_bytes:
+            raise TransportMisuse(
+                f"chunks of {sink.chunk_bytes} bytes do not fit the staging ring's slots of"
+                f" {self._slot_bytes}"
+            )
+        sink.feed(self)
+        self._sinks[group][sink.operation] = sink
+        self._table[group, at.GROUP_SINKS + sink.operation] = sink.words.ctypes.data
+
+    def detach(self, sink: ChunkSink, group: int = 0) -> None:
+        """Receive no more into the sink from a group: its late chunks count as `wrong_operation`.
+
+        Afterwards nobody writes the sink or its buffer: a batch that another thread is receiving
+        at the moment is waited for.
+        """
+        if self._sinks[group].get(sink.operation) is sink:
+            self._table[group, at.GROUP_SINKS + sink.operation] = 0
+            wait_for_batch(self._words)
+            del self._sinks[group][sink.operation]
+
+    def receive(self, batch: Datagrams, now_ns: int) -> None:
+        """Take in datagrams that arrived; the batch is not kept."""
+        receive_chunks(self._words, batch.addresses, batch.count, now_ns)
+
+    def poll(self) -> list[ChunkSink]:
+        """The sinks of which a packet brought the last missing chunk since the last poll, in
+        order. For the thread that receives."""
+        count = int(self._words[at.EVENTS])
+        if not count:
+            return []
+        self._words[at.EVENTS] = 0
+        found = []
+        for event in self._events[:count].tolist():
+            sink = self._sinks[event[1]].get(event[2])
+            if sink is not None and not sink.missing:
+                found.append(sink)
+        return found
