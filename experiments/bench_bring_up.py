@@ -9,6 +9,7 @@ from typing import Any
 
 from experiments.emulation import testbed_of
 from experiments.operation import gathered_ranks
+from experiments.plan import operation_of
 from experiments.progress import Progress
 from experiments.scenario import Scenario
 from switch.compiler import compile_cached
@@ -45,9 +46,10 @@ def _bring_up(scenario: Scenario) -> float:
     try:
         world = EmulatedWorld(scenario.network(), scenario.switch, run=record)
         program = compile_cached(fabric_program())
+        operation = operation_of(scenario, "multicast", scenario.seed)
         with (
             testbed_of(world, scenario, program, Progress.silent()) as testbed,
-            gathered_ranks(testbed, "ranks", scenario.seed),
+            gathered_ranks(testbed, "ranks", operation),
         ):
             return time.monotonic()
     finally:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from agents.collectives.pattern import fill_shard
+from agents.collectives.requests import Request
 from agents.datagrams import Datagrams
 from agents.drivers.messages import OperationConfig
 from agents.transport import CompletionKind, Endpoint
@@ -185,7 +186,7 @@ def allgather(ranks: int, shard_bytes: int = ALLGATHER_SHARD_BYTES) -> dict[str,
         plan = fabric_plan(topology, groups=[everybody] * min(below, ALLGATHER_GROUPS))
         owner.apply(plan)
         results = world.run_operation(
-            OperationConfig("multicast", shard_bytes),
+            OperationConfig(Request(0, "allgather", "multicast", shard_bytes)),
             groups=[group.address for group in plan.groups],
         )
     for result in results:

@@ -1,63 +1,163 @@
-"""What theory says of a collective: its least time, and the bytes it puts on each tier of links.
+"""What theory says of a collective's completion time.
 
-N bytes a rank, P ranks, links of B bits a second (SC24 paper, arXiv 2408.13356, and
-facts of the design: see docs/ARCHITECTURE.md). Headers are not counted.
+N bytes a rank (n_r of rank r, T of all), P ranks, host links of B bits a second in each direction.
+Bounds hold for host links and the order that the algorithm prescribes: links between switches,
+propagation and the time to add are free.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
 from experiments.scenario import Scenario
-from topo.clos import LINK_TIERS, Host, Topology
+from experiments.traffic_model import frames_of, tier_model_bytes, tier_model_frame_bytes
+from experiments.transfers import Sizing, Transfers, parent_places, payload, unicast_rounds
+
+__all__ = [
+    "completion_bound_ns",
+    "expected_ns",
+    "tier_model_bytes",
+    "tier_model_frame_bytes",
+]
 
 
 def completion_bound_ns(scenario: Scenario, algorithm: str) -> int:
-    """The least completion time of an Allgather, in ns.
+    """The least completion time of all of a run's operations, in ns, if packets had no headers.
 
-    Every receiver takes in N(P-1) bytes: N(P-1)/B for ring, and for multicast with all ranks
-    sending at once. With M < P chains some rank only receives at any time, so the ranks together
-    send at most B: the longest chain's steps take N M ceil(P/M) / B, which is NP/B where M divides
-    P.
+    Raises:
+        InputError: nothing is known of the algorithm.
     """
-    ranks = len(scenario.network().hosts)
-    chains = scenario.chains or ranks
-    shards = ranks - 1
-    if algorithm == "multicast" and chains < ranks:
-        shards = chains * -(-ranks // chains)
-    return shards * scenario.size_bytes * 8 * 10**9 // scenario.rate_bps
+    return _time_ns(scenario, algorithm, payload)
 
 
-def tier_model_bytes(network: Topology, size_bytes: int, algorithm: str) -> dict[str, int]:
-    """Payload bytes of an Allgather by tier and direction, without headers or control.
+def expected_ns(scenario: Scenario, algorithm: str) -> int:
+    """As `completion_bound_ns`, with the headers of all data packets."""
+    return _time_ns(scenario, algorithm, frames_of(scenario, algorithm))
 
-    Ring: each rank's link carries N(P-1) up and down; a hop between neighbouring ranks that are on
-    different leaves crosses the fabric. Multicast: each shard goes up once and down to the P-1
-    others, and crosses each fabric link of its tree once.
+
+def _time_ns(scenario: Scenario, algorithm: str, sizing: Sizing) -> int:
+    shards = scenario.shard_sizes
+    block_bytes = scenario.block_bytes or min(1 << 16, -(-max(shards) // 8))
+    size_bytes = bound_bytes(
+        scenario.collective,
+        algorithm,
+        shards,
+        chains=scenario.chains,
+        root=scenario.root,
+        radix=scenario.radix,
+        block_bytes=-(-block_bytes // scenario.mtu) * scenario.mtu,
+        operations=scenario.operations,
+        sizing=sizing,
+    )
+    return size_bytes * 8 * 10**9 // scenario.rate_bps
+
+
+def bound_bytes(
+    collective: str,
+    algorithm: str,
+    shards: Sequence[int],
+    *,
+    chains: int | None = None,
+    root: int = 0,
+    radix: int = 2,
+    block_bytes: int = 1 << 16,
+    operations: int = 1,
+    sizing: Sizing = payload,
+) -> int:
+    """The least completion time in bytes that one link could carry meanwhile.
+
+    Allgather and Reduce-Scatter:
+
+    - multicast, M = P: a rank hears all but its own, so T - min n_r.
+    - multicast, M < P chains: at any time some rank only hears, so all roots together send at most
+      B: T. Chains that are paced in proportion to their bytes reach it.
+    - ring: T - min n_r of the fullest link, and no less than the largest shard's way around.
+    - linear: the fullest uplink's (P - 1) n_r, or the fullest downlink's T - n_r.
+    - recursive doubling and halving: the critical path of one operation (`critical_path_bytes`),
+      or what the fullest link carries of all.
+
+    Broadcast, where blocks are passed on once they are whole:
+
+    - multicast: N.
+    - k-nomial: N for each child of the root, (k - 1) log_k P if P is a power of k. Whole copies,
+      the largest subtree first, reach it: a child has fewer children than the root still has to
+      serve after it.
+    - binary tree: 2N of the root's uplink (N if P = 2), and the last block's way further down.
+      Every block goes to the first child, then to the second.
+    - pipelined ring: N, and P - 2 blocks.
+
+    Several operations, at once or one after the other, are as one of so many times the bytes: a
+    rank that has done its part begins the next.
+
+    Raises:
+        InputError: nothing is known of the algorithm.
     """
-    hosts = network.hosts
-    ranks = len(hosts)
-    totals: dict[str, int] = dict.fromkeys(LINK_TIERS, 0)
-    if ranks < 2:
-        return totals
-    if algorithm == "ring":
-        crossed = sum(
-            _fabric_levels(network, host, hosts[(host.rank + 1) % ranks]) for host in hosts
-        )
-        totals["host_up"] = totals["host_down"] = ranks * (ranks - 1) * size_bytes
-        totals["fabric_up"] = totals["fabric_down"] = crossed * (ranks - 1) * size_bytes
-        return totals
-    leaves = len({host.leaf for host in hosts})
-    pods = len({switch.pod for switch in network.switches_of("leaf")})
-    tree_links = 0 if leaves == 1 else leaves + (pods if pods > 1 else 0)
-    up = 0 if leaves == 1 else 2 if pods > 1 else 1
-    totals["host_up"] = ranks * size_bytes
-    totals["host_down"] = ranks * (ranks - 1) * size_bytes
-    totals["fabric_up"] = ranks * up * size_bytes
-    totals["fabric_down"] = ranks * (tree_links - up) * size_bytes
-    return totals
-
-
-def _fabric_levels(network: Topology, source: Host, destination: Host) -> int:
-    """How many fabric links lead up on the way between two hosts (and as many down)."""
-    if source.leaf == destination.leaf:
+    sizes = sizing(np.asarray(shards, np.int64))
+    ranks = len(sizes)
+    if ranks == 1:
         return 0
-    return 1 if network.switch(source.leaf).pod == network.switch(destination.leaf).pod else 2
+    block = min(int(sizes.max()), int(sizing(np.array([block_bytes], np.int64))[0]))
+    total, least, largest = (
+        operations * int(size_bytes) for size_bytes in (sizes.sum(), sizes.min(), sizes.max())
+    )
+    around = largest + (ranks - 2) * block
+    if collective == "broadcast":
+        if algorithm == "multicast":
+            return total
+        parents = parent_places(algorithm, ranks, radix)
+        if algorithm == "k-nomial":
+            return total * int((parents == 0).sum())
+        if algorithm == "binary-tree":
+            return min(2, ranks - 1) * total + _binary_tail(ranks) * block
+        return around
+    if algorithm == "multicast":
+        return total - least if chains is None or chains >= ranks else total
+    if algorithm == "ring":
+        return max(total - least, around)
+    if algorithm == "linear":
+        return max((ranks - 1) * largest, total - least)
+    rounds = list(unicast_rounds(collective, algorithm, shards, sizing=sizing))
+    return max(critical_path_bytes(ranks, rounds), operations * fullest_link_bytes(ranks, rounds))
+
+
+def critical_path_bytes(ranks: int, rounds: Iterable[Transfers]) -> int:
+    """The least time of rounds of pairwise exchanges, in bytes that one link could carry meanwhile.
+
+    A rank may send in a round when it has all that comes to it in the rounds before. Its uplink
+    carries its messages since then one after the other; its downlink has carried all that came.
+    """
+    ready = np.zeros(ranks, np.int64)
+    busy = np.zeros(ranks, np.int64)
+    received = np.zeros(ranks, np.int64)
+    for each in rounds:
+        sent = each.size_bytes > 0
+        source, destination, size_bytes = (column[sent] for column in each)
+        begin = ready[source]
+        busy[source] = np.maximum(busy[source], begin) + size_bytes
+        received[destination] += size_bytes
+        arrived = np.maximum(begin + size_bytes, received[destination])
+        ready[destination] = np.maximum(ready[destination], arrived)
+    return int(max(busy.max(), ready.max()))
+
+
+def fullest_link_bytes(ranks: int, rounds: Iterable[Transfers]) -> int:
+    """The most that any host's link carries in one direction."""
+    links = np.zeros((2, ranks), np.int64)
+    for source, destination, size_bytes in rounds:
+        np.add.at(links[0], source, size_bytes)
+        np.add.at(links[1], destination, size_bytes)
+    return int(links.max())
+
+
+def _binary_tail(ranks: int) -> int:
+    """Blocks for which the slowest rank waits longer than the root's uplink is busy.
+
+    A first child has a block one block after its parent, a second child two: after the leading 1,
+    a place's digits of (place + 1) to base 2 say which child each is. The root's own last two are
+    in its 2N.
+    """
+    if ranks == 2:
+        return 0
+    return max(place.bit_length() + place.bit_count() for place in range(2, ranks + 1)) - 4

@@ -28,12 +28,15 @@ def check_capacity(scenario: Scenario) -> None:
             "with processes of its own): choose fewer, or --world simulated"
         )
     available = available_bytes()
-    needed = ranks * (ranks * scenario.size_bytes + RANK_BYTES[scenario.world])
+    data = sum(scenario.shard_sizes)
+    if scenario.collective == "reduce-scatter":
+        data *= 2  # partial sums
+    needed = ranks * (scenario.operations * data + RANK_BYTES[scenario.world])
     if available is not None and needed > available:
         raise MachineError(
-            f"{ranks} ranks that each gather {ranks} shards of "
-            f"{format_size(scenario.size_bytes)} take {format_size(needed)} of memory, and "
-            f"{format_size(available)} are free: choose a smaller --size or fewer hosts"
+            f"{scenario.operations * ranks} buffers of {format_size(data)}, for each operation on "
+            f"each rank, take {format_size(needed)} of memory, and {format_size(available)} are "
+            "free: choose a smaller --size, fewer hosts or fewer operations"
         )
 
 

@@ -6,7 +6,6 @@ or the machine lacks something; 130 interrupted; 143 terminated.
 
 from __future__ import annotations
 
-import importlib
 import json
 import signal
 import sys
@@ -17,9 +16,12 @@ from typing import Annotated, Any, NoReturn, Optional
 import typer
 from rich.console import Console
 
+from experiments import benchmarks, streams, sweep
+from experiments import options as options_of
 from experiments import scenario as scenarios
-from experiments import streams
+from experiments.benchmarks import NAMES
 from experiments.scenario import Scenario
+from experiments.sweep import Experiment
 from switch.errors import InputError, WeftError
 
 app = typer.Typer(
@@ -39,9 +41,6 @@ Place = Text
 Flag = Optional[bool]  # noqa: UP045
 # Numbers are read by `experiments.scenario`, which says what is wrong with one in its own words.
 Texts = Optional[list[str]]  # noqa: UP045
-
-BENCHMARKS = ("bring-up", "compiler", "simulator", "transport")
-"""Each is a module ``experiments.bench_NAME`` with ``measure`` and ``lines``."""
 
 TopologyOption = Annotated[Text, typer.Option(help="leaf-spine, single or fat-tree.")]
 Leaves = Annotated[Text, typer.Option(metavar="N", help="Leaf switches of a leaf-spine. [4]")]
@@ -89,7 +88,11 @@ def _given(**options: Any) -> dict[str, Any]:
 @app.command()
 def run(
     what: Annotated[
-        str, typer.Argument(metavar="COLLECTIVE|FILE.toml", help="allgather, or a scenario file.")
+        str,
+        typer.Argument(
+            metavar="COLLECTIVE|FILE.toml",
+            help="allgather, broadcast, reduce-scatter, or a scenario file.",
+        ),
     ],
     world: Annotated[Text, typer.Option(help="emulated or simulated. [emulated]")] = None,
     switch: Annotated[
@@ -108,13 +111,60 @@ def run(
             metavar="N", help="Path MTU, bytes of payload: 256, 512, 1024, 2048, 4096. [4096]"
         ),
     ] = None,
-    size: Annotated[Text, typer.Option(help="Bytes that each rank contributes. [1MiB]")] = None,
+    size: Annotated[
+        Text,
+        typer.Option(
+            help="Bytes that each rank contributes; of Broadcast: the root's; of Reduce-Scatter: "
+            "that each ends with. [1MiB]"
+        ),
+    ] = None,
+    sizes: Annotated[
+        Text,
+        typer.Option(
+            metavar="SIZE,...",
+            help="Sizes of ranks 0, 1 and so on, from the start again at the end.",
+        ),
+    ] = None,
     algorithm: Annotated[
-        Texts, typer.Option(help="multicast or ring; may be repeated. [both]")
+        Texts,
+        typer.Option(
+            help="May be repeated. Allgather: multicast, ring, linear, recursive-doubling; "
+            "Broadcast: multicast, k-nomial, binary-tree, pipelined-ring; Reduce-Scatter: ring, "
+            "recursive-halving. [the first two]"
+        ),
+    ] = None,
+    dtype: Annotated[
+        Text, typer.Option(help="Type of the elements. [uint8; of Reduce-Scatter float32]")
+    ] = None,
+    op: Annotated[Text, typer.Option(help="Of Reduce-Scatter: sum, min or max. [sum]")] = None,
+    root: Annotated[
+        Text, typer.Option(metavar="RANK", help="Whose buffer a Broadcast brings to all. [0]")
+    ] = None,
+    radix: Annotated[Text, typer.Option(metavar="K", help="Of the k-nomial tree. [2]")] = None,
+    block: Annotated[
+        Text,
+        typer.Option(
+            metavar="SIZE",
+            help="What unicast algorithms pass on at a time. [64KiB, or an eighth of a shard]",
+        ),
     ] = None,
     chains: Annotated[
         Text,
         typer.Option(metavar="N", help="Chains of the multicast Allgather. [as many as ranks]"),
+    ] = None,
+    workers: Annotated[
+        Text,
+        typer.Option(
+            metavar="W",
+            help="Multicast: subgroups that share nothing, each with trees of its own. [1]",
+        ),
+    ] = None,
+    chunk: Annotated[
+        Text,
+        typer.Option(metavar="SIZE", help="Multicast: unit of recovery, 64 B to 64KiB. [the MTU]"),
+    ] = None,
+    batch: Annotated[
+        Text, typer.Option(metavar="N", help="Multicast: chunks that leave back to back. [1]")
     ] = None,
     cutoff: Annotated[
         Text, typer.Option(help="When to fetch: adaptive, paper or fetch-only. [adaptive]")
@@ -131,6 +181,12 @@ def run(
     queue: Annotated[Text, typer.Option(help="Bound of each switch port's queue. [512KiB]")] = None,
     timeout: Annotated[
         Text, typer.Option(help="Longest time an operation may take, in seconds. [by its size]")
+    ] = None,
+    operations: Annotated[
+        Text, typer.Option(metavar="N", help="Operations of one run. [1]")
+    ] = None,
+    at_once: Annotated[
+        Text, typer.Option(metavar="N", help="How many of them run at the same time. [1]")
     ] = None,
     seed: Annotated[
         Text, typer.Option(metavar="N", help="Seed of data, losses and hashes. [1]")
@@ -154,20 +210,21 @@ def run(
     options = _given(
         world=world, switch=switch, topology=topology, leaves=leaves, spines=spines,
         hosts_per_leaf=hosts_per_leaf, k=k, tiers=tiers, rate=rate, mtu=mtu, size=size,
-        algorithm=algorithm, chains=chains, cutoff=cutoff, loss=loss, fault=fault,
-        delay=delay, queue=queue,
+        sizes=sizes, algorithm=algorithm, dtype=dtype, op=op, root=root, radix=radix, block=block,
+        chains=chains, workers=workers, chunk=chunk, batch=batch, cutoff=cutoff, loss=loss,
+        fault=fault, delay=delay, queue=queue, operations=operations, at_once=at_once,
         timeout=timeout, seed=seed, repeat=repeat, pcap=pcap, predict=predict,
     )  # fmt: skip
     if what.endswith(".toml"):
-        scenario = scenarios.read_file(Path(what), options)
+        experiment = sweep.read_file(Path(what), options)
     elif what in scenarios.COLLECTIVES:
-        scenario = scenarios.from_options({"collective": what, **options})
+        experiment = Experiment.of(options_of.from_options({"collective": what, **options}))
     else:
         raise InputError(
             f"cannot run {what!r}: name a collective ({', '.join(scenarios.COLLECTIVES)}) or a "
             "scenario file that ends in .toml"
         )
-    _run(scenario, folder, as_json)
+    _run(experiment, folder, as_json)
 
 
 @app.command()
@@ -177,31 +234,42 @@ def demo(
     ] = None,
 ) -> None:
     """Allgather of 1 MiB per rank, ring and multicast, on 4 leaves, 2 spines and 8 hosts."""
-    _run(Scenario(algorithms=("ring", "multicast")), _folder(out), False, name="demo")
+    asked = Experiment.of(Scenario(algorithms=("ring", "multicast")))
+    _run(asked, _folder(out), False, name="demo")
 
 
-def _run(scenario: Scenario, out: Path | None, as_json: bool, name: str | None = None) -> NoReturn:
+def _run(asked: Experiment, out: Path | None, as_json: bool, name: str | None = None) -> NoReturn:
     from experiments import runner, table
     from experiments.progress import Progress
+    from experiments.summary import doubts, which_run
 
     errors = _console(stderr=True)
     with Progress(errors, quiet=as_json and not errors.is_terminal) as progress:
-        outcome = runner.run_to_folder(scenario, out=out, name=name, progress=progress)
+        outcome = runner.run_to_folder(asked, out=out, name=name, progress=progress)
     results = outcome.results
     if as_json:
         json.dump(results.to_dict(), sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
         console = _console()
+        found = table.summary_table(results)
+        if not console.is_terminal:  # nothing is cut where lines may be of any length
+            wide = console.options.update(width=1000)
+            console.width = max(console.width, console.measure(found, options=wide).maximum)
         console.print()
-        console.print(table.summary_table(results))
+        console.print(found)
         for single in results.runs:
             if single.error:
-                console.print(f"{single.algorithm}: {single.error}", style="red", markup=False)
+                named = which_run(results, single)
+                console.print(f"{named}: {single.error}", style="red", markup=False)
+        for named, verdict, reason in doubts(results):
+            console.print(f"fidelity of {named}: {verdict}, since {reason}", markup=False)
         for note in results.notes:
             console.print(f"Note: {note}", markup=False)
         console.print(f"Results: {outcome.folder / 'results.json'}", soft_wrap=True, markup=False)
         console.print(f"Report:  {outcome.report}", soft_wrap=True, markup=False)
+        for plot in outcome.plots:
+            console.print(f"Plot:    {plot}", soft_wrap=True, markup=False)
         if outcome.captures:
             console.print(f"Captures: {outcome.captures}", soft_wrap=True, markup=False)
     sys.exit(0 if results.verified else 1)
@@ -257,7 +325,7 @@ def topology(
         topology=topology, leaves=leaves, spines=spines, hosts_per_leaf=hosts_per_leaf, k=k,
         tiers=tiers, rate=rate,
     )  # fmt: skip
-    scenario = scenarios.from_options(options)
+    scenario = options_of.from_options(options)
     file = _file(out) or Path(f"{scenario.topology}.svg")
     network = scenario.network()
     try:
@@ -288,6 +356,23 @@ def report(
 
 
 @app.command()
+def plot(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A results folder.")],
+) -> None:
+    """Draw the plots of a results folder anew, as SVG and PNG."""
+    from experiments.plots.draw import write_plots
+    from experiments.results import Results
+
+    results = Results.read(folder)
+    if not results.plots:
+        raise InputError(
+            f"the results in {str(folder)!r} ask for no plots: a scenario file does, with [[plot]]"
+        )
+    for file in write_plots(results, folder if folder.is_dir() else folder.parent):
+        print(file.resolve())
+
+
+@app.command()
 def doctor() -> None:
     """Say what this machine can do, what is missing, and how to get it."""
     from experiments.doctor import examine
@@ -309,18 +394,30 @@ def clean() -> None:
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(metavar="NAME", help=" or ".join(BENCHMARKS) + ".")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help=f"{', '.join(NAMES[:-1])} or {NAMES[-1]}."),
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    out: Annotated[
+        Place,
+        typer.Option(metavar="DIR", help="Write NAME.json, and plots where there are some, to it."),
+    ] = None,
 ) -> None:
     """Measure something on this machine; figures come with something to compare them to."""
-    if name not in BENCHMARKS:
-        raise InputError(f"no benchmark {name!r}: choose from {', '.join(BENCHMARKS)}")
-    module = importlib.import_module(f"experiments.bench_{name.replace('-', '_')}")
+    module = benchmarks.load(name)
+    folder = _folder(out)
+    if folder is not None:
+        benchmarks.check_writable(folder)
     figures = module.measure()
     if as_json:
         print(json.dumps(figures, indent=1))
     else:
         print("\n".join(module.lines(figures)))
+    if folder is not None:
+        for file in benchmarks.write(module, name, figures, folder):
+            # What is asked for as JSON is JSON alone.
+            print(f"Written: {file.resolve()}", file=sys.stderr if as_json else sys.stdout)
 
 
 @app.command(hidden=True)

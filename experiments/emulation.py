@@ -1,9 +1,10 @@
-"""The runs of a scenario in the emulated world: bring it up once, run, take it down."""
+"""Runs in the emulated world: bring it up once, run all that share it, take it down."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from agents.drivers.launcher import Launcher
@@ -12,9 +13,10 @@ from experiments.measured import broken_off
 from experiments.operation import Testbed, operate
 from experiments.plan import plan_of
 from experiments.progress import Progress
-from experiments.results import Results
+from experiments.results import Run
 from experiments.scenario import Scenario
 from experiments.simulation import simulate
+from experiments.sweep import Point
 from switch.compiler import ProgramFiles
 from switch.errors import RunError
 from topo.emulated import EmulatedWorld
@@ -34,55 +36,100 @@ def check(scenario: Scenario) -> None:
     )
 
 
+def network_key(scenario: Scenario) -> tuple[object, ...]:
+    """What an emulated network is made of: scenarios that agree in it can share one."""
+    return (
+        scenario.switch, scenario.topology, scenario.leaves, scenario.spines,
+        scenario.hosts_per_leaf, scenario.k, scenario.tiers, scenario.rate_bps, scenario.delay_ns,
+        scenario.queue_bytes, scenario.mtu, scenario.seed, scenario.pcap,
+    )  # fmt: skip
+
+
 def emulate(
-    scenario: Scenario,
+    points: Sequence[Point],
     program: ProgramFiles,
     record: RunRecord,
-    results: Results,
     progress: Progress,
     captures: Path | None,
+    runs: list[list[Run]],
+    notes: list[str],
 ) -> None:
-    """Run everything, and append it to `results` as it comes.
+    """Run points whose networks are the same (`network_key`) on one, one after the other.
+
+    Appends to `runs` a list of runs for each point as it comes. A network that breaks ends this:
+    its run has the error, and fewer lists than points are there.
 
     Raises:
-        RunError: the world could not be brought up, or broke.
+        RunError: the world could not be brought up, or taken down.
     """
-    if scenario.switch == "bmv2" and scenario.lossy:
-        results.notes.append("random() on BMv2 has no seed: this run's losses do not repeat")
-    predictions = _predict(scenario, program, progress) if scenario.predict else {}
+    for point in points:
+        scenario = point.scenario
+        note = "random() on BMv2 has no seed: this run's losses do not repeat"
+        if scenario.switch == "bmv2" and scenario.lossy and note not in notes:
+            notes.append(note)
+    predictions = [
+        _predict(point, program, progress) if point.scenario.predict else {} for point in points
+    ]
+    first = points[0].scenario
     world = EmulatedWorld(
-        scenario.network(),
-        scenario.switch,
+        first.network(),
+        first.switch,
         run=record,
-        path_mtu=scenario.mtu,
-        seed=scenario.seed,
+        path_mtu=first.mtu,
+        seed=first.seed,
         pcap_dir=captures,
     )
-    with testbed_of(world, scenario, program, progress) as testbed:
-        operations = list(scenario.operations())
-        for index, (algorithm, repetition, label) in enumerate(operations):
-            predicted_ns = predictions.get((algorithm, repetition))
-            try:
-                with progress.stage(f"{algorithm}_{repetition}", label) as advance:
-                    run = operate(testbed, algorithm, repetition, advance, predicted_ns)
-            except RunError as error:
-                # Something that the network consists of is gone: keep what there is, and end.
-                results.runs.append(broken_off(scenario, algorithm, repetition, str(error)))
-                left = len(operations) - index - 1
-                if left:
-                    results.notes.append(f"the network broke; {left} runs were not started")
+    with testbed_of(world, first, program, progress) as testbed:
+        for point, predicted in zip(points, predictions, strict=True):
+            if point is not points[0]:
+                testbed = _turned_to(testbed, point.scenario)
+            runs.append([])
+            if not _run_point(testbed, point, predicted, progress, runs[-1], notes):
                 break
-            results.runs.append(run)
     for capture in world.captured:
         if capture.lost:
-            results.notes.append(f"the capture at {capture.end} misses {capture.lost} packets")
+            notes.append(f"the capture at {capture.end} misses {capture.lost} packets")
 
 
-def _predict(scenario: Scenario, program: ProgramFiles, progress: Progress) -> Predictions:
+def _run_point(
+    testbed: Testbed,
+    point: Point,
+    predictions: Predictions,
+    progress: Progress,
+    runs: list[Run],
+    notes: list[str],
+) -> bool:
+    """Run all of a point; whether the network is whole."""
+    operations = list(point.scenario.runs())
+    for index, (algorithm, repetition, label) in enumerate(operations):
+        predicted_ns = predictions.get((algorithm, repetition))
+        try:
+            with progress.stage(f"{algorithm}_{repetition}", point.heading + label) as advance:
+                run = operate(testbed, algorithm, repetition, advance, predicted_ns)
+        except RunError as error:
+            # Something that the network consists of is gone: keep what there is, and end.
+            runs.append(broken_off(point.scenario, algorithm, repetition, str(error)))
+            left = len(operations) - index - 1
+            if left:
+                notes.append(f"{point.heading}the network broke; {left} runs were not started")
+            return False
+        runs.append(run)
+    return True
+
+
+def _turned_to(testbed: Testbed, scenario: Scenario) -> Testbed:
+    """The same network with what another scenario has its switches do."""
+    plan = plan_of(scenario, testbed.world.topology)
+    testbed.controller.apply(plan)
+    return replace(testbed, scenario=scenario, groups=[group.address for group in plan.groups])
+
+
+def _predict(point: Point, program: ProgramFiles, progress: Progress) -> Predictions:
     """The same runs in the simulated world. Without losses, repetitions are alike."""
+    scenario = point.scenario
     predictions: Predictions = {}
-    with progress.stage("predict", "Predict by simulation") as advance:
-        for algorithm, repetition, _ in scenario.operations():
+    with progress.stage("predict", f"{point.heading}Predict by simulation") as advance:
+        for algorithm, repetition, _ in scenario.runs():
             if repetition and not scenario.lossy:
                 predictions[algorithm, repetition] = predictions[algorithm, 0]
             else:

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from agents.collectives.workload import Workload
 from agents.drivers.messages import RankResult as RankReport
 from controller import Controller, LinkCounters
 from experiments.bounds import completion_bound_ns
+from experiments.plan import operation_of
 from experiments.results import Fidelity, LinkResult, RankResult, Run, tier_bytes
 from experiments.scenario import Scenario
 from topo.network import HOST_PORT, Topology
@@ -129,9 +131,18 @@ def assemble(
     if failed and error is None:
         error = f"rank {failed[0].rank} ({failed[0].host}): {failed[0].error}"
         if len(failed) > 1:
-            error += f" (and {len(failed) - 1} more ranks failed)"
+            more = len(failed) - 1
+            error += f" (and {more} more rank{'s' if more > 1 else ''} failed)"
     completion_ns = None if error else completion_of(reports)
-    received = scenario.size_bytes * (len(hosts) - 1)
+    request = operation_of(scenario, algorithm, 0).request
+    workload = Workload(request, len(hosts), 0)
+    # Of Reduce-Scatter, what a rank has that others need: sums take the room of one of their terms.
+    received = scenario.operations * max(
+        workload.buffer_bytes - shard
+        if scenario.collective == "reduce-scatter"
+        else workload.received_bytes(rank)
+        for rank, shard in enumerate(scenario.shard_sizes)
+    )
     return Run(
         scenario=scenario.to_dict(),
         algorithm=algorithm,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+from agents.collectives.partners import partners
 from agents.drivers.launcher import Launcher
 from agents.drivers.messages import OperationConfig, RankConfig
 from agents.drivers.messages import RankResult as RankReport
@@ -14,7 +15,7 @@ from controller import Controller
 from experiments.fidelity import judge
 from experiments.measured import Counts, assemble, completion_of
 from experiments.outages import Outages
-from experiments.plan import plan_of
+from experiments.plan import operation_of, plan_of
 from experiments.results import Fidelity, Run
 from experiments.scenario import Fault, Scenario
 from switch.errors import RunError
@@ -64,8 +65,11 @@ class _Watch:
 
 
 @contextmanager
-def gathered_ranks(testbed: Testbed, name: str, seed: int) -> Iterator[Rendezvous]:
-    """The ranks, each in its host's namespace, met and connected; they end with the block.
+def gathered_ranks(
+    testbed: Testbed, name: str, operation: OperationConfig
+) -> Iterator[Rendezvous]:
+    """The ranks, each in its host's namespace, met and connected for an operation; they end with
+    the block.
 
     Raises:
         RunError: a rank ended or did not come.
@@ -86,9 +90,11 @@ def gathered_ranks(testbed: Testbed, name: str, seed: int) -> Iterator[Rendezvou
                     addresses=[other.ip for other in hosts],
                     groups=[format_ipv4(group) for group in testbed.groups],
                     rendezvous=meeting.path,
+                    partners=sorted(partners(operation.request, host.rank, len(hosts))),
+                    workers=operation.request.workers,
                     path_mtu=scenario.mtu,
                     rate_bps=scenario.rate_bps,
-                    seed=seed,
+                    seed=operation.seed,
                 ),
                 namespace=world.host_pid(host.rank),
             )
@@ -113,7 +119,7 @@ def operate(
     """
     scenario, world = testbed.scenario, testbed.world
     # Data and its errors differ from repetition to repetition, and repeat with the scenario.
-    seed = scenario.seed + repetition
+    operation = operation_of(scenario, algorithm, scenario.seed + repetition)
     before: Counts | None = None
     after: Counts | None = None
     watch = _Watch(world, advance)
@@ -122,7 +128,7 @@ def operate(
     try:
         with ExitStack() as stack:
             name = f"{algorithm}-{repetition}"
-            meeting = stack.enter_context(gathered_ranks(testbed, name, seed))
+            meeting = stack.enter_context(gathered_ranks(testbed, name, operation))
             # Ranks join their groups before, and leave them after: that is no traffic of the run.
             before = Counts.read(testbed.controller, world)
             world.reset_lateness()
@@ -137,14 +143,7 @@ def operate(
             stack.callback(outages.end)
             try:
                 reports = meeting.run(
-                    OperationConfig(
-                        algorithm=algorithm,
-                        shard_bytes=scenario.size_bytes,
-                        chains=scenario.chains or 0,
-                        cutoff=scenario.cutoff,
-                        timeout_ns=round((scenario.timeout_s or 0) * 1e9),
-                        seed=seed,
-                    ),
+                    operation,
                     watch,
                     scenario.rate_bps,
                     outages.begin,

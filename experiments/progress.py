@@ -51,15 +51,17 @@ class Progress:
 
     @contextmanager
     def stage(self, name: str, description: str) -> Iterator[Callable[[float], None]]:
-        """A stage of the work; yields a function that takes the fraction done, 0 to 1."""
+        """A stage of the work; yields a function that takes the fraction done, 0 to 1.
+
+        Durations of stages of the same name add up in `timings_s`.
+        """
         started = time.monotonic()
         task = self._live.add_task(description, total=1.0)
         try:
             yield lambda fraction: self._live.update(task, completed=min(1.0, fraction))
         finally:
             self._live.remove_task(task)
-            self.timings_s[name] = time.monotonic() - started
+            duration_s = time.monotonic() - started
+            self.timings_s[name] = self.timings_s.get(name, 0.0) + duration_s
         if not self._quiet:
-            self._console.print(
-                f"{description}: {self.timings_s[name]:.2f} s", markup=False, highlight=False
-            )
+            self._console.print(f"{description}: {duration_s:.2f} s", markup=False, highlight=False)

@@ -2,7 +2,9 @@
 
 The document (``schema`` "weft.results", ``schema_version`` 1) is `Results.to_dict()`: the fields
 of the dataclasses below by their names. A run whose data did not verify has ``verified`` false,
-``completion_ns`` null and says why in ``error``.
+``completion_ns`` null and says why in ``error``. An experiment of several points has the runs of
+all of them, each with its scenario; ``swept`` names the options that differ, ``plots`` what is
+plotted.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from pathlib import Path
 from typing import Any, ClassVar, get_type_hints
 
 from experiments import document as documents
+from experiments.options import field_of
+from experiments.plots.spec import PlotSpec, check_names
 from experiments.scenario import Fault, Scenario
 from experiments.units import shown
 from switch.errors import InputError
@@ -113,7 +117,8 @@ class Run:
     bound_ns: int
     """The least time that the payload of the slowest link takes (`experiments.bounds`)."""
     goodput_bps: float | None
-    """Bits of other ranks' shards that each rank received, over the completion time."""
+    """Bits of other ranks' data that a rank receives, over the completion time; of Reduce-Scatter,
+    of a rank's data that goes into what the others end with. The rank with the most counts."""
     ranks: list[RankResult]
     links: list[LinkResult]
     tiers: dict[str, int]
@@ -142,7 +147,7 @@ class Run:
 
 @dataclass
 class Results:
-    """All the runs of a scenario, and where they ran."""
+    """All the runs of a scenario, or of an experiment of several, and where they ran."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ("schema", "schema_version", "verified")
 
@@ -157,6 +162,9 @@ class Results:
     """Versions and the machine."""
     notes: list[str] = field(default_factory=list)
     """What a reader of the results must know, such as that a run does not repeat."""
+    swept: list[str] = field(default_factory=list)
+    """Options that differ between the experiment's points."""
+    plots: list[PlotSpec] = field(default_factory=list)
 
     @property
     def verified(self) -> bool:
@@ -169,7 +177,8 @@ class Results:
             "schema": SCHEMA,
             "schema_version": SCHEMA_VERSION,
             "verified": self.verified,
-            **{key: value for key, value in vars(self).items() if key != "runs"},
+            **{key: value for key, value in vars(self).items() if key not in ("runs", "plots")},
+            "plots": [plot.to_dict() for plot in self.plots],
             "runs": [run.to_dict() for run in self.runs],
         }
 
@@ -195,7 +204,8 @@ class Results:
             results = documents.read(Results, document)
             for index, run in enumerate(results.runs):
                 _check(run, f"runs[{index}]")
-        except documents.Damage as damage:
+            _check_swept(results)
+        except (documents.Damage, InputError) as damage:
             raise InputError(f"the results document is damaged: {damage}") from None
         return results
 
@@ -263,3 +273,14 @@ def _check(run: Run, place: str) -> None:
         scenario_of(run.scenario)
     except InputError as error:
         raise documents.Damage(f"{place}.scenario: {error}") from None
+
+
+def _check_swept(results: Results) -> None:
+    """Raise `documents.Damage` or `InputError` for sweeps and plots that are none."""
+    for index, name in enumerate(results.swept):
+        try:
+            field_of(name)
+        except KeyError:
+            place = f"swept[{index}]"
+            raise documents.Damage(f"{place} is {shown(name)}, which is no option") from None
+    check_names(results.plots)

@@ -7,20 +7,14 @@ is plain data; `Scenario.network` says which network it means.
 from __future__ import annotations
 
 import difflib
-import re
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from agents.collectives.names import ALGORITHMS, CUTOFFS, MAX_AT_ONCE, MAX_CHUNK_BYTES, OPS
 from experiments.outages import check_emulated
 from experiments.units import (
-    parse_duration,
-    parse_number,
     parse_probability,
-    parse_rate,
-    parse_size,
     shown,
 )
 from switch.errors import InputError
@@ -29,23 +23,22 @@ from topo.network import MAX_HOSTS_PER_LEAF, MAX_PORTS
 from topo.packet_faults import OUTAGES, PACKET_ACTIONS, InjectedFault, is_injected, parse_fault
 from topo.switch_kinds import RATE_BPS, check_kind
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-COLLECTIVES = ("allgather",)
-ALGORITHMS = ("multicast", "ring")
+COLLECTIVES = tuple(ALGORITHMS)
 WORLDS = ("emulated", "simulated")
 SWITCHES = ("weft", "bmv2")
 TOPOLOGIES = ("leaf-spine", "single", "fat-tree")
-CUTOFFS = ("adaptive", "paper", "fetch-only")
-"""When a multicast Allgather fetches what is missing: near the expected time; at the paper's five
-times it; or at once, without any multicast."""
 MTUS = (256, 512, 1024, 2048, 4096)
 """Path MTUs of the InfiniBand specification: bytes of RoCE payload a packet."""
 
+DTYPES = (
+    "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64",
+    "float16", "float32", "float64",
+)  # fmt: skip
+
 MAX_SIZE_BYTES = 1 << 32
+MIN_CHUNK_BYTES = 64
+MAX_WORKERS = 16
+"""Each has a multicast group of its own, and a Linux socket may join 20."""
 MAX_HOSTS = 8192
 """Of a network: what a fat tree of three tiers and 32 ports has. A larger one takes minutes."""
 
@@ -104,11 +97,36 @@ class Scenario:
     mtu: int = 4096
     """Path MTU: bytes of RoCE payload a packet."""
     size_bytes: int = 1 << 20
-    """Bytes that each rank contributes."""
-    algorithms: tuple[str, ...] = ("multicast", "ring")
+    """Bytes that each rank contributes; of Broadcast, all; of Reduce-Scatter, what each ends
+    with."""
+    sizes_bytes: tuple[int, ...] = ()
+    """In place of `size_bytes`: of each rank by itself, from the start again if ranks are more."""
+    dtype: str = ""
+    """Of the elements: uint8, of Reduce-Scatter float32."""
+    op: str = "sum"
+    """Of Reduce-Scatter: sum, min or max."""
+    algorithms: tuple[str, ...] = ()
+    root: int = 0
+    """Of Broadcast: the rank whose buffer all others get."""
+    radix: int = 2
+    """k of the k-nomial tree."""
+    block_bytes: int | None = None
+    """Unicast algorithms pass on blocks of so many bytes; by default 64 KiB, or an eighth of the
+    largest shard where that is less."""
     chains: int | None = None
     """Chains of the multicast Allgather; as many as ranks by default."""
+    workers: int = 1
+    """Subgroups of multicast: each has a part of every shard, and trees of its own."""
+    chunk_bytes: int | None = None
+    """Of multicast, the unit of recovery; the path MTU by default. A larger one is several
+    packets."""
+    batch: int = 1
+    """Multicast chunks that leave back to back."""
     cutoff: str = "adaptive"
+    operations: int = 1
+    """Operations of one run, on one communicator."""
+    at_once: int = 1
+    """How many of them run at the same time."""
     loss: float = 0.0
     """Probability that a link loses a packet, for every link and each direction by itself."""
     faults: tuple[Fault | InjectedFault, ...] = ()
@@ -131,9 +149,9 @@ class Scenario:
         self._choose("topology", self.topology, TOPOLOGIES)
         self._choose("cutoff", self.cutoff, CUTOFFS)
         if not self.algorithms:
-            raise InputError(f"no algorithm was named: choose from {', '.join(ALGORITHMS)}")
+            object.__setattr__(self, "algorithms", ALGORITHMS[self.collective][:2])
         for algorithm in self.algorithms:
-            self._choose("algorithm", algorithm, ALGORITHMS)
+            self._choose(f"{self.collective} algorithm", algorithm, ALGORITHMS[self.collective])
             if self.algorithms.count(algorithm) > 1:
                 raise InputError(
                     f"algorithm {algorithm!r} is named more than once: name it once, and say "
@@ -144,7 +162,6 @@ class Scenario:
                 f"mtu {shown(self.mtu)} is no path MTU of RoCE: choose {', '.join(map(str, MTUS))} "
                 "(bytes of payload a packet)"
             )
-        self._whole("size", self.size_bytes, 0, MAX_SIZE_BYTES)
         self._whole("delay", self.delay_ns, 0, 10**9)
         if self.world == "emulated" and self.delay_ns:
             raise InputError(
@@ -177,16 +194,7 @@ class Scenario:
         self._whole("rate", self.rate_bps, 100_000, 100_000_000_000)
         network = self.network()
         ranks = len(network.hosts)
-        if self.chains is None:
-            object.__setattr__(self, "chains", ranks)
-        assert self.chains is not None
-        self._whole("chains", self.chains, 1, ranks)
-        chunks = ranks * -(-self.size_bytes // self.mtu)
-        if "multicast" in self.algorithms and chunks > 1 << 24:
-            raise InputError(
-                f"{ranks} ranks of {self.size_bytes} bytes are {chunks} chunks of {self.mtu}: the "
-                f"immediate's 24 bits number {1 << 24}; choose a smaller --size or a larger --mtu"
-            )
+        self._check_collective(ranks)
         for fault in self.faults:
             if isinstance(fault, Fault):
                 network.select(fault.link)
@@ -201,6 +209,109 @@ class Scenario:
             )
         if self.world == "simulated" and self.pcap:
             raise InputError("pcap captures the emulated world's links; the simulated has none")
+
+    def _check_collective(self, ranks: int) -> None:
+        """Check and fill in what the collective and its algorithms take."""
+        collective = self.collective
+        self._choose("op", self.op, OPS)
+        self._check_means_something(ranks)
+        if collective == "allgather" and self.chains is None:
+            object.__setattr__(self, "chains", ranks)
+        if self.chains is not None:
+            self._whole("chains", self.chains, 1, ranks)
+        if not self.dtype:
+            default = "float32" if collective == "reduce-scatter" else "uint8"
+            object.__setattr__(self, "dtype", default)
+        self._choose("dtype", self.dtype, DTYPES)
+        self._whole("root", self.root, 0, ranks - 1)
+        self._whole("radix", self.radix, 2, 64)
+        if self.block_bytes is not None:
+            self._whole("block", self.block_bytes, 1, MAX_SIZE_BYTES)
+        self._whole("workers", self.workers, 1, MAX_WORKERS)
+        self._whole("batch", self.batch, 1, 1 << 16)
+        self._whole("operations", self.operations, 1, 10_000)
+        self._whole("at-once", self.at_once, 1, MAX_AT_ONCE)
+        if self.at_once > self.operations:
+            raise InputError(
+                f"at-once {self.at_once} is more than operations {self.operations}: lower it, or "
+                "raise operations (--operations N), of which so many run at the same time"
+            )
+        if self.chunk_bytes is None:
+            object.__setattr__(self, "chunk_bytes", self.mtu)
+        chunk_bytes = self.chunk_bytes
+        assert chunk_bytes is not None
+        self._whole("chunk", chunk_bytes, MIN_CHUNK_BYTES, MAX_CHUNK_BYTES)
+        if chunk_bytes > self.mtu and chunk_bytes % self.mtu:
+            raise InputError(
+                f"chunk {chunk_bytes} is larger than the path MTU and no multiple of it: choose "
+                f"at most {self.mtu}, or a multiple of that"
+            )
+        if len(self.sizes_bytes) > ranks:
+            raise InputError(
+                f"sizes are {len(self.sizes_bytes)} for {ranks} ranks: give at most one a rank"
+            )
+        item_bytes = int(self.dtype.lstrip("uintfloa")) // 8
+        for size in self.sizes_bytes or (self.size_bytes,):
+            self._whole("size", size, 0, MAX_SIZE_BYTES)
+            if size % item_bytes:
+                raise InputError(
+                    f"size {size} is no whole number of {self.dtype} elements: choose a multiple "
+                    f"of {item_bytes} bytes"
+                )
+        packet_bytes = min(chunk_bytes, self.mtu)
+        shard_sizes = self._shard_sizes(ranks)
+        packets = sum(-(-size // packet_bytes) for size in shard_sizes)
+        if "multicast" in self.algorithms and -(-packets // self.workers) > (1 << 24) - ranks:
+            raise InputError(
+                f"{sum(shard_sizes)} bytes are {packets} chunks of {packet_bytes}: "
+                f"the immediate's 24 bits number {1 << 24} for each worker; choose a smaller "
+                "--size, a larger --mtu or --chunk, or more --workers"
+            )
+
+    def _check_means_something(self, ranks: int) -> None:
+        """Raise InputError for an option that nothing of what is run would heed."""
+        collective, algorithms = self.collective, self.algorithms
+        multicast = "multicast" in algorithms, "it is for the algorithm multicast"
+        given = {
+            "root": (self.root, 0, collective == "broadcast", "it is for broadcast"),
+            "sizes": (
+                self.sizes_bytes, (), collective != "broadcast", "only the root has data: use size"
+            ),
+            "op": (self.op, "sum", collective == "reduce-scatter", "it is for reduce-scatter"),
+            "radix": (
+                self.radix, 2, "k-nomial" in algorithms, "it is for broadcast by k-nomial"
+            ),
+            "block": (
+                self.block_bytes, None, set(algorithms) != {"multicast"},
+                "it is for unicast algorithms (multicast has chunk)",
+            ),
+            "chains": (
+                self.chains, ranks if collective == "allgather" else None,
+                collective == "allgather" and multicast[0], "it is for allgather by multicast",
+            ),
+            "workers": (self.workers, 1, *multicast),
+            "chunk": (self.chunk_bytes, self.mtu, *multicast),
+            "batch": (self.batch, 1, *multicast),
+            "cutoff": (self.cutoff, "adaptive", *multicast),
+        }  # fmt: skip
+        for name, (value, default, heeded, who) in given.items():
+            if value is not None and value != default and not heeded:
+                raise InputError(
+                    f"{name} {shown(value)} means nothing for {collective} by "
+                    f"{' and '.join(algorithms)}: {who}; leave {name} out"
+                )
+
+    @property
+    def shard_sizes(self) -> tuple[int, ...]:
+        """Bytes that each rank contributes (Reduce-Scatter: ends with), one a rank."""
+        return self._shard_sizes(len(self.network().hosts))
+
+    def _shard_sizes(self, ranks: int) -> tuple[int, ...]:
+        if self.collective == "broadcast":
+            return tuple(self.size_bytes if rank == self.root else 0 for rank in range(ranks))
+        if not self.sizes_bytes:
+            return (self.size_bytes,) * ranks
+        return tuple(self.sizes_bytes[rank % len(self.sizes_bytes)] for rank in range(ranks))
 
     @staticmethod
     def _choose(name: str, value: str, choices: Sequence[str]) -> None:
@@ -218,14 +329,19 @@ class Scenario:
                 f"{name} {shown(value)} is out of range: a whole number from {low} to {high}"
             )
 
-    def operations(self) -> Iterator[tuple[str, int, str]]:
+    def runs(self) -> Iterator[tuple[str, int, str]]:
         """What is to be run, in order: algorithm, repetition, and how to call it."""
         for algorithm in self.algorithms:
             for repetition in range(self.repeat):
-                label = f"{self.collective.capitalize()} by {algorithm}"
+                label = f"{self.title} by {algorithm}"
                 if self.repeat > 1:
                     label += f", {repetition + 1} of {self.repeat}"
                 yield algorithm, repetition, label
+
+    @property
+    def title(self) -> str:
+        """The collective's name as a title has it: ``Reduce-Scatter``."""
+        return self.collective.title()
 
     @property
     def lossy(self) -> bool:
@@ -288,131 +404,10 @@ class Scenario:
         """As it stands in results.json: everything, defaults included."""
         document = asdict(self)
         document["algorithms"] = list(self.algorithms)
+        document["sizes_bytes"] = list(self.sizes_bytes)
         document["faults"] = [str(fault) for fault in self.faults]
         return document
 
 
 def _option(name: str) -> str:
     return "--" + name.replace("_", "-")
-
-
-def _strings(value: Any) -> list[str]:
-    return [str(item) for item in value] if isinstance(value, (list, tuple)) else [str(value)]
-
-
-@dataclass(frozen=True)
-class _Key:
-    name: str
-    """Of the scenario's field."""
-    read: Callable[[Any], Any] | None = None
-
-
-_KEYS: dict[str, _Key] = {
-    "rate": _Key("rate_bps", lambda v: _rate(v)),
-    "size": _Key("size_bytes", lambda v: parse_size(v, "size")),
-    "delay": _Key("delay_ns", lambda v: parse_duration(v, "delay")),
-    "queue": _Key("queue_bytes", lambda v: parse_size(v, "queue")),
-    "loss": _Key("loss", lambda v: parse_probability(v, "loss")),
-    "algorithm": _Key("algorithms", lambda v: tuple(_strings(v))),
-    "fault": _Key("faults", lambda v: tuple(Fault.parse(text) for text in _strings(v))),
-    "timeout": _Key("timeout_s", lambda v: _number("timeout", v)),
-    "pcap": _Key("pcap", lambda v: _flag("pcap", v)),
-    "predict": _Key("predict", lambda v: _flag("predict", v)),
-    **{name: _Key(name, str) for name in ("collective", "world", "switch", "topology", "cutoff")},
-    **{
-        name: _Key(name.replace("-", "_"))
-        for name in ("leaves", "spines", "hosts-per-leaf", "k", "tiers", "mtu", "chains")
-    },
-    **{name: _Key(name) for name in ("seed", "repeat")},
-}
-"""What a scenario file and the command line call the fields, and how they are read."""
-
-
-def _rate(value: Any) -> int:
-    rate_bps = parse_rate(value, "rate")
-    if rate_bps == 0:
-        raise InputError(f"rate {shown(value)} carries nothing: write one like 100Mbit")
-    return rate_bps
-
-
-def _number(name: str, value: Any) -> float:
-    seconds = parse_number(value.removesuffix("s") if isinstance(value, str) else value)
-    if seconds is None:
-        raise InputError(f"{name} {shown(value)} is not a number of seconds, like 10 or 2.5")
-    return seconds
-
-
-_WHOLE = re.compile(r"-?[0-9]{1,20}")
-
-
-def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise InputError(f"{name} {shown(value)} is neither true nor false")
-    return value
-
-
-def _integer(name: str, value: Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, str) and _WHOLE.fullmatch(value):
-        return int(value)
-    raise InputError(f"{name} {shown(value)} is not a whole number: write digits, like 4")
-
-
-def from_options(options: Mapping[str, Any], source: str = "options") -> Scenario:
-    """A scenario of options by their command-line names (``hosts-per-leaf`` or ``hosts_per_leaf``).
-
-    Raises `InputError` that names an unknown key with the nearest valid one, or the bad value.
-    """
-    values: dict[str, Any] = {}
-    for name, value in _by_key(options, source).items():
-        key = _KEYS[name]
-        values[key.name] = key.read(value) if key.read else _integer(name, value)
-    return Scenario(**values)
-
-
-def _by_key(options: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """`options` by the names that `_KEYS` has; each of them known, and there once."""
-    values: dict[str, Any] = {}
-    for name, value in options.items():
-        key = name.replace("_", "-")
-        if key not in _KEYS:
-            near = difflib.get_close_matches(key, _KEYS, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise InputError(
-                f"{source}: unknown key {shown(name)}.{hint} Valid keys: {', '.join(sorted(_KEYS))}"
-            )
-        if key in values:
-            raise InputError(
-                f"{source}: {key!r} is there twice, as {key!r} and as "
-                f"{key.replace('-', '_')!r}: keep one of them"
-            )
-        values[key] = value
-    return values
-
-
-def read_file(path: Path, overrides: Mapping[str, Any] | None = None) -> Scenario:
-    """The scenario of a TOML file; `overrides` (options of the command line) go before its keys."""
-    try:
-        with path.open("rb") as stream:
-            document = tomllib.load(stream)
-    except OSError as error:
-        raise InputError(f"scenario file {str(path)!r} cannot be read: {error.strerror}") from None
-    except RecursionError:
-        raise InputError(
-            f"scenario file {str(path)!r} is nested too deeply: a scenario is keys with numbers, "
-            "strings and lists of strings"
-        ) from None
-    except ValueError as error:  # tomllib's own, no UTF-8, a number of thousands of digits
-        raise InputError(f"scenario file {str(path)!r} is not valid TOML: {error}") from None
-    source = f"scenario file {str(path)!r}"
-    try:
-        options = _by_key(document, source)
-        return from_options({**options, **_by_key(overrides or {}, "options")}, source)
-    except InputError as error:
-        message = str(error)
-        prefix = f"{source}: "
-        raise InputError(message if message.startswith(prefix) else prefix + message) from None
-
-
-assert {key.name for key in _KEYS.values()} == {item.name for item in fields(Scenario)}

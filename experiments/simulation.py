@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from agents.drivers.messages import OperationConfig
 from controller import Controller
 from experiments.measured import Counts, assemble
-from experiments.plan import plan_of
+from experiments.plan import operation_of, plan_of
 from experiments.results import Fidelity, LinkResult, Run
 from experiments.scenario import Scenario
 from switch.compiler import ProgramFiles
@@ -49,14 +48,7 @@ def simulate(
         reports = []
         try:
             reports = world.run_operation(
-                OperationConfig(
-                    algorithm=algorithm,
-                    shard_bytes=scenario.size_bytes,
-                    chains=scenario.chains or 0,
-                    cutoff=scenario.cutoff,
-                    timeout_ns=round((scenario.timeout_s or 0) * 1e9),
-                    seed=seed,
-                ),
+                operation_of(scenario, algorithm, seed),
                 lambda state: advance(state.fraction),
                 groups=[group.address for group in plan.groups],
             )

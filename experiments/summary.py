@@ -1,12 +1,18 @@
-"""The runs of a results document, summed up by algorithm, for the table and the report."""
+"""The runs of a results document, summed up by point and algorithm."""
 
 from __future__ import annotations
 
+import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
-from experiments.results import Results, Run
+from experiments.bounds import tier_model_bytes
+from experiments.options import field_of
+from experiments.results import RankResult, Results, Run, scenario_of
+from experiments.units import format_rate, format_size, said
 
 TIERS = {
     "host_up": "host up",
@@ -16,16 +22,43 @@ TIERS = {
 }
 """Names of the tiers' directions, in the order in which they are shown."""
 
+MAX_DOUBTS = 6
+"""Of many points, so many are told; the report has all."""
+
 VERDICTS = ("ok", "strained", "invalid")
 """Of fidelity, from best to worst."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """All the repetitions of one algorithm. Medians are of the verified runs, None without any."""
+    """All the repetitions of one algorithm at one point.
+
+    Medians are of the verified runs, None without any.
+    """
 
     algorithm: str
     runs: tuple[Run, ...]
+
+    @property
+    def scenario(self) -> dict[str, Any]:
+        """What was asked, the same for all the runs."""
+        return self.runs[0].scenario
+
+    @property
+    def ranks(self) -> int:
+        """How many there are."""
+        return len(self.runs[0].ranks)
+
+    @property
+    def operations(self) -> int:
+        """Of each run."""
+        return int(self.scenario.get("operations", 1))
+
+    @cached_property
+    def model(self) -> dict[str, int]:
+        """Bytes by tier and direction, as theory has them."""
+        scenario = scenario_of(self.scenario)
+        return tier_model_bytes(scenario.network(), scenario, self.algorithm)
 
     @property
     def verified(self) -> tuple[Run, ...]:
@@ -76,6 +109,17 @@ class Summary:
         return {tier: statistics.median(run.tiers[tier] for run in runs) for tier in TIERS}
 
     @property
+    def slowest(self) -> RankResult | None:
+        """Of the run that is shown, the rank that was done last; None if it has no times."""
+        timed = [rank for rank in self.shown.ranks if rank.completion_ns is not None]
+        return max(timed, key=lambda rank: rank.completion_ns or 0, default=None)
+
+    @property
+    def phases_ns(self) -> dict[str, int]:
+        """Of the slowest rank; empty where there are none."""
+        return dict(self.slowest.phases_ns) if self.slowest else {}
+
+    @property
     def retransmitted_packets(self) -> int:
         """Of all ranks in all runs."""
         return sum(run.retransmitted_packets for run in self.runs)
@@ -96,11 +140,108 @@ def _badness(verdict: str) -> int:
 
 
 def summarize(results: Results) -> Sequence[Summary]:
-    """One summary an algorithm, in the order in which they ran first."""
-    runs: dict[str, list[Run]] = {}
+    """One summary a point and algorithm, in the order in which they ran first."""
+    return [summary for point in by_point(results) for summary in point]
+
+
+def by_point(results: Results) -> Sequence[Sequence[Summary]]:
+    """The summaries of each point, one an algorithm. Runs of one scenario are of one point."""
+    points: dict[str, dict[str, list[Run]]] = {}
     for run in results.runs:
-        runs.setdefault(run.algorithm, []).append(run)
-    return [Summary(algorithm, tuple(of)) for algorithm, of in runs.items()]
+        asked = {key: value for key, value in run.scenario.items() if key != "algorithms"}
+        point = points.setdefault(json.dumps(asked, sort_keys=True), {})
+        point.setdefault(run.algorithm, []).append(run)
+    return [
+        [Summary(algorithm, tuple(runs)) for algorithm, runs in point.items()]
+        for point in points.values()
+    ]
+
+
+def swept_values(scenario: Mapping[str, Any], swept: Sequence[str]) -> list[str]:
+    """The values of swept options in a scenario's document, as people write them."""
+    return [said(name, scenario.get(field_of(name))) for name in swept]
+
+
+def which_run(results: Results, run: Run) -> str:
+    """Names a run among all: the point, the algorithm, the repetition."""
+    words = [
+        f"{name.replace('-', ' ')} {value}"
+        for name, value in zip(
+            results.swept, swept_values(run.scenario, results.swept), strict=True
+        )
+    ]
+    words.append(run.algorithm)
+    if any(other.repetition for other in results.runs):
+        words.append(str(run.repetition + 1))
+    return ", ".join(words)
+
+
+def doubts(results: Results) -> list[tuple[str, str, str]]:
+    """Why figures may be off: of each algorithm at each point the worst run, its verdict and first
+    reason; the first few of many."""
+    worst = [
+        max(each.runs, key=lambda run: _badness(run.fidelity.verdict))
+        for point in by_point(results)
+        for each in point
+    ]
+    return [
+        (which_run(results, run), run.fidelity.verdict, run.fidelity.reasons[0])
+        for run in worst
+        if run.fidelity.verdict != "ok" and run.fidelity.reasons and not run.error
+    ][:MAX_DOUBTS]
+
+
+def what_of(scenario: Mapping[str, Any]) -> str:
+    """``Allgather of 1 MiB a rank``, ``Broadcast of 64 KiB``, ``Allgather of shards of 0 B to 1
+    MiB``."""
+    collective = str(scenario["collective"])
+    sizes = scenario.get("sizes_bytes") or [scenario["size_bytes"]]
+    least, most = format_size(min(sizes)), format_size(max(sizes))
+    what = f"shards of {least} to {most}"
+    if least == most:
+        what = most if collective == "broadcast" else f"{most} a rank"
+    return f"{collective.title()} of {what}"
+
+
+def collectives_of(scenarios: Sequence[Mapping[str, Any]]) -> str:
+    """``Allgather, Broadcast and Reduce-Scatter``."""
+    names = list(dict.fromkeys(str(each["collective"]).title() for each in scenarios))
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def operations_of(scenario: Mapping[str, Any]) -> str:
+    """``64 operations, 2 at once``; empty of a single one."""
+    operations, at_once = scenario.get("operations", 1), scenario.get("at_once", 1)
+    if operations == 1:
+        return ""
+    return f"{operations} operations" + (f", {at_once} at once" if at_once > 1 else "")
+
+
+def common_of(scenarios: Sequence[Mapping[str, Any]], swept: Sequence[str]) -> str:
+    """What the scenarios' documents have in common, in a line; `swept` may differ between them."""
+    first = scenarios[0]
+    varying = {
+        name
+        for name in swept
+        if len({said(name, scenario.get(field_of(name))) for scenario in scenarios}) > 1
+    }
+    is_sized = not {"size", "sizes", "collective"} & varying
+    words = [what_of(first) if is_sized else collectives_of(scenarios)]
+    if "topology" not in varying:
+        words.append(str(first["topology"]))
+    if not {"rate", "switch"} & varying:
+        words.append(f"{format_rate(first['rate_bps'])} links")
+    told = ("collective", "size", "sizes", "topology", "rate", "world", "loss")
+    words += [
+        f"{name.replace('-', ' ')} {said(name, first.get(field_of(name)))}"
+        for name in swept
+        if name not in varying and name not in told and first.get(field_of(name)) is not None
+    ]
+    if first.get("loss") and "loss" not in varying:
+        words.append(f"{said('loss', first['loss'])} loss")
+    if "world" not in varying:
+        words.append(str(first.get("world", "emulated")))
+    return ", ".join(words)
 
 
 def worst_fidelity(results: Results) -> str:
@@ -137,6 +278,12 @@ def short_duration(duration_ns: float) -> str:
     """``598 ms``, ``1.26 s``, ``31.5 us``."""
     unit, size = time_unit(duration_ns)
     return f"{three_digits(duration_ns / size)} {unit}" if size > 1 else f"{duration_ns:.0f} ns"
+
+
+def short_size(size_bytes: float) -> str:
+    """``7.17 MiB``, ``512 B``."""
+    unit, size = byte_unit(size_bytes)
+    return f"{three_digits(size_bytes / size)} {unit}" if size > 1 else f"{size_bytes:.0f} B"
 
 
 def short_rate(rate_bps: float) -> str:

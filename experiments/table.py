@@ -2,87 +2,155 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from experiments.plots.spec import TIERS as TIER_SUMS
 from experiments.results import Results
-from experiments.summary import TIERS, Summary, byte_unit, short_duration, summarize
+from experiments.summary import (
+    TIERS,
+    Summary,
+    by_point,
+    byte_unit,
+    common_of,
+    operations_of,
+    short_duration,
+    short_size,
+    swept_values,
+    what_of,
+)
 from experiments.summary import three_digits as digits
 from experiments.units import format_rate, format_size
 from topo.clos import Topology
 
 VERDICT_STYLES = {"ok": "green", "strained": "yellow", "invalid": "red"}
+NEWLINE = "\n"
+LONG_NAME, LONG_NAME_OF_SEVERAL = 11, 14
+"""Of an algorithm: a longer one takes two lines, beside four columns of bytes, and of the table of
+several points."""
 MISSING = Text("-", style="dim")
 
 
 def summary_table(results: Results) -> Table:
-    """One row an algorithm: times and goodput (medians of verified runs), bytes by tier, losses."""
-    summaries = summarize(results)
-    largest = max((size for each in summaries for size in each.tiers.values()), default=0.0)
-    unit, unit_bytes = byte_unit(largest)
-    repeated = any(len(each.runs) > 1 for each in summaries)
+    """One row a point and algorithm: times and goodput (medians of verified runs), bytes, losses.
 
+    Of one point, bytes are by tier and direction; of several, of host and of fabric links, and the
+    swept values come first.
+    """
+    points = by_point(results)
+    summaries = [each for point in points for each in point]
+    several = len(points) > 1
+    swept = results.swept if several else []
     table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         padding=(0, 1, 0, 0),
-        title=_title(results),
+        title=_title(results, several),
         title_style="bold",
         title_justify="left",
-        caption=_caption(repeated),
+        caption=_caption(summaries, several),
         caption_justify="left",
         caption_style="dim",
     )
+    for name in swept:
+        table.add_column(name.replace("-", "\n"), justify="right", no_wrap=True)
     table.add_column("algorithm", no_wrap=True)
     table.add_column("data", no_wrap=True)
-    for heading in ("time", "bound", "goodput\nMbit/s"):
+    for heading in ("time", "bound", *["goodput\nMbit/s"] * (not several)):
         table.add_column(heading, justify="right", no_wrap=True)
-    for name in TIERS.values():
-        where, direction = name.split()
-        table.add_column(f"{where}\n{direction}\n{unit}", justify="right", no_wrap=True)
-    table.add_column("re-\nsent", justify="right", no_wrap=True)
-    table.add_column("lost", justify="right", no_wrap=True)
+    # Points have bytes of any size, each in its unit; what no point has takes no room.
+    largest = max((size for each in summaries for size in each.tiers.values()), default=0.0)
+    unit = None if several else byte_unit(largest)
+    kinds = {f"{where}\nbytes": TIER_SUMS[where] for where in ("host", "fabric")}
+    if unit is not None:
+        kinds = {f"{n.replace(' ', NEWLINE)}\n{unit[0]}": (tier,) for tier, n in TIERS.items()}
+    else:
+        kinds = {name: of for name, of in kinds.items() if any(_bytes(s, of) for s in summaries)}
+    resent = not several or any(each.retransmitted_packets for each in summaries)
+    lost = not several or any(each.dropped for each in summaries)
+    for name in (*kinds, *["re-\nsent"] * resent, *["lost"] * lost):
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("fidelity", no_wrap=True)
     for each in summaries:
-        table.add_row(*_row(each, unit_bytes))
+        sizes = (_bytes(each, of) for of in kinds.values())
+        table.add_row(
+            *(Text(value) for value in swept_values(each.scenario, swept)),
+            *_row(each, several),
+            *(Text(digits(size / unit[1]) if unit else short_size(size)) for size in sizes),
+            *[Text(_count(each.retransmitted_packets))] * resent,
+            *[Text(_count(each.dropped))] * lost,
+            Text(each.fidelity, VERDICT_STYLES.get(each.fidelity, "red")),
+        )
     return table
 
 
-def _row(summary: Summary, unit_bytes: int) -> list[Text]:
+def _count(packets: int) -> str:
+    """In at most five characters, which is what 100 columns have room for: ``12345``, ``123k``."""
+    if packets < 100_000:
+        return str(packets)
+    size, unit = (10**3, "k") if packets < 10**6 else (10**6, "M")
+    return f"{digits(packets / size)}{unit}"
+
+
+def _bytes(summary: Summary, tiers: Sequence[str]) -> float:
+    return sum(summary.tiers[tier] for tier in tiers)
+
+
+def _row(summary: Summary, several: bool) -> list[Text]:
     good, total = len(summary.verified), len(summary.runs)
-    data = Text("verified" if good == total else "failed", "green" if good == total else "bold red")
+    word = ("ok" if several else "verified") if good == total else "failed"
+    data = Text(word, "green" if good == total else "bold red")
     if total > 1:
         data = Text(f"{good}/{total}", data.style)
     time = summary.completion_ns
     goodput = summary.goodput_bps
+    name = summary.algorithm
+    if len(name) > (LONG_NAME_OF_SEVERAL if several else LONG_NAME):
+        name = name.replace("-", "-\n", 1)
     return [
-        Text(summary.algorithm, style="bold"),
+        Text(name, style="bold"),
         data,
         MISSING if time is None else Text(short_duration(time)),
         Text(short_duration(summary.bound_ns)),
-        MISSING if goodput is None else Text(digits(goodput / 1e6)),
-        *(Text(digits(size / unit_bytes)) for size in summary.tiers.values()),
-        Text(str(summary.retransmitted_packets)),
-        Text(str(summary.dropped)),
-        Text(summary.fidelity, VERDICT_STYLES.get(summary.fidelity, "red")),
+        *([] if several else [MISSING if goodput is None else Text(digits(goodput / 1e6))]),
     ]
 
 
-def _title(results: Results) -> str:
+def _title(results: Results, several: bool) -> str:
     if not results.runs:
         return "no runs"
+    if several:
+        return common_of([run.scenario for run in results.runs], results.swept)
     scenario = results.runs[0].scenario
     ranks = len(results.runs[0].ranks)
-    return (
-        f"{str(scenario['collective']).capitalize()} of {format_size(scenario['size_bytes'])} a "
-        f"rank, {ranks} ranks, {scenario['topology']}, {format_rate(scenario['rate_bps'])} links"
-    )
+    words = [
+        what_of(scenario),
+        operations_of(scenario),
+        f"{ranks} rank{'s' * (ranks != 1)}",
+        str(scenario["topology"]),
+        f"{format_rate(scenario['rate_bps'])} links",
+    ]
+    return ", ".join(filter(None, words))
 
 
-def _caption(repeated: bool) -> str:
+def _caption(summaries: Sequence[Summary], several: bool) -> str:
     text = "time: of the slowest rank; bytes: Ethernet frames on all links of the kind"
-    return text + "; medians, re-sent and lost: sums" if repeated else text
+    if any(len(each.runs) > 1 for each in summaries):
+        text += "; medians, re-sent and lost: sums"
+    if several:
+        return text
+    for each in summaries:
+        if len(each.phases_ns) > 1 and each.slowest:
+            parts = ", ".join(
+                f"{name} {short_duration(spent)}" for name, spent in each.phases_ns.items()
+            )
+            of = "all operations of " if each.operations > 1 else ""
+            which = f"{of}rank {each.slowest.rank}, the slowest"
+            text += f"\nphases of {each.algorithm} ({which}): {parts}"
+    return text
 
 
 def links_table(network: Topology) -> Table:

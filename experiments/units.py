@@ -127,3 +127,26 @@ def format_duration(duration_ns: float) -> str:
             return f"{value:.4g} {unit}"
         value /= 1000
     raise AssertionError
+
+
+_SIZES = ("size", "sizes", "block", "chunk", "queue")
+
+
+def said(option: str, value: object) -> str:
+    """The value of an option's field as people write it: ``1 MiB`` of ``size``, ``0.1 %``."""
+    if isinstance(value, (list, tuple)):
+        return ", ".join(said(option, item) for item in value) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        if option in _SIZES:
+            return format_size(int(value))
+        if option == "rate":
+            return format_rate(value)
+        if option == "delay":
+            return format_duration(value)
+        if option == "loss":
+            return f"{100 * value:g} %"
+        if option == "timeout":
+            return f"{value:g} s"
+    return "none" if value is None else str(value)

@@ -9,24 +9,25 @@ clock: one seed gives one trace, bit for bit, and `SimulatedWorld.digest` tells 
         plan = fabric_plan(world.topology, seed=1)
         controller.apply(plan)
         results = world.run_operation(
-            OperationConfig("multicast", 1 << 20), groups=[group.address for group in plan.groups]
+            OperationConfig(Request(0, "allgather", "multicast", 1 << 20)),
+            groups=[group.address for group in plan.groups],
         )
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from agents.collectives.agent import Done, Failed, HostAgent
+from agents.collectives.agent import HostAgent
 from agents.collectives.communicator import Communicator
-from agents.collectives.operation import Allgather
-from agents.collectives.pattern import fill_shard, first_difference
-from agents.collectives.timing import operation_timeout_ns
+from agents.collectives.partners import partners
+from agents.collectives.series import Job, Series, numbered
+from agents.collectives.workload import Workload
 from agents.drivers.messages import OperationConfig, RankResult
 from agents.transport import layout as transport
 from agents.transport.endpoint import Endpoint
@@ -45,7 +46,6 @@ SETTLE_NS = 5_000_000_000
 """How long after an operation the network is given to come to rest."""
 LIMIT_SLACK_NS = 10_000_000_000
 """Beyond an operation's own time limit: then its agents are at fault."""
-BLOCK_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class SimulatedProgress:
     received_bytes: int
     """Frame bytes that the transports of all ranks have taken in."""
     expected_bytes: int
-    """The shards of the others, of all ranks."""
+    """Others' data, of all ranks and operations."""
     finished_ranks: int
     now_ns: int
     """Virtual time since the operation began."""
@@ -160,7 +160,7 @@ class SimulatedWorld:
         groups: Sequence[int] = (),
         faults: Sequence[InjectedFault] | None = None,
     ) -> list[RankResult]:
-        """Run one operation on fresh agents on all hosts, which start at the same time.
+        """Run an operation, or several, on fresh agents on all hosts, which start at the same time.
 
         Args:
             progress: called every so many events.
@@ -188,7 +188,7 @@ class SimulatedWorld:
 
 
 class _Operation:
-    """One operation: its agents, their buffers, their ends."""
+    """The operations of one run: its agents, their buffers, their ends."""
 
     def __init__(
         self,
@@ -214,28 +214,26 @@ class _Operation:
                 rate_bps[rank],
                 seed=operation.seed * size + rank,
             )
-            self._agents.append(
-                HostAgent(endpoint, Communicator(endpoint, rank, addresses, groups))
-            )
+            peers = partners(operation.request, rank, size)
+            communicator = Communicator(endpoint, rank, addresses, groups, peers)
+            self._agents.append(HostAgent(endpoint, communicator))
         introductions = [agent.communicator.introduction() for agent in self._agents]
         for rank, agent in enumerate(self._agents):
             agent.communicator.connect(
                 {peer: introductions[peer][rank] for peer in agent.communicator.queue_pairs}
             )
-        self._request = Allgather(
-            operation.number,
-            operation.algorithm,
-            operation.shard_bytes,
-            operation.chains,
-            operation.cutoff,
-            operation.timeout_ns
-            or operation_timeout_ns(size, operation.shard_bytes, min(rate_bps)),
-        )
-        self._limit_ns = self._request.limit_ns(size, min(rate_bps)) + LIMIT_SLACK_NS
-        self._ends: dict[int, Done | Failed] = {}
+        limit_ns = operation.request.limit_ns(size, min(rate_bps))
+        request = replace(operation.request, timeout_ns=limit_ns)
+        self._workloads = [
+            Workload(each, size, operation.seed, keep=True)
+            for each in numbered(request, operation.operations)
+        ]
+        self._jobs: list[list[Job]] = []
+        """By rank, each in order."""
+        self._series: list[Series] = []
+        self._limit_ns = operation.operations * limit_ns + LIMIT_SLACK_NS
+        self._ended: set[int] = set()
         self._killed: dict[int, int] = {}
-        self._buffers: list[npt.NDArray[np.uint8]] = []
-        self._expected: npt.NDArray[np.uint8] = np.zeros(0, np.uint8)
         self._started_ns = 0
 
     def run(self, faults: Sequence[InjectedFault]) -> list[RankResult]:
@@ -245,8 +243,8 @@ class _Operation:
         plan = FaultPlan(fabric, faults, self._started_ns, self._kill)
         try:
             fabric.attach(dict(enumerate(self._agents)))
-            for rank, agent in enumerate(self._agents):
-                agent.start(self._request, self._buffers[rank], self._started_ns)
+            for rank, series in enumerate(self._series):
+                series.start(self._started_ns)
                 fabric.wake(rank)
                 self._attended(rank)
             self._go_on(plan, self._started_ns + self._limit_ns, self._all_ended)
@@ -290,7 +288,7 @@ class _Operation:
     def _check_ended(self) -> None:
         if self._all_ended():
             return
-        waiting = [rank for rank in range(self._size) if rank not in self._ends]
+        waiting = [rank for rank in range(self._size) if rank not in self._ended]
         raise RunError(
             f"{len(waiting)} ranks, the first of them rank {waiting[0]}, have not ended "
             f"{self._fabric.now_ns - self._started_ns} ns after the start of the operation, "
@@ -298,31 +296,41 @@ class _Operation:
         )
 
     def _kill(self, rank: int) -> None:
-        if rank not in self._ends:
+        if rank not in self._ended:
             self._killed[rank] = self._fabric.now_ns - self._started_ns
 
     def _prepare(self) -> None:
-        """Fill in every rank's own shard, and compute what each must have in the end."""
-        operation, size, shard = self._operation, self._size, self._operation.shard_bytes
-        gathered = size * shard
-        self._expected = np.zeros(gathered, np.uint8)
-        for rank in range(size):
-            part = self._expected[rank * shard : (rank + 1) * shard]
-            fill_shard(part, operation.seed, operation.number, rank)
-        memory = self._world.memory(size * gathered)
-        memory[:] = 0xEE
-        self._buffers = [memory[rank * gathered : (rank + 1) * gathered] for rank in range(size)]
-        for rank, buffer in enumerate(self._buffers):
-            own = slice(rank * shard, (rank + 1) * shard)
-            buffer[own] = self._expected[own]
+        """Make every rank's arrays and fill in what it contributes."""
+        size = self._size
+        memory = self._world.memory(size * sum(each.buffer_bytes for each in self._workloads))
+        self._jobs = [[] for _ in range(size)]
+        start = 0
+        for workload in self._workloads:
+            for rank in range(size):
+                part = memory[start : start + workload.buffer_bytes]
+                start += workload.buffer_bytes
+                for _ in workload.fill(rank, part):
+                    pass
+                buffer = part.view(workload.request.dtype)
+                self._jobs[rank].append(Job(workload.request, buffer, workload.output(rank)))
+        self._series = [
+            Series(agent, jobs, self._operation.at_once)
+            for agent, jobs in zip(self._agents, self._jobs, strict=True)
+        ]
 
     def _all_ended(self) -> bool:
-        return len(self._ends) + len(self._killed) >= self._size
+        return len(self._ended) + len(self._killed) >= self._size
 
     def _attended(self, rank: int) -> None:
-        event = self._agents[rank].next_event()
-        if event is not None and rank not in self._killed:
-            self._ends[rank] = event
+        series = self._series[rank]
+        if rank in self._ended or rank in self._killed or not self._agents[rank].has_event():
+            return
+        series.take(self._fabric.now_ns)
+        if series.ended:
+            self._ended.add(rank)
+        else:
+            self._fabric.wake(rank)  # the next operation has begun
+            self._attended(rank)
 
     def _pause(self) -> None:
         if self._progress is None:
@@ -330,12 +338,16 @@ class _Operation:
         received = sum(
             int(agent.endpoint.words[transport.RECEIVED_BYTES]) for agent in self._agents
         )
-        expected = self._operation.shard_bytes * (self._size - 1) * self._size
+        expected = sum(
+            workload.received_bytes(rank)
+            for workload in self._workloads
+            for rank in range(self._size)
+        )
         self._progress(
             SimulatedProgress(
                 received,
                 expected,
-                len(self._ends),
+                len(self._ended),
                 self._fabric.now_ns - self._started_ns,
                 int(self._fabric.world[at.W_EVENTS]),
             )
@@ -343,22 +355,21 @@ class _Operation:
 
     def _result(self, rank: int) -> RankResult:
         """Compare every byte with what it must be."""
-        end = self._ends.get(rank)
+        series = self._series[rank]
         endpoint = self._agents[rank].endpoint
-        if end is None:
+        if rank not in self._ended:
             error = f"killed {self._killed.get(rank, 0)} ns after the start"
         else:
-            error = end.error if isinstance(end, Failed) else self._difference(rank)
-        report = (end or self._agents[rank]).report
-        counted = report(self._fabric.now_ns) if callable(report) else report
+            error = series.error or self._difference(rank)
+        counted = series.report(self._fabric.now_ns)
         statistics = asdict(endpoint.statistics)
         return RankResult(
             rank=rank,
             host=self._world.topology.hosts[rank].name,
-            algorithm=self._operation.algorithm,
+            algorithm=self._operation.request.algorithm,
             verified=not error,
             error=error,
-            completion_ns=0 if error or end is None else end.finished_ns - self._started_ns,
+            completion_ns=0 if error else series.finished_ns - self._started_ns,
             phases_ns=counted.phases_ns,
             received_bytes=counted.received_bytes,
             chunks_multicast=counted.chunks_multicast,
@@ -374,17 +385,8 @@ class _Operation:
 
     def _difference(self, rank: int) -> str:
         """Where a rank's data is wrong, or nothing."""
-        buffer, shard = self._buffers[rank], self._operation.shard_bytes
-        for first in range(0, len(buffer), BLOCK_BYTES):
-            part = slice(first, first + BLOCK_BYTES)
-            if not np.array_equal(buffer[part], self._expected[part]):
-                place = first + int(np.flatnonzero(buffer[part] != self._expected[part])[0])
-                source = place // shard
-                wrong = first_difference(
-                    buffer[source * shard : (source + 1) * shard],
-                    self._operation.seed,
-                    self._operation.number,
-                    source,
-                )
-                return f"byte {wrong} of the shard of rank {source} is wrong"
+        for workload, job in zip(self._workloads, self._jobs[rank], strict=True):
+            wrong = workload.check(rank, job.buffer, job.output)
+            if wrong:
+                return wrong
         return ""

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor, log10
 
+from experiments.palette import phase_class
 from experiments.report.markup import Markup, element
 
 WIDTH = 1000.0
-LABELS = 150.0
+LABELS = 190.0
 """Width of what is written left of the bars."""
 CHARACTER = 8.6
 """Width to keep for a character of what is written at a bar's end, in a wide typeface."""
@@ -146,7 +147,7 @@ def phases(parts: Sequence[tuple[str, float, str]], largest: float) -> Markup:
     """
     x = 0.0
     drawn = []
-    for index, (_, duration, tooltip) in enumerate(parts):
+    for name, duration, tooltip in parts:
         width = 300.0 * duration / largest if largest else 0.0
         drawn.append(
             element(
@@ -156,7 +157,7 @@ def phases(parts: Sequence[tuple[str, float, str]], largest: float) -> Markup:
                 y=0.0,
                 width=width,
                 height=14.0,
-                class_=f"phase-{index % 6}",
+                class_=phase_class(name),
             )
         )
         x += width

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from experiments.palette import algorithm_class, in_order, phase_class
 from experiments.report.charts import phases
 from experiments.report.markup import Markup, element, heading, join, number, table
-from experiments.report.overview import colour
 from experiments.results import LinkResult, RankResult, Results, Run
-from experiments.summary import TIERS, Summary, byte_unit, short_duration
+from experiments.summary import TIERS, Summary, byte_unit, short_duration, which_run
 from experiments.units import format_size
 from topo.clos import Topology
 from topo.drawing import draw_svg
@@ -80,9 +80,7 @@ def ranks(summaries: Sequence[Summary]) -> Markup:
 
 
 def _ranks_of(run: Run) -> Markup:
-    names: list[str] = []
-    for rank in run.ranks:
-        names += [name for name in rank.phases_ns if name not in names]
+    names = in_order(name for rank in run.ranks for name in rank.phases_ns)
     largest = max((sum(rank.phases_ns.values()) for rank in run.ranks), default=0)
     failed = any(rank.error for rank in run.ranks)
     headings: list[object] = [heading("rank"), "host", heading("completion")]
@@ -104,7 +102,7 @@ def _ranks_of(run: Run) -> Markup:
             row.append(rank.error or "")
         rows.append(row)
     legend = [
-        element("span", name, class_=f"key phase-{index % 6}") for index, name in enumerate(names)
+        element("span", name, class_=f"key {phase_class(name)}") for name in names
     ]
     return join([element("p", *legend, class_="legend") if names else None,
                  element("div", table(headings, rows, "sortable"), class_="tall")])  # fmt: skip
@@ -139,7 +137,8 @@ def _links_of(summary: Summary) -> Markup:
     headings += [heading("lost", "lost on the link on purpose")]
     headings += [heading("no room", "dropped by the sender's queue for want of room")]
     headings += [heading("deepest queue")] if queues else []
-    rows = [_link_row(link, largest, queues, colour(summary.algorithm)) for link in run.links]
+    rows = [_link_row(link, largest, queues, algorithm_class(summary.algorithm))
+            for link in run.links]
     return element("div", table(headings, rows, "sortable"), class_="tall")
 
 
@@ -175,13 +174,10 @@ def fidelity(results: Results) -> Markup:
     rows = []
     for run in results.runs:
         judged = run.fidelity
-        name = run.algorithm
-        if any(other.repetition for other in results.runs):
-            name += f" {run.repetition + 1}"
         kind = {"ok": "ok", "strained": "warn"}.get(judged.verdict, "bad")
         rows.append(
             [
-                name,
+                which_run(results, run),
                 element("td", element("span", judged.verdict, class_=f"pill {kind}")),
                 number(f"{judged.cpu_busy:.0%}", judged.cpu_busy),
                 number(f"{judged.cpu_stolen:.0%}", judged.cpu_stolen),

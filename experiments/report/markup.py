@@ -12,7 +12,7 @@ class Markup(str):
     __slots__ = ()
 
 
-VOID = {"col", "line", "rect", "circle", "path", "meta", "input", "br"}
+VOID = {"col", "line", "rect", "circle", "path", "meta", "input", "br", "img"}
 
 
 def element(name: str, *content: object, **attributes: object) -> Markup:

@@ -4,46 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments.bounds import tier_model_bytes
-from experiments.report.charts import Bar, bars
+from experiments.options import field_of
+from experiments.palette import algorithm_class as colour
+from experiments.palette import in_order, phase_class
+from experiments.report.charts import Bar, bars, phases
 from experiments.report.markup import Markup, element, heading, number, table
 from experiments.results import Results
-from experiments.scenario import Scenario
 from experiments.summary import (
     TIERS,
     Summary,
     byte_unit,
     short_duration,
     short_rate,
+    swept_values,
     three_digits,
     time_unit,
+    which_run,
 )
-from topo.clos import Topology
-
-COLOURS = {"multicast": "multicast", "ring": "ring"}
-"""Class of the style sheet by algorithm; others take ``other``."""
 
 
-def colour(algorithm: str) -> str:
-    """The class of the style sheet that colours an algorithm."""
-    return COLOURS.get(algorithm, "other")
+def headline(points: Sequence[Sequence[Summary]]) -> str | None:
+    """Multicast against each other algorithm in words (or, without it, the first one).
 
-
-def headline(summaries: Sequence[Summary]) -> str | None:
-    """The comparison in one sentence, where there are two verified algorithms to compare."""
-    timed = {each.algorithm: each for each in summaries if each.completion_ns}
-    if not {"ring", "multicast"} <= timed.keys():
+    Args:
+        points: the summaries of each point. Of one point, times and bytes are compared; of several,
+            how much faster it was at the least and at the most.
+    """
+    timed = [{each.algorithm: each for each in point if each.completion_ns} for point in points]
+    names = list(dict.fromkeys(name for point in timed for name in point))
+    if len(names) < 2:
         return None
-    ring, multicast = timed["ring"], timed["multicast"]
-    assert ring.completion_ns and multicast.completion_ns
-    ratio = ring.completion_ns / multicast.completion_ns
-    if 0.95 <= ratio <= 1.05:
-        speed = "Multicast and ring took the same time within 5 %"
-    elif ratio > 1:
-        speed = f"Multicast was {ratio:.2g} times as fast as ring"
-    else:
-        speed = f"Ring was {1 / ratio:.2g} times as fast as multicast"
-    return f"{speed}; multicast {_fewer(multicast.tiers, ring.tiers)}."
+    one = "multicast" if "multicast" in names else names[0]
+    sentences = []
+    for other in names:
+        pairs = [(point[one], point[other]) for point in timed if {one, other} <= point.keys()]
+        if other == one or not pairs:
+            continue
+        ratios = [(theirs.completion_ns or 0) / (mine.completion_ns or 1) for mine, theirs in pairs]
+        sentence = _faster(one, other, ratios)
+        if len(points) == 1:
+            sentence += f"; {one} {_fewer(pairs[0][0].tiers, pairs[0][1].tiers)}"
+        sentences.append(f"{sentence[0].upper()}{sentence[1:]}.")
+    return " ".join(sentences) or None
+
+
+def _faster(one: str, other: str, ratios: Sequence[float]) -> str:
+    low, high = min(ratios), max(ratios)
+    if low >= 0.95 and high <= 1.05:
+        return f"{one} and {other} took the same time within 5 %"
+    if f"{low:.2g}" != f"{high:.2g}":
+        return f"{one} was {low:.2g} to {high:.2g} times as fast as {other}"
+    if low > 1:
+        return f"{one} was {low:.2g} times as fast as {other}"
+    return f"{other} was {1 / low:.2g} times as fast as {one}"
 
 
 def _fewer(tiers: dict[str, float], other: dict[str, float]) -> str:
@@ -57,14 +70,16 @@ def _fewer(tiers: dict[str, float], other: dict[str, float]) -> str:
 def _share(tiers: dict[str, float], other: dict[str, float], *names: str) -> str:
     mine, theirs = (sum(each[name] for name in names) for each in (tiers, other))
     percent = round(100 * (mine / theirs - 1)) if theirs else 0
-    return f"{abs(percent)} % {'fewer' if percent <= 0 else 'more'}"
+    if percent == 0:
+        return "as many"
+    return f"{abs(percent)} % {'fewer' if percent < 0 else 'more'}"
 
 
 def failures(results: Results) -> Markup | None:
     """The runs that failed or whose data did not verify, and why."""
     rows = [
         (
-            f"{run.algorithm}, {run.repetition + 1}" if run.repetition else run.algorithm,
+            which_run(results, run),
             rank.host if rank else "",
             (rank.error if rank else run.error) or "the data is not what it should be",
         )
@@ -84,11 +99,12 @@ def failures(results: Results) -> Markup | None:
     )
 
 
-def key_figures(summaries: Sequence[Summary]) -> Markup:
-    """One row an algorithm: the figures of the terminal's table."""
+def key_figures(summaries: Sequence[Summary], swept: Sequence[str] = ()) -> Markup:
+    """One row a point and algorithm: the figures of the terminal's table."""
     largest = max(size for each in summaries for size in each.tiers.values())
     unit, unit_bytes = byte_unit(largest)
-    headings: list[object] = ["algorithm", heading("verified"), heading("completion")]
+    headings: list[object] = [heading(name.replace("-", " ")) for name in swept]
+    headings += ["algorithm", heading("verified"), heading("completion")]
     headings += [heading("bound"), heading("over it"), heading("goodput")]
     headings += [heading(f"{name}, {unit}") for name in TIERS.values()]
     headings += [heading("resent"), heading("lost"), "fidelity"]
@@ -97,33 +113,88 @@ def key_figures(summaries: Sequence[Summary]) -> Markup:
         done, over, goodput = each.completion_ns, each.over_bound, each.goodput_bps
         rows.append(
             [
+                *_point(each, swept),
                 element("td", element("b", each.algorithm), class_=f"key {colour(each.algorithm)}"),
                 number(f"{len(each.verified)} of {len(each.runs)}"),
-                number("-" if done is None else short_duration(done)),
-                number(short_duration(each.bound_ns)),
-                number("-" if over is None else f"{100 * over:.1f} %"),
-                number("-" if goodput is None else short_rate(goodput)),
-                *(number(three_digits(size / unit_bytes)) for size in each.tiers.values()),
+                number("-" if done is None else short_duration(done), done),
+                number(short_duration(each.bound_ns), each.bound_ns),
+                number("-" if over is None else f"{100 * over:.1f} %", over),
+                number("-" if goodput is None else short_rate(goodput), goodput),
+                *(number(three_digits(size / unit_bytes), size) for size in each.tiers.values()),
                 number(str(each.retransmitted_packets)),
                 number(str(each.dropped)),
                 each.fidelity,
             ]
         )
-    many = any(len(each.runs) > 1 for each in summaries)
     return element(
         "section",
-        table(headings, rows, "figures"),
-        element("p", _explanation(many), class_="caption"),
+        element("h2", "All points") if swept else None,
+        table(headings, rows, "figures sortable" if swept else "figures"),
+        element("p", _explanation(summaries), class_="caption"),
         id="figures",
     )
 
 
-def _explanation(many: bool) -> str:
-    text = (
-        "Completion: the slowest rank, from the common start. Goodput: what each rank received of "
-        "the others' data, over that time. Bytes: Ethernet frames on all links of the kind."
+def _point(summary: Summary, swept: Sequence[str]) -> list[Markup]:
+    """The cells that say which point it is."""
+    cells = []
+    for name, text in zip(swept, swept_values(summary.scenario, swept), strict=True):
+        value = summary.scenario.get(field_of(name))
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        cells.append(number(text, value if is_number else None))
+    return cells
+
+
+def phase_bars(summaries: Sequence[Summary]) -> Markup | None:
+    """How the slowest rank of each algorithm spent its time, where that is known."""
+    timed = [each for each in summaries if each.phases_ns]
+    names = in_order(name for each in timed for name in each.phases_ns)
+    if len(names) < 2:
+        return None
+    largest = max(sum(each.phases_ns.values()) for each in timed)
+    rows = []
+    for each in timed:
+        said = {name: short_duration(spent) for name, spent in each.phases_ns.items()}
+        parts = [
+            (name, each.phases_ns[name], f"{name}: {said[name]}") for name in names if name in said
+        ]
+        row: list[object] = [
+            element("td", element("b", each.algorithm)),
+            f"{each.slowest.rank} ({each.slowest.host})" if each.slowest else "",
+            element("td", phases(parts, largest), class_="phases"),
+        ]
+        row += [number(said.get(name, "-"), each.phases_ns.get(name)) for name in names]
+        rows.append(row)
+    headings: list[object] = ["algorithm", "rank", "phases"]
+    headings += [
+        element("th", element("span", name, class_=f"key {phase_class(name)}"), class_="n")
+        for name in names
+    ]
+    return element(
+        "section",
+        element("h2", "Phases of the slowest rank"),
+        table(headings, rows),
+        element("p", "Sums over all operations, which may run at the same time.", class_="caption")
+        if any(each.operations > 1 for each in timed)
+        else None,
+        id="phases",
     )
-    return f"{text} Medians of the verified runs; resent and lost: sums." if many else text
+
+
+def _explanation(summaries: Sequence[Summary]) -> str:
+    reducing = {each.scenario["collective"] == "reduce-scatter" for each in summaries}
+    goodput = {
+        False: "the others' data that a rank receives",
+        True: "a rank's data that goes into what the others end with",
+    }
+    text = (
+        "Completion: the slowest rank, from the common start. Goodput: "
+        f"{' or, of Reduce-Scatter, '.join(goodput[each] for each in sorted(reducing))}, over that "
+        "time. Bytes: Ethernet frames on all links of the kind."
+    )
+    if any(len(each.runs) > 1 for each in summaries):
+        text += " Medians of the verified runs; resent and lost: sums."
+    return text
 
 
 def completion_times(summaries: Sequence[Summary]) -> Markup | None:
@@ -177,14 +248,9 @@ def _over(summary: Summary) -> str:
     return f"{100 * summary.over_bound:+.1f} % to the bound"
 
 
-def tier_bytes(
-    summaries: Sequence[Summary], scenario: Scenario, network: Topology
-) -> Markup:
+def tier_bytes(summaries: Sequence[Summary]) -> Markup:
     """Bytes on every tier, measured against the model."""
-    models = {
-        each.algorithm: tier_model_bytes(network, scenario.size_bytes, each.algorithm)
-        for each in summaries
-    }
+    models = {each.algorithm: each.model for each in summaries}
     largest = max(size for each in summaries for size in each.tiers.values())
     unit, unit_bytes = byte_unit(largest)
 

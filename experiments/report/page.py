@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from experiments.palette import style_sheet
 from experiments.report import details, overview
 from experiments.report.markup import Markup, element, join
 from experiments.report.scenarios import command_line
 from experiments.results import Results, scenario_of
-from experiments.summary import Summary, short_duration, summarize, worst_fidelity
+from experiments.summary import (
+    Summary,
+    by_point,
+    collectives_of,
+    common_of,
+    operations_of,
+    short_duration,
+    what_of,
+    worst_fidelity,
+)
 from experiments.units import format_rate, format_size
 from switch.errors import InputError
 
@@ -35,24 +46,44 @@ def write_report(results: dict[str, Any], out: Path) -> Path:
 
 def render(results: Results) -> str:
     """The page as text."""
-    summaries = summarize(results)
-    sections: list[Markup | None] = [_head(results, summaries)]
-    if summaries:
+    points = by_point(results)
+    summaries = [summary for point in points for summary in point]
+    sections: list[Markup | None] = [_head(results, points)]
+    sections.append(overview.failures(results))
+    if len(points) == 1:
         scenario = scenario_of(results.runs[0].scenario)
         network = scenario.network()
         sections += [
-            overview.failures(results),
             overview.key_figures(summaries),
+            _plots(results),
             overview.completion_times(summaries),
-            overview.tier_bytes(summaries, scenario, network),
+            overview.phase_bars(summaries),
+            overview.tier_bytes(summaries),
             details.link_loads(summaries, network),
             details.ranks(summaries),
             details.links(summaries),
             details.fidelity(results),
-            _scenario(results, scenario.to_dict(), network.describe(), command_line(scenario)),
+            _scenario(
+                results,
+                {"network": network.describe(), **scenario.to_dict()},
+                element("p", "To run it again:"),
+                element("pre", command_line(scenario)),
+            ),
+        ]
+    elif points:
+        asked = scenario_of(results.runs[0].scenario).to_dict()
+        sections += [
+            _plots(results),
+            overview.key_figures(summaries, results.swept),
+            details.fidelity(results),
+            _scenario(
+                results,
+                {name: value for name, value in asked.items() if _is_common(results, name, value)},
+                element("p", f"What is the same at all of the {len(points)} points."),
+            ),
         ]
     sections.append(_environment(results))
-    style = Markup((HERE / "report.css").read_text())
+    style = Markup((HERE / "report.css").read_text() + style_sheet())
     script = Markup((HERE / "report.js").read_text())
     document = element(
         "html",
@@ -72,24 +103,31 @@ def render(results: Results) -> str:
 def _title(results: Results) -> str:
     if not results.runs:
         return "No runs"
-    collective = str(results.runs[0].scenario["collective"]).capitalize()
-    return f"{collective} of {len(results.runs[0].ranks)} ranks"
+    collectives = collectives_of([run.scenario for run in results.runs])
+    ranks = sorted({len(run.ranks) for run in results.runs})
+    many = f"{ranks[0]} to {ranks[-1]}" if len(ranks) > 1 else str(ranks[0])
+    return f"{collectives} of {many} rank{'s' * (many != '1')}"
 
 
-def _head(results: Results, summaries: Sequence[Summary]) -> Markup:
+def _subtitle(results: Results, points: Sequence[Sequence[Summary]]) -> str:
+    scenario = results.runs[0].scenario
+    if len(points) > 1:
+        names = " and ".join(name.replace("-", " ") for name in results.swept)
+        over = f", by {names}" if names else ""
+        common = common_of([run.scenario for run in results.runs], results.swept)
+        return f"{common}; {len(points)} points{over}"
+    network = scenario_of(scenario).network()
+    size = what_of(scenario).partition(" of ")[2]
+    if operations := operations_of(scenario):
+        size += f", {operations},"
+    return f"{size} over {format_rate(scenario['rate_bps'])} links on {network.describe()}"
+
+
+def _head(results: Results, points: Sequence[Sequence[Summary]]) -> Markup:
     good = sum(run.verified for run in results.runs)
     total = len(results.runs)
     fidelity = worst_fidelity(results)
-    subtitle = None
-    if results.runs:
-        scenario = results.runs[0].scenario
-        network = scenario_of(scenario).network()
-        subtitle = element(
-            "p",
-            f"{format_size(scenario['size_bytes'])} a rank over "
-            f"{format_rate(scenario['rate_bps'])} links on {network.describe()}",
-            class_="subtitle",
-        )
+    subtitle = element("p", _subtitle(results, points), class_="subtitle") if points else None
     if total == 1:
         verified = "data verified" if good else "data not verified"
     else:
@@ -107,7 +145,7 @@ def _head(results: Results, summaries: Sequence[Summary]) -> Markup:
         element("h1", _title(results)),
         subtitle,
         verdicts,
-        element("p", overview.headline(summaries), class_="headline"),
+        element("p", overview.headline(points), class_="headline"),
     )
 
 
@@ -123,15 +161,31 @@ def pill(text: str, kind: str) -> Markup:
     return element("span", text, class_=f"pill {kind}")
 
 
-def _scenario(
-    results: Results, asked: dict[str, Any], network: str, command: str
-) -> Markup:
-    shown = {"network": network, **{k: v for k, v in asked.items() if v is not None}}
+def _plots(results: Results) -> Markup | None:
+    """What the scenario file has had plotted, as images within the page."""
+    if not results.plots:
+        return None
+    from experiments.plots.draw import svg_of, title_of
+
+    images = []
+    for spec in results.plots:
+        data = base64.b64encode(svg_of(results, spec)).decode()
+        image = element("img", src=f"data:image/svg+xml;base64,{data}", alt=title_of(spec))
+        images.append(element("figure", image, class_="plot"))
+    return element("section", *images, id="plots")
+
+
+def _is_common(results: Results, name: str, value: object) -> bool:
+    return all(run.scenario.get(name, value) == value for run in results.runs)
+
+
+def _scenario(results: Results, asked: dict[str, Any], *words: Markup) -> Markup:
+    """What was asked, by the fields of a scenario."""
+    shown = {name: value for name, value in asked.items() if value is not None}
     return element(
         "section",
         element("h2", "Scenario"),
-        element("p", "To run it again:"),
-        element("pre", command),
+        *words,
         pairs({_plain(name): _said(name, value) for name, value in shown.items()}),
         *(element("p", f"Note: {note}", class_="note") for note in results.notes),
         id="scenario",

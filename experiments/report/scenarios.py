@@ -3,54 +3,60 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import MISSING, Field, fields, replace
+from typing import Any
 
+from experiments.options import option_of
 from experiments.scenario import Scenario
-
-_OPTIONS = {
-    "rate_bps": "rate",
-    "size_bytes": "size",
-    "queue_bytes": "queue",
-    "timeout_s": "timeout",
-}
-"""Where the command line's name of a field is not the field's own."""
-
-_ON_THE_COMMAND_LINE = (
-    "world", "switch", "topology", "leaves", "spines", "hosts_per_leaf", "k", "tiers", "rate_bps",
-    "mtu", "size_bytes", "algorithms", "chains", "cutoff", "loss", "faults", "queue_bytes",
-    "timeout_s", "seed", "repeat", "pcap",
-)  # fmt: skip
+from switch.errors import InputError
 
 
 def command_line(scenario: Scenario) -> str:
     """The shortest ``weft run`` that asks for the same."""
-    plain = Scenario(switch=scenario.switch, topology=scenario.topology)
     words = ["weft", "run", scenario.collective]
-    for name in _ON_THE_COMMAND_LINE:
-        value = getattr(scenario, name)
-        default = getattr(Scenario() if name in ("switch", "topology") else plain, name)
-        if name == "chains":
-            default = len(scenario.network().hosts)
-        if value == default:
+    for item in fields(Scenario):
+        if item.name == "collective" or _goes_without_saying(scenario, item):
             continue
-        option = "--" + _OPTIONS.get(name, name).replace("_", "-")
-        if name in ("algorithms", "faults"):
-            for item in value:
-                words += ["--" + name.removesuffix("s"), str(item)]
-        elif value is True:
-            words.append(option)
+        option = option_of(item.name)
+        value = getattr(scenario, item.name)
+        if option in ("algorithm", "fault"):
+            for each in value:
+                words += [f"--{option}", str(each)]
+        elif isinstance(value, bool):
+            words.append(f"--{option}" if value else f"--no-{option}")
+        elif option == "sizes":
+            words += ["--sizes", ",".join(_quantity("size", size) for size in value)]
         else:
-            words += [option, _quantity(name, value)]
+            words += [f"--{option}", _quantity(option, value)]
     return shlex.join(words)
 
 
-def _quantity(name: str, value: object) -> str:
+def _goes_without_saying(scenario: Scenario, item: Field[Any]) -> bool:
+    """Whether leaving an option out means the same."""
+    default = item.default
+    assert default is not MISSING
+    value = getattr(scenario, item.name)
+    if value == default:
+        return True
+    if default not in (None, "", (), 0):
+        return False  # such a default is not filled in by something else
+    try:
+        return replace(scenario, **{item.name: default}) == scenario
+    except InputError:
+        return False
+
+
+def _quantity(option: str, value: object) -> str:
     """A value with the largest unit in which it is a whole number."""
-    if name == "rate_bps" and isinstance(value, int):
-        units = (("Gbit", 10**9), ("Mbit", 10**6), ("kbit", 10**3))
-    elif name in ("size_bytes", "queue_bytes") and isinstance(value, int):
-        units = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
-    else:
+    if not isinstance(value, int):
         return str(value)
+    units: tuple[tuple[str, int], ...] = ()
+    if option == "rate":
+        units = (("Gbit", 10**9), ("Mbit", 10**6), ("kbit", 10**3))
+    elif option == "delay":
+        units = (("ms", 10**6), ("us", 10**3), ("ns", 1))
+    elif option in ("size", "queue", "block", "chunk"):
+        units = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
     for unit, size in units:
         if value and value % size == 0:
             return f"{value // size}{unit}"

@@ -295,7 +295,7 @@ class Translator:
         if not right.narrow or right.low < 0:
             raise too_wide(operator)
         if operator == "<<":
-            most = amount if amount is not None else min(right.high, 256)
+            most = min(right.high if amount is None else amount, 256)
             low = min(left.low << most, left.low)
             high = max(left.high << most, left.high)
             if amount is not None and amount < 64:

@@ -14,6 +14,9 @@ from switch.engine.source import Writer, identifier, pack, read_field, remark
 
 Json = Any
 
+MAX_CONSTANT_BITS = 4096
+"""Of a constant that is part of a checksum."""
+
 ALGORITHMS = ("crc16", "crc32", "crcCCITT", "csum16", "identity", "xor16")
 BYTES_START = 512
 """Where bytes to hash begin in a switch's scratch memory; key words come before."""
@@ -340,6 +343,10 @@ class Calculations:
                 pieces = [(f"phv[{self.translator.name_of(field)}]", field.width, field.signed)]
             elif item["type"] == "hexstr":
                 width, value = int(item["bitwidth"]), number(item["value"])
+                if not 0 < width <= MAX_CONSTANT_BITS:
+                    raise ProgramError(
+                        f"calculation input of {width} bits: 1 to {MAX_CONSTANT_BITS} are supported"
+                    )
                 while width > 0:
                     part = min(width, 56)
                     width -= part

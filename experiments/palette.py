@@ -1,0 +1,73 @@
+"""Colours: of an algorithm the same in every plot and page, told apart by the colour-blind too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+ALGORITHMS: dict[str, tuple[str, str]] = {
+    "multicast": ("#0072b2", "#5aaae6"),
+    "ring": ("#d55e00", "#f08c3c"),
+    "linear": ("#cc79a7", "#e09cc2"),
+    "recursive-doubling": ("#009e73", "#3fc79e"),
+    "k-nomial": ("#d55e00", "#f08c3c"),
+    "binary-tree": ("#cc79a7", "#e09cc2"),
+    "pipelined-ring": ("#009e73", "#3fc79e"),
+    "recursive-halving": ("#009e73", "#3fc79e"),
+}
+"""On white and on a dark page. Of Okabe and Ito's colours (2008), those that no algorithm of the
+same collective has."""
+
+OTHER = ("#6a51a3", "#ab95dd")
+
+PHASES: dict[str, tuple[str, str]] = {
+    "barrier": ("#b9c4d0", "#7f8ea0"),
+    "data": ("#44546a", "#a9b8cb"),
+    "recovery": ("#e69f00", "#f3bd4a"),
+    "handshake": ("#56b4e9", "#8fd0f5"),
+}
+
+OTHER_PHASES = (("#cc79a7", "#e09cc2"), ("#b35c5c", "#d08a8a"), ("#8c6d31", "#c4a968"))
+
+
+def colour(algorithm: str) -> str:
+    """Of an algorithm, on white."""
+    return ALGORITHMS.get(algorithm, OTHER)[0]
+
+
+def in_order(phases: Iterable[str]) -> list[str]:
+    """Names of phases, each once, in the order in which they follow each other."""
+    names = list(dict.fromkeys(phases))
+    return [name for name in PHASES if name in names] + [n for n in names if n not in PHASES]
+
+
+def algorithm_class(algorithm: str) -> str:
+    """The class of the report's style sheet that colours an algorithm."""
+    return algorithm if algorithm in ALGORITHMS else "other"
+
+
+def phase_class(name: str) -> str:
+    """The class of the report's style sheet that colours a phase."""
+    return f"phase-{_phase(name)}"
+
+
+def phase_colour(name: str) -> str:
+    """Of a phase, on white."""
+    return [*PHASES.values(), *OTHER_PHASES][_phase(name)][0]
+
+
+def _phase(name: str) -> int:
+    if name in PHASES:
+        return list(PHASES).index(name)
+    return len(PHASES) + sum(name.encode()) % len(OTHER_PHASES)
+
+
+def style_sheet() -> str:
+    """The classes, each with its colour as ``--key``, on white and on dark pages."""
+    pairs = {**ALGORITHMS, "other": OTHER}
+    for index, pair in enumerate((*PHASES.values(), *OTHER_PHASES)):
+        pairs[f"phase-{index}"] = pair
+    light, dark = (
+        " ".join(f".{name} {{ --key: {pair[which]}; }}" for name, pair in pairs.items())
+        for which in (0, 1)
+    )
+    return f"{light}\n@media (prefers-color-scheme: dark) {{ {dark} }}\n"

@@ -1,0 +1,395 @@
+"""The drawing of plots, with matplotlib. Import this only to draw: it takes a while."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from experiments.palette import colour, phase_colour
+from experiments.plots.series import (
+    Line,
+    Lines,
+    Panels,
+    lines_of,
+    links_of,
+    phases_of,
+    selected,
+    tiers_of,
+)
+from experiments.plots.spec import PlotSpec
+from experiments.results import Results
+from experiments.summary import common_of
+from switch.cache import cache_dir
+from switch.errors import InputError, MachineError
+
+with contextlib.suppress(MachineError):
+    # Its list of fonts belongs with what else can be deleted at any time.
+    os.environ.setdefault("MPLCONFIGDIR", str(cache_dir() / "matplotlib"))
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+WIDTH_IN, HEIGHT_IN = 8.0, 4.6
+PANEL_IN = 2.7
+"""Height of a row of panels."""
+HEAD_IN = 0.68
+"""What is written above the plot takes so much of its height."""
+PNG_DPI = 200
+CHARACTER = 0.0145
+"""Width of a tick label's character, as a fraction of the x axis."""
+INK, SOFT, GRID = "#1a2230", "#586273", "#e3e7ec"
+
+STYLE: Any = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 11,
+    "axes.titlesize": 11,
+    "axes.labelsize": 11,
+    "axes.edgecolor": SOFT,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "legend.frameon": False,
+    "legend.fontsize": 10,
+    "text.color": INK,
+    "text.parse_math": False,
+    "svg.hashsalt": "weft",
+    "svg.fonttype": "path",
+}
+DASHES = ("-", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P")
+"""Of values of what is swept beside the x axis."""
+
+TITLES = {
+    "completion": "Completion time",
+    "over-bound": "Completion time against the bound",
+    "goodput": "Goodput",
+    "bytes": "Bytes on {links}",
+    "bytes-ratio": "Bytes of {numerator} against {denominator} on {links}",
+    "over-model": "Bytes on {links} against the model",
+}
+
+
+def write_plots(results: Results, folder: Path) -> tuple[Path, ...]:
+    """Draw all plots of results into a folder, each as NAME.svg and NAME.png.
+
+    Returns the SVG files. Raises `InputError` where a file cannot be written.
+    """
+    files = []
+    for spec in results.plots:
+        with _drawn(results, spec) as figure:
+            for ending in ("svg", "png"):
+                file = folder / f"{spec.name}.{ending}"
+                try:
+                    file.write_bytes(_saved(figure, ending))
+                except OSError as error:
+                    raise InputError(
+                        f"cannot write the plot to {str(file)!r}: {error.strerror}"
+                    ) from None
+            files.append(folder / f"{spec.name}.svg")
+    return tuple(files)
+
+
+def svg_of(results: Results, spec: PlotSpec) -> bytes:
+    """One plot as an SVG file's content."""
+    with _drawn(results, spec) as figure:
+        return _saved(figure, "svg")
+
+
+def title_of(spec: PlotSpec) -> str:
+    """What stands above the plot."""
+    if spec.title:
+        return spec.title
+    if spec.kind == "lines":
+        return TITLES[spec.y].format(
+            numerator=spec.numerator, denominator=spec.denominator, links=links_of(spec)
+        )
+    return "Phases of the slowest rank" if spec.kind == "phases" else "Bytes by kind of link"
+
+
+def _saved(figure: Figure, ending: str) -> bytes:
+    buffer = io.BytesIO()
+    # Without dates and versions the same results are the same file.
+    metadata = {"Date": None, "Creator": None} if ending == "svg" else {"Software": None}
+    figure.savefig(buffer, format=ending, dpi=PNG_DPI, metadata=metadata)
+    return buffer.getvalue()
+
+
+@contextlib.contextmanager
+def _drawn(results: Results, spec: PlotSpec) -> Iterator[Figure]:
+    """A plot, drawn; it is saved inside, under the same settings."""
+    with matplotlib.rc_context(STYLE):
+        layout = ConstrainedLayoutEngine()
+        figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), layout=layout)
+        FigureCanvasAgg(figure)
+        if spec.kind == "lines":
+            shown = lines_of(results, spec)
+            if shown.lines:
+                _draw_lines(figure, shown, spec)
+        else:
+            panels = phases_of(results, spec) if spec.kind == "phases" else tiers_of(results, spec)
+            if panels.panels:
+                _draw_panels(figure, panels, stacked=spec.kind == "phases")
+        if not figure.axes:
+            figure.text(0.5, 0.5, "no verified runs to plot", ha="center", color=SOFT)
+        height_in = figure.get_size_inches()[1]
+        layout.set(rect=(0, 0, 1, 1 - HEAD_IN / height_in))
+        at: Any = {"x": 0.012, "ha": "left", "va": "top"}
+        figure.text(y=1 - 0.12 / height_in, s=title_of(spec), fontsize=14, fontweight="bold", **at)
+        shown_of = [each.scenario for point in selected(results, spec) for each in point]
+        if shown_of:
+            common = common_of(shown_of, results.swept)
+            figure.text(y=1 - 0.42 / height_in, s=common, color=SOFT, **at)
+        yield figure
+
+
+def _draw_lines(figure: Figure, shown: Lines, spec: PlotSpec) -> None:
+    axes = figure.add_subplot()
+    worlds = list(dict.fromkeys(line.world for line in shown.lines))
+    others = list(dict.fromkeys(line.other for line in shown.lines))
+    both = len(worlds) > 1
+    colours = list(dict.fromkeys(line.algorithm for line in shown.lines))
+    for line in shown.lines:
+        # Of lines that coincide, the ones below are seen at the edges of those above.
+        width = max(1.6, 3.0 - 0.6 * colours.index(line.algorithm))
+        _draw_line(axes, line, others.index(line.other), both, width)
+    models = _draw_models(axes, shown)
+    _scale(axes, shown, spec)
+    handles: list[Any] = []
+    for label, colour_of in dict.fromkeys((line.label, line.algorithm) for line in shown.lines):
+        style = "-" if not both else "none"
+        handles.append(
+            Line2D([], [], color=colour(colour_of), lw=2, ls=style, marker="o", label=label)
+            if not both
+            else Patch(color=colour(colour_of), label=label)
+        )
+    if len(others) > 1:
+        handles += [
+            Line2D([], [], color=SOFT, lw=1.6, ls=DASHES[index % len(DASHES)],
+                   marker=MARKERS[index % len(MARKERS)], label=other)
+            for index, other in enumerate(others)
+        ]  # fmt: skip
+    if both:
+        handles += [
+            Line2D([], [], color=SOFT, lw=2, label="simulated"),
+            Line2D(
+                [], [], color=SOFT, ls="none", marker="o", mfc="white", mew=1.8, label="emulated"
+            ),
+        ]
+    if models:
+        dashed = Line2D([], [], color=INK, lw=1.1, ls=(0, (4, 3)), label=shown.model_label)
+        handles.append(dashed)
+    if any(any(line.doubtful) for line in shown.lines):
+        label = "fidelity invalid"
+        handles.append(Line2D([], [], color=INK, ls="none", marker="x", ms=5, label=label))
+    _legend(figure, handles)
+
+
+def _legend(figure: Figure, handles: list[Any]) -> None:
+    """Below everything, in as few rows as its words leave room for."""
+    columns = len(handles)
+    while columns > 1:
+        # As matplotlib has it, the first columns are longer by one where they are not all alike.
+        rows, longer = divmod(len(handles), columns)
+        ends = [
+            (rows + 1) * min(at, longer) + rows * max(0, at - longer) for at in range(columns + 1)
+        ]
+        widest = [
+            max(len(str(handle.get_label())) for handle in handles[begin:end])
+            for begin, end in pairwise(ends)
+        ]
+        if sum(widest) + 9 * len(widest) <= 108:
+            break
+        columns -= 1
+    figure.legend(handles=handles, loc="outside lower left", ncols=columns)
+
+
+def _draw_line(axes: Axes, line: Line, other: int, both: bool, width: float) -> None:
+    emulated = line.world == "emulated"
+    marker = MARKERS[other % len(MARKERS)]
+    colour_of = colour(line.algorithm)
+    axes.plot(
+        line.x,
+        line.y,
+        color=colour_of,
+        linestyle="none" if both and emulated else DASHES[other % len(DASHES)],
+        linewidth=width,
+        marker=marker if emulated or not both else "none",
+        markersize=7 if both else 5,
+        markerfacecolor="white" if both else colour_of,
+        markeredgewidth=1.8,
+        zorder=4 if emulated else 3,
+    )
+    doubtful = [(x, y) for x, y, bad in zip(line.x, line.y, line.doubtful, strict=True) if bad]
+    if doubtful:
+        axes.plot(*zip(*doubtful, strict=True), ls="none", marker="x", ms=5, color=INK, zorder=6)
+    if line.low != line.y or line.high != line.y:
+        below = [y - low for y, low in zip(line.y, line.low, strict=True)]
+        above = [high - y for y, high in zip(line.y, line.high, strict=True)]
+        axes.errorbar(
+            line.x, line.y, yerr=[below, above], fmt="none", ecolor=colour_of, elinewidth=1.2,
+            capsize=3, zorder=2,
+        )  # fmt: skip
+
+
+def _draw_models(axes: Axes, shown: Lines) -> bool:
+    """Dashed lines of the bounds or models; those that coincide are drawn once, in grey."""
+    models: dict[tuple[tuple[float, float], ...], set[str]] = {}
+    for line in shown.lines:
+        points = tuple(
+            (x, model) for x, model in zip(line.x, line.model, strict=True) if model is not None
+        )
+        if points:
+            models.setdefault(points, set()).add(line.algorithm)
+    # What another line has already shown of an algorithm need not be drawn again.
+    drawn: list[tuple[tuple[tuple[float, float], ...], set[str]]] = []
+    for points, algorithms in sorted(models.items(), key=lambda item: -len(item[0])):
+        for more, of in drawn:
+            if set(points) <= set(more):
+                of |= algorithms
+                break
+        else:
+            drawn.append((points, algorithms))
+    for points, algorithms in drawn:
+        xs, ys = zip(*points, strict=True)
+        alone = len(algorithms) == 1 and len(drawn) > 1
+        if len(set(ys)) == 1 and len(drawn) == 1:
+            axes.axhline(ys[0], color=INK, linewidth=1.1, linestyle=(0, (4, 3)), zorder=5)
+        else:
+            axes.plot(
+                xs, ys, color=colour(min(algorithms)) if alone else INK, linewidth=1.1,
+                linestyle=(0, (4, 3)), zorder=1 if alone else 5,
+            )  # fmt: skip
+    return bool(drawn)
+
+
+def _scale(axes: Axes, shown: Lines, spec: PlotSpec) -> None:
+    axes.set_xlabel(shown.axis.label)
+    axes.set_ylabel(shown.y_label)
+    positions, ticks = shown.axis.positions, shown.axis.ticks
+    if "x" in spec.log and shown.axis.numeric and max(positions) > 0 <= min(positions):
+        least = min(position for position in positions if position > 0)
+        if min(positions) > 0:
+            axes.set_xscale("log", base=2)
+        else:  # nothing, too, has a place on this scale
+            axes.set_xscale("symlog", base=2, linthresh=least, linscale=0.5)
+            axes.set_xlim(-0.3 * least, 1.15 * max(positions))
+    kept = _roomy(axes, positions, ticks)
+    axes.set_xticks([positions[index] for index in kept], [ticks[index] for index in kept])
+    axes.xaxis.set_minor_locator(NullLocator())
+    everything = [y for line in shown.lines for y in (*line.low, *line.model) if y is not None]
+    highest = max([*everything, *(y for line in shown.lines for y in line.high)])
+    if "y" in spec.log and min(everything) > 0:
+        axes.set_yscale("log")
+        wide = max(everything) > 30 * min(everything)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+        axes.yaxis.set_minor_formatter(FuncFormatter(lambda y, _: _minor(y, wide)))
+    elif spec.y in ("completion", "goodput", "bytes"):
+        axes.set_ylim(0, 1.06 * highest or 1)
+    else:
+        lowest = min(everything)
+        room = 0.06 * max(highest - lowest, 0.1 * highest)
+        axes.set_ylim(lowest - room, highest + 1.5 * room)
+
+
+def _roomy(axes: Axes, positions: Sequence[float], ticks: Sequence[str]) -> list[int]:
+    """The ticks, from the last one down, whose labels do not run into each other."""
+    places = [float(place) for place in axes.xaxis.get_transform().transform(positions)]
+    span = max(places) - min(places)
+    kept: list[int] = []
+    for index in reversed(range(len(places))):
+        room = CHARACTER * (len(ticks[index]) + 2) * span
+        if not kept or places[kept[-1]] - places[index] >= room:
+            kept.append(index)
+    return kept
+
+
+def _groups(names: Sequence[str], stacked: bool) -> list[str]:
+    return list(names) if stacked else [name.replace(" ", "\n", 1) for name in names]
+
+
+def _minor(y: float, wide: bool) -> str:
+    """What stands at 2, 3, 4 times a power of ten: something, where the powers alone are few."""
+    text = f"{y:g}"
+    return "" if wide or text.strip("0.")[:1] not in "235" else text
+
+
+def _draw_panels(figure: Figure, shown: Panels, *, stacked: bool) -> None:
+    """Panels side by side, at most three in a row; stacks are on one scale."""
+    count = len(shown.panels)
+    columns = 2 if count == 4 else min(count, 3)
+    rows = -(-count // columns)
+    figure.set_size_inches(WIDTH_IN, max(HEIGHT_IN, 1.4 + PANEL_IN * rows))
+    grid = figure.subplots(rows, columns, sharey=stacked, squeeze=False)
+    cells = [axes for row in grid for axes in row]
+    for axes in cells[count:]:
+        axes.set_visible(False)
+    for panel, axes in zip(shown.panels, cells, strict=False):
+        places = list(range(len(panel.groups)))
+        axes.grid(False, axis="x")
+        if panel.title:
+            axes.set_title(panel.title, loc="left", color=INK)
+        _draw_bars(axes, shown, panel.values, panel.models, stacked=stacked)
+        crowded = max(map(len, panel.groups)) * len(places) * columns > 60
+        axes.set_xticks(places, _groups(panel.groups, stacked))
+        axes.tick_params(axis="x", length=0, labelsize=9 if crowded else 10)
+        if shown.x_label:
+            axes.set_xlabel(shown.x_label)
+    figure.supylabel(shown.y_label, fontsize=11, color=INK)
+    paint = phase_colour if stacked else colour
+    handles: list[Any] = [Patch(color=paint(name), label=name) for name in shown.names]
+    if any(panel.models for panel in shown.panels):
+        handles.append(Line2D([], [], color=INK, lw=2, label="model (payload alone)"))
+    _legend(figure, handles)
+
+
+def _draw_bars(
+    axes: Axes,
+    shown: Panels,
+    values: dict[str, tuple[float, ...]],
+    models: dict[str, tuple[float, ...]],
+    *,
+    stacked: bool,
+) -> None:
+    if stacked:
+        bottom = [0.0] * len(next(iter(values.values())))
+        for name in shown.names:
+            axes.bar(
+                range(len(bottom)), values[name], 0.66, bottom=bottom, color=phase_colour(name),
+                edgecolor="white", linewidth=0.6,
+            )  # fmt: skip
+            bottom = [low + value for low, value in zip(bottom, values[name], strict=True)]
+        return
+    names = [name for name in shown.names if name in values]
+    width = 0.8 / len(names)
+    for index, name in enumerate(names):
+        places = [group + (index + 0.5) * width - 0.4 for group in range(len(values[name]))]
+        axes.bar(places, values[name], width * 0.9, color=colour(name))
+        if name in models:
+            axes.hlines(
+                models[name],
+                [place - width * 0.5 for place in places],
+                [place + width * 0.5 for place in places],
+                color=INK,
+                linewidth=2,
+            )

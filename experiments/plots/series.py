@@ -1,0 +1,338 @@
+"""From results to the figures of a plot: what is drawn, as plain numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from experiments.options import field_of, read_option
+from experiments.palette import in_order
+from experiments.plots.spec import OF_BYTES, TIERS, PlotSpec
+from experiments.results import Results
+from experiments.summary import TIERS as TIER_NAMES
+from experiments.summary import Summary, by_point, byte_unit
+from experiments.units import said
+
+Value = Callable[[Summary], float | None]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What stands along the x axis: numbers as they are, anything else by its place."""
+
+    label: str
+    positions: tuple[float, ...]
+    """In ascending order; of anything but numbers 0, 1, 2, in order of appearance."""
+    ticks: tuple[str, ...]
+    """One a position."""
+    numeric: bool
+
+
+@dataclass(frozen=True)
+class Line:
+    """One algorithm, or two that are compared, in one world, at one value of what else is swept."""
+
+    algorithm: str
+    """That colours it."""
+    label: str
+    world: str
+    other: str
+    """The values of options that are swept beside the x axis and the world; empty without any."""
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    """Of repeated runs; `y` itself where nothing was repeated."""
+    model: tuple[float | None, ...]
+    """The bound or model at each x."""
+    doubtful: tuple[bool, ...]
+    """Where the fidelity is ``invalid``: where the machine was measured, not the network."""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """All of a plot of kind ``lines``."""
+
+    axis: Axis
+    y_label: str
+    model_label: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Bars of one algorithm (phases), or of one point (tiers)."""
+
+    title: str
+    groups: tuple[str, ...]
+    """What stands below the bars."""
+    values: dict[str, tuple[float, ...]]
+    """By name of the bar or part, one a group."""
+    models: dict[str, tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class Panels:
+    """All of a plot of bars."""
+
+    x_label: str
+    y_label: str
+    names: tuple[str, ...]
+    """Of all parts or bars, in the order in which they are drawn."""
+    panels: tuple[Panel, ...]
+
+
+def selected(results: Results, spec: PlotSpec) -> list[list[Summary]]:
+    """The verified summaries that a plot is of, by point."""
+    wanted: dict[str, list[Any]] = {
+        name: [read_option(name, value) for value in values] for name, values in spec.where.items()
+    }
+    algorithms = [name for names in wanted.pop("algorithm", []) for name in names]
+
+    def is_wanted(summary: Summary) -> bool:
+        if algorithms and summary.algorithm not in algorithms:
+            return False
+        asked = {name: summary.scenario.get(field_of(name)) for name in wanted}
+        return all(_plain(asked[name]) in map(_plain, wanted[name]) for name in wanted)
+
+    points = ([each for each in point if is_wanted(each)] for point in by_point(results))
+    return [timed for point in points if (timed := [each for each in point if each.completion_ns])]
+
+
+def _plain(value: object) -> object:
+    return [str(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def lines_of(results: Results, spec: PlotSpec) -> Lines:
+    """The lines of a plot: one for each algorithm, world and value of what else is swept."""
+    points = selected(results, spec)
+    axis = axis_of([each for point in points for each in point], spec.x)
+    y_label, value, model = _measure(points, spec)
+    others = _others(results, spec, [each for point in points for each in point])
+    found: dict[
+        tuple[str, str, str], list[tuple[float, float, float, float, float | None, bool]]
+    ] = {}
+    for point in points:
+        for each in point:
+            name = each.algorithm
+            if spec.y == "bytes-ratio":
+                if name != spec.numerator:
+                    continue
+                name = f"{spec.numerator} / {spec.denominator}"
+            y = value(each)
+            if y is None:
+                continue
+            low, high = y, y
+            if spec.y in ("completion", "over-bound", "goodput"):
+                # From run to run these follow the time, or the inverse of it.
+                times = [time / (each.completion_ns or 1) for time in each.completions_ns]
+                factors = [1 / time for time in times] if spec.y == "goodput" else times
+                low, high = y * min(factors), y * max(factors)
+            doubtful = spec.y not in OF_BYTES and each.fidelity not in ("ok", "strained")
+            key = name, str(each.scenario.get("world")), _labelled(each, others)
+            x = axis.positions[_place(axis, each, spec.x)]
+            found.setdefault(key, []).append((x, y, low, high, model(each), doubtful))
+    lines = []
+    for (name, world, other), rows in found.items():
+        rows.sort(key=lambda row: row[0])
+        colour = spec.numerator if spec.numerator != "multicast" else spec.denominator
+        lines.append(
+            Line(
+                colour or name, name, world, other,
+                x=tuple(row[0] for row in rows),
+                y=tuple(row[1] for row in rows),
+                low=tuple(row[2] for row in rows),
+                high=tuple(row[3] for row in rows),
+                model=tuple(row[4] for row in rows),
+                doubtful=tuple(row[5] for row in rows),
+            )
+        )  # fmt: skip
+    if not spec.model:
+        lines = [replace(line, model=(None,) * len(line.x)) for line in lines]
+    is_bound = spec.y in ("completion", "over-bound", "goodput")
+    return Lines(axis, y_label, "bound" if is_bound else "model", tuple(lines))
+
+
+def _measure(points: Sequence[Sequence[Summary]], spec: PlotSpec) -> tuple[str, Value, Value]:
+    """The y axis's label, and what is plotted of a summary: the measured figure, and theory's."""
+    tiers = TIERS[spec.tier]
+    where = links_of(spec)
+
+    def measured(each: Summary) -> float:
+        return sum(each.tiers[tier] for tier in tiers)
+
+    def modelled(each: Summary) -> float:
+        return sum(each.model[tier] for tier in tiers)
+
+    if spec.y == "completion":
+        return (
+            "completion time (ms)",
+            lambda each: (each.completion_ns or 0) / 1e6,
+            lambda each: each.bound_ns / 1e6,
+        )
+    if spec.y == "over-bound":
+        return (
+            "completion time / bound",
+            lambda each: (each.completion_ns or 0) / each.bound_ns if each.bound_ns else None,
+            lambda each: 1.0,
+        )
+    if spec.y == "goodput":
+        return (
+            "goodput (Mbit/s)",
+            lambda each: each.goodput_bps / 1e6 if each.goodput_bps else None,
+            lambda each: (
+                (each.goodput_bps or 0) * (each.completion_ns or 0) / each.bound_ns / 1e6
+                if each.bound_ns
+                else None
+            ),
+        )
+    if spec.y == "over-model":
+        return (
+            f"bytes on {where}, measured / model",
+            lambda each: measured(each) / modelled(each) if modelled(each) else None,
+            lambda each: 1.0,
+        )
+    if spec.y == "bytes":
+        sizes = [measured(each) for point in points for each in point]
+        # A logarithmic axis is in the unit of the least, so that its ticks are no fractions.
+        unit, size = byte_unit((min if "y" in spec.log else max)(sizes, default=0))
+        return (
+            f"bytes on {where} ({unit})",
+            lambda each: measured(each) / size,
+            lambda each: modelled(each) / size,
+        )
+    return (
+        f"bytes on {where}, {spec.numerator} / {spec.denominator}",
+        _ratio(points, spec.denominator, measured),
+        _ratio(points, spec.denominator, modelled),
+    )
+
+
+def links_of(spec: PlotSpec) -> str:
+    """``all links``, ``host up links``."""
+    return f"{spec.tier.replace('-', ' ')} links"
+
+
+def _ratio(
+    points: Sequence[Sequence[Summary]], denominator: str, size: Callable[[Summary], float]
+) -> Value:
+    """The size of a summary over that of another algorithm at the same point."""
+    below = {
+        id(each): other
+        for point in points
+        for other in point
+        if other.algorithm == denominator
+        for each in point
+    }
+
+    def ratio(each: Summary) -> float | None:
+        other = below.get(id(each))
+        return size(each) / size(other) if other is not None and size(other) else None
+
+    return ratio
+
+
+def axis_of(summaries: Sequence[Summary], x: str) -> Axis:
+    """The x axis of summaries along a swept option, or along the number of ranks."""
+    values = list(dict.fromkeys(_x(each, x) for each in summaries))
+    numeric = all(isinstance(value, (int, float)) for value in values)
+    if numeric:
+        values.sort()
+    ticks = tuple(str(value) if x == "ranks" else said(x, value) for value in values)
+    positions = tuple(map(float, values if numeric else range(len(values))))
+    return Axis(x.replace("-", " "), positions, ticks, numeric)
+
+
+def _x(each: Summary, x: str) -> Any:
+    if x == "ranks":
+        return each.ranks
+    value = each.scenario.get(field_of(x))
+    return (
+        value if isinstance(value, (int, float)) and not isinstance(value, bool) else said(x, value)
+    )
+
+
+def _place(axis: Axis, each: Summary, x: str) -> int:
+    value = _x(each, x)
+    if axis.numeric:
+        return axis.positions.index(float(value))
+    return axis.ticks.index(said(x, value) if not isinstance(value, str) else value)
+
+
+def _others(results: Results, spec: PlotSpec, summaries: Sequence[Summary]) -> list[str]:
+    """The swept options that differ and that neither the x axis nor the world tells."""
+    hidden = {spec.x, "world"}
+    if spec.x == "ranks":
+        hidden |= {"hosts-per-leaf", "leaves", "spines", "k", "tiers"}
+    return [
+        name
+        for name in results.swept
+        if name not in hidden
+        and len({said(name, each.scenario.get(field_of(name))) for each in summaries}) > 1
+    ]
+
+
+def _labelled(each: Summary, options: Sequence[str]) -> str:
+    return ", ".join(
+        f"{name.replace('-', ' ')} {said(name, each.scenario.get(field_of(name)))}"
+        for name in options
+    )
+
+
+def phases_of(results: Results, spec: PlotSpec) -> Panels:
+    """Stacked bars, in ms, of the slowest rank's phases: a panel an algorithm."""
+    summaries = [each for point in selected(results, spec) for each in point if each.phases_ns]
+    axis = axis_of(summaries, spec.x)
+    others = _others(results, spec, summaries)
+    panels: dict[str, list[Summary]] = {}
+    worlds = {each.scenario.get("world") for each in summaries}
+    for each in summaries:
+        world = f"{each.scenario.get('world')}" if len(worlds) > 1 else ""
+        title = ", ".join(filter(None, (each.algorithm, world, _labelled(each, others))))
+        panels.setdefault(title, []).append(each)
+    names = tuple(in_order(name for each in summaries for name in each.phases_ns))
+    drawn = []
+    for title, members in panels.items():
+        members.sort(key=lambda each: _place(axis, each, spec.x))
+        drawn.append(
+            Panel(
+                title,
+                tuple(axis.ticks[_place(axis, each, spec.x)] for each in members),
+                {
+                    name: tuple(each.phases_ns.get(name, 0) / 1e6 for each in members)
+                    for name in names
+                },
+                {},
+            )
+        )
+    return Panels(axis.label, "time of the slowest rank (ms)", names, tuple(drawn))
+
+
+def tiers_of(results: Results, spec: PlotSpec) -> Panels:
+    """Bars of bytes by tier and algorithm, and the model of each: a panel a point."""
+    points = selected(results, spec)
+    every = [each for point in points for each in point]
+    used = [tier for tier in TIER_NAMES if any(each.tiers[tier] for each in every)]
+    # In the unit of the panel with the least.
+    largest = [max(each.tiers[tier] for each in point for tier in used) for point in points if used]
+    unit, size = byte_unit(min(largest, default=0))
+    scenarios = [each.scenario for each in every]
+    told = [
+        name
+        for name in results.swept
+        if len({said(name, scenario.get(field_of(name))) for scenario in scenarios}) > 1
+    ]
+    panels = tuple(
+        Panel(
+            _labelled(point[0], told),
+            tuple(TIER_NAMES[tier] for tier in used),
+            {each.algorithm: tuple(each.tiers[t] / size for t in used) for each in point},
+            {each.algorithm: tuple(each.model[t] / size for t in used) for each in point}
+            if spec.model
+            else {},
+        )
+        for point in points
+    )
+    names = tuple(dict.fromkeys(each.algorithm for each in every))
+    return Panels("", f"bytes on all links of the kind ({unit})", names, panels)

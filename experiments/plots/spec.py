@@ -1,0 +1,203 @@
+"""What a ``[plot]`` table of a scenario file says, checked."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from experiments.options import OPTIONS, by_key, read_option
+from experiments.units import shown
+from switch.errors import InputError
+from topo.clos import LINK_TIERS
+
+KINDS = ("lines", "phases", "tiers")
+
+METRICS = ("completion", "over-bound", "goodput", "bytes", "bytes-ratio", "over-model")
+"""What the y axis of lines may show."""
+
+OF_BYTES = ("bytes", "bytes-ratio", "over-model")
+
+TIERS: dict[str, tuple[str, ...]] = {
+    "all": LINK_TIERS,
+    "host": ("host_up", "host_down"),
+    "fabric": ("fabric_up", "fabric_down"),
+    **{tier.replace("_", "-"): (tier,) for tier in LINK_TIERS},
+}
+"""The links whose bytes a plot sums, by name."""
+
+LOGS = ("", "x", "y", "xy")
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True)
+class PlotSpec:
+    """One plot. Its fields are the keys of a ``[plot]`` table.
+
+    Raises `InputError` for what makes no sense by itself; `check` holds it to an experiment.
+    """
+
+    kind: str = "lines"
+    """``lines``; ``phases``: stacked bars of the slowest rank's phases; ``tiers``: bars of bytes by
+    kind of link, against the model."""
+    name: str = ""
+    """Of its files, NAME.svg and NAME.png; by default made of the other fields."""
+    title: str = ""
+    x: str = ""
+    """A swept option, or ``ranks``; of lines and phases."""
+    y: str = ""
+    """Of lines: one of `METRICS`."""
+    tier: str = "all"
+    """Of bytes, bytes-ratio and over-model: which links, one of `TIERS`."""
+    numerator: str = ""
+    denominator: str = ""
+    """Of bytes-ratio: two algorithms."""
+    log: str = ""
+    """Axes with a logarithmic scale: x, y or xy."""
+    model: bool = True
+    """Whether the bound or the model is drawn, too."""
+    where: dict[str, list[Any]] = field(default_factory=dict)
+    """Only these runs: values by option; ``algorithm`` among them."""
+
+    def __post_init__(self) -> None:
+        _choose("kind", self.kind, KINDS)
+        _choose("tier", self.tier, TIERS)
+        _choose("log", self.log, LOGS)
+        if self.kind == "lines":
+            if not self.y:
+                raise InputError(f"y is missing: say what is plotted, one of {', '.join(METRICS)}")
+            _choose("y", self.y, METRICS)
+        if self.kind == "tiers":
+            self._no("x", "log")
+        elif not self.x:
+            raise InputError("x is missing: name a swept option, or ranks")
+        if self.kind == "phases":
+            self._no("log")
+        if self.kind != "lines":
+            self._no("y")
+        if self.y not in OF_BYTES and self.tier != "all":
+            raise InputError(
+                f"tier {self.tier!r} means nothing here: it is for y = {', '.join(OF_BYTES)}"
+            )
+        if self.y == "bytes-ratio":
+            for name in ("numerator", "denominator"):
+                if not getattr(self, name):
+                    raise InputError(
+                        f"{name} is missing: y = 'bytes-ratio' compares two algorithms"
+                    )
+            if self.numerator == self.denominator:
+                raise InputError(
+                    f"numerator and denominator are both {self.numerator!r}: name two algorithms"
+                )
+        else:
+            self._no("numerator", "denominator")
+        if not self.name:
+            parts = (self.y or self.kind, "" if self.tier == "all" else self.tier, self.x)
+            object.__setattr__(self, "name", "-".join(filter(None, parts)))
+        if not _NAME.fullmatch(self.name):
+            raise InputError(
+                f"name {shown(self.name)} is no name for a file: write at most 64 letters, digits, "
+                "- and _"
+            )
+        object.__setattr__(self, "where", by_key(self.where, "where"))
+        for option, values in self.where.items():
+            if not values:
+                raise InputError(f"where.{option} is an empty list: no run is like that")
+            for value in values:
+                try:
+                    read_option(option, value)
+                except InputError as error:
+                    raise InputError(f"where.{error}") from None
+
+    def _no(self, *names: str) -> None:
+        for name in names:
+            if getattr(self, name):
+                kind = f"kind = {self.kind!r}" + (f" of y = {self.y!r}" if self.y else "")
+                raise InputError(f"{name} means nothing for {kind}: leave it out")
+
+    def check(self, swept: Collection[str], algorithms: Collection[str]) -> None:
+        """Raise InputError for an axis that was not swept, or an algorithm that does not run."""
+        if self.x in OPTIONS and self.x not in swept and self.x != "algorithm":
+            known = ", ".join((*sorted(swept), "ranks"))
+            raise InputError(
+                f"x {self.x!r} is not swept: give it values under [sweep], or choose from {known}"
+            )
+        if self.x:
+            _choose("x", self.x, (*sorted(swept), "ranks"))
+        for name in ("numerator", "denominator"):
+            if getattr(self, name):
+                _choose(name, getattr(self, name), sorted(algorithms))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it stands in results.json."""
+        return asdict(self)
+
+    @staticmethod
+    def read(table: Mapping[str, Any]) -> PlotSpec:
+        """The plot that a TOML table says. Raises `InputError`."""
+        known = {item.name: item for item in fields(PlotSpec)}
+        values: dict[str, Any] = {}
+        for key, value in table.items():
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                hint = f" Did you mean {near[0]!r}?" if near else ""
+                raise InputError(
+                    f"unknown key {shown(key)}.{hint} Valid keys: {', '.join(sorted(known))}"
+                )
+            if key == "where":
+                value = _where(value)
+            elif not isinstance(value, bool if key == "model" else str):
+                kind = "true or false" if key == "model" else "text in quotes"
+                raise InputError(f"{key} {shown(value)} is not {kind}")
+            values[key] = value
+        if "x" in values:
+            values["x"] = values["x"].replace("_", "-")
+        return PlotSpec(**values)
+
+
+def read_plots(
+    tables: Any, swept: Collection[str], algorithms: Collection[str]
+) -> tuple[PlotSpec, ...]:
+    """The plots of a ``[plot]`` table or of ``[[plot]]`` tables. Raises `InputError`."""
+    many = isinstance(tables, list)
+    plots: list[PlotSpec] = []
+    for index, table in enumerate(tables if many else [tables]):
+        place = f"plot {index + 1}" if many else "plot"
+        if not isinstance(table, Mapping):
+            raise InputError(f"{place} is {shown(table)}, not a table: write [plot] or [[plot]]")
+        try:
+            plot = PlotSpec.read(table)
+            plot.check(swept, algorithms)
+        except InputError as error:
+            raise InputError(f"{place}: {error}") from None
+        check_names([*plots, plot])
+        plots.append(plot)
+    return tuple(plots)
+
+
+def check_names(plots: Sequence[PlotSpec]) -> None:
+    """Raise InputError where two plots would be the same file."""
+    names = [plot.name.lower() for plot in plots]
+    for plot in plots:
+        if names.count(plot.name.lower()) > 1:
+            raise InputError(f"two plots are named {plot.name!r}: give one another name")
+
+
+def _where(value: Any) -> dict[str, list[Any]]:
+    if not isinstance(value, Mapping):
+        raise InputError(f"where {shown(value)} is not a table: write {{ world = 'simulated' }}")
+    return {
+        name: list(values) if isinstance(values, list) else [values]
+        for name, values in by_key(value, "where").items()
+    }
+
+
+def _choose(name: str, value: str, choices: Collection[str]) -> None:
+    if value not in choices:
+        near = difflib.get_close_matches(value, choices, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        said = ", ".join(choice or "none" for choice in choices)
+        raise InputError(f"{name} {shown(value)} is unknown{hint}: choose from {said}")
