@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,17 +10,36 @@ import numpy.typing as npt
 
 from agents.collectives.agent import Done, Failed, HostAgent
 from agents.collectives.communicator import Communicator
-from agents.collectives.operation import Allgather
-from agents.collectives.pattern import fill_shard, first_difference
+from agents.collectives.names import ALGORITHMS
+from agents.collectives.partners import partners
+from agents.collectives.requests import Request
+from agents.collectives.workload import Workload
 from agents.datagrams import ipv4
 from agents.transport import Endpoint, TransportOptions
 from tests.memory_network import Faults, MemoryNetwork
 
 MULTICAST_GROUP = ipv4("239.0.0.1")
+SEED = 7
+
+EVERY = [
+    Request(0, collective, algorithm, 600)
+    for collective, algorithms in ALGORITHMS.items()
+    for algorithm in algorithms
+]
+"""One request of each algorithm of each collective."""
+
+
+def name_of(request: Request) -> str:
+    """As a test's parameter."""
+    return f"{request.collective}-{request.algorithm}"
 
 
 class Group:
-    """P connected ranks; `gather` runs one Allgather after another on them."""
+    """P connected ranks; `complete` runs operations on them.
+
+    Every rank has a queue pair with every other; with `requests` only those that `partners` names
+    for these.
+    """
 
     def __init__(
         self,
@@ -33,6 +53,7 @@ class Group:
         delay_ns: int = 10_000,
         keep_trace: bool = False,
         options: TransportOptions | None = None,
+        requests: Sequence[Request] | None = None,
     ) -> None:
         self.size = size
         addresses = [ipv4("10.0.0.1") + rank for rank in range(size)]
@@ -40,7 +61,10 @@ class Group:
         self.agents: list[HostAgent] = []
         for rank, address in enumerate(addresses):
             endpoint = Endpoint(address, path_mtu, rate_bps, seed=rank + 1, options=options)
-            communicator = Communicator(endpoint, rank, addresses, multicast)
+            others = set(range(size))
+            if requests is not None:
+                others = set().union(*(partners(request, rank, size) for request in requests))
+            communicator = Communicator(endpoint, rank, addresses, multicast, others)
             self.agents.append(HostAgent(endpoint, communicator))
         introductions = [agent.communicator.introduction() for agent in self.agents]
         for rank, agent in enumerate(self.agents):
@@ -52,56 +76,84 @@ class Group:
             faults=faults, keep_trace=keep_trace,
         )  # fmt: skip
         self.number = 0
+        self.workloads: dict[int, Workload] = {}
+        """By operation."""
+        self.buffers: dict[int, list[npt.NDArray[np.generic]]] = {}
+        self.outputs: dict[int, list[npt.NDArray[np.generic] | None]] = {}
         self.events: list[Done | Failed] = []
+        self.started_ns = 0
         self.duration_ns = 0
-        """Of the last operation: the slowest rank."""
+        """Of the last operations: the slowest rank."""
 
-    def start(self, request: Allgather, ranks: list[int] | None = None) -> None:
-        """Start the next operation, on all ranks or on some."""
-        self.request = replace(request, number=self.number)
+    @property
+    def request(self) -> Request:
+        """Of the last operation that was started."""
+        return self.workloads[self.number - 1].request
+
+    def prepare(self, request: Request) -> int:
+        """Make the buffers of the next operation; its number."""
+        number = self.number
         self.number += 1
-        self.buffers: list[npt.NDArray[np.uint8]] = []
-        self.started_ns = self.network.now_ns
-        for rank, agent in enumerate(self.agents):
-            buffer = np.full(self.size * request.shard_bytes, 0xEE, np.uint8)
-            own = buffer[rank * request.shard_bytes : (rank + 1) * request.shard_bytes]
-            fill_shard(own, 7, self.request.number, rank)
-            self.buffers.append(buffer)
-            if ranks is None or rank in ranks:
-                agent.start(self.request, buffer, self.network.now_ns)
+        workload = Workload(replace(request, number=number), self.size, SEED)
+        self.workloads[number] = workload
+        self.buffers[number] = [workload.buffer(rank) for rank in range(self.size)]
+        self.outputs[number] = [workload.output(rank) for rank in range(self.size)]
+        return number
 
-    def finish(self, timeout_ns: int, ranks: list[int] | None = None) -> list[Done | Failed]:
-        """Run until every rank (or each of some) has ended its operation; its events by rank."""
-        waiting = set(range(self.size) if ranks is None else ranks)
-        events: dict[int, Done | Failed] = {}
+    def start(self, request: Request, ranks: Sequence[int] | None = None) -> int:
+        """Start the next operation, on all ranks or on some; its number."""
+        number = self.prepare(request)
+        self.started_ns = self.network.now_ns
+        for rank in range(self.size) if ranks is None else ranks:
+            self.start_on(rank, number)
+        return number
+
+    def start_on(self, rank: int, number: int) -> None:
+        """Start an operation on one rank."""
+        self.agents[rank].start(
+            self.workloads[number].request,
+            self.buffers[number][rank],
+            self.network.now_ns,
+            self.outputs[number][rank],
+        )
+
+    def finish(
+        self, timeout_ns: int, ranks: Sequence[int] | None = None, operations: int = 1
+    ) -> list[Done | Failed]:
+        """Run until every rank (or each of some) has ended so many operations; the events by
+        rank."""
+        left = dict.fromkeys(range(self.size) if ranks is None else ranks, operations)
+        events: list[tuple[int, Done | Failed]] = []
 
         def ended() -> bool:
-            for rank in list(waiting):
-                event = self.agents[rank].next_event()
-                if event is not None:
-                    events[rank] = event
-                    waiting.remove(rank)
-            return not waiting
+            for rank in left:
+                while left[rank] and (event := self.agents[rank].next_event()) is not None:
+                    events.append((rank, event))
+                    left[rank] -= 1
+            return not any(left.values())
 
         self.network.run(ended, timeout_ns)
-        self.events = [events[rank] for rank in sorted(events)]
-        self.duration_ns = max(event.finished_ns for event in self.events) - self.started_ns
+        self.events = [event for _, event in sorted(events, key=lambda entry: entry[0])]
+        if self.events:
+            self.duration_ns = max(event.finished_ns for event in self.events) - self.started_ns
         return self.events
 
-    def gather(self, request: Allgather, timeout_ns: int = 60_000_000_000) -> list[Done]:
-        """One Allgather that must end well, with the right bytes on all ranks."""
-        self.start(request)
+    def complete(self, *requests: Request, timeout_ns: int = 60_000_000_000) -> list[Done]:
+        """Operations started together that must end well, with the right bytes on all ranks."""
+        numbers = [self.start(request) for request in requests]
         done = []
-        for event in self.finish(timeout_ns):
+        for event in self.finish(timeout_ns, operations=len(requests)):
             assert isinstance(event, Done), event.error
             done.append(event)
-        self.verify()
+        for number in numbers:
+            self.verify(number)
         return done
 
-    def verify(self) -> None:
-        size = self.request.shard_bytes
-        for rank, buffer in enumerate(self.buffers):
-            for source in range(self.size):
-                shard = buffer[source * size : (source + 1) * size]
-                wrong = first_difference(shard, 7, self.request.number, source)
-                assert wrong is None, f"rank {rank}, shard {source}: byte {wrong} is wrong"
+    def verify(self, number: int | None = None) -> None:
+        """Check what an operation, the last one, left on every rank; forget it."""
+        number = self.number - 1 if number is None else number
+        workload = self.workloads[number]
+        for rank in range(self.size):
+            wrong = workload.check(rank, self.buffers[number][rank], self.outputs[number][rank])
+            assert not wrong, f"operation {number}, rank {rank}: {wrong}"
+        del self.workloads[number], self.buffers[number], self.outputs[number]

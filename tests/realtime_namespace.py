@@ -98,6 +98,10 @@ def main(folder: Path) -> None:
     hosts[1].send(packet("239.0.0.1"))
     copies = [len(collect(hosts[port], 1)) for port in (2, 3)]
     statistics = process.statistics()
+    until = time.monotonic() + DEADLINE_S
+    while statistics["lateness_ns"]["count"] < 23 and time.monotonic() < until:
+        time.sleep(0.01)  # a frame is there before it is counted how late it left
+        statistics = process.statistics()
     process.stop()
     print(
         json.dumps(

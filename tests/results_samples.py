@@ -5,22 +5,31 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from experiments.bounds import completion_bound_ns, tier_model_bytes
+from experiments.bounds import completion_bound_ns
 from experiments.results import Fidelity, LinkResult, RankResult, Results, Run, tier_bytes
 from experiments.scenario import Scenario
+from experiments.sweep import Experiment
+from experiments.traffic_model import tier_model_bytes
 
 FRAME = {"header": 90, "control": 1.002}
 
 
 def sample_results(repeat: int = 1, seed: int = 1, **options: Any) -> Results:
     """Runs of a scenario as they could have come out; nothing is lost, all is verified."""
-    scenario = Scenario(repeat=repeat, **options)
+    return sample_experiment(Experiment.of(Scenario(repeat=repeat, **options)), seed)
+
+
+def sample_experiment(experiment: Experiment, seed: int = 1) -> Results:
+    """Runs of all points of an experiment as they could have come out."""
     return Results(
         runs=[
             sample_run(scenario, algorithm, repetition, random.Random(seed * 1000 + repetition))
+            for scenario in (point.scenario for point in experiment.points)
             for algorithm in scenario.algorithms
-            for repetition in range(repeat)
+            for repetition in range(scenario.repeat)
         ],
+        swept=list(experiment.swept),
+        plots=list(experiment.plots),
         run_id="5e1f09",
         started="2026-11-21T02:10:00+00:00",
         duration_s=7.21,
@@ -53,7 +62,7 @@ def sample_run(
                 "handshake": handshake,
             }
         ranks.append(RankResult(host.rank, host.name, True, done_ns, phases_ns=phases))
-    model = tier_model_bytes(network, scenario.size_bytes, algorithm)
+    model = tier_model_bytes(network, scenario, algorithm)
     links = []
     for direction in network.directions:
         share = model[direction.tier] / len(network.directions_of(direction.tier))
@@ -71,7 +80,9 @@ def sample_run(
                 else None,
             )
         )
-    shards = len(network.hosts) - 1
+    received = (len(network.hosts) - 1) * scenario.size_bytes
+    if scenario.collective == "broadcast":
+        received = scenario.size_bytes
     return Run(
         scenario=scenario.to_dict(),
         algorithm=algorithm,
@@ -79,7 +90,7 @@ def sample_run(
         verified=True,
         completion_ns=slowest_ns,
         bound_ns=bound_ns,
-        goodput_bps=shards * scenario.size_bytes * 8e9 / slowest_ns,
+        goodput_bps=received * 8e9 / slowest_ns,
         ranks=ranks,
         links=links,
         tiers=tier_bytes(links),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
-from agents.drivers.messages import OperationConfig, RankResult
+from agents.drivers.messages import RankResult
 from controller import Controller, fabric_plan
 from switch.compiler import compile_cached
 from switch.program_files import fabric_program
+from tests.operations import gather
 from topo.network import Topology
 from topo.packet_faults import parse_faults
 from topo.simulated import SimulatedWorld
@@ -23,11 +25,11 @@ class Network:
         self.groups = groups
 
     def run(
-        self, algorithm: str, shard_bytes: int, faults: Sequence[str] = (), **more: int | str
+        self, algorithm: str, shard_bytes: int, faults: Sequence[str] = (), **more: Any
     ) -> list[RankResult]:
         """Run one operation, with faults given as lines."""
         return self.world.run_operation(
-            OperationConfig(algorithm, shard_bytes, **more),  # type: ignore[arg-type]
+            gather(algorithm, shard_bytes, **more),
             groups=self.groups,
             faults=parse_faults(faults, self.world.topology),
         )

@@ -19,11 +19,10 @@ from agents.collectives.cutoff import (
     FetchOnlyCutoff,
     PaperCutoff,
 )
-from agents.collectives.multicast import chain_of
-from agents.collectives.operation import Allgather
 from agents.collectives.pattern import fill_shard, first_difference
-from agents.collectives.ring import MAX_BLOCKS, block_bytes
-from agents.collectives.timing import expected_data_ns, operation_timeout_ns, root_rate_bps
+from agents.collectives.requests import Request
+from agents.collectives.timing import Pace, chain_of, operation_timeout_ns
+from agents.collectives.unicast import MAX_BLOCKS, block_bytes
 from switch.errors import InputError, ProtocolError
 
 
@@ -85,25 +84,49 @@ def test_chains_cut_the_ranks_into_contiguous_segments(size: int) -> None:
             assert first <= rank < end
 
 
+def pace(shards: list[int], chains: int, rate_bps: int) -> Pace:
+    return Pace(shards, chains, 4096, rate_bps)
+
+
 def test_roots_share_the_receivers_link() -> None:
-    assert root_rate_bps(8, 8, 700) == 100
-    assert root_rate_bps(8, 4, 400) == 100
-    assert root_rate_bps(8, 1, 400) == 400
-    assert root_rate_bps(2, 2, 400) == 400
-    assert root_rate_bps(1, 1, 400) == 400
+    shards = [4096] * 8
+    assert pace(shards, 8, 700).rate_of(3) == 100
+    assert pace(shards, 4, 400).rate_of(3) == 100
+    assert pace(shards, 1, 400).rate_of(3) == 400
+    assert pace(shards[:2], 2, 400).rate_of(1) == 400
+    assert pace(shards[:1], 1, 400).rate_of(0) == 400
+    assert pace(shards, 8, 0).rate_of(0) == 0
+
+
+@pytest.mark.parametrize("chains", [1, 2, 3, 5])
+def test_chains_of_unequal_shards_end_together_and_overrun_no_link(chains: int) -> None:
+    shards = [50_000, 0, 1, 200_000, 4096]
+    rates = pace(shards, chains, 100_000_000)
+    first = {chain_of(rank, 5, chains)[0] for rank in range(5)}
+    own = min(rates.rate_of(rank) for rank in first) if chains == 5 else 0
+    assert sum(rates.rate_of(rank) for rank in first) - own <= 100_000_000
+    times = []
+    for rank in sorted(first):
+        begin, end = chain_of(rank, 5, chains)
+        frames = sum(size + -(-size // 4096) * 70 for size in shards[begin:end])
+        times.append(frames * 8e9 / rates.rate_of(rank) if frames else 0)
+    ending = [one for one in times if one]
+    assert max(ending) == pytest.approx(min(ending), rel=0.01)
+    assert max(ending) == pytest.approx(rates.expected_ns, rel=0.01)
 
 
 def test_the_expected_time_is_the_bound_with_headers() -> None:
-    chunk, overhead, rate = 4096, 70, 100_000_000
-    full = 256 * (chunk + overhead) * 8 * 10**9 // rate
-    assert expected_data_ns(8, 8, 1 << 20, chunk, rate) == pytest.approx(7 * full, rel=1e-4)
-    assert expected_data_ns(8, 2, 1 << 20, chunk, rate) == pytest.approx(8 * full, rel=1e-4)
-    assert expected_data_ns(1, 1, 1 << 20, chunk, rate) == 0
+    shards, overhead, rate = [1 << 20] * 8, 70, 100_000_000
+    full = 256 * (4096 + overhead) * 8 * 10**9 // rate
+    assert pace(shards, 8, rate).expected_ns == pytest.approx(7 * full, rel=1e-4)
+    assert pace(shards, 2, rate).expected_ns == pytest.approx(8 * full, rel=1e-4)
+    assert pace(shards[:1], 1, rate).expected_ns == 0
+    assert pace([0, 1 << 20, 0], 3, rate).expected_ns == pytest.approx(full, rel=1e-4)
 
 
 def test_the_default_time_limit_grows_with_the_data() -> None:
     assert operation_timeout_ns(4, 0, 10**8) == 10_000_000_000
-    assert operation_timeout_ns(8, 1 << 20, 10**8) == pytest.approx(15.87e9, rel=0.01)
+    assert operation_timeout_ns(8, 7 << 20, 10**8) == pytest.approx(15.87e9, rel=0.01)
 
 
 def test_control_messages_survive_the_wire() -> None:
@@ -130,12 +153,12 @@ def test_an_unknown_kind_is_refused() -> None:
 def test_the_paper_waits_five_times_the_expected_time() -> None:
     cutoff = PaperCutoff(10_000_000)
     assert cutoff.first_check(100) == 50_000_100
-    assert cutoff.check(50_000_100, 5, False) is None
+    assert cutoff.check(50_000_100, 5, 1, False) is None
 
 
 def test_fetch_only_does_not_wait() -> None:
     assert FetchOnlyCutoff().first_check(5) == 5
-    assert FetchOnlyCutoff().check(5, 0, True) is None
+    assert FetchOnlyCutoff().check(5, 0, 1, True) is None
 
 
 def test_the_adaptive_cutoff_extends_while_chunks_arrive() -> None:
@@ -143,10 +166,10 @@ def test_the_adaptive_cutoff_extends_while_chunks_arrive() -> None:
     now = cutoff.first_check(0)
     assert now == 100_000_000
     quiet = 16 * 330_000
-    again = cutoff.check(now, 90, False)
+    again = cutoff.check(now, 310, 10, False)
     assert again == now + quiet
-    assert cutoff.check(again, 95, False) == again + quiet
-    assert cutoff.check(again + quiet, 95, False) is None
+    assert cutoff.check(again, 325, 5, False) == again + quiet
+    assert cutoff.check(again + quiet, 325, 5, False) is None
 
 
 def test_the_adaptive_cutoff_gives_a_root_that_has_not_begun_some_time() -> None:
@@ -155,25 +178,43 @@ def test_the_adaptive_cutoff_gives_a_root_that_has_not_begun_some_time() -> None
     last = 0
     while now is not None:
         last = now
-        now = cutoff.check(now, 90, True)
+        now = cutoff.check(now, 310, 10, True)
     assert UNSTARTED_NS <= last - 100_000_000 <= UNSTARTED_NS + 3 * 16 * 330_000
+
+
+def test_packets_that_come_rarely_are_given_longer_between_two_looks() -> None:
+    """At a twentieth of the rate the next packet is further away than a full link's silence."""
+    cutoff = AdaptiveCutoff(100_000_000, 330_000)
+    now = cutoff.first_check(0)
+    assert cutoff.check(now, 20, 280, False) == now + 16 * (now // 20)
 
 
 def test_the_adaptive_cutoff_ends_though_chunks_trickle() -> None:
     cutoff = AdaptiveCutoff(1_000_000, 1000)
     now: int | None = cutoff.first_check(0)
-    received = last = 0
+    received, last = 1000, 0
     while now is not None:
-        received += 1
         last = now
-        now = cutoff.check(now, received, True)
+        now = cutoff.check(now, received, 10, True)
+        received += 1
     assert last <= 5 * (1_000_000 + QUIET_MIN_NS) + QUIET_MIN_NS
+
+
+def test_what_comes_at_a_part_of_the_rate_is_given_longer() -> None:
+    cutoff = AdaptiveCutoff(100_000_000, 330_000)
+    now: int | None = cutoff.first_check(0)
+    last = 0
+    while now is not None:
+        last = now
+        received = min(1000, now * 1000 // 800_000_000)
+        now = cutoff.check(now, received, 1010 - received, False)
+    assert 800_000_000 <= last <= 820_000_000
 
 
 @pytest.mark.parametrize("size", [2, 8, 1000])
 @pytest.mark.parametrize("shard", [0, 1, 4095, 4096, 4097, 1 << 20, 1 << 30, 1 << 36])
 def test_ring_blocks_are_whole_packets_and_can_be_counted(size: int, shard: int) -> None:
-    block = block_bytes(size, shard, 4096)
+    block = block_bytes(Request(0, "allgather", "ring", 0), [shard] * size, 4096)
     assert block % 4096 == 0 and block > 0
     assert size * -(-shard // block) <= MAX_BLOCKS
 
@@ -212,9 +253,23 @@ def test_the_first_wrong_byte_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("algorithm", "star"), ("cutoff", "soon"), ("shard_bytes", -1)]
+    ("field", "value"),
+    [
+        ("collective", "gossip"),
+        ("algorithm", "star"),
+        ("cutoff", "soon"),
+        ("counts", -1),
+        ("counts", (1, -1)),
+        ("dtype", "text"),
+        ("op", "average"),
+        ("root", -1),
+        ("radix", 1),
+        ("workers", 0),
+        ("batch", 0),
+        ("chunk_bytes", 1 << 20),
+    ],
 )
 def test_a_request_that_makes_no_sense_is_refused(field: str, value: object) -> None:
-    good = {"number": 0, "algorithm": "ring", "shard_bytes": 1}
+    good = {"number": 0, "collective": "allgather", "algorithm": "ring", "counts": 1}
     with pytest.raises(InputError, match=field):
-        Allgather(**{**good, field: value})  # type: ignore[arg-type]
+        Request(**{**good, field: value})  # type: ignore[arg-type]

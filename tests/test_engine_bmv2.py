@@ -39,6 +39,12 @@ def commands() -> Iterator[bytes]:
         yield frame if frame[0] != 0x20 else b"\1" + frame
 
 
+def is_defined(frame: bytes) -> bool:
+    """Whether P4 says what comes of a frame: 0x03 indexes 16 registers, and may miss them all.
+    BMv2 as it is released does not look, and crashes."""
+    return frame[0] != 0x03 or int.from_bytes(frame[1:3], "big") < 16
+
+
 def weft(frames: list[bytes], *, plain: bool = False) -> dict[int, list[bytes]]:
     """What the engine sends on each port."""
     dataplane = Dataplane(1, 8, packets=64, plain=plain)
@@ -134,7 +140,7 @@ def test_every_packet_is_treated_as_bmv2_treats_it(tmp_path: Path) -> None:
         pytest.skip("BMv2 (simple_switch) is not installed")
     if os.geteuid() != 0:
         pytest.skip("BMv2 is given a network namespace of its own: needs root")
-    frames = list(commands())
+    frames = list(filter(is_defined, commands()))
     ours = weft(frames)
     theirs = bmv2(tmp_path, frames, sum(map(len, ours.values())))
     for port in ours:

@@ -108,6 +108,12 @@ def test_field_names_that_are_the_engines_own_do_not_clash() -> None:
         (lambda d: d["header_types"][3]["fields"].append(["odd", 3, False]), "not whole bytes"),
         (lambda d: d["actions"][0]["primitives"].append({"op": "x", "parameters": []}), "'x'"),
         (lambda d: d["calculations"][0].update(algo="md5"), "supported: crc16"),
+        (
+            lambda d: d["calculations"][0]["input"].append(
+                {"type": "hexstr", "value": "0x0", "bitwidth": 1 << 36}
+            ),
+            "68719476736 bits",
+        ),
         (lambda d: d.update(parse_vsets=[{"name": "vs"}]), "parse vsets .* vs"),
         (lambda d: d.pop("pipelines"), "no 'pipelines'"),
         (lambda d: d["__meta__"].update(version=[3, 0]), "version 3.0"),

@@ -21,7 +21,6 @@ from agents.drivers.messages import (
     Hello,
     LineChannel,
     Message,
-    OperationConfig,
     Peers,
     Prepare,
     Progress,
@@ -35,6 +34,7 @@ from agents.drivers.messages import (
 )
 from agents.drivers.rendezvous import Rendezvous, RunProgress
 from switch.errors import InputError, ProtocolError, RunError
+from tests.operations import gather
 
 Part = Callable[["Actor"], None]
 
@@ -120,13 +120,13 @@ def test_ranks_meet_run_and_report(path: Path, meeting: Rendezvous) -> None:
     assert meeting.pids == {0: 1000, 1: 1001}
     assert actors[0].seen == [Peers({"1": [11, 7]})]
     progress: list[RunProgress] = []
-    results = meeting.run(OperationConfig("ring", 100), progress.append)
+    results = meeting.run(gather("ring", 100), progress.append)
     assert [result.verified for result in results] == [True, True]
-    assert progress[0].expected_bytes == 100
+    assert progress[0].expected_bytes == [100, 100]
     assert progress[0].fraction == 0.2
     assert progress[-1].fraction == 1.0 and progress[-1].finished_ranks == 2
-    meeting.run(OperationConfig("ring", 100))
-    numbers = [m.operation["number"] for m in actors[1].seen if isinstance(m, Prepare)]
+    meeting.run(gather("ring", 100))
+    numbers = [m.operation["request"]["number"] for m in actors[1].seen if isinstance(m, Prepare)]
     assert numbers == [0, 1]
 
 
@@ -134,7 +134,7 @@ def test_a_failed_operation_is_a_result_with_its_error(meeting: Rendezvous) -> N
     for rank in (0, 1):
         Actor(meeting.path, rank, both(hello, lambda actor: perform(actor, "no peer")))
     meeting.gather(5)
-    results = meeting.run(OperationConfig("ring", 100))
+    results = meeting.run(gather("ring", 100))
     assert [result.error for result in results] == ["no peer", "no peer"]
 
 
@@ -159,7 +159,7 @@ def test_a_rank_that_goes_away_is_named_and_the_others_told(meeting: Rendezvous)
     Actor(meeting.path, 1, leaves)
     meeting.gather(5)
     with pytest.raises(RunError, match=r"rank 1 \(host h1, pid 1001\).*closed.*preparing"):
-        meeting.run(OperationConfig("ring", 100))
+        meeting.run(gather("ring", 100))
     stayed.thread.join(5)
     assert isinstance(stayed.seen[-1], Abort)
 
@@ -179,8 +179,8 @@ def test_a_rank_that_hangs_is_named_at_the_deadline(
     Actor(meeting.path, 0, both(hello, perform))
     Actor(meeting.path, 1, hangs)
     meeting.gather(5)
-    with pytest.raises(RunError, match=r"rank 1 \(host h1, pid 1001\): no answer.*running ring"):
-        meeting.run(OperationConfig("ring", 100, timeout_ns=100_000_000))
+    with pytest.raises(RunError, match=r"rank 1 \(host h1, pid 1001\): no answer.*Allgather by"):
+        meeting.run(gather("ring", 100, timeout_ns=100_000_000))
 
 
 def test_the_fault_of_a_rank_is_passed_on(meeting: Rendezvous) -> None:
@@ -192,7 +192,7 @@ def test_the_fault_of_a_rank_is_passed_on(meeting: Rendezvous) -> None:
     Actor(meeting.path, 1, faulty)
     with pytest.raises(RunError, match=r"rank 1 .*port 4791 is in use"):
         meeting.gather(5)
-        meeting.run(OperationConfig("ring", 100))
+        meeting.run(gather("ring", 100))
 
 
 class Exits:

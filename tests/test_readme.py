@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
-from experiments.scenario import Scenario, read_file
+from agents.collectives.names import ALGORITHMS
+from experiments import benchmarks, cli
+from experiments.sweep import Experiment, read_file
 from switch.cache import CHECKOUT
 
 TEXT = (CHECKOUT / "README.md").read_text()
@@ -19,16 +22,39 @@ def test_python_examples_run(code: str, capsys: pytest.CaptureFixture[str]) -> N
     assert "multicast" in capsys.readouterr().out
 
 
-def test_the_scenario_file_is_one(tmp_path: Path) -> None:
-    (found,) = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
+@pytest.mark.parametrize("found", re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL))
+def test_scenario_files_are_ones(found: str, tmp_path: Path) -> None:
     file = tmp_path / "readme.toml"
     file.write_text(found)
-    assert isinstance(read_file(file), Scenario)
+    assert read_file(file).points
+
+
+def test_commands_that_run_something_name_options_and_values_that_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Experiment] = []
+
+    def run(experiment: Experiment, *_: object) -> None:
+        asked.append(experiment)
+
+    monkeypatch.setattr(cli, "_run", run)
+    commands = re.findall(r"^    (?:sudo )?\./weft (run [a-z-]+ .*)$", TEXT, re.MULTILINE)
+    assert len(commands) > 10
+    for command in commands:
+        words = shlex.split(command.partition(" > ")[0], comments=True)
+        cli.app(words, standalone_mode=False)
+    assert len(asked) == len(commands)
+
+
+def test_all_collectives_algorithms_and_benchmarks_are_named() -> None:
+    for names in (ALGORITHMS, *ALGORITHMS.values(), benchmarks.NAMES):
+        for name in names:
+            assert f"`{name}`" in TEXT, name
 
 
 @pytest.mark.parametrize("file", sorted((CHECKOUT / "experiments" / "scenarios").glob("*.toml")))
 def test_the_scenarios_that_come_along_are_valid(file: Path) -> None:
-    assert isinstance(read_file(file), Scenario)
+    assert read_file(file).points
 
 
 def test_links_to_files_lead_somewhere() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import re
 import shlex
@@ -9,6 +10,7 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -19,17 +21,31 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.table import Table
 
+from agents.collectives.names import ALGORITHMS as ALGORITHMS_OF
+from experiments.options import from_options
+from experiments.palette import ALGORITHMS, style_sheet
+from experiments.plots import PlotSpec
 from experiments.report import write_report
 from experiments.report.charts import ticks
 from experiments.report.overview import headline
 from experiments.report.page import render
 from experiments.report.scenarios import command_line
 from experiments.results import Results, Run, scenario_of
-from experiments.scenario import Fault, Scenario, from_options
-from experiments.summary import short_duration, short_rate, summarize, three_digits
+from experiments.scenario import Fault, Scenario
+from experiments.summary import (
+    MAX_DOUBTS,
+    by_point,
+    doubts,
+    short_duration,
+    short_rate,
+    summarize,
+    three_digits,
+    which_run,
+)
+from experiments.sweep import Experiment, Point
 from experiments.table import links_table, summary_table
 from switch.errors import InputError
-from tests.results_samples import sample_results
+from tests.results_samples import sample_experiment, sample_results
 
 VOID = {"meta", "br", "input", "col"}
 
@@ -93,7 +109,24 @@ SCENARIOS: dict[str, Callable[[], Results]] = {
     "failed": lambda: failed(sample_results(), 0, "h3 did not answer"),
     "all failed": lambda: failed(failed(sample_results(), 0, "a"), 1, "b"),
     "no runs": lambda: dataclasses.replace(sample_results(), runs=[]),
+    "broadcast": lambda: sample_results(
+        collective="broadcast",
+        algorithms=("multicast", "k-nomial", "binary-tree", "pipelined-ring"),
+    ),
+    "reduce-scatter": lambda: sample_results(collective="reduce-scatter"),
+    "sweep": lambda: sample_sweep(),
+    "failed point": lambda: failed(sample_sweep(), 1, "no world"),
 }
+
+
+def sample_sweep() -> Results:
+    """Four points: two numbers of hosts, one of which in both worlds, of two sizes."""
+    points = [
+        Point(Scenario(topology="single", world=world, hosts_per_leaf=hosts, size_bytes=size))
+        for world, hosts in (("emulated", 2), ("simulated", 2), ("simulated", 16))
+        for size in (1 << 16, 1 << 20)
+    ]
+    return sample_experiment(Experiment(tuple(points), ("world", "hosts-per-leaf", "size")))
 
 
 @pytest.mark.parametrize("make", SCENARIOS.values(), ids=SCENARIOS)
@@ -126,6 +159,65 @@ def test_the_table_fits_into_100_columns_with_large_figures() -> None:
     assert "…" not in text
     assert "20/20" in text
     assert "strained" in text
+
+
+@pytest.mark.parametrize("collective", ALGORITHMS_OF)
+def test_all_algorithms_are_told_apart_in_100_columns(collective: str) -> None:
+    algorithms = ALGORITHMS_OF[collective]
+    results = sample_results(repeat=9, collective=collective, algorithms=algorithms)
+    for index, run in enumerate(results.runs):
+        ranks = [dataclasses.replace(rank, retransmitted_packets=123_456) for rank in run.ranks]
+        links = [dataclasses.replace(link, lost=123) for link in run.links]
+        fidelity = dataclasses.replace(run.fidelity, verdict="strained")
+        changed(results, index, ranks=ranks, links=links, fidelity=fidelity)
+    text = printed(summary_table(results))
+    assert "…" not in text
+    assert "8.89M" in text
+    firsts = [line.split() for line in text.splitlines() if "9/9" in line]
+    found = [words[0] for words in firsts]
+    for index, words in enumerate(found):
+        if words.endswith("-"):  # the rest is below
+            rest = text.splitlines()[text.splitlines().index(_line(text, words)) + 1].strip()
+            found[index] += rest
+    assert tuple(found) == algorithms
+
+
+def _line(text: str, start: str) -> str:
+    return next(line for line in text.splitlines() if line.strip().startswith(start))
+
+
+@pytest.mark.parametrize(
+    ("options", "title"),
+    [
+        ({"collective": "broadcast"}, "Broadcast of 1 MiB, 8 ranks"),
+        ({"collective": "reduce-scatter"}, "Reduce-Scatter of 1 MiB a rank, 8 ranks"),
+        ({"sizes_bytes": (0, 3, 1 << 20)}, "Allgather of shards of 0 B to 1 MiB, 8 ranks"),
+        ({"sizes_bytes": (1024, 1024)}, "Allgather of 1 KiB a rank, 8 ranks"),
+        ({"operations": 9}, "1 MiB a rank, 9 operations, 8 ranks"),
+        ({"operations": 9, "at_once": 3}, "1 MiB a rank, 9 operations, 3 at once, 8 ranks"),
+        ({"topology": "single", "hosts_per_leaf": 1}, "1 MiB a rank, 1 rank, single"),
+    ],
+)
+def test_the_title_says_what_was_run(options: dict[str, Any], title: str) -> None:
+    assert title in printed(summary_table(sample_results(**options)))
+
+
+def test_collectives_that_are_swept_are_all_named() -> None:
+    scenarios = [Scenario(collective=name) for name in ALGORITHMS_OF]
+    points = tuple(Point(each, each.collective, "1/3") for each in scenarios)
+    results = sample_experiment(Experiment(points, ("collective",)))
+    for text in (printed(summary_table(results)), render(results)):
+        assert "Allgather, Broadcast and Reduce-Scatter" in text
+    assert "…" not in printed(summary_table(results))
+
+
+def test_phases_of_several_operations_are_called_sums() -> None:
+    results = sample_results(operations=9)
+    assert "phases of multicast (all operations of rank 0, the slowest)" in printed(
+        summary_table(results)
+    )
+    assert "Sums over all operations" in render(results)
+    assert "Sums over all operations" not in render(sample_results())
 
 
 def printed(table: Table) -> str:
@@ -213,10 +305,10 @@ def test_the_headline_compares_the_algorithms() -> None:
     run: Run = results.runs[0]
     assert run.completion_ns
     changed(results, 1, completion_ns=2 * run.completion_ns)
-    sentence = headline(summarize(results))
+    sentence = headline(by_point(results))
     assert sentence is not None
     assert sentence.startswith("Multicast was 2 times as fast as ring; multicast put 43 % fewer")
-    assert headline(summarize(sample_results(algorithms=("ring",)))) is None
+    assert headline(by_point(sample_results(algorithms=("ring",)))) is None
 
 
 def test_a_report_is_written_where_it_is_asked_for(tmp_path: Path) -> None:
@@ -235,6 +327,86 @@ def test_a_document_of_another_kind_is_refused(tmp_path: Path) -> None:
         write_report({"schema": "other"}, tmp_path / "report.html")
 
 
+def test_the_headline_compares_multicast_with_each_other_algorithm() -> None:
+    results = sample_results(
+        collective="broadcast", algorithms=("k-nomial", "multicast", "pipelined-ring")
+    )
+    for index, factor in enumerate((3, 1, 1)):
+        changed(results, index, completion_ns=10**9 * factor)
+    sentence = headline(by_point(results))
+    assert sentence is not None
+    assert sentence.startswith("Multicast was 3 times as fast as k-nomial; multicast put ")
+    assert "Multicast and pipelined-ring took the same time within 5 %" in sentence
+
+
+def test_the_headline_of_a_sweep_has_the_range_of_its_points() -> None:
+    results = sample_sweep()
+    for index, run in enumerate(results.runs):
+        times = 10**9 if run.algorithm == "multicast" else 10**9 * (1 + index)
+        changed(results, index, completion_ns=times)
+    assert headline(by_point(results)) == "Multicast was 2 to 12 times as fast as ring."
+
+
+def test_runs_of_one_scenario_are_one_point_however_they_are_mixed() -> None:
+    results = sample_sweep()
+    repeated = [dataclasses.replace(run, repetition=1) for run in results.runs]
+    results.runs += reversed(repeated)
+    points = by_point(results)
+    assert len(points) == 6
+    for point in points:
+        assert [each.algorithm for each in point] == ["multicast", "ring"]
+        for each in point:
+            assert [run.repetition for run in each.runs] == [0, 1]
+            assert each.runs[0].scenario == each.runs[1].scenario
+
+
+def test_the_table_of_a_sweep_has_a_row_a_point_and_algorithm_with_its_values() -> None:
+    text = printed(summary_table(sample_sweep()))
+    rows = [line.split() for line in text.splitlines() if "simulated" in line]
+    assert [row[:5] for row in rows] == [
+        ["simulated", hosts, size, unit, algorithm]
+        for hosts in ("2", "16")
+        for size, unit in (("64", "KiB"), ("1", "MiB"))
+        for algorithm in ("multicast", "ring")
+    ]
+    assert "fabric" not in text  # one switch has none
+
+
+def test_the_page_of_a_sweep_has_every_point_its_failures_and_its_plots() -> None:
+    results = failed(sample_sweep(), 1, "no world")
+    results.plots.append(PlotSpec(x="ranks", y="completion", title="How long it takes"))
+    text = render(results)
+    page = Page(text)
+    words = page.words()
+    assert "world emulated, hosts per leaf 2, size 64 KiB, ring" in words
+    assert "no world" in words
+    assert "6 points, by world and hosts per leaf and size" in words
+    assert {"failures", "plots", "figures", "fidelity", "scenario"} <= page.ids.keys()
+    assert "simulated 16 1 MiB multicast" in words
+    (image,) = page.references
+    assert image.startswith("data:image/svg+xml;base64,")
+    assert b"<svg" in base64.b64decode(image.partition(",")[2])
+
+
+def test_the_slowest_ranks_phases_are_shown() -> None:
+    results = sample_results()
+    run = results.runs[0]
+    slowest = max(run.ranks, key=lambda rank: rank.completion_ns or 0)
+    handshake = short_duration(slowest.phases_ns["handshake"])
+    assert f"(rank {slowest.rank}, the slowest): barrier" in printed(summary_table(results))
+    assert f"handshake {handshake}" in printed(summary_table(results))
+    page = Page(render(results))
+    assert page.ids["phases"] == 1
+    assert handshake in page.words()
+
+
+def test_every_algorithm_has_a_colour_that_no_other_of_its_collective_has() -> None:
+    for names in ALGORITHMS_OF.values():
+        assert len({ALGORITHMS[name] for name in names}) == len(names)
+        for name in names:
+            assert f".{name} {{ --key: {ALGORITHMS[name][0]}; }}" in style_sheet()
+
+
 @pytest.mark.parametrize(
     "scenario",
     [
@@ -243,18 +415,24 @@ def test_a_document_of_another_kind_is_refused(tmp_path: Path) -> None:
         Scenario(switch="bmv2", algorithms=("ring",), rate_bps=12_500_000, size_bytes=1000),
         Scenario(chains=2, faults=(Fault("leaf0>spine1", 1.0),), timeout_s=2.5, repeat=3),
         Scenario(topology="single", hosts_per_leaf=16, size_bytes=3 << 20, seed=9),
+        Scenario(world="simulated", delay_ns=1500, sizes_bytes=(0, 1 << 20, 3), predict=False),
+        Scenario(collective="broadcast", root=3, radix=4, block_bytes=1000),
+        Scenario(collective="reduce-scatter", dtype="int16", op="max", queue_bytes=1 << 20),
+        Scenario(workers=2, chunk_bytes=8192, batch=4, cutoff="paper", mtu=1024),
+        Scenario(operations=5, at_once=2),
+        Scenario(mtu=1024, topology="fat-tree", tiers=2),
     ],
     ids=command_line,
 )
 def test_the_command_line_of_a_scenario_asks_for_the_same(scenario: Scenario) -> None:
     words = shlex.split(command_line(scenario))
-    assert words[:3] == ["weft", "run", "allgather"]
-    options: dict[str, Any] = {}
+    assert words[:3] == ["weft", "run", scenario.collective]
+    options: dict[str, Any] = {"collective": scenario.collective}
     rest = iter(words[3:])
     for word in rest:
         name = word.removeprefix("--")
-        if name == "pcap":
-            options[name] = True
+        if name in ("pcap", "no-predict"):
+            options[name.removeprefix("no-")] = name == "pcap"
         elif name in ("algorithm", "fault"):
             options.setdefault(name, []).append(next(rest))
         else:
@@ -312,3 +490,17 @@ def test_a_browser_runs_the_pages_script(tmp_path: Path) -> None:
     )
     headings = re.findall(r"<table class=\"sortable\">.*?<th[^>]*tabindex=\"0\"", done.stdout)
     assert len(headings) == 5
+
+
+def test_the_terminal_is_told_why_figures_may_be_off() -> None:
+    results = sample_results(repeat=2)
+    results.runs[1] = replace(
+        results.runs[1],
+        fidelity=replace(results.runs[1].fidelity, verdict="invalid", reasons=["it was busy"]),
+    )
+    results.runs[0] = replace(
+        results.runs[0], fidelity=replace(results.runs[0].fidelity, verdict="ok", reasons=[])
+    )
+    named = which_run(results, results.runs[1])
+    assert (named, "invalid", "it was busy") in doubts(results)
+    assert len(doubts(results)) <= MAX_DOUBTS

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.bounds import completion_bound_ns, tier_model_bytes
 from experiments.results import Fidelity, LinkResult, RankResult, Results, Run, tier_bytes
 from experiments.scenario import Scenario
 from switch.errors import InputError
-from topo import clos
 
 
 def a_run(verified: bool = True) -> Run:
@@ -36,6 +34,19 @@ def test_a_document_that_was_written_reads_back_the_same(tmp_path: Path) -> None
     results.write(tmp_path)
     assert Results.read(tmp_path) == results
     assert Results.read(tmp_path / "results.json") == results
+
+
+def test_a_document_from_before_experiments_had_points_is_read(tmp_path: Path) -> None:
+    results = Results([a_run()], "abcdef", "now")
+    document = results.to_dict()
+    del document["swept"], document["plots"]
+    assert Results.from_dict(document) == results
+
+
+def test_what_is_swept_must_be_options() -> None:
+    document = Results([a_run()], "abcdef", "now", swept=["size", "sise"]).to_dict()
+    with pytest.raises(InputError, match=r"damaged: swept\[1\] is 'sise', which is no option"):
+        Results.from_dict(document)
 
 
 def test_the_document_has_the_documented_names() -> None:
@@ -66,36 +77,3 @@ def test_what_is_no_results_document_is_refused(tmp_path: Path, text: str) -> No
     (tmp_path / "results.json").write_text(text)
     with pytest.raises(InputError, match="results"):
         Results.read(tmp_path)
-
-
-def test_bounds_are_the_papers() -> None:
-    n_over_b = (1 << 20) * 8 * 10**9 // 100_000_000
-    assert completion_bound_ns(Scenario(), "ring") == 7 * n_over_b // 1
-    assert completion_bound_ns(Scenario(), "multicast") == 7 * n_over_b
-    assert completion_bound_ns(Scenario(chains=2), "multicast") == 8 * n_over_b
-    assert completion_bound_ns(Scenario(chains=3), "multicast") == 9 * n_over_b
-
-
-@pytest.mark.parametrize("ranks", [4, 8, 16])
-def test_below_one_switch_ring_moves_two_minus_two_over_p_times_the_bytes(ranks: int) -> None:
-    network = clos.single(ranks)
-    ring = sum(tier_model_bytes(network, 1000, "ring").values())
-    multicast = sum(tier_model_bytes(network, 1000, "multicast").values())
-    assert ring / multicast == pytest.approx(2 - 2 / ranks)
-
-
-def test_the_traffic_model_on_trees() -> None:
-    assert tier_model_bytes(clos.leaf_spine(4, 2, 2), 1, "multicast") == {
-        "host_up": 8, "host_down": 56, "fabric_up": 8, "fabric_down": 24,
-    }  # fmt: skip
-    assert tier_model_bytes(clos.leaf_spine(4, 2, 2), 1, "ring") == {
-        "host_up": 56, "host_down": 56, "fabric_up": 28, "fabric_down": 28,
-    }  # fmt: skip
-    # k = 4: 16 hosts, 8 leaves, 4 pods; a tree is 8 leaf links and 4 pod links; 2 of 12 lead up.
-    assert tier_model_bytes(clos.fat_tree(4), 1, "multicast") == {
-        "host_up": 16, "host_down": 240, "fabric_up": 32, "fabric_down": 160,
-    }  # fmt: skip
-    # Of 16 ring hops 8 stay below a leaf, 4 below a pod, 4 cross the core.
-    assert tier_model_bytes(clos.fat_tree(4), 1, "ring") == {
-        "host_up": 240, "host_down": 240, "fabric_up": 12 * 15, "fabric_down": 12 * 15,
-    }  # fmt: skip

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.scenario import Fault, Scenario, from_options, read_file
+from experiments.options import from_options
+from experiments.scenario import Fault, Scenario
+from experiments.sweep import read_file
 from switch.errors import InputError
 
 
@@ -32,7 +34,8 @@ def test_a_file_has_the_options_of_the_command_line_and_they_override_it(tmp_pat
         'algorithm = "ring"\nhosts-per-leaf = 4\nloss = "1%"\nsize = "64KiB"\n'
         'fault = ["leaf0-spine1:loss=0.5", "h0>leaf0:loss=1"]\n'
     )
-    scenario = read_file(file, {"size": "4096"})
+    (point,) = read_file(file, {"size": "4096"}).points
+    scenario = point.scenario
     assert scenario.algorithms == ("ring",)
     assert len(scenario.network().hosts) == 16
     assert scenario.loss == 0.01
@@ -80,6 +83,30 @@ def test_a_file_has_the_options_of_the_command_line_and_they_override_it(tmp_pat
         ({"topology": "fat-tree", "k": 34}, ["k 34", "32"]),
         ({"topology": "fat-tree", "k": 66, "tiers": 2}, ["k 66", "64"]),
         ({"leaves": 500, "hosts-per-leaf": 200}, ["100000 hosts", "8192"]),
+        ({"collective": "broadcast", "chains": 2}, ["chains 2 means nothing", "leave chains out"]),
+        ({"algorithm": "ring", "chains": 2}, ["chains 2 means nothing for allgather by ring"]),
+        ({"collective": "broadcast", "sizes": "1,2"}, ["sizes (1, 2) means nothing", "use size"]),
+        ({"collective": "broadcast", "root": 8}, ["root 8", "0 to 7"]),
+        ({"root": 1}, ["root 1 means nothing for allgather", "broadcast"]),
+        ({"op": "max"}, ["op 'max' means nothing for allgather", "reduce-scatter"]),
+        ({"op": "prod"}, ["op 'prod'", "sum, min, max"]),
+        ({"radix": 3}, ["radix 3 means nothing", "k-nomial"]),
+        ({"algorithm": "multicast", "block": 4096}, ["block 4096 means nothing", "chunk"]),
+        ({"algorithm": "ring", "workers": 2}, ["workers 2 means nothing", "multicast"]),
+        ({"algorithm": "ring", "batch": 2}, ["batch 2 means nothing", "multicast"]),
+        ({"algorithm": "ring", "cutoff": "paper"}, ["cutoff 'paper' means nothing", "multicast"]),
+        ({"collective": "reduce-scatter", "chunk": 8192}, ["chunk 8192 means nothing"]),
+        ({"chunk": 5000}, ["chunk 5000", "multiple", "4096"]),
+        ({"workers": 17}, ["workers 17", "1 to 16"]),
+        ({"at-once": 5}, ["at-once 5 is more than operations 1", "--operations"]),
+        ({"size": 3, "dtype": "float32"}, ["size 3", "float32", "multiple of 4"]),
+        ({"size": 1, "sizes": "2,3"}, ["size 1 and sizes '2,3'", "keep one"]),
+        ({"sizes": []}, ["sizes []", "empty"]),
+        ({"sizes": "1,,2"}, ["sizes '1,,2'", "size ''"]),
+        ({"sizes": [1] * 9}, ["sizes are 9", "8 ranks"]),
+        ({"dtype": ""}, ["dtype ''", "empty"]),
+        ({"collective": ["allgather"]}, ["collective ['allgather'] is not text"]),
+        ({"algorithm": [["ring"]]}, ["algorithm ['ring'] is not text"]),
     ],
 )
 def test_bad_input_is_named_with_its_value_and_what_is_valid(
@@ -125,7 +152,8 @@ def test_the_command_line_overrides_a_key_however_it_is_spelled(
 ) -> None:
     file = tmp_path / "scenario.toml"
     file.write_text(f"{there} = 3\npcap = true\npredict = false\n")
-    scenario = read_file(file, {override: "5", "pcap": False, "predict": True})
+    (point,) = read_file(file, {override: "5", "pcap": False, "predict": True}).points
+    scenario = point.scenario
     assert (scenario.hosts_per_leaf, scenario.pcap, scenario.predict) == (5, False, True)
 
 

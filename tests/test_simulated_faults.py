@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from experiments.scenario import read_file
 from experiments.simulation import simulate
+from experiments.sweep import read_file
 from switch.compiler import compile_cached
 from switch.program_files import fabric_program
 from tests.simulated_support import Network, completion_ns, network
@@ -219,6 +219,7 @@ def test_random_faults_on_random_networks_leave_every_byte_right(
     file = tmp_path_factory.getbasetemp() / "scenario.toml"
     file.write_text(text)
     program = compile_cached(fabric_program())
-    run = simulate(read_file(file), program, algorithm, 0, lambda fraction: None)
+    (point,) = read_file(file).points
+    run = simulate(point.scenario, program, algorithm, 0, lambda fraction: None)
     assert run.verified, run.error
     assert run.completion_ns is not None and run.completion_ns < RANDOM_FAULTS_NS

@@ -86,3 +86,21 @@ def test_a_dead_link_is_an_error_of_the_run() -> None:
 def test_what_the_simulated_world_has_not_got_is_refused(options: dict[str, object]) -> None:
     with pytest.raises(InputError, match="simulated"):
         Scenario(world="simulated", **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("sizes", [(), (4096, 0, 8)], ids=["equal", "unequal"])
+@pytest.mark.parametrize("collective", ["allgather", "reduce-scatter"])
+def test_goodput_is_of_what_one_rank_has_to_move_and_below_the_links_rate(
+    collective: str, sizes: tuple[int, ...]
+) -> None:
+    """Reduce-Scatter is Allgather backwards: what a rank receives there, it gives away here."""
+    scenario = Scenario(
+        collective=collective, world="simulated", algorithms=("ring",), size_bytes=4096,
+        sizes_bytes=sizes, operations=2,
+    )  # fmt: skip
+    (one,) = run(scenario).runs
+    shards = scenario.shard_sizes
+    moved_bytes = 2 * (sum(shards) - min(shards))
+    assert one.completion_ns and one.goodput_bps
+    assert one.goodput_bps == pytest.approx(moved_bytes * 8e9 / one.completion_ns)
+    assert one.goodput_bps < scenario.rate_bps

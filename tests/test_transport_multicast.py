@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -281,6 +283,8 @@ def test_chunks_outside_the_region_are_refused(arguments: tuple[int, ...], messa
     region = host.register(np.zeros(700, np.uint8))
     with pytest.raises(TransportMisuse, match=message):
         pair.post_chunks(region, *arguments)
+    with pytest.raises(TransportMisuse, match="batches of 0 chunks"):
+        pair.post_chunks(region, 0, 1, 256, 0, 0, batch=0)
 
 
 def test_chunks_look_as_the_specification_says() -> None:
@@ -317,6 +321,148 @@ def test_multicast_and_reliable_traffic_share_the_link() -> None:
     group.network.settle()
     assert sink.missing == 0 and (sink.buffer == source.buffer).all()
     assert (target.buffer == source.buffer).all()
+
+
+@pytest.mark.parametrize("batch", [1, 3, 8, 128])
+def test_chunks_leave_in_batches_at_the_same_average_rate(batch: int) -> None:
+    host = Endpoint(ipv4("10.0.0.1"), 1024)
+    pair = host.create_ud(GROUP, QKEY)
+    region = host.register(pattern(20 * 1024))
+    each = (1024 + 12 + 8 + 4 + 4 + 42) * 80
+    now, times = 1_000, []
+    for start in (0, 10):
+        pair.post_chunks(region, start, 10, 1024, 0, 10**8, batch=batch)
+    while host.deadline() is not None:
+        times.extend([now] * len(host.transmit(now)))
+        now = max(now, host.deadline() or 0)
+    # A batch ends with its run, and the next one starts when the average allows it.
+    starts = [run + index // batch * batch for run in (0, 10) for index in range(10)]
+    assert times == [1_000 + start * each for start in starts]
+
+
+def test_within_a_batch_the_link_alone_spaces_chunks_and_other_groups_have_their_turn() -> None:
+    host = Endpoint(ipv4("10.0.0.1"), 1024, 10**9)
+    pairs = [host.create_ud(GROUP + index, QKEY) for index in range(2)]
+    region = host.register(pattern(4 * 1024))
+    for pair in pairs:
+        pair.post_chunks(region, 0, 4, 1024, 0, 10**8, batch=4)
+    each = (1024 + 12 + 8 + 4 + 4 + 42) * 8
+    now = 1_000
+    sent: list[tuple[int, int]] = []
+    while host.deadline() is not None:
+        sent.extend((now, row.destination) for row in host.transmit(now).rows())
+        now = max(now, host.deadline() or 0)
+    assert [time - 1_000 for time, _ in sent] == [index * each for index in range(8)]
+    assert sorted(group for _, group in sent[:2]) == [GROUP, GROUP + 1]
+
+
+def chunk_packets(sink: ChunkSink, data: npt.NDArray[np.uint8]) -> list[Datagram]:
+    """A packet for each of a sink's chunks, as host 1 sends them."""
+    source = ipv4("10.0.0.1")
+    packets = []
+    for shard in range(sink.shards):
+        offset, size = sink.shard_region(shard)
+        for index, chunk in enumerate(sink.chunks_of(shard)):
+            begin = offset + index * sink.chunk_bytes
+            end = min(begin + sink.chunk_bytes, offset + size)
+            packet = Packet(
+                Opcode.UD_SEND_ONLY_WITH_IMMEDIATE, 0xFFFFFF, 0, qkey=QKEY,
+                immediate=sink.immediate_base + chunk, payload=data[begin:end].tobytes(),
+            )  # fmt: skip
+            packets.append(Datagram(source, GROUP, 5, 0, packet.encode(source, GROUP, 5)))
+    return packets
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.lists(st.integers(0, 90), min_size=1, max_size=4),
+    st.data(),
+    st.integers(1, 5),
+)
+def test_a_chunk_that_arrives_and_is_marked_counts_once(
+    sizes: list[int], drawn: st.DataObject, packets_per_chunk: int
+) -> None:
+    data = pattern(sum(sizes))
+    sink = ChunkSink(
+        np.zeros(sum(sizes), np.uint8), 3, 10, sizes, packets_per_chunk=packets_per_chunk
+    )
+    host = Endpoint(ipv4("10.0.0.2"), 256)
+    pair = host.create_ud(GROUP, QKEY)
+    pair.attach(sink)
+    packets = chunk_packets(sink, data)
+    there: set[int] = set()
+    received = marked = duplicates = completions = 0
+    steps = st.lists(
+        st.one_of(
+            st.integers(0, max(len(packets) - 1, 0)),
+            st.tuples(st.integers(0, len(packets)), st.integers(0, len(packets))),
+        ),
+        max_size=40,
+    )
+    for step in drawn.draw(steps):
+        was_whole = len(there) == len(packets)
+        if isinstance(step, tuple):
+            first, end = min(step), max(step)
+            chunks = set(range(first, end))
+            assert sink.mark(first, end - first) == len(chunks - there)
+            marked += len(chunks - there)
+            there |= chunks
+        elif packets:
+            host.receive(Datagrams.of([packets[step]]), 0)
+            received += step not in there
+            duplicates += step in there
+            there.add(step)
+            completions += len(there) == len(packets) and not was_whole
+        assert sink.missing == len(packets) - len(there)
+        assert (sink.received, sink.duplicates) == (received, duplicates)
+        assert [sink.has(chunk) for chunk in range(len(packets))] == [
+            chunk in there for chunk in range(len(packets))
+        ]
+        missing_bytes = 0
+        for shard in range(sink.shards):
+            numbers = sink.chunks_of(shard)
+            lacking = set(numbers) - there
+            assert sink.missing_in(shard) == len(lacking)
+            groups = {(chunk - numbers.start) // packets_per_chunk for chunk in lacking}
+            covered = [
+                chunk
+                for gap in sink.gaps(shard)
+                for chunk in range(gap.first_chunk, gap.first_chunk + gap.count)
+            ]
+            assert covered == [
+                chunk for chunk in numbers if (chunk - numbers.start) // packets_per_chunk in groups
+            ]
+            offset, size = sink.shard_region(shard)
+            for gap in sink.gaps(shard):
+                begin = (gap.first_chunk - numbers.start) * 10
+                assert (gap.offset, gap.shard_offset) == (offset + begin, begin)
+                assert gap.length == min(gap.count * 10, size - begin)
+            missing_bytes += sum(min(10, size - (chunk - numbers.start) * 10) for chunk in lacking)
+        assert sink.missing_bytes == missing_bytes
+    done = [one for one in host.poll() if one.kind is CompletionKind.CHUNKS_RECEIVED]
+    assert len(done) == completions
+    assert received + marked + sink.missing == len(packets)
+
+
+def test_one_thread_feeds_a_sink_while_another_marks() -> None:
+    chunks = 20_000
+    data = pattern(chunks * 8)
+    host = Endpoint(ipv4("10.0.0.2"), 256)
+    pair = host.create_ud(GROUP, QKEY)
+    sink = ChunkSink(np.zeros(len(data), np.uint8), 3, 8, [len(data)])
+    pair.attach(sink)
+    batch = Datagrams.of(chunk_packets(sink, data))
+    feeder = threading.Thread(target=host.receive, args=(batch, 0))
+    feeder.start()
+    fetched = 0
+    for chunk in range(0, chunks, 3):
+        sink.buffer[chunk * 8 : chunk * 8 + 8] = data[chunk * 8 : chunk * 8 + 8]
+        fetched += sink.mark(chunk, 1)
+    feeder.join()
+    assert sink.missing == sink.missing_in(0) == 0 and not sink.gaps(0)
+    assert sink.received + fetched == chunks
+    assert sink.received + sink.duplicates == chunks
+    assert (sink.buffer == data).all()
 
 
 def test_loops_back_nothing() -> None:

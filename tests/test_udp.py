@@ -33,11 +33,12 @@ def needs_namespaces(test: Any) -> Any:
     return test
 
 
-@pytest.fixture(scope="module")
-def hosts() -> list[dict[str, Any]]:
-    """What two hosts on a veth pair saw; see udp_peers.py."""
+@pytest.fixture(scope="module", params=["alone", "workers"])
+def hosts(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
+    """What two hosts on a veth pair saw, also with multicast received by a worker's thread; see
+    udp_peers.py."""
     done = subprocess.run(
-        ["unshare", "--net", sys.executable, str(HERE / "udp_peers.py")],
+        ["unshare", "--net", sys.executable, str(HERE / "udp_peers.py"), request.param],
         env={**os.environ, "PYTHONPATH": str(HERE.parent)},
         capture_output=True,
         text=True,

@@ -1,0 +1,170 @@
+"""The unicast algorithms acted out rank by rank, for the tests of what theory says of them.
+
+Every function moves shards, or sums of them, as the algorithm's definition has it, asserts that in
+the end all ranks have what the collective promises, and returns all messages in the order in which
+they were sent: (source, destination, bytes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+Message = tuple[int, int, int]
+
+
+def messages_of(
+    collective: str, algorithm: str, shards: Sequence[int], root: int = 0, radix: int = 2
+) -> list[Message]:
+    """All messages of one operation."""
+    if collective == "broadcast":
+        ranks = len(shards)
+        return [
+            ((source + root) % ranks, (destination + root) % ranks, shards[root])
+            for source, destination in tree_edges(algorithm, ranks, radix)
+        ]
+    act = {
+        ("allgather", "ring"): ring_allgather,
+        ("allgather", "linear"): linear_allgather,
+        ("allgather", "recursive-doubling"): recursive_doubling,
+        ("reduce-scatter", "ring"): ring_reduce_scatter,
+        ("reduce-scatter", "recursive-halving"): recursive_halving,
+    }[collective, algorithm]
+    return act(shards)
+
+
+def ring_allgather(shards: Sequence[int]) -> list[Message]:
+    ranks = len(shards)
+    has = [{rank} for rank in range(ranks)]
+    messages = []
+    for step in range(ranks - 1):
+        for rank in range(ranks):
+            shard, after = (rank - step) % ranks, (rank + 1) % ranks
+            assert shard in has[rank] and shard not in has[after]
+            has[after].add(shard)
+            messages.append((rank, after, shards[shard]))
+    assert all(len(found) == ranks for found in has)
+    return messages
+
+
+def linear_allgather(shards: Sequence[int]) -> list[Message]:
+    everyone = range(len(shards))
+    return [(one, other, shards[one]) for one in everyone for other in everyone if one != other]
+
+
+def ring_reduce_scatter(shards: Sequence[int]) -> list[Message]:
+    ranks = len(shards)
+    added = [{shard: {rank} for shard in range(ranks)} for rank in range(ranks)]
+    messages = []
+    for step in range(ranks - 1):
+        for rank in range(ranks):
+            shard, after = (rank - step - 1) % ranks, (rank + 1) % ranks
+            assert len(added[rank][shard]) == step + 1
+            added[after][shard] |= added[rank][shard]
+            messages.append((rank, after, shards[shard]))
+    assert all(len(added[rank][rank]) == ranks for rank in range(ranks))
+    return messages
+
+
+def recursive_doubling(shards: Sequence[int]) -> list[Message]:
+    ranks = len(shards)
+    has = [{rank} for rank in range(ranks)]
+    messages = []
+
+    def send(source: int, destination: int, what: set[int]) -> None:
+        assert not what & has[destination], "nothing comes twice"
+        messages.append((source, destination, sum(shards[shard] for shard in what)))
+
+    pairs, active = _fold(ranks)
+    for even, odd in pairs:
+        send(even, odd, has[even])
+        has[odd] |= has[even]
+    groups = [[rank] for rank in active]
+    while len(groups) > 1:
+        joined = []
+        for left, right in zip(groups[::2], groups[1::2], strict=True):
+            for one, other in zip(left, right, strict=True):
+                mine, theirs = set(has[one]), set(has[other])
+                send(one, other, mine)
+                send(other, one, theirs)
+                has[one], has[other] = mine | theirs, mine | theirs
+            joined.append(left + right)
+        groups = joined
+    for even, odd in pairs:
+        send(odd, even, has[odd] - has[even])
+        has[even] = set(has[odd])
+    assert all(len(found) == ranks for found in has)
+    return messages
+
+
+def recursive_halving(shards: Sequence[int]) -> list[Message]:
+    ranks = len(shards)
+    added = [{shard: {rank} for shard in range(ranks)} for rank in range(ranks)]
+    messages = []
+
+    def send(source: int, destination: int, what: Sequence[int]) -> None:
+        for shard in what:
+            assert not added[source][shard] & added[destination][shard], "added once"
+            added[destination][shard] |= added[source].pop(shard)
+        messages.append((source, destination, sum(shards[shard] for shard in what)))
+
+    pairs, active = _fold(ranks)
+    keeps = {rank: [rank] for rank in active}
+    for even, odd in pairs:
+        send(even, odd, range(ranks))
+        keeps[odd] = [even, odd]
+
+    def halve(group: list[int]) -> None:
+        half = len(group) // 2
+        if not half:
+            return
+        left, right = group[:half], group[half:]
+        for one, other in zip(left, right, strict=True):
+            theirs = [shard for rank in right for shard in keeps[rank]]
+            mine = [shard for rank in left for shard in keeps[rank]]
+            send(one, other, theirs)
+            send(other, one, mine)
+        halve(left)
+        halve(right)
+
+    halve(active)
+    for even, odd in pairs:
+        added[even][even] = set()
+        send(odd, even, [even])
+    assert all(len(added[rank][rank]) == ranks for rank in range(ranks))
+    return messages
+
+
+def tree_edges(algorithm: str, ranks: int, radix: int) -> list[tuple[int, int]]:
+    """(parent, child) of all places but the root's; a parent's children in the order of service."""
+    edges: list[tuple[int, int]] = []
+    if algorithm == "pipelined-ring":
+        edges = [(place, place + 1) for place in range(ranks - 1)]
+    elif algorithm == "binary-tree":
+        waiting, free = [0], iter(range(1, ranks))
+        while waiting:
+            parent = waiting.pop(0)
+            for _, child in zip(range(2), free, strict=False):
+                edges.append((parent, child))
+                waiting.append(child)
+    else:
+        reached = [0]
+        distance = 1
+        while distance * radix < ranks:
+            distance *= radix
+        while distance:
+            for parent in tuple(reached):
+                for child in range(parent + distance, parent + radix * distance, distance):
+                    if child < ranks:
+                        edges.append((parent, child))
+                        reached.append(child)
+            distance //= radix
+    assert sorted(child for _, child in edges) == list(range(1, ranks))
+    return edges
+
+
+def _fold(ranks: int) -> tuple[list[tuple[int, int]], list[int]]:
+    power = 1
+    while power * 2 <= ranks:
+        power *= 2
+    pairs = [(2 * pair, 2 * pair + 1) for pair in range(ranks - power)]
+    return pairs, [rank for rank in range(ranks) if rank not in {even for even, _ in pairs}]

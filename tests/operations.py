@@ -1,0 +1,13 @@
+"""Operations as many tests need them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agents.collectives.requests import Request
+from agents.drivers.messages import OperationConfig
+
+
+def gather(algorithm: str, shard_bytes: int, *, seed: int = 1, **more: Any) -> OperationConfig:
+    """An Allgather; ``more`` of the request."""
+    return OperationConfig(Request(0, "allgather", algorithm, shard_bytes, **more), seed)

@@ -1,0 +1,227 @@
+"""Completion bounds, against schedules of the algorithms acted out."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.collectives.names import ALGORITHMS
+from experiments.bounds import bound_bytes, completion_bound_ns, expected_ns
+from experiments.scenario import Scenario
+from experiments.transfers import unicast_rounds
+from tests.collective_definitions import Message, messages_of, tree_edges
+
+RECURSIVE = [("allgather", "recursive-doubling"), ("reduce-scatter", "recursive-halving")]
+BANDWIDTH_OPTIMAL = [
+    ("allgather", "multicast"),
+    ("allgather", "ring"),
+    ("allgather", "linear"),
+    ("reduce-scatter", "ring"),
+    *RECURSIVE,
+]
+CASES = [(collective, name) for collective, names in ALGORITHMS.items() for name in names]
+
+
+def scheduled(ranks: int, messages: list[Message]) -> int:
+    """When messages end that each take their source's uplink and their destination's downlink
+    whole, and wait for all that the source has got before; the two of an exchange do not wait for
+    each other."""
+    up, down, ready = [0] * ranks, [0] * ranks, [0] * ranks
+    before, ready_before = (-1, -1), 0
+    for source, destination, size_bytes in messages:
+        exchange = before == (destination, source)
+        begin = max(ready_before if exchange else ready[source], up[source], down[destination])
+        before, ready_before = (source, destination), ready[destination]
+        if size_bytes:
+            up[source] = down[destination] = begin + size_bytes
+            ready[destination] = max(ready[destination], begin + size_bytes)
+    return max(ready)
+
+
+def copies_down(edges: list[tuple[int, int]], ranks: int, size_bytes: int) -> int:
+    """When the last rank has a copy, if ranks pass on whole copies, one child after the other."""
+    has = [0] * ranks
+    busy = [0] * ranks
+    for parent, child in edges:
+        has[child] = busy[parent] = max(has[parent], busy[parent]) + size_bytes
+    return max(has)
+
+
+def blocks_down(edges: list[tuple[int, int]], ranks: int, size_bytes: int, block_bytes: int) -> int:
+    """When the last rank has the last block, if every block is sent to all children as it comes."""
+    blocks = [min(block_bytes, size_bytes - start) for start in range(0, size_bytes, block_bytes)]
+    has = {0: [0] * len(blocks)}
+    for place in range(ranks):
+        now = 0
+        children = [child for parent, child in edges if parent == place]
+        has.update((child, []) for child in children)
+        for came, block in zip(has[place], blocks, strict=True):
+            for child in children:
+                now = max(now, came) + block
+                has[child].append(now)
+    return max((max(times, default=0) for times in has.values()), default=0)
+
+
+@pytest.mark.parametrize(("collective", "algorithm"), BANDWIDTH_OPTIMAL)
+@pytest.mark.parametrize("ranks", [1, 2, 4, 8, 64, 1024])
+def test_of_powers_of_two_all_but_the_trees_take_n_times_p_minus_one(
+    collective: str, algorithm: str, ranks: int
+) -> None:
+    assert bound_bytes(collective, algorithm, [4096] * ranks) == 4096 * (ranks - 1)
+
+
+@pytest.mark.parametrize("ranks", [3, 5, 6, 7, 12, 100, 1000, 1023])
+def test_folding_costs_what_the_stand_in_of_another_rank_gets_and_sends(ranks: int) -> None:
+    """It gets the other's shard first, speaks for two in the rounds, and sends all but one shard
+    at the end; of a halving it gets all shards first, and sends one at the end."""
+    power = 1 << ranks.bit_length() - 1
+    rest = ranks - power
+    rounds = sum((1 << i) + min(1 << i, rest) for i in range(power.bit_length() - 1))
+    doubling = 1 + rounds + ranks - 1
+    halving = ranks + rounds + 1
+    assert bound_bytes("allgather", "recursive-doubling", [10] * ranks) == 10 * doubling
+    assert bound_bytes("reduce-scatter", "recursive-halving", [10] * ranks) == 10 * halving
+
+
+@given(
+    case=st.sampled_from(RECURSIVE),
+    shards=st.lists(st.integers(0, 1000), min_size=1, max_size=20),
+)
+def test_no_schedule_of_recursive_rounds_is_faster_than_the_bound(
+    case: tuple[str, str], shards: list[int]
+) -> None:
+    schedule = scheduled(len(shards), messages_of(*case, shards))
+    assert bound_bytes(*case, shards) <= schedule
+
+
+@pytest.mark.parametrize("case", RECURSIVE, ids=lambda case: case[1])
+@pytest.mark.parametrize("ranks", range(1, 21))
+def test_equal_shards_in_recursive_rounds_reach_the_bound(
+    case: tuple[str, str], ranks: int
+) -> None:
+    shards = [10] * ranks
+    assert scheduled(ranks, messages_of(*case, shards)) == bound_bytes(*case, shards)
+
+
+@given(ranks=st.integers(2, 40), radix=st.integers(2, 8), size_bytes=st.integers(0, 1000))
+def test_whole_copies_down_a_k_nomial_tree_reach_the_bound(
+    ranks: int, radix: int, size_bytes: int
+) -> None:
+    edges = tree_edges("k-nomial", ranks, radix)
+    bound = bound_bytes("broadcast", "k-nomial", [size_bytes] + [0] * (ranks - 1), radix=radix)
+    assert copies_down(edges, ranks, size_bytes) == bound
+
+
+@pytest.mark.parametrize(
+    ("ranks", "radix", "copies"), [(2, 2, 1), (8, 2, 3), (9, 3, 4), (10, 3, 5), (64, 4, 9)]
+)
+def test_the_root_of_a_k_nomial_tree_sends_k_minus_one_copies_a_level(
+    ranks: int, radix: int, copies: int
+) -> None:
+    shards = [7] + [0] * (ranks - 1)
+    assert bound_bytes("broadcast", "k-nomial", shards, radix=radix) == 7 * copies
+
+
+@given(
+    algorithm=st.sampled_from(("binary-tree", "pipelined-ring")),
+    ranks=st.integers(1, 40),
+    blocks=st.integers(0, 6),
+    rest=st.integers(0, 99),
+)
+def test_blocks_down_a_tree_or_chain_reach_the_bound(
+    algorithm: str, ranks: int, blocks: int, rest: int
+) -> None:
+    edges = tree_edges(algorithm, ranks, 2)
+    size_bytes = 100 * blocks + rest
+    shards = [size_bytes] + [0] * (ranks - 1)
+    bound = bound_bytes("broadcast", algorithm, shards, block_bytes=100)
+    reached = blocks_down(edges, ranks, size_bytes, 100)
+    if rest and blocks and algorithm == "binary-tree":
+        assert bound <= reached < bound + 100
+    else:
+        assert bound == reached
+
+
+def test_a_binary_tree_takes_twice_the_bytes_and_its_last_blocks_way() -> None:
+    def binary(ranks: int) -> int:
+        return bound_bytes("broadcast", "binary-tree", [1000] + [0] * (ranks - 1), block_bytes=10)
+
+    # Of seven ranks, the last is the second child of a second child: two blocks more.
+    assert [binary(ranks) for ranks in (1, 2, 3, 4, 5, 7)] == [0, 1000, 2000, 2000, 2010, 2020]
+
+
+def test_unequal_shards_wait_for_the_fullest_link() -> None:
+    shards = [5, 0, 20, 1]
+    assert bound_bytes("allgather", "multicast", shards) == 26
+    assert bound_bytes("allgather", "multicast", shards[2:]) == 20
+    assert bound_bytes("allgather", "multicast", shards, chains=2) == 26
+    assert bound_bytes("allgather", "multicast", [5, 5, 5], chains=3) == 10
+    assert bound_bytes("allgather", "multicast", [5, 5, 5], chains=2) == 15
+    assert bound_bytes("allgather", "linear", shards) == 3 * 20
+    for collective in ("allgather", "reduce-scatter"):
+        assert bound_bytes(collective, "ring", shards, block_bytes=1) == 26
+        # One shard alone goes around as a broadcast does.
+        assert bound_bytes(collective, "ring", [0, 20, 0, 0], block_bytes=4) == 20 + 2 * 4
+
+
+@given(
+    case=st.sampled_from(CASES),
+    shards=st.lists(st.integers(0, 9999), min_size=2, max_size=20),
+    operations=st.integers(1, 4),
+)
+def test_no_bound_is_below_what_any_hosts_link_carries(
+    case: tuple[str, str], shards: list[int], operations: int
+) -> None:
+    if case[0] == "broadcast":
+        shards = [shards[0]] + [0] * (len(shards) - 1)
+    links = [[0] * len(shards), [0] * len(shards)]
+    if case[1] == "multicast":
+        links = [shards, [sum(shards) - own for own in shards]]
+    else:
+        for each in unicast_rounds(*case, shards):
+            for source, destination, size_bytes in zip(*each, strict=True):
+                links[0][source] += int(size_bytes)
+                links[1][destination] += int(size_bytes)
+    bound = bound_bytes(*case, shards, operations=operations)
+    assert bound >= operations * max(max(links[0]), max(links[1]))
+    assert bound_bytes(*case, shards) <= bound <= operations * bound_bytes(*case, shards)
+
+
+def test_a_scenarios_bound_is_the_papers() -> None:
+    n_over_b = (1 << 20) * 8 * 10**9 // 100_000_000
+    scenario = Scenario()
+    assert completion_bound_ns(scenario, "ring") == 7 * n_over_b
+    assert completion_bound_ns(scenario, "multicast") == 7 * n_over_b
+    # With fewer chains than ranks some rank only hears, so all together send at most B.
+    assert completion_bound_ns(Scenario(chains=2), "multicast") == 8 * n_over_b
+    assert completion_bound_ns(Scenario(chains=3), "multicast") == 8 * n_over_b
+    assert completion_bound_ns(Scenario(operations=5), "multicast") == 5 * 7 * n_over_b
+    broadcast = Scenario(collective="broadcast", root=3)
+    assert completion_bound_ns(broadcast, "multicast") == n_over_b
+    assert completion_bound_ns(broadcast, "k-nomial") == 3 * n_over_b
+    # Blocks of 64 KiB, a sixteenth of the whole.
+    assert completion_bound_ns(broadcast, "pipelined-ring") == n_over_b + 6 * n_over_b // 16
+    small = Scenario(collective="broadcast", size_bytes=40_000, rate_bps=8_000_000_000)
+    # An eighth is 5,000, which is two packets of 4,096.
+    assert completion_bound_ns(small, "pipelined-ring") == 40_000 + 6 * 8192
+
+
+@pytest.mark.parametrize("case", CASES, ids="-".join)
+def test_the_expected_time_has_headers_and_the_bound_has_none(case: tuple[str, str]) -> None:
+    collective, algorithm = case
+    scenario = Scenario(collective=collective, mtu=1024, size_bytes=1 << 20)
+    overhead = 70 if algorithm == "multicast" else 58
+    bound_ns = completion_bound_ns(scenario, algorithm)
+    assert expected_ns(scenario, algorithm) == bound_ns * (1024 + overhead) // 1024
+
+
+@pytest.mark.parametrize("case", CASES, ids="-".join)
+def test_one_rank_and_no_bytes_take_no_time(case: tuple[str, str]) -> None:
+    collective, algorithm = case
+    for ranks, size_bytes in ((1, 1000), (5, 0)):
+        scenario = Scenario(
+            collective, topology="single", hosts_per_leaf=ranks, size_bytes=size_bytes
+        )
+        assert completion_bound_ns(scenario, algorithm) == 0
+        assert expected_ns(scenario, algorithm) == 0

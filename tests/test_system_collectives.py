@@ -1,0 +1,238 @@
+"""Every collective in the emulated world: real namespaces, switches, packets and threads.
+
+Runs share networks, for what takes time is bringing one up.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from agents.collectives.names import ALGORITHMS
+from experiments.progress import Progress
+from experiments.results import Run
+from experiments.runner import run
+from experiments.scenario import Fault, Scenario
+from experiments.sweep import Experiment, Point
+from tests.emulated_support import needs_machine
+from tests.system_support import left_as_it_was, runs_of
+from topo.cleanup import marked_processes
+from topo.switch_processes import BMV2
+
+pytestmark = [needs_machine, pytest.mark.system]
+
+NETWORK: dict[str, Any] = {"leaves": 2, "spines": 2, "hosts_per_leaf": 2, "predict": False}
+UNEQUAL = {"sizes_bytes": (100_000, 0, 3, 65_536)}
+UNEQUAL_NUMBERS = {"sizes_bytes": (100_000, 0, 4, 65_536)}
+"""Whole numbers of four bytes."""
+LOSS = {"loss": 0.01}
+MULTICAST = {"algorithms": ("multicast",)}
+LONG = {"allgather": 4 << 20, "broadcast": 16 << 20, "reduce-scatter": 4 << 20}
+"""Bytes that take longer than anything waits here before it breaks the operation."""
+
+Options = dict[str, Any]
+
+
+def on_one_network(
+    *points: Options, progress: Progress | None = None, **common: Any
+) -> list[list[Run]]:
+    """Runs of every point, all on one network that is the same after each of them, and gone."""
+    experiment = Experiment(
+        tuple(
+            Point(Scenario(**{**NETWORK, **common, **point}), number=f"{index + 1}/{len(points)}")
+            for index, point in enumerate(points)
+        )
+    )
+    with left_as_it_was():
+        results = run(experiment, progress)
+    assert not runs_of(os.getpid())
+    left = list(results.runs)
+    return [[left.pop(0) for _ in point.scenario.algorithms] for point in experiment.points]
+
+
+def check_verified(runs: list[Run]) -> None:
+    for one in runs:
+        assert one.verified, f"{one.scenario['collective']} by {one.algorithm}: {one.error}"
+        assert [rank.verified for rank in one.ranks] == [True] * 4
+
+
+def test_every_collective_by_every_algorithm_takes_unequal_shards() -> None:
+    points = on_one_network(
+        {"collective": "allgather", "algorithms": ALGORITHMS["allgather"], **UNEQUAL},
+        {
+            "collective": "broadcast", "algorithms": ALGORITHMS["broadcast"], "root": 2,
+            "size_bytes": 100_003,
+        },
+        *(
+            {
+                "collective": "reduce-scatter", "algorithms": ALGORITHMS["reduce-scatter"],
+                "dtype": dtype, "op": op, **UNEQUAL_NUMBERS,
+            }
+            for dtype, op in (("float32", "sum"), ("int32", "max"))
+        ),
+    )  # fmt: skip
+    for runs in points:
+        check_verified(runs)
+
+
+class ThreadCounter(Progress):
+    """Counts the threads of a rank while an operation runs."""
+
+    def __init__(self) -> None:
+        super().__init__(Console(quiet=True), quiet=True)
+        self.threads: list[int] = []
+        """The most that a process of the launcher's had, by stage."""
+
+    @contextmanager
+    def stage(self, name: str, description: str) -> Iterator[Callable[[float], None]]:
+        with super().stage(name, description) as advance:
+            if not name.startswith("multicast"):
+                yield advance
+                return
+            self.threads.append(0)
+
+            def count(fraction: float) -> None:
+                self.threads[-1] = max(self.threads[-1], threads_of_ranks())
+                advance(fraction)
+
+            yield count
+
+
+def threads_of_ranks() -> int:
+    """The most threads that a rank of this process's run has now."""
+    (run_id,) = runs_of(os.getpid())
+    processes = sorted(marked_processes(run_id), key=lambda one: one.started)
+    counts = []
+    for process in processes:
+        try:
+            line = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+            if b"agents.drivers.launcher" in line:
+                counts.append(len(os.listdir(f"/proc/{process.pid}/task")))
+        except OSError:
+            continue
+    return max(counts[1:], default=0)  # the first is the launcher
+
+
+def test_multicast_is_received_by_a_thread_for_each_worker_and_recovers_from_loss() -> None:
+    counter = ThreadCounter()
+    workers = (1, 2, 3)
+    points = on_one_network(
+        *({**MULTICAST, "workers": count, "size_bytes": 300_000, **LOSS} for count in workers),
+        progress=counter,
+    )
+    for runs in points:
+        check_verified(runs)
+    assert sum(runs[0].dropped for runs in points) > 0
+    assert sum(rank.statistics["chunks_fetched"] for (one,) in points for rank in one.ranks) > 0
+    alone = counter.threads[0]
+    assert counter.threads == [alone, alone + 2, alone + 3]
+
+
+def test_large_chunks_batches_and_several_operations_at_once_survive_loss() -> None:
+    several = {"operations": 6, "at_once": 3}
+    reduced = {"collective": "reduce-scatter", "algorithms": ("ring",), **UNEQUAL_NUMBERS}
+    points = on_one_network(
+        {**MULTICAST, **UNEQUAL, "chunk_bytes": 16_384},
+        {**MULTICAST, **UNEQUAL, "chunk_bytes": 8_192, "workers": 2, **LOSS},
+        {**MULTICAST, **UNEQUAL, "batch": 4, **LOSS},
+        {"algorithms": ("multicast", "ring"), **UNEQUAL, **several, **LOSS},
+        {
+            "collective": "broadcast", "algorithms": ("multicast", "binary-tree"), "root": 3,
+            "size_bytes": 200_001, "workers": 2, **several, **LOSS,
+        },
+        {**reduced, **several, **LOSS},
+    )  # fmt: skip
+    for runs in points:
+        check_verified(runs)
+    assert sum(one.dropped for runs in points for one in runs) > 0
+
+
+def test_a_rank_killed_in_any_collective_is_named_and_the_next_run_on_the_network_works() -> None:
+    kinds = [(collective, name) for collective, names in ALGORITHMS.items() for name in names]
+    killed = (Fault.parse("h3:kill,at=40ms"),)
+    points = on_one_network(
+        *(
+            {"collective": collective, "algorithms": (name,), **more}
+            for collective, name in kinds
+            for more in (
+                {"size_bytes": LONG[collective], "faults": killed},
+                {"size_bytes": 10_000, "seed": 1},
+            )
+        )
+    )
+    for (collective, name), (broken,), whole in zip(kinds, points[::2], points[1::2], strict=True):
+        assert not broken.verified
+        assert broken.completion_ns is None
+        assert broken.error is not None
+        assert re.search(
+            rf"^rank 3 \(host h3, pid \d+\): .*SIGKILL.* {collective.title()} by {name}$",
+            broken.error,
+        )
+        check_verified(whole)
+
+
+DEAD_PEER = r"lost rank 3 \(10\.0\.1\.2\) .* acknowledged nothing for 2(\.\d+)? s"
+"""What is said of a peer that is given up by the transport, and not at the operation's limit."""
+
+
+def test_ranks_behind_a_link_that_fails_for_good_are_named_long_before_the_operations_limit() -> (
+    None
+):
+    failed = (Fault.parse("h3-leaf1:fail,at=40ms"),)
+    kinds = [
+        ("allgather", "multicast"), ("allgather", "recursive-doubling"),
+        ("broadcast", "multicast"), ("broadcast", "binary-tree"), ("reduce-scatter", "ring"),
+    ]  # fmt: skip
+    points = on_one_network(
+        *(
+            {
+                "collective": collective, "algorithms": (name,), "size_bytes": LONG[collective],
+                "faults": failed,
+            }
+            for collective, name in kinds
+        ),
+        {"algorithms": ("multicast", "ring"), "size_bytes": 10_000},
+    )  # fmt: skip
+    *broken, whole = points
+    for (one,) in broken:
+        assert not one.verified
+        # In a Broadcast who has everything and has passed it on is done.
+        survivors = [rank.error for rank in one.ranks[:3] if not rank.verified]
+        assert survivors
+        for error in survivors:
+            assert error is not None
+            assert re.search(DEAD_PEER, error), error
+        assert one.ranks[3].error
+        assert one.error is not None
+        assert re.search(DEAD_PEER, one.error), one.error
+    check_verified(whole)
+
+
+@pytest.mark.skipif(shutil.which(BMV2) is None, reason=f"{BMV2} (BMv2) is not on PATH")
+def test_bmv2_carries_every_collective_with_workers_and_loss() -> None:
+    points = on_one_network(
+        {"algorithms": ("multicast", "ring"), **UNEQUAL},
+        {
+            "algorithms": ("multicast", "linear"), **UNEQUAL, **LOSS,
+            "workers": 2, "chunk_bytes": 8_192, "operations": 3, "at_once": 2,
+        },
+        {
+            "collective": "broadcast", "algorithms": ("multicast", "k-nomial"), "root": 2,
+            "size_bytes": 100_003, "workers": 2, "batch": 4, **LOSS,
+        },
+        {
+            "collective": "reduce-scatter", "algorithms": ALGORITHMS["reduce-scatter"],
+            **UNEQUAL_NUMBERS,
+        },
+        switch="bmv2",
+    )  # fmt: skip
+    for runs in points:
+        check_verified(runs)

@@ -1,0 +1,265 @@
+"""What theory says of bytes by tier, against the algorithms acted out on small networks."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.collectives.names import ALGORITHMS
+from controller.multicast import plan_trees
+from experiments.scenario import Scenario
+from experiments.traffic_model import (
+    RC_OVERHEAD_BYTES,
+    UD_OVERHEAD_BYTES,
+    frame_bytes,
+    multicast_tier_bytes,
+    tier_model_bytes,
+    tier_model_frame_bytes,
+    unicast_tier_bytes,
+)
+from experiments.transfers import unicast_rounds
+from switch.errors import InputError
+from tests.collective_definitions import messages_of
+from topo import clos
+from topo.clos import LINK_TIERS, Topology
+
+UNICAST = [
+    (collective, algorithm)
+    for collective, algorithms in ALGORITHMS.items()
+    for algorithm in algorithms
+    if algorithm != "multicast"
+]
+FAT_TREES = [clos.fat_tree(2), clos.fat_tree(4), clos.fat_tree(4, 2), clos.fat_tree(6, 2)]
+
+shard_sizes = st.lists(st.integers(0, 10_000), min_size=1, max_size=20)
+networks = st.one_of(
+    st.builds(clos.single, st.integers(1, 20)),
+    st.builds(clos.leaf_spine, st.integers(1, 5), st.integers(1, 3), st.integers(1, 4)),
+    st.sampled_from(FAT_TREES),
+)
+
+
+def way(network: Topology, source: str, destination: str) -> Counter[str]:
+    """How many links of each tier a shortest way from host to host has."""
+    ways = {source: Counter[str]()}
+    waiting = deque([source])
+    while destination not in ways:
+        here = waiting.popleft()
+        for direction in network.outward(here):
+            there = direction.destination.node
+            if there not in ways:
+                ways[there] = ways[here] + Counter([direction.tier])
+                waiting.append(there)
+    return ways[destination]
+
+
+def flood(network: Topology, source: str, index: int = 0) -> Counter[str]:
+    """How many links of each tier a packet to all hosts crosses, by the controller's tree."""
+    tree = plan_trees(network, [[host.name for host in network.hosts]] * (index + 1))[index]
+    crossed: Counter[str] = Counter()
+    waiting = [network.outward(source)[0]]
+    while waiting:
+        arrived = waiting.pop()
+        crossed[arrived.tier] += 1
+        here = arrived.destination
+        if here.node in tree.ports:
+            assert here.number in tree.ports[here.node]
+            waiting += [
+                direction
+                for direction in network.outward(here.node)
+                if direction.source.number in tree.ports[here.node]
+                and direction.source.number != here.number
+            ]
+    return crossed
+
+
+def fabric_ratio(network: Topology, algorithm: str) -> Fraction:
+    """Bytes on all links between switches, of a unicast Allgather over the multicast one."""
+    shards = [1] * len(network.hosts)
+    unicast = unicast_tier_bytes(network, unicast_rounds("allgather", algorithm, shards))
+    multicast = multicast_tier_bytes(network, shards)
+    return Fraction(
+        unicast["fabric_up"] + unicast["fabric_down"],
+        multicast["fabric_up"] + multicast["fabric_down"],
+    )
+
+
+@pytest.mark.parametrize(("collective", "algorithm"), UNICAST)
+@given(shards=shard_sizes, data=st.data())
+def test_every_pair_exchanges_what_the_algorithm_acted_out_does(
+    collective: str, algorithm: str, shards: list[int], data: st.DataObject
+) -> None:
+    root = data.draw(st.integers(0, len(shards) - 1)) if collective == "broadcast" else 0
+    radix = data.draw(st.integers(2, 6))
+    found: Counter[tuple[int, int]] = Counter()
+    for each in unicast_rounds(collective, algorithm, shards, root=root, radix=radix):
+        for source, destination, size_bytes in zip(*each, strict=True):
+            found[int(source), int(destination)] += int(size_bytes)
+    acted: Counter[tuple[int, int]] = Counter()
+    for source, destination, size_bytes in messages_of(collective, algorithm, shards, root, radix):
+        acted[source, destination] += size_bytes
+    assert +found == +acted
+
+
+@settings(max_examples=60)
+@given(
+    network=networks,
+    case=st.sampled_from(UNICAST),
+    sizes=st.lists(st.integers(0, 9999), min_size=1, max_size=5),
+)
+def test_unicast_crosses_the_links_of_shortest_ways(
+    network: Topology, case: tuple[str, str], sizes: list[int]
+) -> None:
+    ranks = len(network.hosts)
+    shards = [sizes[rank % len(sizes)] for rank in range(ranks)]
+    walked: dict[str, int] = dict.fromkeys(LINK_TIERS, 0)
+    for source, destination, size_bytes in messages_of(*case, shards):
+        for tier, links in way(network, f"h{source}", f"h{destination}").items():
+            walked[tier] += links * size_bytes
+    assert unicast_tier_bytes(network, unicast_rounds(*case, shards)) == walked
+
+
+@settings(max_examples=60)
+@given(network=networks, index=st.integers(0, 5), data=st.data())
+def test_multicast_crosses_every_link_of_the_controllers_tree_once(
+    network: Topology, index: int, data: st.DataObject
+) -> None:
+    ranks = len(network.hosts)
+    shards = data.draw(st.lists(st.integers(0, 9999), min_size=ranks, max_size=ranks))
+    crossed: dict[str, int] = dict.fromkeys(LINK_TIERS, 0)
+    for host, size_bytes in zip(network.hosts, shards, strict=True):
+        for tier, links in flood(network, host.name, index).items() if ranks > 1 else ():
+            crossed[tier] += links * size_bytes
+    assert multicast_tier_bytes(network, shards) == crossed
+
+
+def test_a_scenario_names_shards_root_radix_and_operations() -> None:
+    options: dict[str, Any] = {"topology": "single", "hosts_per_leaf": 5}
+    unequal = Scenario(**options, sizes_bytes=(8, 0, 4), operations=3)
+    assert tier_model_bytes(unequal.network(), unequal, "multicast") == {
+        "host_up": 3 * 20, "host_down": 3 * 80, "fabric_up": 0, "fabric_down": 0,
+    }  # fmt: skip
+    # Four leaves of two: of all ranks, 3 alone of its leaf's is the root's neighbour.
+    broadcast = Scenario(collective="broadcast", root=2, radix=8, size_bytes=10)
+    assert tier_model_bytes(broadcast.network(), broadcast, "k-nomial") == {
+        "host_up": 70, "host_down": 70, "fabric_up": 60, "fabric_down": 60,
+    }  # fmt: skip
+    assert tier_model_bytes(broadcast.network(), broadcast, "multicast") == {
+        "host_up": 10, "host_down": 70, "fabric_up": 10, "fabric_down": 30,
+    }  # fmt: skip
+
+
+def test_one_rank_and_empty_shards_put_nothing_on_any_link() -> None:
+    nothing = dict.fromkeys(LINK_TIERS, 0)
+    for collective, algorithms in ALGORITHMS.items():
+        for ranks, size_bytes in ((1, 1000), (6, 0)):
+            scenario = Scenario(
+                collective, topology="single", hosts_per_leaf=ranks, size_bytes=size_bytes
+            )
+            for algorithm in algorithms:
+                assert tier_model_bytes(scenario.network(), scenario, algorithm) == nothing
+                assert tier_model_frame_bytes(scenario.network(), scenario, algorithm) == nothing
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "frames"), [(0, 0), (1, 71), (256, 326), (257, 397), (1024, 1304)]
+)
+def test_every_packet_has_its_headers(size_bytes: int, frames: int) -> None:
+    assert frame_bytes(np.array([size_bytes]), 256, UD_OVERHEAD_BYTES).tolist() == [frames]
+
+
+def test_the_frame_model_cuts_shards_and_a_halvings_ranges_into_packets() -> None:
+    assert (UD_OVERHEAD_BYTES, RC_OVERHEAD_BYTES) == (70, 58)
+    options: dict[str, Any] = {"topology": "single", "hosts_per_leaf": 4, "mtu": 1024}
+    gathered = Scenario(**options, size_bytes=1500, chunk_bytes=500)
+    network = gathered.network()
+    multicast = tier_model_frame_bytes(network, gathered, "multicast")
+    assert multicast["host_up"] == 4 * (1500 + 3 * 70)
+    assert multicast["host_down"] == 3 * multicast["host_up"]
+    for algorithm in ("ring", "linear", "recursive-doubling"):
+        model = tier_model_frame_bytes(network, gathered, algorithm)
+        assert model["host_up"] == model["host_down"] == 4 * 3 * (1500 + 2 * 58)
+    reduced = Scenario(**options, collective="reduce-scatter", size_bytes=256)
+    ring = tier_model_frame_bytes(network, reduced, "ring")
+    assert ring["host_up"] == 4 * 3 * (256 + 58)
+    halving = tier_model_frame_bytes(network, reduced, "recursive-halving")
+    assert halving["host_up"] == 4 * (512 + 58 + 256 + 58)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4, 7, 16, 100, 253])
+@pytest.mark.parametrize("algorithm", ["ring", "linear"])
+def test_below_one_switch_unicast_moves_two_minus_two_over_p_times_the_bytes(
+    ranks: int, algorithm: str
+) -> None:
+    network, shards = clos.single(ranks), [1000] * ranks
+    unicast = unicast_tier_bytes(network, unicast_rounds("allgather", algorithm, shards))
+    multicast = multicast_tier_bytes(network, shards)
+    assert Fraction(sum(unicast.values()), sum(multicast.values())) == 2 - Fraction(2, ranks)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        clos.leaf_spine(2, 1, 1),
+        clos.leaf_spine(4, 2, 2),
+        clos.leaf_spine(7, 3, 5),
+        clos.leaf_spine(32, 16, 32),
+        clos.fat_tree(8, 2),
+        clos.fat_tree(2),
+        clos.fat_tree(4),
+        clos.fat_tree(16),
+    ],
+    ids=Topology.describe,
+)
+def test_a_ring_in_rank_order_moves_as_many_times_the_bytes_on_every_tree(
+    network: Topology,
+) -> None:
+    """It passes every link of the tree twice for each of P - 1 shards, multicast once for P."""
+    ranks = len(network.hosts)
+    shards = [1] * ranks
+    ring = unicast_tier_bytes(network, unicast_rounds("allgather", "ring", shards))
+    multicast = multicast_tier_bytes(network, shards)
+    assert ring["host_up"] == (ranks - 1) * multicast["host_up"]
+    assert ring["host_down"] == multicast["host_down"]
+    assert fabric_ratio(network, "ring") == 2 - Fraction(2, ranks)
+    assert Fraction(sum(ring.values()), sum(multicast.values())) == 2 - Fraction(2, ranks)
+
+
+@pytest.mark.parametrize(("leaves", "hosts"), [(2, 1), (4, 2), (4, 8), (16, 16), (32, 32)])
+@pytest.mark.parametrize("algorithm", ["linear", "recursive-doubling"])
+def test_linear_and_doubling_move_every_shard_across_two_tiers_once_for_each_host(
+    leaves: int, hosts: int, algorithm: str
+) -> None:
+    """All h hosts of a leaf get it by themselves, where multicast comes to the leaf once."""
+    network = clos.leaf_spine(leaves, 2, hosts)
+    assert fabric_ratio(network, algorithm) == Fraction(2 * hosts * (leaves - 1), leaves)
+
+
+@pytest.mark.parametrize("k", [2, 4, 8, 16])
+@pytest.mark.parametrize("algorithm", ["linear", "recursive-doubling"])
+def test_linear_and_doubling_move_still_more_across_three_tiers(k: int, algorithm: str) -> None:
+    ranks, leaf, pod = k**3 // 4, k // 2, k**2 // 4
+    levels = (pod - leaf) + 2 * (ranks - pod)
+    assert fabric_ratio(clos.fat_tree(k), algorithm) == Fraction(2 * levels, ranks // leaf + k)
+
+
+def test_the_k_nomial_tree_of_radix_two_is_the_binomial_one() -> None:
+    edges = [
+        (int(source), int(destination))
+        for each in unicast_rounds("broadcast", "k-nomial", [1] * 8)
+        for source, destination in zip(each.source, each.destination, strict=True)
+    ]
+    assert edges == [(0, 1), (0, 2), (2, 3), (0, 4), (4, 5), (4, 6), (6, 7)]
+
+
+def test_an_unknown_algorithm_is_refused_by_name() -> None:
+    with pytest.raises(InputError, match="'bruck'"):
+        list(unicast_rounds("allgather", "bruck", [1, 2]))
+    with pytest.raises(InputError, match="'star'"):
+        list(unicast_rounds("broadcast", "star", [1, 2]))
