@@ -14,7 +14,7 @@ import pytest
 
 from topo.clos import Topology
 from topo.emulated import EmulatedWorld
-from topo.runs import RUNS
+from topo.runs import RUNS, read_record
 
 LACKING = [
     *(["root"] if os.geteuid() != 0 else []),
@@ -50,8 +50,23 @@ def network_namespaces() -> set[int]:
 
 
 def run_folders() -> set[str]:
-    """The folders of runs, dead or alive."""
-    return set(os.listdir(RUNS)) if RUNS.is_dir() else set()
+    """The folders of runs, dead or alive, but for those of another testbed that runs beside."""
+    folders = RUNS.iterdir() if RUNS.is_dir() else ()
+    return {folder.name for folder in folders if not _is_anothers(folder)}
+
+
+def _is_anothers(folder: Path) -> bool:
+    """Whether a run's runner is alive, and neither this process nor begun by it."""
+    runner, _ = read_record(folder)
+    if runner is None or not runner.is_alive():
+        return False
+    pid = runner.pid
+    while pid not in (0, os.getpid()):
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            return False
+    return pid == 0
 
 
 def is_alive(pid: int) -> bool:

@@ -141,9 +141,9 @@ def test_captures_hold_rocev2_with_the_right_icrc_at_both_ends_of_every_link(
     for link in links:
         ends = [folder / f"{link}.pcap", folder / f"{'-'.join(reversed(link.split('-')))}.pcap"]
         counts = [count_frames(end) for end in ends]
-        assert counts[0] == counts[1] > (0, 0), link
+        assert counts[0][0] == counts[1][0] > 0, link
         total += counts[0][0]
-        igmp += counts[0][1]
+        igmp += max(counts[0][1], counts[1][1])  # a kernel leaves its groups when it likes
     sent = sum(link["tx_packets"] for run in document["runs"] for link in run["links"])
     # Hosts' kernels join and leave groups: mostly before and after, at times while it is counted.
     assert total <= sent <= total + igmp

@@ -107,26 +107,31 @@ class Captures:
         """Write out what the kernel still holds, end the tcpdumps, and say what each captured.
 
         A kernel buffer is handed over when it is full or a second old; so tcpdump is asked for
-        its counts until it has written all that it received.
+        its counts until it has written all that it had received when it was first asked. What a
+        host's kernel sends after that (it leaves its groups) is not the capture's any more.
         """
         waiting = [process for process in self.processes if process.is_alive()]
+        wanted: dict[int, int] = {}
         end = time.monotonic() + DRAIN_DEADLINE_S
         while waiting and time.monotonic() < end:
             asked = {process.pid: _reports(process) for process in waiting}
             for process in waiting:
                 os.kill(process.pid, signal.SIGUSR1)
             time.sleep(0.1)
+            for process in waiting:
+                if _reports(process) > asked[process.pid]:
+                    wanted.setdefault(process.pid, _counts(process)[1])
             waiting = [
                 process
                 for process in waiting
                 if process.is_alive()
-                and not (_reports(process) > asked[process.pid] and _is_drained(process))
+                and not (process.pid in wanted and _has_written(process, wanted[process.pid]))
             ]
         results: list[CaptureResult] = []
         stop_all(self.processes, signal.SIGINT, deadline_s=5.0)
         for direction, path, process in self._captures:
             captured, received, dropped = _counts(process)
-            lost = max(dropped, received - captured)
+            lost = max(dropped, wanted.get(process.pid, received) - captured)
             node, neighbour = direction.ends
             results.append(CaptureResult(path, f"{node} towards {neighbour}", captured, lost))
         return results
@@ -147,6 +152,6 @@ def _counts(process: RunProcess) -> tuple[int, int, int]:
     return int(last[0]), int(last[1]), int(last[2])
 
 
-def _is_drained(process: RunProcess) -> bool:
-    captured, received, dropped = _counts(process)
+def _has_written(process: RunProcess, received: int) -> bool:
+    captured, _, dropped = _counts(process)
     return captured + dropped >= received
