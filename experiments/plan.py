@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from agents.collectives.dtypes import dtype_of
 from agents.collectives.requests import Request
 from agents.drivers.messages import OperationConfig
 from controller import Plan, fabric_plan
@@ -18,7 +17,7 @@ MAX_GROUPS = 16
 
 def operation_of(scenario: Scenario, algorithm: str, seed: int) -> OperationConfig:
     """What a run of the scenario does. ``seed``: of its data."""
-    item_bytes = np.dtype(scenario.dtype).itemsize
+    item_bytes = dtype_of(scenario.dtype).itemsize
     sizes = scenario.sizes_bytes and scenario.shard_sizes
     request = Request(
         0,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from agents.collectives.agent import Done, Failed, HostAgent
 from agents.collectives.communicator import Communicator
-from agents.collectives.names import ALGORITHMS
+from agents.collectives.names import ALGORITHMS, OFFLOADED
 from agents.collectives.partners import partners
 from agents.collectives.requests import Request
 from agents.collectives.workload import Workload
@@ -25,8 +25,9 @@ EVERY = [
     Request(0, collective, algorithm, 600)
     for collective, algorithms in ALGORITHMS.items()
     for algorithm in algorithms
+    if algorithm not in OFFLOADED
 ]
-"""One request of each algorithm of each collective."""
+"""One request of each algorithm of each collective that needs no more than ranks."""
 
 
 def name_of(request: Request) -> str:

@@ -27,9 +27,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from agents.collectives.build import Array, build
+from agents.collectives.build import build
 from agents.collectives.communicator import Communicator
 from agents.collectives.control import Control, Kind
+from agents.collectives.dtypes import Array
 from agents.collectives.names import MAX_AT_ONCE
 from agents.collectives.operation import Operation, Report, Ticket
 from agents.collectives.requests import Request
@@ -112,8 +113,9 @@ class HostAgent:
         Args:
             buffer: of the request's dtype, C-contiguous, writeable. Allgather: all ranks' elements
                 in order of ranks, this rank's own in their place; gathered in place. Broadcast: the
-                root's elements. Reduce-Scatter: this rank's part of all ranks' results; only read.
-            output: Reduce-Scatter: this rank's result.
+                root's elements. Reduce-Scatter: this rank's part of all ranks' results; Allreduce:
+                its vector; both only read.
+            output: Reduce-Scatter: this rank's result; Allreduce: the result.
 
         Raises:
             InputError: an array does not fit the request, or the request the communicator.

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from agents.collectives.communicator import Communicator
+from agents.collectives.dtypes import Array
 from agents.collectives.halving import RecursiveHalvingReduceScatter
 from agents.collectives.linear import LinearAllgather
 from agents.collectives.multicast import MulticastOperation
+from agents.collectives.names import REDUCING
 from agents.collectives.operation import Operation
 from agents.collectives.recursive import RecursiveDoublingAllgather
 from agents.collectives.requests import Request, flat_bytes
@@ -20,8 +21,6 @@ from agents.collectives.unicast import Bytes, Pattern, UnicastOperation
 from agents.transport.types import MemoryRegion, TransportMisuse
 from switch.errors import InputError
 
-Array = npt.NDArray[np.generic]
-
 _IN_PLACE: dict[str, Callable[..., Pattern]] = {
     "ring": RingAllgather,
     "linear": LinearAllgather,
@@ -30,9 +29,9 @@ _IN_PLACE: dict[str, Callable[..., Pattern]] = {
     "binary-tree": TreeBroadcast,
     "pipelined-ring": TreeBroadcast,
 }
-_REDUCING: dict[str, Callable[..., Pattern]] = {
-    "ring": RingReduceScatter,
-    "recursive-halving": RecursiveHalvingReduceScatter,
+_REDUCING: dict[tuple[str, str], Callable[..., Pattern]] = {
+    ("reduce-scatter", "ring"): RingReduceScatter,
+    ("reduce-scatter", "recursive-halving"): RecursiveHalvingReduceScatter,
 }
 
 
@@ -56,7 +55,7 @@ def build(
     rank, size, path_mtu = communicator.rank, communicator.size, communicator.endpoint.path_mtu
     elements = request.elements(size)
     data = flat_bytes(buffer, request, sum(elements), f"{name}, the buffer of rank {rank}")
-    if request.collective != "reduce-scatter":
+    if request.collective not in REDUCING:
         if output is not None:
             raise InputError(f"{name}: it works in place and has no output")
         if request.algorithm == "multicast":
@@ -68,8 +67,10 @@ def build(
     else:
         if output is None:
             raise InputError(f"{name}: pass the array for the result as output")
-        result = flat_bytes(output, request, elements[rank], f"{name}, the output of rank {rank}")
+        count = sum(elements) if request.collective == "allreduce" else elements[rank]
+        result = flat_bytes(output, request, count, f"{name}, the output of rank {rank}")
         if np.may_share_memory(data, result):
             raise InputError(f"{name}: buffer and output overlap; pass arrays of their own")
-        pattern = _REDUCING[request.algorithm](request, rank, size, path_mtu, data, result)
+        kind = _REDUCING[request.collective, request.algorithm]
+        pattern = kind(request, rank, size, path_mtu, data, result)
     return UnicastOperation(communicator, request, pattern, register)

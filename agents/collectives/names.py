@@ -5,14 +5,21 @@ from __future__ import annotations
 ALGORITHMS: dict[str, tuple[str, ...]] = {
     "allgather": ("multicast", "ring", "linear", "recursive-doubling"),
     "broadcast": ("multicast", "k-nomial", "binary-tree", "pipelined-ring"),
-    "reduce-scatter": ("ring", "recursive-halving"),
+    "reduce-scatter": ("ring", "recursive-halving", "optcast", "switch"),
+    "allreduce": ("ring", "switch", "optcast", "halving-doubling", "double-binary-tree"),
 }
 """By collective; a scenario that names none runs the first two."""
 CUTOFFS = ("adaptive", "paper", "fetch-only")
 """When a multicast operation fetches what is missing: near the expected time; at the paper's five
 times it; or at once, without any multicast."""
-OPS = ("sum", "min", "max")
-"""Of Reduce-Scatter."""
+OFFLOADED = ("switch", "optcast")
+"""Algorithms that need more than ranks: switches that add, or reduction servers."""
+REDUCING = ("reduce-scatter", "allreduce")
+"""The collectives that combine all ranks' elements."""
+OPS = ("sum", "min", "max", "average")
+"""What those do with them."""
+SWITCH_DTYPES = ("float32", "float16", "bfloat16", "int32")
+"""Of the algorithm switch, which adds in fixed point of 32 bits; it takes ops sum and average."""
 MAX_CHUNK_BYTES = 1 << 16
 MAX_AT_ONCE = 64
 """Operations that may run at the same time: data packets carry 8 bits of their number."""

@@ -9,16 +9,26 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from agents.collectives.names import ALGORITHMS, CUTOFFS, MAX_CHUNK_BYTES, OPS
+from agents.collectives.dtypes import dtype_of, is_float, is_integer, is_number
+from agents.collectives.names import (
+    ALGORITHMS,
+    CUTOFFS,
+    MAX_CHUNK_BYTES,
+    OPS,
+    REDUCING,
+    SWITCH_DTYPES,
+)
 from agents.collectives.timing import operation_timeout_ns
 from switch.errors import InputError
 
-_UFUNCS: dict[str, np.ufunc] = dict(zip(OPS, (np.add, np.minimum, np.maximum), strict=True))
+_UFUNCS: dict[str, np.ufunc] = dict(
+    zip(OPS, (np.add, np.minimum, np.maximum, np.add), strict=True)
+)
 MAX_NUMBER = (1 << 32) - 1
 """Control messages carry 32 bits of it."""
 _NUMBERS = (
     "number", "chains", "timeout_ns", "root", "block_bytes", "chunk_bytes", "workers", "batch",
-    "radix",
+    "radix", "split", "fan_in",
 )  # fmt: skip
 
 
@@ -28,7 +38,8 @@ class Request:
 
     Buffers: an Allgather gathers in place into one array of all ranks' elements, a Broadcast's is
     the root's array on every rank, a Reduce-Scatter reads an array of all ranks' elements and
-    writes one of this rank's. Arrays are C-contiguous, of `dtype`, of any shape; nothing is copied.
+    writes one of this rank's, an Allreduce reads one array and writes another like it. Arrays are
+    C-contiguous, of `dtype`, of any shape; nothing is copied.
 
     Raises:
         InputError: a value makes no sense.
@@ -37,16 +48,17 @@ class Request:
     number: int
     """Counts the operations of the communicator, from 0; each rank starts them in this order."""
     collective: str
-    """``allgather``, ``broadcast`` or ``reduce-scatter``."""
+    """``allgather``, ``broadcast``, ``reduce-scatter`` or ``allreduce``."""
     algorithm: str
     """One of the collective's `ALGORITHMS`."""
     counts: int | tuple[int, ...]
     """Elements of every rank, or of each by itself (MPI's Allgatherv); of Broadcast: of the
-    root."""
+    root; of Allreduce: of the vector that each rank contributes and gets."""
     dtype: str = "uint8"
-    """By numpy's name."""
+    """By numpy's name, or ``bfloat16``."""
     op: str = "sum"
-    """Reduce-Scatter: one of `OPS`."""
+    """Reduce-Scatter and Allreduce: one of `OPS`. An average is the sum, divided once at the end;
+    integers truncate toward zero."""
     root: int = 0
     """Broadcast: the rank whose elements all others get."""
     radix: int = 2
@@ -63,6 +75,11 @@ class Request:
     is a whole number of packets."""
     batch: int = 1
     """Multicast: packets that leave back to back (the paper: 128)."""
+    split: int = 0
+    """Optcast: pieces that a request is cut into, dealt to the servers in turn; 0: one a server."""
+    fan_in: int = 0
+    """Optcast: most ranks or servers that one server takes contributions from; if ranks are more,
+    servers form a tree. 0: all ranks."""
     cutoff: str = "adaptive"
     """Multicast: ``adaptive``, ``paper`` (5 x the expected time) or ``fetch-only`` (nothing is
     multicast)."""
@@ -82,12 +99,30 @@ class Request:
         if self.op not in OPS:
             raise InputError(f"op {self.op!r}: choose from {', '.join(OPS)}")
         self._check_numbers()
-        if isinstance(self.counts, tuple) and self.collective == "broadcast":
-            raise InputError(f"counts {self.counts}: a Broadcast has one count, that of the root")
-        if not _is_number_type(self.dtype):
+        if isinstance(self.counts, tuple) and self.collective in ("broadcast", "allreduce"):
+            whose = "that of the root" if self.collective == "broadcast" else "of the vector"
+            raise InputError(
+                f"counts {self.counts}: {self.collective.title()} has one count, {whose}"
+            )
+        if not is_number(self.dtype):
             raise InputError(f"dtype {self.dtype!r} is no numpy type of numbers, like float32")
-        if self.collective == "reduce-scatter" and np.dtype(self.dtype).kind not in "iuf":
+        if self.collective in REDUCING:
+            self._check_reduction()
+
+    def _check_reduction(self) -> None:
+        if not is_float(self.dtype) and not is_integer(self.dtype):
             raise InputError(f"dtype {self.dtype!r} cannot be reduced: integers and floats can")
+        if self.algorithm != "switch":
+            return
+        if self.dtype not in SWITCH_DTYPES:
+            raise InputError(
+                f"dtype {self.dtype!r}: switches add {', '.join(SWITCH_DTYPES)}; choose one of "
+                "these, or another algorithm"
+            )
+        if self.op not in ("sum", "average"):
+            raise InputError(
+                f"op {self.op!r}: switches add; choose sum or average, or another algorithm"
+            )
 
     def _check_numbers(self) -> None:
         """Make Python's integers of all numbers, and raise InputError for those out of range."""
@@ -110,10 +145,11 @@ class Request:
     @property
     def item_bytes(self) -> int:
         """Of one element."""
-        return np.dtype(self.dtype).itemsize
+        return dtype_of(self.dtype).itemsize
 
     def elements(self, size: int) -> tuple[int, ...]:
-        """Elements of each of `size` ranks: what it contributes, or of Reduce-Scatter ends with.
+        """Elements of each of `size` ranks: what it contributes, or of Reduce-Scatter ends with;
+        of Allreduce, parts of the vector that differ by one element at most, the longer first.
 
         Raises InputError where the request is of another number of ranks.
         """
@@ -126,6 +162,9 @@ class Request:
             if self.root >= size:
                 raise InputError(f"root {self.root} of {size} ranks: choose 0 to {size - 1}")
             return tuple(counts if rank == self.root else 0 for rank in range(size))
+        if self.collective == "allreduce":
+            each, more = divmod(counts, size)
+            return (each + 1,) * more + (each,) * (size - more)
         return (counts,) * size
 
     def shard_bytes(self, size: int) -> tuple[int, ...]:
@@ -140,7 +179,7 @@ class Request:
 
     @property
     def ufunc(self) -> np.ufunc:
-        """What Reduce-Scatter does with two elements."""
+        """What a reduction does with two elements (`average` divides their sum)."""
         return _UFUNCS[self.op]
 
 
@@ -149,13 +188,6 @@ def _whole(name: str, value: object) -> int:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError as error:
         raise InputError(f"{name} {value!r} is no whole number") from error
-
-
-def _is_number_type(name: str) -> bool:
-    try:
-        return np.dtype(name).kind in "biufc"
-    except (TypeError, ValueError, SyntaxError):
-        return False
 
 
 def flat_bytes(array: npt.NDArray[np.generic], request: Request, count: int, what: str) -> (
@@ -169,7 +201,7 @@ def flat_bytes(array: npt.NDArray[np.generic], request: Request, count: int, wha
     """
     if not isinstance(array, np.ndarray):
         raise InputError(f"{what}: it is a {type(array).__name__}; pass a numpy array")
-    wanted = np.dtype(request.dtype)
+    wanted = dtype_of(request.dtype)
     if array.dtype != wanted:
         raise InputError(f"{what}: its elements are {array.dtype}, the request's {wanted}")
     if array.size != count:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agents.collectives.agent import Done, Failed, HostAgent
+from agents.collectives.dtypes import Array
 from agents.collectives.names import MAX_AT_ONCE
 from agents.collectives.operation import Report
 from agents.collectives.requests import Request
-from agents.collectives.workload import Array
 from switch.errors import InputError
 
 

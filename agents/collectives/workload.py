@@ -1,8 +1,9 @@
 """The data of one operation on all ranks: what each contributes, and whether each got what it must.
 
 Contributions are functions of seed, operation, rank and place, so every rank checks its result on
-its own. Allgather and Broadcast carry any bytes (`pattern`). What Reduce-Scatter sums are integers
-so small that floating-point sums are exact, whatever the order; integer types wrap around.
+its own. Allgather and Broadcast carry any bytes (`pattern`). What Reduce-Scatter and Allreduce sum
+are integers so small that floating-point sums are exact, whatever the order; integer types wrap
+around, but for those that switches add, which saturate.
 """
 
 from __future__ import annotations
@@ -12,11 +13,18 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from agents.collectives.dtypes import (
+    Array,
+    average,
+    dtype_of,
+    is_float,
+    significand_bits,
+)
+from agents.collectives.names import REDUCING
 from agents.collectives.pattern import fill_shard, first_difference, shard_key, words
 from agents.collectives.requests import Request
 from switch.errors import InputError
 
-Array = npt.NDArray[np.generic]
 Bytes = npt.NDArray[np.uint8]
 
 SLICE_BYTES = 1 << 20
@@ -43,16 +51,17 @@ class Workload:
         self._seed = seed
         self._elements = request.elements(size)
         self._shards = request.shard_bytes(size)
-        self._reducing = request.collective == "reduce-scatter"
+        self._reducing = request.collective in REDUCING
         self._kept: dict[int, Bytes] | None = {} if keep else None
-        self._magnitude = _MAX_MAGNITUDE
-        kind = np.dtype(request.dtype)
-        if self._reducing and kind.kind == "f":
-            exact = 2 ** (np.finfo(kind).nmant + 1)
+        self._reduced: Array | None = None
+        """What an Allreduce comes to, where it is kept."""
+        self._magnitude = _MAX_MAGNITUDE if request.algorithm == "switch" else 0
+        if self._reducing and is_float(request.dtype):
+            exact = 2 ** significand_bits(request.dtype)
             self._magnitude = min(_MAX_MAGNITUDE, exact // size)
             if not self._magnitude:
                 raise InputError(
-                    f"{size} ranks: sums in {kind} are not exact, so not to be checked"
+                    f"{size} ranks: sums in {request.dtype} are not exact, so not to be checked"
                 )
 
     @property
@@ -63,7 +72,8 @@ class Workload:
     def received_bytes(self, rank: int) -> int:
         """Of others' data that the operation brings a rank, at least."""
         if self._reducing:
-            return self._shards[rank] * (self.size > 1)
+            own = self._result_elements(rank) * self.request.item_bytes
+            return own * (self.size > 1)
         return self.buffer_bytes - self._shards[rank]
 
     def buffer(self, rank: int) -> Array:
@@ -77,7 +87,7 @@ class Workload:
         """The array for a rank's result, where the operation is not in place."""
         if not self._reducing:
             return None
-        output = np.empty(self._elements[rank], self.request.dtype)
+        output = np.empty(self._result_elements(rank), self.request.dtype)
         output.view(np.uint8)[:] = UNFILLED
         return output
 
@@ -128,16 +138,23 @@ class Workload:
                 return None
         return first_difference(part, self._seed, self.request.number, source, offset)
 
+    def _result_elements(self, rank: int) -> int:
+        if self.request.collective == "allreduce":
+            return sum(self._elements)
+        return self._elements[rank]
+
     def _check_reduced(self, rank: int, output: Array) -> Iterator[str]:
-        start = sum(self._elements[:rank])
+        everything = self.request.collective == "allreduce"
+        start = 0 if everything else sum(self._elements[:rank])
         result = output.reshape(-1)
+        if everything and self._kept is not None and self._reduced is None:
+            self._reduced = self._expected(0, len(result))
         for first in range(0, len(result), SLICE_BYTES // 8):
             part = result[first : first + SLICE_BYTES // 8]
-            expected = self._values(0, start + first, len(part))
-            for other in range(1, self.size):
-                self.request.ufunc(
-                    expected, self._values(other, start + first, len(part)), out=expected
-                )
+            if self._reduced is not None:
+                expected = self._reduced[first : first + len(part)]
+            else:
+                expected = self._expected(start + first, len(part))
             wrong = np.flatnonzero(part != expected)
             if len(wrong):
                 place = int(wrong[0])
@@ -146,11 +163,20 @@ class Workload:
                 )
             yield ""
 
+    def _expected(self, first: int, count: int) -> Array:
+        """What elements of all ranks' contributions come to."""
+        total = self._values(0, first, count)
+        for rank in range(1, self.size):
+            self.request.ufunc(total, self._values(rank, first, count), out=total)
+        if self.request.op == "average":
+            average(total, self.size)
+        return total
+
     def _values(self, rank: int, first: int, count: int) -> Array:
-        """Elements of a rank's contribution to a Reduce-Scatter."""
+        """Elements of a rank's contribution to a reduction."""
         mixed = words(shard_key(self._seed, self.request.number, rank), first, count)
-        kind = np.dtype(self.request.dtype)
-        if kind.kind == "f":
+        kind = dtype_of(self.request.dtype)
+        if self._magnitude:
             span = np.uint64(2 * self._magnitude + 1)
             values: Array = ((mixed % span).astype(np.int64) - self._magnitude).astype(kind)
         else:

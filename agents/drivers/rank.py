@@ -19,7 +19,7 @@ import numpy as np
 
 from agents.collectives.agent import Done, HostAgent
 from agents.collectives.communicator import Communicator
-from agents.collectives.names import ALGORITHMS
+from agents.collectives.names import ALGORITHMS, OFFLOADED
 from agents.collectives.operation import Report
 from agents.collectives.requests import Request
 from agents.collectives.series import Job, Series, numbered
@@ -284,7 +284,12 @@ def warm_up() -> None:
     introductions = [agent.communicator.introduction() for agent in agents]
     agents[0].communicator.connect({1: introductions[1][0]})
     agents[1].communicator.connect({0: introductions[0][1]})
-    kinds = [(collective, name) for collective, names in ALGORITHMS.items() for name in names]
+    kinds = [
+        (collective, name)
+        for collective, names in ALGORITHMS.items()
+        for name in names
+        if name not in OFFLOADED
+    ]
     requests = [Request(0, collective, name, 750, "float32") for collective, name in kinds]
     requests.append(Request(0, "allgather", "multicast", 750, "float32", cutoff="fetch-only"))
     now_ns = 0

@@ -1,0 +1,65 @@
+"""Element types of the collectives: numpy's, and bfloat16, which ml_dtypes registers with numpy."""
+
+from __future__ import annotations
+
+import ml_dtypes  # noqa: F401  (registers bfloat16 with numpy)
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.generic]
+
+HALF_TYPES = ("float16", "bfloat16")
+"""Of 16 bits; added in float32 by who can (reduction servers, switches)."""
+
+
+def dtype_of(name: str) -> np.dtype[np.generic]:
+    """The dtype of a name, such as ``float32`` or ``bfloat16``.
+
+    Raises TypeError, ValueError or SyntaxError, as numpy does, if there is none.
+    """
+    return np.dtype(name)
+
+
+def is_float(name: str) -> bool:
+    """Whether elements are floating-point numbers."""
+    return dtype_of(name).kind == "f" or name == "bfloat16"
+
+
+def is_integer(name: str) -> bool:
+    """Whether elements are integers."""
+    return dtype_of(name).kind in "iu"
+
+
+def is_number(name: str) -> bool:
+    """Whether a name is that of a type of numbers."""
+    try:
+        return is_float(name) or dtype_of(name).kind in "biuc"
+    except (TypeError, ValueError, SyntaxError):
+        return False
+
+
+def significand_bits(name: str) -> int:
+    """Bits of a floating-point type's significand, the implicit one included: integers up to
+    2**bits are exact."""
+    if name == "bfloat16":
+        return 8
+    return int(np.finfo(np.dtype(name)).nmant) + 1
+
+
+def average(total: Array, ranks: int) -> None:
+    """Divide sums by the number of ranks, in place.
+
+    Floating point in the type itself, half types in float32 and rounded once; integers truncate
+    toward zero.
+    """
+    name = total.dtype.name
+    if name in HALF_TYPES:
+        total[...] = (total.astype(np.float32) / np.float32(ranks)).astype(total.dtype)
+    elif is_float(name):
+        np.divide(total, total.dtype.type(ranks), out=total)
+    elif total.dtype.kind == "u":
+        np.floor_divide(total, total.dtype.type(ranks), out=total)
+    else:
+        count = np.int64(ranks)
+        wide = total.astype(np.int64)
+        total[...] = (wide - np.fmod(wide, count)) // count
