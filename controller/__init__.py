@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from controller.aggregation import AggregationJob
 from controller.counters import LinkCounters
 from controller.multicast import Tree
 from controller.plan import Plan, diff, fabric_plan
@@ -15,7 +16,7 @@ from controller.plan import Plan, diff, fabric_plan
 if TYPE_CHECKING:
     from controller.controller import Controller
 
-__all__ = ["Controller", "LinkCounters", "Plan", "Tree", "diff", "fabric_plan"]
+__all__ = ["AggregationJob", "Controller", "LinkCounters", "Plan", "Tree", "diff", "fabric_plan"]
 
 
 def __getattr__(name: str) -> Any:

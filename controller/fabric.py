@@ -28,3 +28,18 @@ PORT_INGRESS = "FabricIngress.port_ingress"
 PORT_EGRESS = "FabricEgress.port_egress"
 INGRESS_LOST = "FabricIngress.fault.ingress_lost"
 EGRESS_LOST = "FabricEgress.fault.egress_lost"
+
+AGGREGATION = "FabricIngress.aggregation."
+"""What the names of in-switch aggregation begin with; a program may be compiled without it."""
+AGGREGATION_JOB_TABLE = AGGREGATION + "aggregation_job"
+AGGREGATION_JOB = AGGREGATION + "job"
+AGGREGATION_PORT_TABLE = AGGREGATION + "aggregation_port"
+AGGREGATION_FROM_CHILD = AGGREGATION + "from_child"
+AGGREGATION_FROM_PARENT = AGGREGATION + "from_parent"
+AGGREGATION_OWNER_TABLE = AGGREGATION + "aggregation_owner"
+AGGREGATION_OWNER_PORT = AGGREGATION + "owner_port"
+AGGREGATION_OWNER = "hdr.aggregation.owner"
+AGGREGATION_ROWS = 1024
+"""Of the switch's registers, for the pools of all jobs."""
+AGGREGATION_JOBS = 256
+"""Jobs that a switch tells apart, by the last bits of their addresses."""

@@ -18,8 +18,8 @@ from switch.errors import InputError
 from topo.clos import Direction, Switch, Topology
 
 GROUP_BASE_ADDRESS = 239 << 24
-MAX_GROUPS = 65535
-"""239.0.0.0 to 239.0.255.254; a switch numbers its groups from 1 to 65535."""
+MAX_GROUPS = 65535 - fabric.AGGREGATION_JOBS
+"""From 239.0.0.0 on; a switch numbers its groups from 1 to 65535, the last ones for aggregation."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def plan_trees(
     host, too many groups, or a group that no switch reaches downwards by the remaining links.
     """
     live = live_directions(topology, without)
-    below = _below(topology, live)
+    below = hosts_below(topology, live)
     roots: dict[tuple[str, ...], list[Switch]] = {}
     ports: dict[tuple[str, tuple[str, ...]], Mapping[str, tuple[int, ...]]] = {}
     trees = []
@@ -60,7 +60,7 @@ def plan_trees(
             raise InputError(f"more than {MAX_GROUPS} multicast groups")
         members = tuple(dict.fromkeys(names))
         if members not in roots:
-            roots[members] = _roots(topology, below, members)
+            roots[members] = lowest_roots(topology, below, members)
         able = roots[members]
         if not able:
             raise InputError(
@@ -86,7 +86,7 @@ def tree_entities(trees: Iterable[Tree]) -> dict[str, list[Entity]]:
     return found
 
 
-def _below(
+def hosts_below(
     topology: Topology, live: Mapping[str, tuple[Direction, ...]]
 ) -> dict[str, dict[str, Direction]]:
     """Per switch, for each host below it: the direction to take. Lower switches come first."""
@@ -104,9 +104,10 @@ def _below(
     return below
 
 
-def _roots(
+def lowest_roots(
     topology: Topology, below: Mapping[str, Mapping[str, Direction]], members: Sequence[str]
 ) -> list[Switch]:
+    """The lowest switches that have all members below them; InputError for an unknown one."""
     if not members:
         raise InputError("a multicast group without members")
     for member in members:

@@ -9,6 +9,7 @@ from typing import Any, cast
 from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2
 
+from controller import fabric
 from controller.entities import (
     Action,
     DefaultAction,
@@ -135,6 +136,13 @@ def _find(kind: str, name: str, known: Mapping[str, Any]) -> Any:
     try:
         return known[name]
     except KeyError:
+        if name.startswith(fabric.AGGREGATION) and not any(
+            one.startswith(fabric.AGGREGATION) for one in known
+        ):
+            raise InputError(
+                f"the switches' program has no {kind} {name!r}: it was compiled without "
+                "aggregation in the switch; compile p4/fabric.p4 with it, or plan no jobs"
+            ) from None
         raise InputError(
             f"the switches' program has no {kind} {name!r}{_near(name, known)}"
         ) from None

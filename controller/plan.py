@@ -6,6 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from controller.aggregation import (
+    AggregationJob,
+    AggregationTree,
+    aggregation_entries,
+    plan_aggregation,
+)
 from controller.entities import (
     DefaultAction,
     Entity,
@@ -28,6 +34,8 @@ class Plan:
     entities: Mapping[str, tuple[Entity, ...]] = field(default_factory=dict)
     groups: tuple[Tree, ...] = ()
     """The multicast groups that the plan provides."""
+    aggregation: tuple[AggregationTree, ...] = ()
+    """The trees of the jobs that switches add for."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,7 @@ def fabric_plan(
     faults: Iterable[Fault] = (),
     groups: Iterable[Sequence[str]] | None = None,
     without: Collection[str] = (),
+    aggregation: Iterable[AggregationJob] = (),
 ) -> Plan:
     """The plan for p4/fabric.p4 on a topology.
 
@@ -72,6 +81,7 @@ def fabric_plan(
         groups: multicast groups as names of hosts; by default as many groups as there are hosts,
             each of all hosts, so that every chain of an Allgather can have one of its own.
         without: names of links that carry no traffic.
+        aggregation: jobs that the switches add for.
 
     Raises InputError for what does not fit the topology.
     """
@@ -79,13 +89,15 @@ def fabric_plan(
         everybody = [host.name for host in topology.hosts]
         groups = [everybody] * len(everybody)
     trees = plan_trees(topology, groups, without)
+    adding = plan_aggregation(topology, aggregation, without)
     entities = merge(
         plan_salts(topology, seed),
         plan_routes(topology, without),
         tree_entities(trees),
+        aggregation_entries(topology, adding),
         plan_faults(topology, losses(topology, loss, faults)),
     )
-    return Plan(entities, trees)
+    return Plan(entities, trees, adding)
 
 
 def diff(old: Plan, new: Plan) -> dict[str, list[list[Update]]]:

@@ -1,0 +1,233 @@
+"""Aggregation in the switches: jobs to trees of switches, and trees to the entries of each.
+
+A job is one communicator: its ranks send vectors to an IPv4 multicast address, every switch of the
+job's tree adds what its children send, and the root sends the sum down again. The tree is that of
+multicast (`controller.multicast`), with a direction: its root is one of the lowest switches below
+which all hosts are, and jobs are spread over these by their numbers. A switch's children are the
+ports of the tree that lead down, numbered in the order of the ranks that they lead to.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv4Address
+
+from controller import fabric
+from controller.entities import Action, Entity, Exact, MulticastGroup, entry
+from controller.multicast import MAX_GROUPS, hosts_below, lowest_roots
+from controller.routes import live_directions
+from switch.errors import InputError
+from topo.clos import Direction, Topology
+
+JOB_BASE_ADDRESS = 239 << 24 | 255 << 16
+SWITCH_BASE_ADDRESS = 10 << 24 | 254 << 16
+"""Of what a switch makes itself, plus its device id."""
+MAX_CHILDREN = 64
+"""Of one switch: its seen mask has so many bits."""
+MAX_EPOCH = (1 << 32) - 1
+
+
+@dataclass(frozen=True)
+class AggregationJob:
+    """A communicator that switches add for.
+
+    Raises:
+        InputError: the address is no job's, there are no hosts or one twice, or a number is out of
+            range.
+    """
+
+    address: str
+    """239.255.0.0 plus the job's number."""
+    hosts: Sequence[str]
+    """Names of the ranks' hosts, in the order of the ranks."""
+    epoch: int
+    """Another one for every job that ever used the same rows: 1 to 2^32 - 1."""
+    slots: int
+    """Rounds that may be on their way at the same time; a power of 2. Each takes two rows."""
+    pool_base: int
+    """The first of the job's rows, on every switch of its tree."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hosts", tuple(self.hosts))
+        last = IPv4Address(JOB_BASE_ADDRESS + fabric.AGGREGATION_JOBS - 1)
+        try:
+            known = 0 <= self.number < fabric.AGGREGATION_JOBS
+        except AddressValueError:
+            known = False
+        if not known:
+            raise InputError(
+                f"aggregation job {self.address!r}: a job's address is "
+                f"{IPv4Address(JOB_BASE_ADDRESS)} to {last}"
+            )
+        if not self.hosts:
+            raise InputError(f"{self}: it has no hosts; name that of every rank")
+        host, times = Counter(self.hosts).most_common(1)[0]
+        if times > 1:
+            raise InputError(f"{self}: host {host!r} is named {times} times; a host has one rank")
+        if not 0 < self.epoch <= MAX_EPOCH:
+            raise InputError(f"{self}: epoch {self.epoch} is out of range: 1 to {MAX_EPOCH}")
+        if self.slots < 1 or self.slots & self.slots - 1:
+            raise InputError(f"{self}: slots {self.slots} is no power of 2, such as 64")
+        if self.pool_base < 0 or self.rows.stop > fabric.AGGREGATION_ROWS:
+            raise InputError(
+                f"{self}: {self.slots} slots are {2 * self.slots} rows, from {self.pool_base} on; "
+                f"a switch has rows 0 to {fabric.AGGREGATION_ROWS - 1}: lower slots or pool_base"
+            )
+
+    def __str__(self) -> str:
+        return f"aggregation job {self.address}"
+
+    @property
+    def number(self) -> int:
+        """From 0; part of the address, so that it stays while other jobs come and go."""
+        return int(IPv4Address(self.address)) - JOB_BASE_ADDRESS
+
+    @property
+    def rows(self) -> range:
+        """The rows of the switches' registers that belong to the job."""
+        return range(self.pool_base, self.pool_base + 2 * self.slots)
+
+
+@dataclass(frozen=True)
+class AggregationNode:
+    """A switch of a job's tree. Ports are its own, by number."""
+
+    children: tuple[int, ...]
+    """Port of child 0, 1, ..."""
+    parent: int | None
+    """Port to the parent; None at the root."""
+    owners: Mapping[int, int]
+    """By rank, of those below the switch: the port that leads there."""
+
+
+@dataclass(frozen=True)
+class AggregationTree:
+    """The tree of a job's switches."""
+
+    job: AggregationJob
+    root: str
+    nodes: Mapping[str, AggregationNode]
+    """By switch, the root first, every parent before its children."""
+
+
+def plan_aggregation(
+    topology: Topology, jobs: Iterable[AggregationJob], without: Collection[str] = ()
+) -> tuple[AggregationTree, ...]:
+    """The tree of every job.
+
+    ``without``: names of links not to be used. Raises InputError for an unknown host, an address
+    that two jobs have, rows that two jobs have on one switch, a switch with more than 64 children,
+    and a job that no switch reaches downwards by the remaining links.
+    """
+    jobs = tuple(jobs)
+    if not jobs:
+        return ()
+    below = hosts_below(topology, live_directions(topology, without))
+    trees = tuple(_tree(topology, below, job) for job in jobs)
+    for one, other in itertools.combinations(trees, 2):
+        _check_apart(one, other)
+    return trees
+
+
+def aggregation_entries(
+    topology: Topology, trees: Iterable[AggregationTree]
+) -> dict[str, list[Entity]]:
+    """The entries of every switch of the trees, by its name."""
+    found: dict[str, list[Entity]] = {}
+    for tree in trees:
+        for name, node in tree.nodes.items():
+            address = SWITCH_BASE_ADDRESS + topology.switch(name).device_id
+            found.setdefault(name, []).extend(_entities(tree.job, node, address))
+    return found
+
+
+def children_group(job: AggregationJob) -> int:
+    """The id of a job's multicast group on every switch; the trees of multicast count from 1."""
+    return MAX_GROUPS + 1 + job.number
+
+
+def _tree(
+    topology: Topology, below: Mapping[str, Mapping[str, Direction]], job: AggregationJob
+) -> AggregationTree:
+    able = lowest_roots(topology, below, job.hosts)
+    if not able:
+        raise InputError(
+            f"{job}: no switch has all of its {len(job.hosts)} hosts below it by the links that "
+            "are up"
+        )
+    root = able[job.number % len(able)].name
+    parents: dict[str, int | None] = {root: None}
+    owners: dict[str, dict[int, int]] = {}
+    for rank, host in enumerate(job.hosts):
+        here = root
+        while here in below:
+            direction = below[here][host]
+            owners.setdefault(here, {})[rank] = direction.source.number
+            here = direction.destination.node
+            if here in below:
+                parents[here] = direction.destination.number
+    nodes = {}
+    for name, parent in parents.items():
+        children = tuple(dict.fromkeys(owners[name].values()))
+        if len(children) > MAX_CHILDREN:
+            raise InputError(
+                f"{job}: {name} would have {len(children)} children; a switch adds for at most "
+                f"{MAX_CHILDREN}: use fewer hosts below it"
+            )
+        nodes[name] = AggregationNode(children, parent, owners[name])
+    return AggregationTree(job, root, nodes)
+
+
+def _check_apart(one: AggregationTree, other: AggregationTree) -> None:
+    """Raise InputError where two jobs cannot be told apart."""
+    first, second = one.job, other.job
+    if first.number == second.number:
+        raise InputError(f"two aggregation jobs have the address {first.address}: each needs one")
+    shared = [name for name in one.nodes if name in other.nodes]
+    rows, others = first.rows, second.rows
+    if shared and rows.start < others.stop and others.start < rows.stop:
+        raise InputError(
+            f"{first} has rows {rows.start} to {rows.stop - 1} and {second} rows {others.start} to "
+            f"{others.stop - 1}, both on {shared[0]}: give them pools that do not overlap"
+        )
+
+
+def _entities(job: AggregationJob, node: AggregationNode, switch_address: int) -> list[Entity]:
+    group = children_group(job)
+    destination = {fabric.DESTINATION: Exact(int(IPv4Address(job.address)))}
+    found: list[Entity] = [
+        MulticastGroup(group, tuple(sorted(node.children))),
+        entry(
+            fabric.AGGREGATION_JOB_TABLE,
+            destination,
+            Action.of(
+                fabric.AGGREGATION_JOB,
+                job=job.number,
+                epoch=job.epoch,
+                pool_base=job.pool_base,
+                pool_mask=2 * job.slots - 1,
+                children=(1 << len(node.children)) - 1,
+                is_root=int(node.parent is None),
+                parent_port=node.parent or 0,
+                children_group=group,
+                switch_address=switch_address,
+            ),
+        ),
+    ]
+    senders = [
+        (port, Action.of(fabric.AGGREGATION_FROM_CHILD, child=child))
+        for child, port in enumerate(node.children)
+    ]
+    if node.parent is not None:
+        senders.append((node.parent, Action(fabric.AGGREGATION_FROM_PARENT)))
+    for port, action in senders:
+        match = destination | {fabric.INGRESS_PORT: Exact(port)}
+        found.append(entry(fabric.AGGREGATION_PORT_TABLE, match, action))
+    for rank, port in node.owners.items():
+        match = destination | {fabric.AGGREGATION_OWNER: Exact(rank)}
+        action = Action.of(fabric.AGGREGATION_OWNER_PORT, port=port)
+        found.append(entry(fabric.AGGREGATION_OWNER_TABLE, match, action))
+    return found

@@ -1,0 +1,370 @@
+"""The planner of in-switch aggregation: what its entries do to a round, on any topology."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller import AggregationJob, Plan, diff, fabric, fabric_plan
+from controller.aggregation import (
+    AggregationTree,
+    aggregation_entries,
+    children_group,
+    plan_aggregation,
+)
+from controller.entities import Action, Entity, Exact, MulticastGroup, TableEntry
+from controller.multicast import MAX_GROUPS
+from controller.names import Names
+from switch.errors import InputError
+from topo.clos import Topology, fat_tree, leaf_spine, single
+
+TOPOLOGIES = [
+    single(1), single(5), leaf_spine(1, 1, 1), leaf_spine(4, 2, 2), leaf_spine(3, 5, 4),
+    fat_tree(4, 2), fat_tree(2), fat_tree(4), fat_tree(6),
+]  # fmt: skip
+BASE_ADDRESS = 239 << 24 | 255 << 16
+
+
+def a_job(hosts: list[str], number: int = 0, slots: int = 16, pool_base: int = 0) -> AggregationJob:
+    return AggregationJob(f"239.255.0.{number}", hosts, 7, slots, pool_base)
+
+
+def everybody(topology: Topology) -> list[str]:
+    return [host.name for host in topology.hosts]
+
+
+def entries_of(topology: Topology, *jobs: AggregationJob) -> dict[str, list[Entity]]:
+    return aggregation_entries(topology, plan_aggregation(topology, jobs))
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Topology:
+    shape = draw(st.sampled_from(["single", "leaf-spine", "fat-tree"]))
+    if shape == "single":
+        return single(draw(st.integers(1, 8)))
+    if shape == "fat-tree":
+        return fat_tree(draw(st.sampled_from([2, 4])), draw(st.sampled_from([2, 3])))
+    small = st.integers(1, 5)
+    return leaf_spine(draw(small), draw(small), draw(small))
+
+
+# -- switches that do what their entries say -----------------------------------------------------
+
+
+class Tables:
+    """The entities of one switch for one address, looked up as the P4 program would."""
+
+    def __init__(self, entities: list[Entity], address: int) -> None:
+        self.found: dict[tuple[str, int | None], Action] = {}
+        self.groups: dict[int, tuple[int, ...]] = {}
+        for entity in entities:
+            if isinstance(entity, MulticastGroup):
+                assert entity.group_id not in self.groups
+                self.groups[entity.group_id] = entity.ports
+                continue
+            assert isinstance(entity, TableEntry) and isinstance(entity.target, Action)
+            match = {name: field.value for name, field in entity.match if isinstance(field, Exact)}
+            if match.pop(fabric.DESTINATION) == address:
+                (rest,) = match.values() or (None,)
+                assert (entity.table, rest) not in self.found
+                self.found[entity.table, rest] = entity.target
+
+    def params(self, table: str, key: int | None) -> dict[str, int] | None:
+        action = self.found.get((table, key))
+        return None if action is None else dict(action.params)
+
+
+@dataclass
+class Round:
+    """One round of a job, without loss: who was added where, and what came back."""
+
+    tables: dict[str, Tables]
+    owner: int
+    seen: dict[str, int] = field(default_factory=dict)
+    sums: dict[str, Counter[int]] = field(default_factory=dict)
+    results: Counter[str] = field(default_factory=Counter)
+    with_values: Counter[str] = field(default_factory=Counter)
+    total: Counter[int] = field(default_factory=Counter)
+
+    def run(self, topology: Topology, hosts: list[str]) -> None:
+        """All ranks send once; packets go on until there are none."""
+        waiting = deque(
+            (topology.outward(host)[0].destination, Counter({rank: 1}), False)
+            for rank, host in enumerate(hosts)
+        )
+        while waiting:
+            port, ranks, values = waiting.popleft()
+            if port.node not in self.tables:
+                self.results[port.node] += 1
+                self.with_values[port.node] += values
+                continue
+            far = {d.source.number: d.destination for d in topology.outward(port.node)}
+            for out, carried, with_values in self.packet(port.node, port.number, ranks, values):
+                waiting.append((far[out], carried, with_values))
+
+    def packet(
+        self, switch: str, port: int, ranks: Counter[int], values: bool
+    ) -> list[tuple[int, Counter[int], bool]]:
+        tables = self.tables[switch]
+        job = tables.params(fabric.AGGREGATION_JOB_TABLE, None)
+        assert job is not None, f"{switch} does not know the job"
+        sender = tables.found[fabric.AGGREGATION_PORT_TABLE, port]
+        if sender.name == fabric.AGGREGATION_FROM_CHILD:
+            bit = 1 << dict(sender.params)["child"]
+            assert bit & job["children"] and not bit & self.seen.get(switch, 0)
+            self.seen[switch] = self.seen.get(switch, 0) | bit
+            self.sums[switch] = self.sums.get(switch, Counter()) + ranks
+            if self.seen[switch] != job["children"]:
+                return []
+            if not job["is_root"]:
+                return [(job["parent_port"], self.sums[switch], True)]
+            self.total += self.sums[switch]
+            values = True
+        else:
+            assert sender.name == fabric.AGGREGATION_FROM_PARENT
+            assert not job["is_root"] and port == job["parent_port"]
+        owner = (tables.params(fabric.AGGREGATION_OWNER_TABLE, self.owner) or {}).get("port")
+        children = tables.groups[job["children_group"]]
+        assert len(children) == job["children"].bit_length()
+        return [(child, Counter(), values and child == owner) for child in children]
+
+
+def act_out(topology: Topology, job: AggregationJob, owner: int) -> Round:
+    """One round of a job by the entries of all switches, owned by a rank."""
+    entries = entries_of(topology, job)
+    address = BASE_ADDRESS + job.number
+    tables = {one.name: Tables(entries.get(one.name, []), address) for one in topology.switches}
+    acted = Round(tables, owner)
+    acted.run(topology, list(job.hosts))
+    return acted
+
+
+def check(topology: Topology, hosts: list[str], owner: int) -> None:
+    acted = act_out(topology, a_job(hosts), owner)
+    assert acted.total == Counter(range(len(hosts))), "every rank is added once"
+    assert acted.results == Counter(hosts), "every rank hears once"
+    assert +acted.with_values == Counter([hosts[owner]]), "the values reach the owner alone"
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=Topology.describe)
+def test_every_rank_is_added_once_and_answered_once(topology: Topology) -> None:
+    hosts = everybody(topology)
+    for owner in {0, len(hosts) // 2, len(hosts) - 1}:
+        check(topology, hosts, owner)
+
+
+@settings(deadline=None, max_examples=80)
+@given(networks(), st.data())
+def test_any_ranks_in_any_order_are_added_once_and_answered_once(
+    topology: Topology, data: st.DataObject
+) -> None:
+    names = st.sampled_from(everybody(topology))
+    hosts = data.draw(st.lists(names, min_size=1, unique=True))
+    check(topology, hosts, data.draw(st.integers(0, len(hosts) - 1)))
+
+
+# -- the trees -----------------------------------------------------------------------------------
+
+
+def planned(topology: Topology, hosts: list[str], number: int = 0) -> AggregationTree:
+    (tree,) = plan_aggregation(topology, [a_job(hosts, number)])
+    return tree
+
+
+def test_on_one_switch_it_is_root_and_its_ports_are_the_children_in_rank_order() -> None:
+    tree = planned(single(4), ["h2", "h0", "h3"])
+    assert tree.root == "leaf0" and list(tree.nodes) == ["leaf0"]
+    node = tree.nodes["leaf0"]
+    assert (node.children, node.parent, node.owners) == ((3, 1, 4), None, {0: 3, 1: 1, 2: 4})
+
+
+def test_in_a_leaf_spine_leaves_have_hosts_and_a_spine_has_leaves_as_children() -> None:
+    tree = planned(leaf_spine(4, 2, 2), ["h0", "h1", "h4", "h7"], number=1)
+    assert list(tree.nodes) == ["spine1", "leaf0", "leaf2", "leaf3"]
+    assert tree.nodes["spine1"].children == (1, 3, 4)
+    assert tree.nodes["spine1"].owners == {0: 1, 1: 1, 2: 3, 3: 4}
+    assert tree.nodes["leaf0"].children == (1, 2)
+    # A leaf of one rank is a switch with one child.
+    assert tree.nodes["leaf3"].children == (2,)
+    assert [tree.nodes[leaf].parent for leaf in ("leaf0", "leaf2", "leaf3")] == [4, 4, 4]
+
+
+def test_the_root_is_the_lowest_common_switch() -> None:
+    topology = fat_tree(4)
+    assert list(planned(topology, ["h0", "h1"]).nodes) == ["leaf0"]
+    assert list(planned(topology, ["h0", "h2"]).nodes) == ["agg0", "leaf0", "leaf1"]
+    assert list(planned(topology, ["h0", "h2"], number=1).nodes) == ["agg1", "leaf0", "leaf1"]
+    whole = planned(topology, everybody(topology), number=3)
+    assert whole.root == "core3"
+    levels = Counter(topology.switch(name).tier for name in whole.nodes)
+    assert levels == {"core": 1, "agg": 4, "leaf": 8}
+    assert list(planned(leaf_spine(2, 2, 2), ["h2"]).nodes) == ["leaf1"]
+
+
+def test_jobs_are_spread_over_the_spines() -> None:
+    topology = leaf_spine(4, 3, 2)
+    jobs = [a_job(everybody(topology), number, 8, 16 * number) for number in range(6)]
+    trees = plan_aggregation(topology, jobs)
+    assert [tree.root for tree in trees] == ["spine0", "spine1", "spine2"] * 2
+
+
+def test_a_tree_avoids_a_failed_link() -> None:
+    topology = leaf_spine(3, 2, 1)
+    jobs = [a_job(everybody(topology), 0), a_job(everybody(topology), 1, pool_base=32)]
+    trees = plan_aggregation(topology, jobs, ["leaf1-spine0"])
+    assert {tree.root for tree in trees} == {"spine1"}
+    with pytest.raises(InputError, match=r"239\.255\.0\.0: no switch has all of its 3 hosts"):
+        plan_aggregation(topology, jobs, ["leaf1-spine0", "leaf2-spine1"])
+
+
+def test_the_entries_of_a_leaf() -> None:
+    topology = leaf_spine(2, 1, 2)
+    job = AggregationJob("239.255.0.3", ["h0", "h1", "h2"], 9, 64, 128)
+    group = children_group(job)
+    table = "entry of FabricIngress.aggregation.aggregation_"
+    assert [str(one) for one in entries_of(topology, job)["leaf0"]] == [
+        f"multicast group {group} -> ports 1, 2",
+        f"{table}job: hdr.ipv4.dst_addr = 0xefff0003 -> FabricIngress.aggregation.job(job=0x3, "
+        "epoch=0x9, pool_base=0x80, pool_mask=0x7f, children=0x3, is_root=0x0, parent_port=0x3, "
+        f"children_group={group:#x}, switch_address=0xafe0001)",
+        f"{table}port: hdr.ipv4.dst_addr = 0xefff0003, standard_metadata.ingress_port = 0x1 -> "
+        "FabricIngress.aggregation.from_child(child=0x0)",
+        f"{table}port: hdr.ipv4.dst_addr = 0xefff0003, standard_metadata.ingress_port = 0x2 -> "
+        "FabricIngress.aggregation.from_child(child=0x1)",
+        f"{table}port: hdr.ipv4.dst_addr = 0xefff0003, standard_metadata.ingress_port = 0x3 -> "
+        "FabricIngress.aggregation.from_parent()",
+        f"{table}owner: {fabric.AGGREGATION_OWNER} = 0x0, hdr.ipv4.dst_addr = 0xefff0003 -> "
+        "FabricIngress.aggregation.owner_port(port=0x1)",
+        f"{table}owner: {fabric.AGGREGATION_OWNER} = 0x1, hdr.ipv4.dst_addr = 0xefff0003 -> "
+        "FabricIngress.aggregation.owner_port(port=0x2)",
+    ]
+
+
+def test_sixty_four_children_fill_the_mask() -> None:
+    topology = single(65)
+    (job,) = [
+        one
+        for one in entries_of(topology, a_job(everybody(topology)[1:]))["leaf0"]
+        if isinstance(one, TableEntry) and one.table == fabric.AGGREGATION_JOB_TABLE
+    ]
+    assert isinstance(job.target, Action)
+    assert dict(job.target.params)["children"] == (1 << 64) - 1
+
+
+# -- plans ---------------------------------------------------------------------------------------
+
+
+def test_a_new_epoch_modifies_one_entry_a_switch() -> None:
+    topology = leaf_spine(4, 2, 2)
+    job = a_job(everybody(topology))
+    old, new = (fabric_plan(topology, aggregation=[one]) for one in (job, replace(job, epoch=8)))
+    changes = diff(old, new)
+    assert set(changes) == {"spine0", "leaf0", "leaf1", "leaf2", "leaf3"}
+    for batches in changes.values():
+        ((update,),) = batches
+        assert update.kind == "modify" and update.entity.key[1] == fabric.AGGREGATION_JOB_TABLE
+
+
+def test_a_job_that_goes_leaves_the_others_alone() -> None:
+    topology = leaf_spine(4, 2, 2)
+    jobs = [a_job(everybody(topology), number, 16, 32 * number) for number in range(3)]
+    changes = diff(
+        fabric_plan(topology, aggregation=jobs), fabric_plan(topology, aggregation=jobs[1:])
+    )
+    gone = BASE_ADDRESS + jobs[0].number
+    for batches in changes.values():
+        entries, groups = batches
+        assert all(update.kind == "delete" for update in entries)
+        for update in entries:
+            assert isinstance(update.entity, TableEntry)
+            assert dict(update.entity.match)[fabric.DESTINATION] == Exact(gone)
+        assert [update.entity.key for update in groups] == [("multicast", children_group(jobs[0]))]
+
+
+def test_a_plan_holds_trees_and_their_groups_beside_those_of_multicast() -> None:
+    topology = leaf_spine(4, 2, 2)
+    plan = fabric_plan(topology, aggregation=[a_job(everybody(topology))])
+    assert [tree.root for tree in plan.aggregation] == ["spine0"]
+    assert fabric_plan(topology).aggregation == Plan().aggregation == ()
+    ids = [one.group_id for one in plan.entities["leaf0"] if isinstance(one, MulticastGroup)]
+    assert len(set(ids)) == len(ids) == len(topology.hosts) + 1
+    last = AggregationJob(f"239.255.0.{fabric.AGGREGATION_JOBS - 1}", ["h0"], 1, 1, 0)
+    assert (children_group(a_job(["h0"])), children_group(last)) == (MAX_GROUPS + 1, 65535)
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"address": "239.0.0.1"}, r"'239\.0\.0\.1': a job's address is 239\.255\.0\.0 to 239\.25"),
+        ({"address": "239.255.200.0"}, r"'239\.255\.200\.0': a job's address is"),
+        ({"address": "h0"}, "'h0': a job's address is"),
+        ({"hosts": []}, "it has no hosts"),
+        ({"hosts": ["h0", "h1", "h0"]}, "host 'h0' is named 2 times"),
+        ({"epoch": 0}, "epoch 0 is out of range: 1 to 4294967295"),
+        ({"epoch": 1 << 32}, "epoch 4294967296 is out of range"),
+        ({"slots": 0}, "slots 0 is no power of 2"),
+        ({"slots": -4}, "slots -4 is no power of 2"),
+        ({"slots": 48}, "slots 48 is no power of 2"),
+        ({"slots": 1024}, "1024 slots are 2048 rows, from 0 on; a switch has rows 0 to 1023"),
+        ({"slots": 512, "pool_base": 1}, "512 slots are 1024 rows, from 1 on"),
+        ({"pool_base": -1}, "from -1 on"),
+    ],
+    ids=str,
+)
+def test_a_job_that_makes_no_sense_is_refused(changes: dict[str, object], message: str) -> None:
+    options: dict[str, object] = {
+        "address": "239.255.0.0", "hosts": ["h0", "h1"], "epoch": 1, "slots": 16, "pool_base": 0,
+    }  # fmt: skip
+    with pytest.raises(InputError, match=message):
+        AggregationJob(**(options | changes))  # type: ignore[arg-type]
+
+
+def test_a_pool_may_fill_all_rows() -> None:
+    assert AggregationJob("239.255.0.0", ["h0"], 1, 512, 0).rows == range(1024)
+
+
+def test_a_switch_with_too_many_children_is_refused() -> None:
+    topology = single(65)
+    with pytest.raises(InputError, match=r"leaf0 would have 65 children.* at most 64"):
+        entries_of(topology, a_job(everybody(topology)))
+
+
+def test_an_unknown_host_is_named() -> None:
+    with pytest.raises(InputError, match="h7"):
+        entries_of(single(2), a_job(["h0", "h7"]))
+
+
+def test_pools_must_not_overlap_where_two_jobs_meet() -> None:
+    topology = leaf_spine(2, 2, 2)
+    one = a_job(["h0", "h2"], 0, 16, 0)
+    with pytest.raises(
+        InputError,
+        match=r"239\.255\.0\.0 has rows 0 to 31 and aggregation job 239\.255\.0\.1 rows 31 to 62, "
+        "both on leaf0: ",
+    ):
+        entries_of(topology, one, a_job(["h1", "h3"], 1, 16, 31))
+    entries_of(topology, one, a_job(["h1", "h3"], 1, 16, 32))
+    entries_of(topology, a_job(["h0", "h1"], 0), a_job(["h2", "h3"], 1))
+
+
+def test_two_jobs_need_two_addresses() -> None:
+    with pytest.raises(InputError, match=r"two aggregation jobs have the address 239\.255\.0\.0"):
+        entries_of(single(4), a_job(["h0", "h1"]), a_job(["h2", "h3"], pool_base=32))
+
+
+def test_a_program_without_aggregation_is_said_to_be_that() -> None:
+    class P4Info:
+        tables = actions = action_profiles = counters = ()
+
+    names = Names(P4Info())
+    entries = entries_of(single(2), a_job(["h0", "h1"]))["leaf0"]
+    names.message(entries[0])
+    with pytest.raises(InputError, match=r"aggregation_job': it was compiled without aggregation"):
+        names.message(entries[1])
