@@ -339,14 +339,14 @@ class HostAgent:
     def _control(self, peer: int, message: Control, now_ns: int) -> None:
         if message.kind is Kind.PROBE:
             return
-        if message.kind is Kind.ABORT and message.rank >= self.communicator.size:
+        if message.kind is Kind.ABORT and message.rank >= len(self.communicator.members):
             raise ProtocolError(f"ABORT by rank {message.rank}, which does not exist")
         if message.operation >= self._next_number:
             if sum(sender == peer for sender, _ in self._early) >= MAX_EARLY:
                 raise ProtocolError(f"{MAX_EARLY} messages of operations that have not begun")
             self._early.append((peer, message))
         elif message.kind is Kind.ABORT:
-            reason = f"rank {message.rank} gave up: {message.text}"
+            reason = f"{self.communicator.title(message.rank)} gave up: {message.text}"
             self._fail(reason, now_ns, message.rank, message.text)
         elif message.operation in self._running:
             self._running[message.operation].operation.control(peer, message, now_ns)

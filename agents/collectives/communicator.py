@@ -1,4 +1,8 @@
-"""The ranks of a group and the queue pairs that this rank has with some of the others."""
+"""The ranks of a group, its reduction servers, and the queue pairs that this rank has with some of
+them.
+
+*Members* are the ranks, 0 to P - 1, and then the servers, P to P + S - 1.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,8 @@ class Communicator:
 
     The peers are the ring neighbours and the barrier's partners at the distances 2^k, so 2
     ceil(log2 P) queue pairs at most, and `partners`, of algorithms that need more
-    (`agents.collectives.partners`). A queue pair serves everything between its two ranks.
+    (`agents.collectives.partners`). A queue pair serves everything between its two members. With
+    every reduction server there is one.
 
     Args:
         endpoint: of this host.
@@ -31,6 +36,8 @@ class Communicator:
         addresses: IPv4 address of every rank, as integers.
         groups: multicast groups, spread over roots and workers. Empty: no multicast.
         partners: further ranks to have a queue pair with; each of them must name this one.
+        servers: IPv4 address of every reduction server; `agents.servers.ReductionServer`s know of
+            the group (`add_job`).
 
     Raises:
         InputError: the rank is not one of the addresses', or the endpoint has another address.
@@ -43,6 +50,7 @@ class Communicator:
         addresses: Sequence[int],
         groups: Sequence[int] = (),
         partners: Iterable[int] = (),
+        servers: Sequence[int] = (),
     ) -> None:
         if not 0 <= rank < len(addresses):
             raise InputError(
@@ -57,39 +65,45 @@ class Communicator:
         self.rank = rank
         self.addresses = tuple(addresses)
         self.size = len(addresses)
+        self.servers = tuple(servers)
+        self.members = (*addresses, *servers)
+        """IPv4 addresses."""
         self.next = (rank + 1) % self.size
         self.previous = (rank - 1) % self.size
         neighbours = {self.next, self.previous, *partners}
         peers = sorted((barrier_peers(rank, self.size) | neighbours) - {rank})
+        peers += range(self.size, len(self.members))
         self.queue_pairs: dict[int, RcQueuePair] = {
             peer: endpoint.create_rc(source_port=path_entropy(rank, peer)) for peer in peers
         }
-        """By peer rank."""
+        """By member."""
         self.multicast: list[UdQueuePair] = [
             endpoint.create_ud(group, MULTICAST_QKEY, source_port=path_entropy(rank, rank))
             for group in groups
         ]
-        self._ranks: dict[RcQueuePair | UdQueuePair, int] = {
+        self._peers: dict[RcQueuePair | UdQueuePair, int] = {
             pair: peer for peer, pair in self.queue_pairs.items()
         }
 
         self.writing_bytes = 0
         """Of RDMA WRITEs of all operations that are posted and not acknowledged."""
+        self.server_cursor = 0
+        """Where the next request's pieces begin among the servers (Optcast's rule)."""
         self.receiving: list[int] = []
         """Operations, by number, whose multicast data are to come: they take turns, since each of
         them fills the link."""
 
     def check_peers(self, peers: Iterable[int], what: str) -> None:
-        """Raise InputError if there is no queue pair with one of these ranks."""
+        """Raise InputError if there is no queue pair with one of these members."""
         lacking = sorted(set(peers) - self.queue_pairs.keys())
         if lacking:
             raise InputError(
-                f"{what}: rank {self.rank} has no queue pair with rank {lacking[0]}; make the "
-                "communicators with what agents.collectives.partners says"
+                f"{what}: rank {self.rank} has no queue pair with {self.title(lacking[0])}; make "
+                "the communicators with what agents.collectives.partners says"
             )
 
     def introduction(self) -> dict[int, tuple[int, int]]:
-        """What each peer must be told: (queue pair number, initial PSN) by peer."""
+        """What each peer must be told: (queue pair number, initial PSN) by member."""
         return {
             peer: (pair.local.number, pair.local.initial_psn)
             for peer, pair in self.queue_pairs.items()
@@ -103,17 +117,28 @@ class Communicator:
         """
         for peer, pair in self.queue_pairs.items():
             if peer not in introductions:
-                raise InputError(f"rank {self.rank}: rank {peer} said nothing of its queue pair")
+                raise InputError(
+                    f"rank {self.rank}: {self.title(peer)} said nothing of its queue pair"
+                )
             number, initial_psn = introductions[peer]
-            pair.connect(RemoteQueuePair(self.addresses[peer], number, initial_psn))
+            pair.connect(RemoteQueuePair(self.members[peer], number, initial_psn))
 
     def peer_of(self, pair: RcQueuePair | UdQueuePair) -> int:
-        """The rank at the other end of an RC queue pair."""
-        return self._ranks[pair]
+        """The member at the other end of an RC queue pair."""
+        return self._peers[pair]
 
-    def name(self, rank: int) -> str:
-        """A rank as messages name it."""
-        return f"rank {rank} ({ipv4_text(self.addresses[rank])})"
+    def name(self, member: int) -> str:
+        """A member as messages name it."""
+        return f"{self.title(member)} ({ipv4_text(self.members[member])})"
+
+    def title(self, member: int) -> str:
+        """A member's name without its address."""
+        return title(member, self.size)
+
+
+def title(member: int, size: int) -> str:
+    """What a member of a group of `size` ranks is called: `rank 3`, `server 0`."""
+    return f"rank {member}" if member < size else f"server {member - size}"
 
 
 def path_entropy(rank: int, peer: int) -> int:
