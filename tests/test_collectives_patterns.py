@@ -3,9 +3,6 @@ the order in which it arrives."""
 
 from __future__ import annotations
 
-import random
-from collections import deque
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -14,117 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.collectives.barrier import barrier_peers
-from agents.collectives.halving import RecursiveHalvingReduceScatter
-from agents.collectives.linear import LinearAllgather
+from agents.collectives.names import OPS
 from agents.collectives.partners import partners
-from agents.collectives.recursive import Folding, RecursiveDoublingAllgather
+from agents.collectives.recursive import Folding
 from agents.collectives.requests import Request
-from agents.collectives.ring import RingAllgather, RingReduceScatter
-from agents.collectives.trees import TreeBroadcast, k_nomial, place_in_tree
-from agents.collectives.unicast import MAX_BLOCKS, Bytes, Pattern, Write, block_bytes
-from agents.collectives.workload import Workload
+from agents.collectives.trees import k_nomial, place_in_tree
+from agents.collectives.unicast import MAX_BLOCKS, Write, block_bytes
 from switch.errors import ProtocolError
 from tests.collective_group import EVERY, name_of
+from tests.ideal_ranks import Ideal, carry_out
 
-PATTERNS: dict[tuple[str, str], Callable[..., Pattern]] = {
-    ("allgather", "ring"): RingAllgather,
-    ("allgather", "linear"): LinearAllgather,
-    ("allgather", "recursive-doubling"): RecursiveDoublingAllgather,
-    ("broadcast", "k-nomial"): TreeBroadcast,
-    ("broadcast", "binary-tree"): TreeBroadcast,
-    ("broadcast", "pipelined-ring"): TreeBroadcast,
-    ("reduce-scatter", "ring"): RingReduceScatter,
-    ("reduce-scatter", "recursive-halving"): RecursiveHalvingReduceScatter,
-}
 UNICAST = [request for request in EVERY if request.algorithm != "multicast"]
 ALL = pytest.mark.parametrize("request_", UNICAST, ids=name_of)
-PACKET_BYTES = 16
-"""Small, so that small shards have many blocks."""
 POWERS_OF_TWO = [1, 2, 4, 8, 16]
-
-
-class Ideal:
-    """Ranks whose writes arrive by magic, in random order: what is posted and what arrives next is
-    drawn."""
-
-    def __init__(self, request: Request, size: int, buffers: list[Bytes], seed: int) -> None:
-        self.chance = random.Random(seed)
-        shards = request.shard_bytes(size)
-        make = PATTERNS[request.collective, request.algorithm]
-        self.outputs = [np.zeros(shards[rank], np.uint8) for rank in range(size)]
-        results = self.outputs if request.collective == "reduce-scatter" else None
-        self.patterns = [
-            make(
-                request, rank, size, PACKET_BYTES, buffers[rank],
-                *([results[rank]] if results else []),
-            )
-            for rank in range(size)
-        ]  # fmt: skip
-        self.left = [dict(pattern.expected) for pattern in self.patterns]
-        self.sent_bytes = [0] * size
-        self.written: set[tuple[int, int, int]] = set()
-        """(receiver, memory, byte) of everything that arrived."""
-
-    def run(self) -> None:
-        to_post: list[deque[Iterator[Write]]] = [
-            deque([iter(pattern.begin())]) for pattern in self.patterns
-        ]
-        under_way: list[tuple[int, Write, bytes]] = []
-        while True:
-            able = [rank for rank, waiting in enumerate(to_post) if waiting]
-            if not able and not under_way:
-                break
-            choice = self.chance.randrange(len(able) + len(under_way))
-            if choice < len(able):
-                rank = able[choice]
-                write = next(to_post[rank][0], None)
-                if write is None:
-                    to_post[rank].popleft()
-                else:
-                    under_way.append((rank, write, self._source(rank, write).tobytes()))
-            else:
-                sender, write, data = under_way.pop(choice - len(able))
-                to_post[write.peer].append(self._arrive(sender, write, data))
-        assert not any(sum(left.values()) for left in self.left)
-
-    def _source(self, rank: int, write: Write) -> Bytes:
-        assert write.peer in self.patterns[rank].targets
-        memory = self.patterns[rank].memories[write.memory]
-        assert 0 <= write.offset < write.offset + write.length <= len(memory)
-        return memory[write.offset : write.offset + write.length]
-
-    def _arrive(self, sender: int, write: Write, data: bytes) -> Iterator[Write]:
-        assert self._source(sender, write).tobytes() == data, "changed while it was under way"
-        receiver = self.patterns[write.peer]
-        window = receiver.window(sender)
-        memory = receiver.memories[window]
-        end = write.target + write.length
-        assert 0 <= write.target < end <= len(memory)
-        places = {(write.peer, window, byte) for byte in range(write.target, end)}
-        assert not places & self.written, "written twice"
-        self.written |= places
-        memory[write.target : end] = np.frombuffer(data, np.uint8)
-        self.sent_bytes[sender] += write.length
-        self.left[write.peer][sender] -= 1
-        length, following = receiver.arrived(sender, write.block)
-        assert length == write.length
-        assert write.block < MAX_BLOCKS
-        return iter(following)
-
-
-def carry_out(request: Request, size: int, seed: int = 0) -> Ideal:
-    """Run a request and check the result on every rank."""
-    workload = Workload(request, size, seed=3)
-    arrays = [workload.buffer(rank) for rank in range(size)]
-    before = [array.tobytes() for array in arrays]
-    ideal = Ideal(request, size, [array.view(np.uint8) for array in arrays], seed)
-    ideal.run()
-    for rank in range(size):
-        reduced = request.collective == "reduce-scatter"
-        output = ideal.outputs[rank].view(request.dtype) if reduced else None
-        assert not workload.check(rank, arrays[rank], output)
-        assert not reduced or arrays[rank].tobytes() == before[rank]
-    return ideal
 
 
 @settings(max_examples=250, deadline=None)
@@ -134,13 +33,13 @@ def test_everything_arrives_once_in_any_order(data: st.DataObject) -> None:
     size = data.draw(st.integers(1, 20), "ranks")
     count = st.integers(0, 40)
     counts: int | tuple[int, ...] = data.draw(count, "count")
-    if request.collective != "broadcast" and data.draw(st.booleans()):
+    if request.collective not in ("broadcast", "allreduce") and data.draw(st.booleans()):
         counts = data.draw(st.tuples(*[count] * size), "counts")
     request = replace(
         request,
         counts=counts,
         dtype=data.draw(st.sampled_from(["uint8", "int16", "float32", "float64"]), "dtype"),
-        op=data.draw(st.sampled_from(["sum", "min", "max"]), "op"),
+        op=data.draw(st.sampled_from(OPS), "op"),
         root=data.draw(st.integers(0, size - 1), "root"),
         radix=data.draw(st.sampled_from([2, 3, 4, 8]), "radix"),
         block_bytes=data.draw(st.sampled_from([0, 1, 16, 33, 1000]), "block bytes"),
@@ -152,7 +51,7 @@ def test_everything_arrives_once_in_any_order(data: st.DataObject) -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 11, 16, 20])
 def test_who_writes_agrees_with_who_expects(request_: Request, size: int) -> None:
     for counts in (0, 1, 50, tuple((7 * rank) % 5 * 10 for rank in range(size))):
-        if request_.collective == "broadcast" and isinstance(counts, tuple):
+        if request_.collective in ("broadcast", "allreduce") and isinstance(counts, tuple):
             continue
         request = replace(request_, counts=counts, root=size // 2)
         bytes_ = sum(request.shard_bytes(size))
@@ -184,7 +83,7 @@ def test_partners_are_mutual(request_: Request, size: int) -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8, 13, 16])
 def test_ring_and_linear_send_each_rank_its_share(size: int) -> None:
     for request in UNICAST:
-        if request.algorithm in ("ring", "linear"):
+        if request.algorithm in ("ring", "linear") and request.collective != "allreduce":
             ideal = carry_out(replace(request, counts=50), size)
             assert ideal.sent_bytes == [50 * (size - 1)] * size
 
@@ -288,9 +187,9 @@ def expected_blocks(request: Request, size: int) -> dict[tuple[int, int], set[in
     found: dict[tuple[int, int], set[int]] = {}
 
     class Watched(Ideal):
-        def _arrive(self, sender: int, write: Write, data: bytes) -> Iterator[Write]:
+        def _arrive(self, sender: int, write: Write, data: bytes) -> None:
             found.setdefault((write.peer, sender), set()).add(write.block)
-            return super()._arrive(sender, write, data)
+            super()._arrive(sender, write, data)
 
     bytes_ = sum(request.shard_bytes(size))
     Watched(request, size, [np.zeros(bytes_, np.uint8) for _ in range(size)], 0).run()

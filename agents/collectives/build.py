@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from agents.collectives.allreduce_halving import HalvingDoublingAllreduce
+from agents.collectives.allreduce_ring import RingAllreduce
+from agents.collectives.allreduce_trees import DoubleBinaryTreeAllreduce
 from agents.collectives.communicator import Communicator
 from agents.collectives.dtypes import Array
 from agents.collectives.halving import RecursiveHalvingReduceScatter
@@ -32,6 +35,9 @@ _IN_PLACE: dict[str, Callable[..., Pattern]] = {
 _REDUCING: dict[tuple[str, str], Callable[..., Pattern]] = {
     ("reduce-scatter", "ring"): RingReduceScatter,
     ("reduce-scatter", "recursive-halving"): RecursiveHalvingReduceScatter,
+    ("allreduce", "ring"): RingAllreduce,
+    ("allreduce", "halving-doubling"): HalvingDoublingAllreduce,
+    ("allreduce", "double-binary-tree"): DoubleBinaryTreeAllreduce,
 }
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from agents.collectives.recursive import Folding
+from agents.collectives.reduction import combine
 from agents.collectives.requests import Request
 from agents.collectives.unicast import Bytes, Write, block_bytes, require
 from switch.errors import ProtocolError
@@ -52,7 +53,8 @@ class RecursiveHalvingReduceScatter:
     """In round q - 1 down to 0 a rank gives that half of its range that it does not keep to the one
     2^k places away, and adds what it gets for the half that it keeps.
 
-    The order of summation depends on P alone.
+    The order of summation depends on P alone. Half types are added in their own type, that of the
+    wire.
 
     Args:
         buffer: all ranks' elements of this rank's contribution; only read.
@@ -151,18 +153,18 @@ class RecursiveHalvingReduceScatter:
             elif self._left[step]:
                 break
             else:
-                self._add(self._areas[step])
+                whole = not any(isinstance(later, int) for later in list(self._steps)[1:])
+                self._add(self._areas[step], whole)
+                if whole:
+                    self._put_out()
             self._steps.popleft()
-            if isinstance(step, int) and not any(isinstance(later, int) for later in self._steps):
-                self._put_out()
         return itertools.chain.from_iterable(sends)
 
-    def _add(self, area: Area) -> None:
+    def _add(self, area: Area, whole: bool) -> None:
         memory, base = self._sum
-        dtype = self._request.dtype
-        arrived = self.memories[STAGING][area.offset : area.offset + area.size].view(dtype)
-        before = self.memories[memory][area.begin - base : area.end - base].view(dtype)
-        self._request.ufunc(before, arrived, out=arrived)
+        arrived = self.memories[STAGING][area.offset : area.offset + area.size]
+        before = self.memories[memory][area.begin - base : area.end - base]
+        combine(self._request, before, arrived, arrived, ranks=self._size if whole else 0)
         self._sum = (STAGING, area.begin - area.offset)
 
     def _put_out(self) -> None:

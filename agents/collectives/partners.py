@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agents.collectives.recursive import Folding
 from agents.collectives.requests import Request
-from agents.collectives.trees import place_in_tree
+from agents.collectives.trees import double_binary_tree, place_in_tree
 
 
 def partners(request: Request, rank: int, size: int) -> set[int]:
@@ -17,7 +17,11 @@ def partners(request: Request, rank: int, size: int) -> set[int]:
         parent, children = place_in_tree(request, (rank - request.root) % size, size)
         places = children if parent is None else [parent, *children]
         return {(place + request.root) % size for place in places}
-    if algorithm in ("recursive-doubling", "recursive-halving"):
+    if algorithm == "double-binary-tree":
+        links = [double_binary_tree(tree, rank, size) for tree in (0, 1)]
+        parents = {parent for parent, _ in links if parent is not None}
+        return parents.union(*(children for _, children in links))
+    if algorithm in ("recursive-doubling", "recursive-halving", "halving-doubling"):
         folding = Folding(size)
         place = folding.place(rank)
         if place is None:

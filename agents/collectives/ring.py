@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from agents.collectives.reduction import combine
 from agents.collectives.requests import Request
 from agents.collectives.unicast import Blocks, Bytes, Write, block_bytes, require
 
@@ -61,6 +62,8 @@ class RingReduceScatter:
     """The sum of rank c's shard begins at rank c + 1, goes around the ring, every rank adds its own
     part to it, and ends at rank c: ((x[c+1] + x[c+2]) + ...) + x[c], the same in every run.
 
+    Half types are added in their own type, that of the wire, so rounded at every rank.
+
     Args:
         buffer: all ranks' elements of this rank's contribution; only read.
         output: of this rank's shard of the result.
@@ -75,6 +78,7 @@ class RingReduceScatter:
         self.memories: Sequence[Bytes] = (buffer, self._partial)
         self._request = request
         self._rank = rank
+        self._size = size
         self._next = (rank + 1) % size
         previous = (rank - 1) % size
         self._output = output
@@ -101,13 +105,12 @@ class RingReduceScatter:
         shard = self._blocks.part_of(block)
         require(shard != self._first, block)
         offset, length = self._blocks.span(block)
-        dtype = self._request.dtype
-        partial = self._partial[offset : offset + length].view(dtype)
-        own = self.memories[0][offset : offset + length].view(dtype)
+        partial = self._partial[offset : offset + length]
+        own = self.memories[0][offset : offset + length]
         if shard != self._rank:
-            self._request.ufunc(partial, own, out=partial)
+            combine(self._request, partial, own, partial)
             return length, (Write(self._next, block, 1, offset, length, offset),)
         begin = offset - self._blocks.span(self._blocks.of(shard).start)[0]
-        result = self._output[begin : begin + length].view(dtype)
-        self._request.ufunc(partial, own, out=result)
+        result = self._output[begin : begin + length]
+        combine(self._request, partial, own, result, ranks=self._size)
         return length, ()

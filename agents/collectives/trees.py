@@ -43,6 +43,47 @@ def chain(place: int, size: int) -> tuple[int | None, list[int]]:
     return place - 1 if place else None, [place + 1] if place + 1 < size else []
 
 
+def in_order(place: int, size: int) -> tuple[int | None, list[int]]:
+    """(parent, children) of a place in the binary tree whose places are numbered in order: those of
+    the first child's subtree, then its own, then those of the second's. All even places, and no
+    others, are leaves.
+
+    Counted from 1, a place's lowest bit that is set is its height above the leaves.
+    """
+    number = place + 1
+    height = number & -number
+    parent = None
+    if height << 1 <= size or number != height:
+        parent, bit = number, height
+        while parent == number or parent > size:
+            parent, bit = (parent ^ bit) | bit << 1, bit << 1
+    children = [number - height // 2] if height > 1 else []
+    step = height // 2
+    while step and number + step > size:
+        step //= 2
+    if step:
+        children.append(number + step)
+    return None if parent is None else parent - 1, [child - 1 for child in children]
+
+
+def double_binary_tree(tree: int, rank: int, size: int) -> tuple[int | None, list[int]]:
+    """(parent, children), as ranks, of a rank in tree 0 or 1 of a pair: one has children in one
+    tree at most.
+
+    Sanders, Speck, Traeff: "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
+    2009. Tree 1 is the mirror image of tree 0; of an odd number of ranks, it is tree 0 moved on by
+    one rank.
+    """
+    if not tree:
+        return in_order(rank, size)
+    moved = size % 2
+    parent, children = in_order((rank - 1) % size if moved else size - 1 - rank, size)
+    ranks = [(place + 1) % size if moved else size - 1 - place for place in children]
+    if parent is None:
+        return None, ranks
+    return (parent + 1) % size if moved else size - 1 - parent, ranks
+
+
 def place_in_tree(request: Request, place: int, size: int) -> tuple[int | None, list[int]]:
     """(parent, children) of a place in the tree of the request's algorithm."""
     if request.algorithm == "k-nomial":

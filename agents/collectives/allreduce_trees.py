@@ -1,0 +1,161 @@
+"""Allreduce on two binary trees, each for one half of the vector.
+
+Sanders, Speck, Traeff: "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
+2009. Blocks are summed up towards the root of their half's tree, and the result
+goes down the same tree. A rank has children in one of the trees at most, so that it sends and
+receives 2 L at most of a vector of L bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from agents.collectives.reduction import combine
+from agents.collectives.requests import Request
+from agents.collectives.trees import double_binary_tree
+from agents.collectives.unicast import Blocks, Bytes, Write, block_bytes, require
+
+BUFFER, OUTPUT, STAGING = range(3)
+"""The memories of a rank."""
+
+BLOCK_BYTES = 16 * 1024
+"""A block goes up and down the tree before its leaf sends another, so it is small."""
+AHEAD_PER_LEVEL = 4
+"""Blocks, for each level of the tree, that a leaf is ahead of the results."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A rank's place in the tree of one half: parent and children as ranks."""
+
+    parent: int | None
+    children: Sequence[int]
+    blocks: range
+    """Of its half."""
+
+
+class DoubleBinaryTreeAllreduce:
+    """A rank adds the sums of its children to its own part, (own + first child) + second child,
+    sends the sum to its parent, and what the parent sends, the result, to its children. At the root
+    the sum is the result. Leaves send no more blocks ahead of the results than the tree needs, so
+    that the four streams that share a link do not fill its queue.
+
+    The order of summation depends on P alone, and every block is summed up on one rank: the result
+    is the same on all ranks and in every run. Half types are added in their own type, that of the
+    wire. An average is divided once, at the root.
+
+    Children's sums arrive in the output, those of a second child in memory of their own; the result
+    that overwrites them contains them.
+
+    Args:
+        buffer: the vector that this rank contributes; only read.
+        output: of the same size.
+    """
+
+    def __init__(
+        self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes, output: Bytes
+    ) -> None:
+        self._request = request
+        self._rank = rank
+        self._size = size
+        first = -(-request.elements(1)[0] // 2) * request.item_bytes
+        halves = [first, len(buffer) - first]
+        if not request.block_bytes:
+            request = replace(request, block_bytes=min(BLOCK_BYTES, max(1, -(-first // 8))))
+        self._blocks = Blocks(halves, block_bytes(request, halves, path_mtu))
+        self._trees = [
+            Tree(*double_binary_tree(tree, rank, size), self._blocks.of(tree)) for tree in (0, 1)
+        ]
+        self._staged = staged_child(rank, size)
+        inner = next((tree for tree in (0, 1) if self._trees[tree].children), 0)
+        staging = np.empty(halves[inner] if self._staged is not None else 0, np.uint8)
+        self.memories: Sequence[Bytes] = (buffer, output, staging)
+        self._starts = [0, first]
+        self._ahead = AHEAD_PER_LEVEL * size.bit_length()
+        self._missing: dict[int, int] = {}
+        """Children whose sum of a block has not come, where one has."""
+        expected: dict[int, int] = {}
+        targets: list[int] = []
+        for tree in self._trees:
+            peers = [*tree.children, *([] if tree.parent is None else [tree.parent])]
+            for peer in peers if tree.blocks else ():
+                expected[peer] = expected.get(peer, 0) + len(tree.blocks)
+                targets.append(peer)
+        self.expected: Mapping[int, int] = expected
+        self.targets: Collection[int] = tuple(dict.fromkeys(targets))
+        if size == 1:
+            output[:] = buffer
+
+    def window(self, peer: int) -> int:
+        return STAGING if peer == self._staged else OUTPUT
+
+    def begin(self) -> Iterable[Write]:
+        leaves = [tree for tree in self._trees if not tree.children and tree.parent is not None]
+        for place in range(self._ahead):
+            for tree in leaves:
+                if place < len(tree.blocks):
+                    yield self._up(tree, tree.blocks[place])
+
+    def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
+        kind, place = divmod(block, self._blocks.total)
+        tree = self._trees[place in self._trees[1].blocks]
+        length = self._blocks.span(place)[1]
+        if kind == 2:
+            require(peer == tree.parent, block)
+            return length, self._down(tree, place)
+        require(kind < len(tree.children) and peer == tree.children[kind], block)
+        left = self._missing.pop(place, len(tree.children)) - 1
+        if left:
+            self._missing[place] = left
+            return length, ()
+        self._add(tree, place)
+        return length, self._down(tree, place) if tree.parent is None else (self._up(tree, place),)
+
+    def _down(self, tree: Tree, block: int) -> Iterator[Write]:
+        """A block of the result is there."""
+        offset, length = self._blocks.span(block)
+        number = 2 * self._blocks.total + block
+        for child in tree.children:
+            yield Write(child, number, OUTPUT, offset, length, offset)
+        following = block + self._ahead
+        if not tree.children and following in tree.blocks:
+            yield self._up(tree, following)
+
+    def _up(self, tree: Tree, block: int) -> Write:
+        """This rank's sum of a block goes to its parent."""
+        assert tree.parent is not None
+        which = self._trees.index(tree)
+        siblings = double_binary_tree(which, tree.parent, self._size)[1]
+        offset, length = self._blocks.span(block)
+        staged = staged_child(tree.parent, self._size) == self._rank
+        target = offset - (self._starts[which] if staged else 0)
+        number = siblings.index(self._rank) * self._blocks.total + block
+        return Write(
+            tree.parent, number, OUTPUT if tree.children else BUFFER, offset, length, target
+        )
+
+    def _add(self, tree: Tree, block: int) -> None:
+        offset, length = self._blocks.span(block)
+        buffer, output = (memory[offset : offset + length] for memory in self.memories[:2])
+        ranks = 0 if tree.parent is not None else self._size
+        if len(tree.children) == 1:
+            combine(self._request, buffer, output, output, ranks=ranks)
+            return
+        begin = offset - self._starts[self._trees.index(tree)]
+        staged = self.memories[STAGING][begin : begin + length]
+        one, two = (staged, output) if self._staged == tree.children[0] else (output, staged)
+        combine(self._request, buffer, one, one)
+        combine(self._request, one, two, output, ranks=ranks)
+
+
+def staged_child(rank: int, size: int) -> int | None:
+    """The child whose sums do not arrive in a rank's output, where it has two: the second, but not
+    one that is its parent in the other tree, whose results arrive there."""
+    links = [double_binary_tree(tree, rank, size) for tree in (0, 1)]
+    for (_, children), (other, _) in zip(links, reversed(links), strict=True):
+        if len(children) == 2:
+            return children[0] if children[1] == other else children[1]
+    return None
