@@ -9,14 +9,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controller.aggregation import AggregationJob
-from controller.counters import LinkCounters
+from controller.counters import AggregationCounters, LinkCounters
 from controller.multicast import Tree
 from controller.plan import Plan, diff, fabric_plan
 
 if TYPE_CHECKING:
     from controller.controller import Controller
 
-__all__ = ["AggregationJob", "Controller", "LinkCounters", "Plan", "Tree", "diff", "fabric_plan"]
+__all__ = [
+    "AggregationCounters",
+    "AggregationJob",
+    "Controller",
+    "LinkCounters",
+    "Plan",
+    "Tree",
+    "diff",
+    "fabric_plan",
+]
 
 
 def __getattr__(name: str) -> Any:

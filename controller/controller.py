@@ -7,8 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TypeVar
 
+from controller.aggregation import AggregationJob
 from controller.client import DEADLINE_S, Address, Program, ProgramPaths, Session, SwitchError
-from controller.counters import LinkCounters, cells_of, link_counters
+from controller.counters import (
+    AggregationCounters,
+    LinkCounters,
+    aggregation_cells,
+    aggregation_counters,
+    cells_of,
+    link_counters,
+)
 from controller.plan import Plan, Update, diff
 from topo.clos import Switch, Topology
 
@@ -110,6 +118,23 @@ class Controller:
         return link_counters(
             self.topology, dict(zip(names, self._together(read, switches), strict=True))
         )
+
+    def read_aggregation(self) -> dict[tuple[str, str], AggregationCounters]:
+        """Packets of every job of the plan on every switch of its tree, by (address, switch)."""
+        jobs: dict[str, list[AggregationJob]] = {}
+        for tree in self.plan.aggregation:
+            for name in tree.nodes:
+                jobs.setdefault(name, []).append(tree.job)
+
+        def read(name: str) -> dict[tuple[str, str], AggregationCounters]:
+            cells = [cell for job in jobs[name] for cell in aggregation_cells(job)]
+            counted = dict(zip(cells, self._sessions[name].read_counters(cells), strict=True))
+            return {(job.address, name): aggregation_counters(job, counted) for job in jobs[name]}
+
+        found: dict[tuple[str, str], AggregationCounters] = {}
+        for one in self._together(read, list(jobs)):
+            found.update(one)
+        return found
 
     def close(self) -> None:
         """End all sessions, whatever they are at; the switches keep what they hold."""

@@ -1,15 +1,16 @@
-"""What the switches counted, as figures of the links' directions."""
+"""What the switches counted, as figures of the links' directions and of aggregation jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from controller import fabric
+from controller.aggregation import AggregationJob
 from topo.clos import Topology
 
 Cell = tuple[str, int]
-"""A counter's name and an index: a port's number."""
+"""A counter's name and an index: a port's number, or a job's."""
 
 
 @dataclass(frozen=True)
@@ -65,3 +66,48 @@ def link_counters(
             lost = read[destination.node][fabric.INGRESS_LOST, destination.number]
         found[direction.ends] = LinkCounters(sent[0], sent[1], lost[0], lost[1])
     return found
+
+
+@dataclass(frozen=True)
+class AggregationCounters:
+    """Packets of one job at one switch, since the program was loaded."""
+
+    contributions: int
+    """Added to a sum."""
+    results: int
+    """Sums made (at the root) or passed on downwards."""
+    resent_partials: int
+    """Stored partial sums sent to the parent once more."""
+    resent_results: int
+    """Stored results sent to one child once more."""
+    duplicates: int
+    """Dropped: had been added before."""
+    late: int
+    """Dropped: of a round whose row had gone to a newer one."""
+    other_epoch: int
+    """Dropped: of another job that had the address."""
+    malformed: int
+    """Dropped: wrong length, structure or ICRC."""
+    unexpected: int
+    """Dropped: from no child, or a result that nothing waited for."""
+    saturated: int
+    """Additions in which a sum did not fit into 32 bits."""
+
+    def __sub__(self, earlier: AggregationCounters) -> AggregationCounters:
+        names = [field.name for field in fields(self)]
+        return AggregationCounters(
+            *(getattr(self, name) - getattr(earlier, name) for name in names)
+        )
+
+
+def aggregation_cells(job: AggregationJob) -> list[Cell]:
+    """All cells to read of a job on a switch of its tree, in the order of the figures."""
+    names = [field.name for field in fields(AggregationCounters)]
+    return [(fabric.AGGREGATION + name, job.number) for name in names]
+
+
+def aggregation_counters(
+    job: AggregationJob, read: Mapping[Cell, Sequence[int]]
+) -> AggregationCounters:
+    """A job's figures. ``read``: packets and bytes by cell, of one switch."""
+    return AggregationCounters(*(read[cell][0] for cell in aggregation_cells(job)))
