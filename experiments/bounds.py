@@ -11,13 +11,24 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from agents.collectives.dtypes import dtype_of
+from experiments.optcast_model import Optcast, contributions, optcast_rounds
 from experiments.scenario import Scenario
-from experiments.traffic_model import frames_of, tier_model_bytes, tier_model_frame_bytes
+from experiments.switch_model import SWITCH_OVERHEAD_BYTES, VALUE_BYTES
+from experiments.traffic_model import (
+    RC_OVERHEAD_BYTES,
+    frames_of,
+    parts_of,
+    tier_model_bytes,
+    tier_model_frame_bytes,
+)
 from experiments.transfers import Sizing, Transfers, parent_places, payload, unicast_rounds
+from switch.errors import InputError
 
 __all__ = [
     "completion_bound_ns",
     "expected_ns",
+    "ideal_speedup",
     "tier_model_bytes",
     "tier_model_frame_bytes",
 ]
@@ -38,7 +49,7 @@ def expected_ns(scenario: Scenario, algorithm: str) -> int:
 
 
 def _time_ns(scenario: Scenario, algorithm: str, sizing: Sizing) -> int:
-    shards = scenario.shard_sizes
+    shards = parts_of(scenario)
     block_bytes = scenario.block_bytes or min(1 << 16, -(-max(shards) // 8))
     size_bytes = bound_bytes(
         scenario.collective,
@@ -49,6 +60,7 @@ def _time_ns(scenario: Scenario, algorithm: str, sizing: Sizing) -> int:
         radix=scenario.radix,
         block_bytes=-(-block_bytes // scenario.mtu) * scenario.mtu,
         operations=scenario.operations,
+        item_bytes=dtype_of(scenario.dtype).itemsize,
         sizing=sizing,
     )
     return size_bytes * 8 * 10**9 // scenario.rate_bps
@@ -64,6 +76,7 @@ def bound_bytes(
     radix: int = 2,
     block_bytes: int = 1 << 16,
     operations: int = 1,
+    item_bytes: int = 1,
     sizing: Sizing = payload,
 ) -> int:
     """The least completion time in bytes that one link could carry meanwhile.
@@ -87,6 +100,14 @@ def bound_bytes(
     - binary tree: 2N of the root's uplink (N if P = 2), and the last block's way further down.
       Every block goes to the first child, then to the second.
     - pipelined ring: N, and P - 2 blocks.
+
+    Allreduce of a vector of T bytes, where parts are n_r = T / P and blocks are passed on as they
+    come:
+
+    - ring: twice T - n_r, and no less than a part's way around twice.
+    - halving and doubling: what the fullest link carries, twice T (P - 1) / P if P is a power of
+      two; else T more, for the rank that stands in for another.
+    - double binary tree: what the fullest link carries, 2T if some rank has two children.
 
     Several operations, at once or one after the other, are as one of so many times the bytes: a
     rank that has done its part begins the next.
@@ -114,11 +135,19 @@ def bound_bytes(
         return around
     if algorithm == "multicast":
         return total - least if chains is None or chains >= ranks else total
+    if (collective, algorithm) == ("allreduce", "ring"):
+        rounds = list(unicast_rounds(collective, algorithm, shards, sizing=sizing))
+        twice_around = around + (ranks - 1) * block
+        return max(operations * fullest_link_bytes(ranks, rounds), twice_around)
     if algorithm == "ring":
         return max(total - least, around)
     if algorithm == "linear":
         return max((ranks - 1) * largest, total - least)
-    rounds = list(unicast_rounds(collective, algorithm, shards, sizing=sizing))
+    rounds = list(
+        unicast_rounds(collective, algorithm, shards, item_bytes=item_bytes, sizing=sizing)
+    )
+    if collective == "allreduce":
+        return operations * fullest_link_bytes(ranks, rounds)
     return max(critical_path_bytes(ranks, rounds), operations * fullest_link_bytes(ranks, rounds))
 
 
@@ -142,13 +171,78 @@ def critical_path_bytes(ranks: int, rounds: Iterable[Transfers]) -> int:
     return int(max(busy.max(), ready.max()))
 
 
-def fullest_link_bytes(ranks: int, rounds: Iterable[Transfers]) -> int:
-    """The most that any host's link carries in one direction."""
-    links = np.zeros((2, ranks), np.int64)
+def fullest_link_bytes(
+    members: int, rounds: Iterable[Transfers], hosts: Sequence[int] | None = None
+) -> int:
+    """The most that any host's link carries in one direction.
+
+    ``hosts``: the host of each member, by number; by default each is on a host of its own.
+    """
+    host = np.arange(members) if hosts is None else np.asarray(hosts, np.int64)
+    links = np.zeros((2, int(host.max(initial=0)) + 1), np.int64)
     for source, destination, size_bytes in rounds:
-        np.add.at(links[0], source, size_bytes)
-        np.add.at(links[1], destination, size_bytes)
+        crossing = size_bytes * (host[source] != host[destination])
+        np.add.at(links[0], host[source], crossing)
+        np.add.at(links[1], host[destination], crossing)
     return int(links.max())
+
+
+def optcast_bound_bytes(
+    collective: str,
+    shards: Sequence[int],
+    optcast: Optcast,
+    *,
+    hosts: Sequence[int] | None = None,
+    block_bytes: int = 0,
+    operations: int = 1,
+    sizing: Sizing = payload,
+) -> int:
+    """The least completion time on reduction servers, in bytes that one link could carry meanwhile.
+
+    What the fullest host link carries. And after the last contribution, the last block's way to the
+    root of its tree and down to the ranks.
+
+    Args:
+        shards: bytes of every rank's part of the result; of Allreduce, parts of the vector.
+        hosts: the host of every rank and then of every server; by default each is on its own.
+        block_bytes: of a chunk that is summed up and sent on by itself; 0: one packet.
+    """
+    members = len(shards) + optcast.servers
+    rounds = list(optcast_rounds(collective, shards, optcast, operations=operations, sizing=sizing))
+    fullest = fullest_link_bytes(members, rounds, hosts)
+    if not fullest:
+        return 0
+    brought = [
+        contributions(collective, shards, optcast, cursor=number * optcast.pieces, sizing=sizing)
+        for number in range(operations)
+    ]
+    gathered = fullest_link_bytes(members, brought, hosts)
+    block = block_bytes or optcast.packet_bytes
+    parts = optcast.parts(collective, shards)
+    last = sizing(np.array([((parts[parts > 0] - 1) % block + 1).min()]))
+    hops = 2 * optcast.levels(len(shards)) - 1
+    return max(fullest, gathered + hops * int(last[0]))
+
+
+def ideal_speedup(algorithm: str, ranks: int, *, values: int = 256, mtu: int = 4096) -> float:
+    """How many times as fast as a ring a large Allreduce of elements of 4 bytes can be.
+
+    Optcast: 2 (P - 1) / P, as each rank sends and receives its vector once. Switch: that, times the
+    share of elements in its packets over their share in the ring's.
+
+    Raises:
+        InputError: nothing is known of the algorithm.
+    """
+    speedup = 2 * (ranks - 1) / ranks
+    if algorithm == "optcast":
+        return speedup
+    if algorithm != "switch":
+        raise InputError(
+            f"{algorithm!r} has no ideal speed-up over a ring: choose optcast or switch"
+        )
+    size_bytes = VALUE_BYTES * values
+    efficiency = size_bytes / (size_bytes + SWITCH_OVERHEAD_BYTES)
+    return speedup * efficiency * (mtu + RC_OVERHEAD_BYTES) / mtu
 
 
 def _binary_tail(ranks: int) -> int:

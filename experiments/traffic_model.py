@@ -11,8 +11,16 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from agents.collectives.dtypes import dtype_of
 from experiments.scenario import Scenario
-from experiments.transfers import IntArray, Sizing, Transfers, payload, unicast_rounds
+from experiments.transfers import (
+    IntArray,
+    Sizing,
+    Transfers,
+    even_parts,
+    payload,
+    unicast_rounds,
+)
 from topo.clos import LINK_TIERS, Topology
 
 ETHERNET, IPV4, UDP, BTH, DETH, IMMEDIATE, ICRC = 14, 20, 8, 12, 8, 4, 4
@@ -37,6 +45,15 @@ def tier_model_frame_bytes(network: Topology, scenario: Scenario, algorithm: str
     return _tier_bytes(network, scenario, algorithm, frames_of(scenario, algorithm))
 
 
+def parts_of(scenario: Scenario) -> tuple[int, ...]:
+    """Bytes of each rank's shard; of Allreduce, of each rank's part of the vector."""
+    shards = scenario.shard_sizes
+    if scenario.collective != "allreduce":
+        return shards
+    item_bytes = dtype_of(scenario.dtype).itemsize
+    return tuple(even_parts(scenario.size_bytes, len(shards), item_bytes).tolist())
+
+
 def frame_bytes(size_bytes: IntArray, packet_bytes: int, overhead_bytes: int) -> IntArray:
     """Frame bytes that carry so many payload bytes in packets of at most ``packet_bytes``."""
     return size_bytes + -(-size_bytes // packet_bytes) * overhead_bytes
@@ -50,18 +67,27 @@ def frames_of(scenario: Scenario, algorithm: str) -> Sizing:
     return lambda size_bytes: frame_bytes(size_bytes, scenario.mtu, RC_OVERHEAD_BYTES)
 
 
-def unicast_tier_bytes(network: Topology, rounds: Iterable[Transfers]) -> dict[str, int]:
-    """Bytes by tier of messages between ranks by shortest ways, as many up as down."""
+def unicast_tier_bytes(
+    network: Topology, rounds: Iterable[Transfers], hosts: Sequence[int] | None = None
+) -> dict[str, int]:
+    """Bytes by tier of messages by shortest ways, as many up as down.
+
+    ``hosts``: the host of each member (rank or server), by number; by default rank r is on host r.
+    What stays on a host crosses no link.
+    """
     leaves = {switch.name: switch for switch in network.switches_of("leaf")}
-    leaf = np.array([leaves[host.leaf].index for host in network.hosts], np.int64)
-    pod = np.array([leaves[host.leaf].pod or 0 for host in network.hosts], np.int64)
-    hosts = fabric = 0
+    numbers = range(len(network.hosts)) if hosts is None else hosts
+    places = [network.hosts[number] for number in numbers]
+    host = np.array([place.rank for place in places], np.int64)
+    leaf = np.array([leaves[place.leaf].index for place in places], np.int64)
+    pod = np.array([leaves[place.leaf].pod or 0 for place in places], np.int64)
+    host_bytes = fabric = 0
     for source, destination, size_bytes in rounds:
         # A way turns at the leaf, in the tier above it, or, between pods, at a core switch.
         levels = (leaf[source] != leaf[destination]) * 1 + (pod[source] != pod[destination])
-        hosts += int(size_bytes.sum())
+        host_bytes += int((size_bytes * (host[source] != host[destination])).sum())
         fabric += int((size_bytes * levels).sum())
-    return dict(zip(LINK_TIERS, (hosts, hosts, fabric, fabric), strict=True))
+    return dict(zip(LINK_TIERS, (host_bytes, host_bytes, fabric, fabric), strict=True))
 
 
 def multicast_tier_bytes(network: Topology, shards: Sequence[int]) -> dict[str, int]:
@@ -88,7 +114,7 @@ def multicast_tier_bytes(network: Topology, shards: Sequence[int]) -> dict[str, 
 def _tier_bytes(
     network: Topology, scenario: Scenario, algorithm: str, sizing: Sizing
 ) -> dict[str, int]:
-    shards = scenario.shard_sizes
+    shards = parts_of(scenario)
     if algorithm == "multicast":
         totals = multicast_tier_bytes(network, sizing(np.asarray(shards, np.int64)).tolist())
     else:
@@ -98,6 +124,7 @@ def _tier_bytes(
             shards,
             root=scenario.root,
             radix=scenario.radix,
+            item_bytes=dtype_of(scenario.dtype).itemsize,
             sizing=sizing,
         )
         totals = unicast_tier_bytes(network, rounds)

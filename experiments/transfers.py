@@ -47,13 +47,15 @@ def unicast_rounds(
     *,
     root: int = 0,
     radix: int = 2,
+    item_bytes: int = 1,
     sizing: Sizing = payload,
 ) -> Iterator[Transfers]:
     """All messages of one operation, in rounds.
 
     A ring's P - 1 rounds, which are all alike to a link, are one. Of a broadcast the root's shard
-    is what is sent. Every shard is cut into packets by itself; recursive halving sends ranges of
-    sums, which are cut as a whole.
+    is what is sent, of an Allreduce the vector is all shards. Every shard is cut into packets by
+    itself; recursive halving sends ranges of sums, which are cut as a whole. Elements of
+    ``item_bytes`` stay whole where a vector is cut for other than P.
 
     Raises:
         InputError: there is no such unicast algorithm.
@@ -76,6 +78,13 @@ def unicast_rounds(
     elif (collective, algorithm) == ("reduce-scatter", "recursive-halving"):
         for source, destination, size_bytes in _recursive_halving(sizes):
             yield Transfers(source, destination, sizing(size_bytes))
+    elif (collective, algorithm) == ("allreduce", "ring"):
+        yield from _ring(sizing(sizes), ends_at=0)
+        yield from _ring(sizing(sizes), ends_at=1)
+    elif (collective, algorithm) == ("allreduce", "halving-doubling"):
+        yield from _halving_doubling(sizes, item_bytes, sizing)
+    elif (collective, algorithm) == ("allreduce", "double-binary-tree"):
+        yield from _double_binary_tree(sizes, item_bytes, sizing)
     else:
         raise InputError(
             f"{collective} by {algorithm!r} has no traffic model: add its transfers to "
@@ -159,6 +168,68 @@ def _recursive_halving(sizes: IntArray) -> Iterator[Transfers]:
         yield Transfers(destination, source, size_bytes)
     if len(evens):
         yield Transfers(odds, evens, sizes[evens])
+
+
+def even_parts(size_bytes: int, parts: int, item_bytes: int = 1) -> IntArray:
+    """Bytes of nearly equal parts of a vector: the first have one element more, int64 [parts]."""
+    each, more = divmod(size_bytes // item_bytes, parts)
+    return (each + (np.arange(parts, dtype=np.int64) < more)) * item_bytes
+
+
+def _halving_doubling(sizes: IntArray, item_bytes: int, sizing: Sizing) -> Iterator[Transfers]:
+    """Rabenseifner's: halving between the 2^q that take part, and doubling back.
+
+    The vector has a part for each of them. An even rank of a fold gives away all of its vector
+    first, and gets the result at the end.
+    """
+    evens, odds, active = _folded(len(sizes))
+    parts = sizing(even_parts(int(sizes.sum()), len(active), item_bytes))
+    whole = np.full(len(evens), parts.sum())
+    doubling = list(_exchanges(active, parts))
+    if len(evens):
+        yield Transfers(evens, odds, whole)
+    for source, destination, size_bytes in reversed(doubling):
+        yield Transfers(destination, source, size_bytes)
+    yield from doubling
+    if len(evens):
+        yield Transfers(odds, evens, whole)
+
+
+def in_order_parents(ranks: int) -> IntArray:
+    """The parent of each place of a binary tree that is numbered in order, the root's own at the
+    root, int64 [P].
+
+    The root of a range has the largest complete tree below it on its left that the range has room
+    for.
+    """
+    parents = np.arange(ranks, dtype=np.int64)
+    waiting = [(0, ranks, -1)]
+    while waiting:
+        begin, end, parent = waiting.pop()
+        if begin < end:
+            root = begin + (1 << (end - begin).bit_length() - 1) - 1
+            parents[root] = root if parent < 0 else parent
+            waiting += [(begin, root, root), (root + 1, end, root)]
+    return parents
+
+
+def _double_binary_tree(sizes: IntArray, item_bytes: int, sizing: Sizing) -> Iterator[Transfers]:
+    """Each half of the vector goes up a tree and down again (Sanders, Speck, Traeff, 2009).
+
+    The second tree is the first one's mirror image, or of an odd number of ranks the first one
+    moved on by a rank: what is inner in one is a leaf in the other.
+    """
+    ranks = len(sizes)
+    halves = sizing(even_parts(int(sizes.sum()), 2, item_bytes))
+    places = np.arange(ranks, dtype=np.int64)
+    parents = in_order_parents(ranks)
+    below = places[parents != places]
+    second = (places + 1) % ranks if ranks % 2 else ranks - 1 - places
+    for number, half in zip((places, second), halves, strict=True):
+        children, above = number[below], number[parents[below]]
+        size_bytes = np.full(len(below), half)
+        yield Transfers(children, above, size_bytes)
+        yield Transfers(above, children, size_bytes)
 
 
 def _folded(ranks: int) -> tuple[IntArray, IntArray, IntArray]:

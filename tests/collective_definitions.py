@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 Message = tuple[int, int, int]
 
 
 def messages_of(
     collective: str, algorithm: str, shards: Sequence[int], root: int = 0, radix: int = 2
 ) -> list[Message]:
-    """All messages of one operation."""
+    """All messages of one operation. Of an Allreduce, shards are parts of the vector."""
     if collective == "broadcast":
         ranks = len(shards)
         return [
@@ -28,6 +30,9 @@ def messages_of(
         ("allgather", "recursive-doubling"): recursive_doubling,
         ("reduce-scatter", "ring"): ring_reduce_scatter,
         ("reduce-scatter", "recursive-halving"): recursive_halving,
+        ("allreduce", "ring"): ring_allreduce,
+        ("allreduce", "halving-doubling"): halving_doubling,
+        ("allreduce", "double-binary-tree"): double_binary_tree,
     }[collective, algorithm]
     return act(shards)
 
@@ -62,6 +67,82 @@ def ring_reduce_scatter(shards: Sequence[int]) -> list[Message]:
             added[after][shard] |= added[rank][shard]
             messages.append((rank, after, shards[shard]))
     assert all(len(added[rank][rank]) == ranks for rank in range(ranks))
+    return messages
+
+
+def ring_allreduce(shards: Sequence[int]) -> list[Message]:
+    return ring_reduce_scatter(shards) + ring_allgather(shards)
+
+
+def halving_doubling(shards: Sequence[int]) -> list[Message]:
+    ranks = len(shards)
+    pairs, active = _fold(ranks)
+    parts = [len(part) for part in np.array_split(np.zeros(sum(shards)), len(active))]
+    everything = list(range(len(parts)))
+    added = [{part: {rank} for part in everything} for rank in range(ranks)]
+    messages = []
+
+    def send(source: int, destination: int, what: Sequence[int], whole: bool) -> None:
+        for part in what:
+            if whole:
+                assert added[source][part] == set(range(ranks))
+                added[destination][part] = set(range(ranks))
+            else:
+                assert not added[source][part] & added[destination][part], "added once"
+                added[destination][part] |= added[source][part]
+        messages.append((source, destination, sum(parts[part] for part in what)))
+
+    def exchange(places: list[int]) -> None:
+        half = len(places) // 2
+        if not half:
+            return
+        left, right = places[:half], places[half:]
+        for one, other in zip(left, right, strict=True):
+            send(active[one], active[other], right, False)
+            send(active[other], active[one], left, False)
+        exchange(left)
+        exchange(right)
+        for one, other in zip(left, right, strict=True):
+            send(active[one], active[other], left, True)
+            send(active[other], active[one], right, True)
+
+    for even, odd in pairs:
+        send(even, odd, everything, False)
+    exchange(everything)
+    for even, odd in pairs:
+        send(odd, even, everything, True)
+    assert all(found == set(range(ranks)) for held in added for found in held.values())
+    return messages
+
+
+def double_binary_tree(shards: Sequence[int]) -> list[Message]:
+    """Trees by the bits of a place counted from 1: the lowest that is set is its height; one level
+    up it is cleared and the next is set, as often as that is above P."""
+    ranks, messages = len(shards), []
+    inner: list[set[int]] = []
+    for tree, half in enumerate((-(-sum(shards) // 2), sum(shards) // 2)):
+        added = {place: {place} for place in range(1, ranks + 1)}
+        edges = []
+        for place in sorted(added, key=lambda place: place & -place):
+            above, bit = place, place & -place
+            while above == place or (above > ranks and bit <= ranks):
+                above, bit = (above & ~bit) | bit << 1, bit << 1
+            if above <= ranks:
+                assert not added[place] & added[above]
+                edges.append((place, above))
+        # Highest places last: a place's children have sent before it does.
+        for place, above in edges:
+            added[above] |= added[place]
+        assert max(len(found) for found in added.values()) == ranks
+        inner.append(set())
+        for place, above in edges:
+            child, parent = (
+                place - 1 if not tree else ranks - place if ranks % 2 == 0 else place % ranks
+                for place in (place, above)
+            )
+            inner[tree].add(parent)
+            messages += [(child, parent, half), (parent, child, half)]
+    assert not inner[0] & inner[1], "a rank has children in one tree at most"
     return messages
 
 

@@ -1,0 +1,132 @@
+"""What theory says of an operation in aggregating switches: its packets on each link of the tree.
+
+Every link of the tree carries each block of the sum once up and once down (SwitchML, NSDI 2021,
+section 4; here level by level). Of a Reduce-Scatter the owner of a block adds its own part at the
+receiver, and only it needs the sum: on links that lead to the owner alone the way up, and on those
+that do not lead to it the way down, a packet has headers only. What is sent again is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from experiments.traffic_model import BTH, DETH, ETHERNET, ICRC, IMMEDIATE, IPV4, UDP
+from experiments.transfers import IntArray
+from topo.clos import LINK_TIERS, Topology
+
+AGGREGATION = 16
+"""Bytes of the aggregation header: epoch, round, flags, owner, exponent."""
+SWITCH_OVERHEAD_BYTES = ETHERNET + IPV4 + UDP + BTH + DETH + IMMEDIATE + AGGREGATION + ICRC
+"""Of a packet with or without values."""
+VALUE_BYTES = 4
+"""Switches add int32, whatever the elements are."""
+
+
+@dataclass(frozen=True)
+class SwitchTraffic:
+    """Bytes of one operation, by the rank that owns a part of the result, int64 [owners].
+
+    Of an Allreduce all ranks own everything: there is one part.
+    """
+
+    full: IntArray
+    """Of the part's packets where they have values."""
+    bare: IntArray
+    """Of the same packets where they have headers only."""
+    prologue: int = 0
+    """Of the rounds that agree on the exponents of the first blocks."""
+    scatter: bool = False
+
+    def up(self, below: Iterable[int]) -> int:
+        """Bytes on the link up from ranks, by number."""
+        alone = list(below) if self.scatter else []
+        saved = self._saved(alone) if len(alone) == 1 else 0
+        return int(self.full.sum()) + self.prologue - saved
+
+    def down(self, below: Iterable[int]) -> int:
+        """Bytes on the link down to ranks, by number."""
+        if not self.scatter:
+            return self.up(below)
+        return int(self.bare.sum()) + self.prologue + self._saved(list(below))
+
+    def _saved(self, owners: list[int]) -> int:
+        return int((self.full - self.bare)[owners].sum())
+
+    def completion_bytes(self, ranks: int) -> int:
+        """What the fullest host link carries in one direction; the bound of the time."""
+        if ranks == 1:
+            return 0
+        return max(max(self.up([rank]), self.down([rank])) for rank in range(ranks))
+
+
+def switch_payload(collective: str, shards: Sequence[int]) -> SwitchTraffic:
+    """Without any headers, and with elements as large as the caller's.
+
+    ``shards``: bytes of every rank's part of the result; of Allreduce, parts of the vector.
+    """
+    full = _parts(collective, np.asarray(shards, np.int64))
+    return SwitchTraffic(full, np.zeros_like(full), scatter=collective == "reduce-scatter")
+
+
+def switch_frames(
+    collective: str,
+    shards: Sequence[int],
+    *,
+    values: int,
+    slots: int,
+    item_bytes: int = 4,
+    floats: bool = True,
+) -> SwitchTraffic:
+    """As frames without FCS.
+
+    Args:
+        values: V, of every packet that has any; a block is so many elements, the last one padded.
+        slots: N; of floats, min(N, blocks) header-only rounds come first.
+        item_bytes: of an element; in packets it takes 4 bytes.
+        floats: whether elements are scaled by exponents.
+    """
+    parts = _parts(collective, np.asarray(shards, np.int64))
+    blocks = -(-parts // (item_bytes * values))
+    prologue = min(slots, int(blocks.sum())) * SWITCH_OVERHEAD_BYTES if floats else 0
+    return SwitchTraffic(
+        blocks * (SWITCH_OVERHEAD_BYTES + VALUE_BYTES * values),
+        blocks * SWITCH_OVERHEAD_BYTES,
+        prologue,
+        scatter=collective == "reduce-scatter",
+    )
+
+
+def switch_tier_bytes(
+    network: Topology, traffic: SwitchTraffic, hosts: Sequence[int] | None = None
+) -> dict[str, int]:
+    """Bytes by tier and direction.
+
+    ``hosts``: the host of each rank, by number; by default rank r is on host r. The tree has a link
+    for every rank, for every leaf that has ranks if there are several, and likewise for every pod.
+    """
+    numbers = range(len(network.hosts)) if hosts is None else hosts
+    totals: dict[str, int] = dict.fromkeys(LINK_TIERS, 0)
+    if len(numbers) < 2:
+        return totals
+    leaves = {switch.name: switch for switch in network.switches_of("leaf")}
+    by_leaf: dict[str, list[int]] = {}
+    by_pod: dict[int | None, list[int]] = {}
+    for rank, number in enumerate(numbers):
+        leaf = network.hosts[number].leaf
+        by_leaf.setdefault(leaf, []).append(rank)
+        by_pod.setdefault(leaves[leaf].pod, []).append(rank)
+    for rank in range(len(numbers)):
+        totals["host_up"] += traffic.up([rank])
+        totals["host_down"] += traffic.down([rank])
+    for branches in (list(by_leaf.values()), list(by_pod.values())):
+        for below in branches if len(branches) > 1 else ():
+            totals["fabric_up"] += traffic.up(below)
+            totals["fabric_down"] += traffic.down(below)
+    return totals
+
+
+def _parts(collective: str, shards: IntArray) -> IntArray:
+    return shards if collective == "reduce-scatter" else shards.sum(keepdims=True)
