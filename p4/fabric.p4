@@ -1,8 +1,9 @@
 // The switch program of Weft's fabrics: every leaf, spine and core runs it.
 //
 // It routes IPv4 with equal-cost multipath, replicates multicast along the trees that the
-// controller installed, counts packets and bytes per port, and loses packets on purpose where the
-// controller asked for it. All tables are owned by the controller (folder controller/).
+// controller installed, adds what the ranks of an aggregation job send, counts packets and bytes
+// per port, and loses packets on purpose where the controller asked for it. All tables are owned by
+// the controller (folder controller/).
 
 #include <core.p4>
 #include <v1model.p4>
@@ -11,6 +12,7 @@
 #include "include/parser.p4"
 #include "include/faults.p4"
 #include "include/multicast.p4"
+#include "include/aggregation.p4"
 #include "include/forwarding.p4"
 
 control FabricIngress(inout headers_t hdr,
@@ -21,6 +23,7 @@ control FabricIngress(inout headers_t hdr,
 
     IngressFault() fault;
     Multicast() multicast;
+    Aggregation() aggregation;
     Forwarding() forwarding;
 
     apply {
@@ -28,8 +31,11 @@ control FabricIngress(inout headers_t hdr,
         fault.apply(meta, standard_metadata);
         if (meta.lost == 0) {
             if (!hdr.ipv4.isValid() || standard_metadata.checksum_error == 1
-                    || standard_metadata.parser_error != error.NoError || hdr.ipv4.ttl <= 1) {
+                    || hdr.ipv4.ttl <= 1
+                    || (standard_metadata.parser_error != error.NoError && meta.aggregated == 0)) {
                 mark_to_drop(standard_metadata);
+            } else if (meta.aggregated == 1) {
+                aggregation.apply(hdr, meta, standard_metadata);
             } else if (hdr.ipv4.dst_addr[31:28] == MULTICAST_PREFIX) {
                 multicast.apply(hdr, standard_metadata);
             } else {
@@ -46,9 +52,13 @@ control FabricEgress(inout headers_t hdr,
     counter(PORTS, CounterType.packets_and_bytes) port_egress;
 
     EgressFault() fault;
+    AggregationEgress() aggregation;
 
     apply {
-        if (standard_metadata.instance_type == INSTANCE_REPLICATION
+        if (meta.aggregated == 1) {
+            aggregation.apply(hdr, meta, standard_metadata);
+        }
+        if (standard_metadata.instance_type == INSTANCE_REPLICATION && meta.aggregated == 0
                 && standard_metadata.egress_port == standard_metadata.ingress_port) {
             // A multicast tree is undirected: a packet never goes back to where it came from.
             mark_to_drop(standard_metadata);

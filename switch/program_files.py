@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from switch.cache import CHECKOUT
-from switch.errors import MachineError
+from switch.errors import InputError, MachineError
+
+AGGREGATION_VALUES = 256
+"""Numbers of 32 bits that an aggregation packet of the built-in switch carries."""
+BMV2_AGGREGATION_VALUES = 64
+"""The same where BMv2 runs the program: it takes statements one by one."""
+_VALUES = (16, 32, 64, 128, 256)
 
 
 def fabric_program() -> Path:
@@ -25,6 +31,19 @@ def fabric_program() -> Path:
         f"fabric.p4 is in none of {', '.join(looked_at)}: run Weft from its checkout, or install "
         "it again with 'pip install --force-reinstall'"
     )
+
+
+def fabric_macros(values: int = AGGREGATION_VALUES) -> dict[str, str]:
+    """The macros to compile the fabric's program with, for packets of so many values.
+
+    Raises `InputError` for a number that it does not take.
+    """
+    if values not in _VALUES:
+        raise InputError(
+            f"{values} values in an aggregation packet: the switch program takes "
+            f"{', '.join(map(str, _VALUES[:-1]))} or {_VALUES[-1]}"
+        )
+    return {"AGGREGATION_VALUES": str(values)}
 
 
 def _folders() -> Iterator[Path]:

@@ -34,6 +34,30 @@ parser FabricParser(packet_in packet,
 
     state parse_bth {
         packet.extract(hdr.bth);
+        transition select(hdr.ipv4.dst_addr[31:16], hdr.bth.opcode) {
+            (AGGREGATION_PREFIX, OPCODE_UD_SEND_ONLY_WITH_IMMEDIATE): parse_aggregation;
+            default: accept;
+        }
+    }
+
+    state parse_aggregation {
+        meta.aggregated = 1;
+        packet.extract(hdr.deth);
+        packet.extract(hdr.immediate);
+        packet.extract(hdr.aggregation);
+        transition select(hdr.aggregation.flags) {
+            1 &&& 1: parse_values;
+            default: parse_icrc;
+        }
+    }
+
+    state parse_values {
+        packet.extract(hdr.values);
+        transition parse_icrc;
+    }
+
+    state parse_icrc {
+        packet.extract(hdr.icrc);
         transition accept;
     }
 }
@@ -66,6 +90,11 @@ control FabricDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.ipv4);
         packet.emit(hdr.udp);
         packet.emit(hdr.bth);
+        packet.emit(hdr.deth);
+        packet.emit(hdr.immediate);
+        packet.emit(hdr.aggregation);
+        packet.emit(hdr.values);
+        packet.emit(hdr.icrc);
     }
 }
 

@@ -187,7 +187,7 @@ def _check_annotation(token: RawToken, reporter: Reporter) -> None:
     if token.text not in _OF_ONE_STRING:
         return
     if token.bracket != "(" or [item.kind for item in token.body] != ["STRING_LITERAL"]:
-        message = f"@{token.text} takes one string in round brackets, like @{token.text}(\"text\")"
+        message = f'@{token.text} takes one string in round brackets, like @{token.text}("text")'
         reporter.error(token.span, message)
 
 

@@ -111,20 +111,23 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
         self, directive: Any, toks: Any, ifpassthru: bool, precedingtoks: Any
     ) -> Any:
         if directive.value in ("error", "warning"):
-            message = "".join(token.value for token in toks).strip()
-            if directive.value == "error":
-                self._note(directive.source, directive.lineno, f"#error {message}")
-            return False
+            return True  # pcpp then asks on_directive_unknown, in a branch that is taken only
         if directive.value == "pragma":
-            return False
+            raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
         return super().on_directive_handle(directive, toks, ifpassthru, precedingtoks)
 
     def on_directive_unknown(
         self, directive: Any, toks: Any, ifpassthru: bool, precedingtoks: Any
     ) -> Any:
-        self._note(
-            directive.source, directive.lineno, f"unknown preprocessor directive #{directive.value}"
-        )
+        message = "".join(token.value for token in toks).strip()
+        if directive.value == "error":
+            self._note(directive.source, directive.lineno, f"#error {message}")
+        elif directive.value != "warning":
+            self._note(
+                directive.source,
+                directive.lineno,
+                f"unknown preprocessor directive #{directive.value}",
+            )
         return False
 
     def on_comment(self, tok: Any) -> bool:

@@ -184,7 +184,7 @@ class Dataplane:
             row[at.COUNTER_WORDS] = program.counter_cells * 2
             row[at.REGISTERS] = self._registers[switch].ctypes.data
             row[at.REGISTER_WORDS] = program.register_cells
-            row[at.FIELDS] = program.field_count
+            row[at.FIELDS] = program.common_fields
         self._pipelines[switch] = pipeline
         self._images[switch] = image
         row[at.IMAGE] = image.ctypes.data

@@ -163,6 +163,8 @@ class ParserSource:
             writer.line(f"phv[{self.translator.name_of(field)}] = {source}")
             bit += field.width
         writer.line(f"phv[{self.translator.valid_name(header)}] = 1")
+        if header.wide:
+            self.primitives.use_wide_headers(writer)
         if size:
             writer.line(f"at += {size}")
 
@@ -181,6 +183,8 @@ class ParserSource:
             writer.line(f"phv[{field.slot} + number * {len(element.fields)}] = {source}")
             bit += field.width
         writer.line(f"phv[{element.valid_slot} + number] = 1")
+        if element.wide:
+            self.primitives.use_wide_headers(writer)
         writer.line(f"phv[{stack.next_slot}] = number + 1")
         writer.line(f"at += {element.bits // 8}")
 

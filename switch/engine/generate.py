@@ -16,20 +16,21 @@ from switch.engine.framing import BYTES_START, Calculations, ParserSource, write
 from switch.engine.layout import FIRST_TABLE
 from switch.engine.primitives import Primitives
 from switch.engine.program import Action, Program, Table
+from switch.engine.rolling import roll
 from switch.engine.source import Names, Writer, field_constants, identifier, remark
 
 Json = Any
 
 ARGUMENTS = "phv, image, state, counters, registers, scratch, keys, words, frame"
 
-HEADER = '''from switch.engine.layout import (
+HEADER = """from switch.engine.layout import (
     ASSERTIONS, BUFFER_STRIDE, BUFFERS, CHECKSUM_ERROR, CLEAR_METADATA, CONTEXT_WORDS,
     COUNTER_WORDS, COUNTERS, DROP_PORT, EGRESS_SPEC, HEADER_STRIDE, HEADERS, IMAGE, IMAGE_WORDS,
     KEEP_FIELDS, MCAST_GRP, P_BUFFER, P_FRAME, P_FRAME_LENGTH, P_HEADER_LENGTH, P_PAYLOAD,
     P_PAYLOAD_LENGTH, PACKET_WORDS, PACKETS, PARSER_ERROR, PHV, PHV_STRIDE, R_CLONE, R_CLONE_LIST,
-    R_EXIT, R_INGRESS_LENGTH, R_LENGTH, R_RECIRCULATE, R_RESUBMIT, R_TRUNCATE, REGISTER_WORDS,
-    REGISTERS, RUN_DEPARSER, RUN_EGRESS, RUN_INGRESS, RUN_PARSER, SCRATCH, SCRATCH_WORDS,
-    SWITCH_WORDS, SWITCHES,
+    R_EXIT, R_FIELDS, R_INGRESS_LENGTH, R_LENGTH, R_RECIRCULATE, R_RESUBMIT, R_TRUNCATE,
+    REGISTER_WORDS, REGISTERS, RUN_DEPARSER, RUN_EGRESS, RUN_INGRESS, RUN_PARSER, SCRATCH,
+    SCRATCH_WORDS, SWITCH_WORDS, SWITCHES,
 )
 from switch.engine.native import (
     divide64, inner as jit, int64_view, less64, load64, modulo64, shift_left, shift_right,
@@ -39,7 +40,7 @@ from switch.engine.runtime import (
     D_DEFAULT, E_INDEX, E_RECORD, GROUP, choose, crc16, crc32, crcCCITT, csum16, identity,
     lookup_word, lookup_words, put_bits, random_between, xor16,
 )
-'''
+"""
 
 PIPELINE = '''
 @jit
@@ -121,17 +122,16 @@ class Generator:
     def module(self) -> str:
         """The module's source."""
         program = self.program
-        parts = ['"""Generated from a BMv2 JSON program; do not edit."""\n', HEADER]
+        head = ['"""Generated from a BMv2 JSON program; do not edit."""\n', HEADER]
         lines = [f"{name} = {slot}" for slot, name in sorted(self.constants.items())]
-        parts.append(f"KEY_WORDS = {BYTES_START // 8}\n" + "\n".join(lines) + "\n")
+        head.append(f"KEY_WORDS = {BYTES_START // 8}\n" + "\n".join(lines) + "\n")
+        parts: list[str] = []
         for item in program.document.get("calculations", []):
             parts.append(self.calculations.write(item["name"], item["algo"], item["input"]))
         for profile in program.profiles.values():
             if profile.algorithm is not None:
                 name = f"selector {profile.name}"
-                parts.append(
-                    self.calculations.write(name, profile.algorithm, list(profile.inputs))
-                )
+                parts.append(self.calculations.write(name, profile.algorithm, list(profile.inputs)))
         used = {action.code for table in program.tables.values() for action in table.actions}
         for action in program.actions:
             if action.code in used:
@@ -143,7 +143,8 @@ class Generator:
             parts.append(self.control(name))
         parts.append(write_deparser(program, self.translator))
         parts.append(self.field_lists())
-        parts.append(PIPELINE)
+        places = {name: slot for slot, name in self.constants.items()}
+        parts = [*head, *(roll(part, places) for part in parts), PIPELINE]
         return "\n\n".join(part.strip("\n") + "\n" for part in parts if part)
 
     def action(self, action: Action) -> str:

@@ -100,7 +100,7 @@ METERS = 7
 METER_WORDS = 8
 RANDOM = 9  # state of random()
 EPOCH_NS = 10  # when the switch started: zero of the timestamps
-FIELDS = 11  # words of a packet's PHV in use
+FIELDS = 11  # words of a packet's PHV but for those of wide headers
 DROPS_NO_PROGRAM = 12
 DROPS_INGRESS = 13  # dropped by the program (or by a port that does not exist)
 DROPS_EGRESS = 14
@@ -161,6 +161,7 @@ R_TRUNCATE = 21  # bytes + 1, 0 = no truncation
 R_EXIT = 22
 R_LENGTH = 23  # packet length with the headers added and removed since
 R_INGRESS_LENGTH = 24  # what counters count
+R_FIELDS = 25  # words of the PHV in use: up to the wide headers, or all
 FIRST_FIELD = 32
 
 DROP_PORT = 511

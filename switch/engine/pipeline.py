@@ -76,6 +76,7 @@ from switch.engine.layout import (
     Q_PACKETS,
     R_CLONE,
     R_CLONE_LIST,
+    R_FIELDS,
     R_INGRESS_LENGTH,
     R_LENGTH,
     R_RECIRCULATE,
@@ -117,12 +118,18 @@ REPEAT_LIMIT = 256
 
 @jit
 def clear_phv(phv: Any, fields: int, length: int, instance_type: int) -> None:
-    """Start a packet's PHV: everything 0, the packet's length and type set."""
+    """Start a packet's PHV: everything 0, the packet's length and type set.
+
+    The fields of a wide header keep what they have until something is stored in them: clearing
+    them would cost every packet of every program that has such a header. P4 leaves the fields of a
+    header that was only made valid undefined.
+    """
     for i in range(fields):
         phv[i] = 0
     phv[PACKET_LENGTH] = length
     phv[R_LENGTH] = length
     phv[R_INGRESS_LENGTH] = length
+    phv[R_FIELDS] = fields
     phv[INSTANCE_TYPE] = instance_type
 
 

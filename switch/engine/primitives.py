@@ -283,6 +283,12 @@ class Primitives:
         with writer.indented(f"if phv[{place}] == 0:"):
             writer.line(f"phv[{place}] = 1")
             writer.line(f"phv[R_LENGTH] += {header.bits // 8}")
+            if header.wide:
+                self.use_wide_headers(writer)
+
+    def use_wide_headers(self, writer: Writer) -> None:
+        """Have all words of the PHV copied with the packet."""
+        writer.line(f"phv[R_FIELDS] = {self.program.field_count}")
 
     def do_remove_header(self, writer: Writer, parameters: list[Json]) -> None:
         header = self.header(parameters[0])
@@ -303,6 +309,8 @@ class Primitives:
         valid = self.translator.valid_name(source)
         writer.line(f"phv[{self.translator.valid_name(target)}] = phv[{valid}]")
         with writer.indented(f"if phv[{valid}] != 0:"):
+            if target.wide:
+                self.use_wide_headers(writer)
             for left, right in zip(target.fields, source.fields, strict=True):
                 writer.line(f"phv[{name_of(left)}] = phv[{name_of(right)}]")
 

@@ -16,6 +16,9 @@ Json = Any
 
 MOST_KEY_FIELDS = 64
 
+WIDE_FIELDS = 64
+"""A header of more fields is wide: packets without it neither clear nor copy its fields."""
+
 
 @dataclass(frozen=True)
 class Field:
@@ -40,6 +43,11 @@ class Header:
     def bits(self) -> int:
         """Its size in a packet, in bits."""
         return sum(field.width for field in self.fields)
+
+    @property
+    def wide(self) -> bool:
+        """Whether its fields are at the end of the PHV, in use only while it is valid."""
+        return not self.metadata and len(self.fields) > WIDE_FIELDS
 
     def field(self, name: str) -> Field:
         """A field by name; raises ``ProgramError``."""
@@ -163,6 +171,7 @@ class Program:
     valid_slots: range = range(0)
     metadata_slots: range = range(0)
     field_count: int = 0
+    common_fields: int = 0  # words of the PHV before those of wide headers
     counter_cells: int = 0
     register_cells: int = 0
 
@@ -268,6 +277,7 @@ def _read_headers(program: Program) -> None:
     types = {entry["name"]: entry for entry in document["header_types"]}
     places = _standard_slots(document)
     packet_headers = [entry for entry in document["headers"] if not entry["metadata"]]
+    packet_headers.sort(key=lambda entry: len(types[entry["header_type"]]["fields"]) > WIDE_FIELDS)
     slot = FIRST_FIELD
     valid: dict[str, int] = {}
     for entry in packet_headers:
@@ -305,6 +315,8 @@ def _read_headers(program: Program) -> None:
         if not header.metadata and header.bits % 8:
             raise ProgramError(f"header {header.name!r} has {header.bits} bits, not whole bytes")
         program.headers[header.name] = header
+        if not header.wide:
+            program.common_fields = slot
         by_id[entry["id"]] = header
     if not packet_headers:
         program.metadata_slots = range(program.valid_slots.stop, slot)

@@ -19,7 +19,6 @@ from switch.engine.layout import (
     ENQ_QDEPTH,
     ENQ_TIMESTAMP,
     EPOCH_NS,
-    FIELDS,
     FREE_BUFFER_COUNT,
     FREE_BUFFERS,
     FREE_PACKET_COUNT,
@@ -60,6 +59,7 @@ from switch.engine.layout import (
     Q_REMAINDER,
     Q_TAIL,
     Q_UP,
+    R_FIELDS,
     READY_HEAD,
     READY_TAIL,
     S_QUEUE_DROP_BYTES,
@@ -156,7 +156,7 @@ def copy_packet(context: Any, switch: int, packet: int) -> int:
     other[P_NEXT] = NONE
     source = phv_row(context, packet)
     target = phv_row(context, copy)
-    for i in range(switch_row(context, switch)[FIELDS]):
+    for i in range(source[R_FIELDS]):
         target[i] = source[i]
     return copy
 

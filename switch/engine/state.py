@@ -126,9 +126,7 @@ class EngineControl:
             self._multicast, self._clones = {}, {}
         self._install(fresh=True)
 
-    def _reconcile(
-        self, tables: dict[str, TableState], profiles: dict[str, ProfileState]
-    ) -> None:
+    def _reconcile(self, tables: dict[str, TableState], profiles: dict[str, ProfileState]) -> None:
         """Keep of the old program's contents what still fits."""
 
         def keep(function: Callable[[Item], None], items: list[Item]) -> None:
@@ -208,9 +206,7 @@ class EngineControl:
             self._encode_table(builder, state, members, groups)
         return builder.finish()
 
-    def _record(
-        self, builder: ImageBuilder, actions: tuple[Action, ...], call: ActionCall
-    ) -> int:
+    def _record(self, builder: ImageBuilder, actions: tuple[Action, ...], call: ActionCall) -> int:
         action = check_call("", actions, call)
         return builder.record([action.code, *call.params])
 
