@@ -1,6 +1,12 @@
 """Reliable unicast (RC) and multicast datagrams (UD) of RoCEv2, without sockets and without a
 clock."""
 
+from agents.transport.aggregation import (
+    AggregationQueuePair,
+    AggregationStatistics,
+    DataKind,
+    Reduction,
+)
 from agents.transport.endpoint import Endpoint
 from agents.transport.queue_pairs import RcQueuePair, UdQueuePair
 from agents.transport.receive_worker import ReceiveWorker
@@ -17,14 +23,18 @@ from agents.transport.types import (
 )
 
 __all__ = [
+    "AggregationQueuePair",
+    "AggregationStatistics",
     "ChunkSink",
     "Completion",
     "CompletionKind",
+    "DataKind",
     "Endpoint",
     "Gap",
     "MemoryRegion",
     "RcQueuePair",
     "ReceiveWorker",
+    "Reduction",
     "RemoteQueuePair",
     "Statistics",
     "TransportMisuse",

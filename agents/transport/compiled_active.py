@@ -10,7 +10,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from agents.transport import aggregation_layout as job
 from agents.transport import layout as at
+from agents.transport.compiled_aggregation import job_of, needs_opening, open_rounds
 from agents.transport.compiled_chunks import NEVER, chunk_time
 from agents.transport.compiled_requester import can_request, request_is_read
 from agents.transport.compiled_responder import acknowledgement_waits
@@ -67,6 +69,12 @@ def look_again(endpoint: Words, pair: Words, index: int, in_turn: bool) -> None:
         request = 0 if pair[at.CHUNKS_IDLE] else chunk_time(endpoint, pair)
         if pair[at.FIRST_WORK] == pair[at.NEXT_WORK]:
             request = NEVER
+    elif pair[at.KIND] == job.AGGREGATION:
+        if pair[at.STATE] == at.READY:
+            if pair[at.TIMER]:
+                timer = pair[at.TIMER]
+            if job_of(pair)[job.QUEUE_COUNT] or needs_opening(pair):
+                request = 0
     elif pair[at.STATE] == at.READY:
         if pair[at.TIMER]:
             timer = pair[at.TIMER]
@@ -111,6 +119,8 @@ def take_changed(endpoint: Words, pairs: Words, now: int) -> None:
         ):
             pair[at.CHUNKS_IDLE] = 0
             pair[at.CHUNK_DUE] = max(pair[at.CHUNK_DUE], now)
+        if pair[at.KIND] == job.AGGREGATION and needs_opening(pair):
+            open_rounds(endpoint, pair, index)
         look_again(endpoint, pair, index, False)
     endpoint[at.CHANGED] = 0
 

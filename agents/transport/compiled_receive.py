@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from agents.datagrams import FRAME_OVERHEAD_BYTES
+from agents.transport import aggregation_layout as job
 from agents.transport import layout as at
+from agents.transport.compiled_aggregation import receive_result
 from agents.transport.compiled_chunks import deliver_chunk, is_chunk
 from agents.transport.compiled_requester import (
     receive_acknowledgement,
@@ -86,7 +88,9 @@ def receive_batch(endpoint: Words, batch: Words, count: int, now: int) -> None:
         if not open_packet(endpoint, batch, number, fields):
             continue
         if fields[wire.QUEUE_PAIR] == MULTICAST_QPN:
-            if is_chunk(endpoint, fields, source):
+            if fields[wire.QKEY] == job.AGGREGATION_QKEY:
+                receive_result(endpoint, fields, row, source, destination, now)
+            elif is_chunk(endpoint, fields, source):
                 deliver_chunk(
                     endpoint,
                     destination,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from agents.transport import aggregation_layout as job
 from agents.transport import layout as at
 from agents.transport.compiled_active import (
     find_deadline,
@@ -13,6 +14,7 @@ from agents.transport.compiled_active import (
     next_due,
     take_changed,
 )
+from agents.transport.compiled_aggregation import send_round, serve_slots
 from agents.transport.compiled_chunks import send_chunk
 from agents.transport.compiled_frames import frame_size
 from agents.transport.compiled_requester import (
@@ -49,7 +51,9 @@ def serve_timers(endpoint: Words, pairs: Words, now: int) -> None:
     index = next_due(endpoint[at.TIMER_TREE], rows, 0, now)
     while index >= 0:
         pair = pairs[index]
-        if (
+        if pair[at.KIND] == job.AGGREGATION:
+            serve_slots(endpoint, pair, index, now)
+        elif (
             pair[at.RETRIES] >= endpoint[at.RETRY_LIMIT]
             and now - pair[at.LAST_PROGRESS] >= endpoint[at.GIVE_UP]
         ):
@@ -122,6 +126,8 @@ def transmit_batch(endpoint: Words, batch: Words, now: int, budget: int) -> int:
         pair = pairs[index]
         if pair[at.KIND] == at.UD:
             frame = send_chunk(endpoint, pair, index, batch, count, budget, now)
+        elif pair[at.KIND] == job.AGGREGATION:
+            frame = send_round(endpoint, pair, batch, count, budget, now)
         elif found & 1:
             frame = send_response(endpoint, pair, batch, count, budget, now)
         else:

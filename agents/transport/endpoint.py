@@ -18,7 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from agents.datagrams import Datagrams, ipv4_text
+from agents.transport import aggregation_layout as job
 from agents.transport import layout as at
+from agents.transport.aggregation import AggregationQueuePair, make_job
 from agents.transport.compiled_chunks import NEVER
 from agents.transport.compiled_receive import receive_batch
 from agents.transport.compiled_state import free_read_blocks
@@ -88,7 +90,9 @@ class Endpoint:
         self._scratch: Words = np.zeros(FIELDS, np.int64)
         self._words: Words = np.zeros(at.ENDPOINT_WORDS, np.int64)
         self._registered: dict[int, MemoryRegion] = {}
-        self._queue_pairs: list[RcQueuePair | UdQueuePair] = []
+        self._queue_pairs: list[RcQueuePair | UdQueuePair | AggregationQueuePair] = []
+        self._jobs: list[int] = []
+        """The addresses of aggregation jobs."""
         self._completions: list[Completion] = []
         self._workers: list[tuple[ReceiveWorker, list[UdQueuePair]]] = []
         self._sending = Datagrams.allocate(self.options.batch_packets, path_mtu + HEADER_ROOM_BYTES)
@@ -237,6 +241,44 @@ class Endpoint:
         self._set_tables()
         return pair
 
+    def create_aggregation(
+        self,
+        address: int,
+        epoch: int,
+        *,
+        slots: int,
+        values: int,
+        ranks: int,
+        rank: int,
+        source_port: int | None = None,
+        tos: int = 0,
+        silence_ns: int | None = None,
+    ) -> AggregationQueuePair:
+        """A new queue pair on an aggregation job in switches: this host is `rank` of `ranks`.
+
+        The job's `address` is an IPv4 multicast address, its `epoch` positive (32 bits); `slots`
+        (a power of 2) is N of its pool, `values` V of its packets. The driver joins `groups`. The
+        job is given up when nothing has arrived of it for `silence_ns` (by default four times the
+        time after which a connection is given up: who is silent may just wait for a slow worker).
+        TransportMisuse for values that make no sense, or an address that has a job here already.
+        """
+        made = make_job(
+            address, epoch, slots, values, ranks, rank, self.path_mtu,
+            4 * self.options.give_up_ns if silence_ns is None else silence_ns,
+        )  # fmt: skip
+        if address in self._jobs:
+            raise TransportMisuse(f"{ipv4_text(address)} is the address of another job here")
+        index, number = self._new_row(job.AGGREGATION, source_port, tos)
+        pair = AggregationQueuePair(self, index, number, address, epoch, made)
+        row = self._pairs[index]
+        pair.set_row(row)
+        row[job.NEXT_AGGREGATION] = self._words[at.FIRST_AGGREGATION]
+        self._words[at.FIRST_AGGREGATION] = index + 1
+        self._jobs.append(address)
+        self._queue_pairs.append(pair)
+        self._set_tables()
+        return pair
+
     def hand_over(self, pairs: Sequence[UdQueuePair]) -> ReceiveWorker:
         """Make a receive worker for what arrives at some UD queue pairs, which another thread may
         run, with sockets of its own for their groups.
@@ -271,8 +313,9 @@ class Endpoint:
         row[at.SOURCE_PORT] = port
         row[at.TOS] = tos
         self._words[at.QUEUE_PAIRS] = index + 1
-        # A connection can fail, runs of no chunks complete without a packet.
-        self._event_rows += 1 if kind == at.RC else at.MAXIMUM_WORK_ROOM
+        # A connection can fail, a job can fail when operations without values have just ended, runs
+        # of no chunks complete without a packet.
+        self._event_rows += {at.RC: 1, job.AGGREGATION: 2}.get(kind, at.MAXIMUM_WORK_ROOM)
         self._make_event_room(self._event_rows)
         return index, number
 
@@ -325,10 +368,10 @@ class Endpoint:
 
     @property
     def groups(self) -> list[int]:
-        """The multicast groups of the UD queue pairs, which the host must be a member of; those
-        that were handed over are their workers'."""
+        """The multicast groups of the UD queue pairs and the addresses of the aggregation jobs,
+        which the host must be a member of; groups that were handed over are their workers'."""
         used = int(self._words[at.GROUPS])
-        groups = dict.fromkeys(self._groups[:used, at.GROUP_ADDRESS].tolist())
+        groups = dict.fromkeys([*self._groups[:used, at.GROUP_ADDRESS].tolist(), *self._jobs])
         return [group for group in groups if group]
 
     @property

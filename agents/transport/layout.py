@@ -69,7 +69,9 @@ CHANGED = 34
 READ_BLOCKS = 35
 """Address of the last READ block that was made, 0 for none; and of the first that nobody uses."""
 FREE_READ_BLOCKS = 36
-STATISTICS = 37
+FIRST_AGGREGATION = 37
+"""The first row of an aggregation queue pair, plus 1; 0 for none."""
+STATISTICS = 38
 """From here on the counters of `Statistics`, in their order."""
 
 RECEIVED_PACKETS = STATISTICS

@@ -53,7 +53,7 @@ def check_word(name: str, value: int) -> int:
     return value
 
 
-class _Posting:
+class Posting:
     """What both kinds have: work that compiled code knows, work that waits for room, and
     contexts.
 
@@ -133,7 +133,7 @@ class _Posting:
         return work
 
 
-class RcQueuePair(_Posting):
+class RcQueuePair(Posting):
     """One end of a reliable connection; made by `Endpoint.create_rc`.
 
     Posts are carried out and completed in order. They may be posted before `connect`; they leave
@@ -302,7 +302,7 @@ class RcQueuePair(_Posting):
         self._posted.clear()
 
 
-class UdQueuePair(_Posting):
+class UdQueuePair(Posting):
     """A queue pair on a multicast group; made by `Endpoint.create_ud`.
 
     Sends paced runs of chunks, receives into sinks.

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from switch.errors import WeftError
 
 if TYPE_CHECKING:
+    from agents.transport.aggregation import AggregationQueuePair
     from agents.transport.queue_pairs import RcQueuePair, UdQueuePair
     from agents.transport.sink import ChunkSink
 
@@ -68,6 +69,8 @@ class CompletionKind(enum.Enum):
     CHUNKS_RECEIVED = "chunks_received"
     """Nothing is missing in `sink` any more (raised by a multicast packet, not by
     `ChunkSink.mark`)."""
+    REDUCED = "reduced"
+    """A posted reduction has its whole result in place: `length` values."""
     ERROR = "error"
     """A posted operation failed and so did its queue pair: `error` says why and names the peer."""
 
@@ -78,7 +81,7 @@ class Completion:
     posted with it."""
 
     kind: CompletionKind
-    qp: RcQueuePair | UdQueuePair
+    qp: RcQueuePair | UdQueuePair | AggregationQueuePair
     context: object = None
     data: bytes = b""
     immediate: int | None = None

@@ -33,7 +33,7 @@ _AGENTS = Path(__file__).resolve().parent.parent
 _SOURCES = (
     "datagrams.py",
     "wire/*.py",
-    "transport/layout.py",
+    "transport/*layout.py",
     "transport/compiled_*.py",
     "drivers/compiled_*.py",
 )
@@ -151,3 +151,9 @@ def words_at(address: int, count: int) -> Any:
 def table_at(address: int, rows: int, columns: int) -> Any:
     """The int64[rows, columns] array at an address."""
     return _carray(_pointer(address), (rows, columns), np.int64)
+
+
+@internal
+def items_at(address: int, count: int, dtype: Any) -> Any:
+    """The array of so many items of a numpy type at an address."""
+    return _carray(_pointer(address), count, dtype)

@@ -1,0 +1,317 @@
+"""The aggregation queue pair as its user sees it: reductions are posted here, switches add them up.
+
+A reduction is cut into blocks of V values. Block by block the values of all ranks of a job are
+added by the switches of its tree; `compiled_aggregation` has what happens per packet.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.datagrams import Datagrams, ipv4_text
+from agents.transport import aggregation_layout as job
+from agents.transport import layout as at
+from agents.transport.queue_pairs import Posting, Work, check_word
+from agents.transport.types import Completion, CompletionKind, TransportMisuse
+
+if TYPE_CHECKING:
+    from agents.transport.endpoint import Endpoint
+
+Words = npt.NDArray[np.int64]
+Array = npt.NDArray[np.generic]
+
+MOST_SLOTS = 1 << 14
+MOST_RANKS = 1 << 16
+_FIRST_RING = 4
+
+
+class DataKind(enum.IntEnum):
+    """What the values of a reduction are; bfloat16 may come as uint16 words."""
+
+    FLOAT32 = job.FLOAT32
+    FLOAT16 = job.FLOAT16
+    BFLOAT16 = job.BFLOAT16
+    INT32 = job.INT32
+
+    @property
+    def item_bytes(self) -> int:
+        """Of one value."""
+        return 2 if self in (DataKind.FLOAT16, DataKind.BFLOAT16) else 4
+
+
+@dataclass(slots=True)
+class AggregationStatistics:
+    """What one host has counted of a job since it was made."""
+
+    rounds_sent: int = 0
+    """Packets, repetitions included."""
+    rounds_repeated: int = 0
+    results: int = 0
+    duplicate_results: int = 0
+    """Of rounds whose result was there already, or that this host has not sent."""
+    other_epoch: int = 0
+    """Packets of a job that had the address before."""
+    malformed: int = 0
+    """Packets with a wrong ICRC are the endpoint's `bad_icrc`."""
+    saturated_blocks: int = 0
+    """Of this rank's results."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    """The arrays of a job that compiled code works on."""
+
+    words: Words
+    tables: tuple[npt.NDArray[np.generic], ...]
+
+
+def make_job(
+    address: int, epoch: int, slots: int, values: int, ranks: int, rank: int, path_mtu: int,
+    silence_ns: int,
+) -> _Job:  # fmt: skip
+    """For the endpoint: the words of a new job; TransportMisuse for values that make no sense."""
+    if address >> 28 != 0xE:
+        raise TransportMisuse(
+            f"{ipv4_text(address)} is no multicast address: 224.0.0.0 to 239.255.255.255"
+        )
+    if not 1 <= epoch < 1 << 32:
+        raise TransportMisuse(f"epoch {epoch}: it is 1 to {(1 << 32) - 1}")
+    if not 1 <= slots <= MOST_SLOTS or slots & (slots - 1):
+        raise TransportMisuse(f"{slots} slots: a power of 2 is needed, at most {MOST_SLOTS}")
+    if not 1 <= values <= path_mtu // 4:
+        raise TransportMisuse(
+            f"{values} values a packet: 1 to {path_mtu // 4}, the path MTU is {path_mtu} bytes"
+        )
+    if not 1 <= ranks <= MOST_RANKS or not 0 <= rank < ranks:
+        raise TransportMisuse(f"rank {rank} of {ranks}: 0 to {ranks - 1} of at most {MOST_RANKS}")
+    words: Words = np.zeros(job.JOB_WORDS, np.int64)
+    table: Words = np.zeros((slots, job.SLOT_WORDS), np.int64)
+    table[:, job.SLOT_ROUND] = np.arange(slots)
+    queue: Words = np.zeros(slots, np.int64)
+    exponents: Words = np.full((2 * slots, job.EXPONENT_WORDS), -1, np.int64)
+    scratch = np.zeros((2, values), np.int32)
+    words[job.EPOCH] = epoch
+    words[job.SLOTS] = slots
+    words[job.VALUES] = values
+    words[job.RANKS] = ranks
+    words[job.RANK] = rank
+    words[job.HEADROOM_BITS] = 30 - (ranks - 1).bit_length()
+    words[job.SILENCE] = silence_ns
+    words[job.SLOT_TABLE] = table.ctypes.data
+    words[job.QUEUE_TABLE] = queue.ctypes.data
+    words[job.EXPONENT_TABLE] = exponents.ctypes.data
+    words[job.SCRATCH_TABLE] = scratch.ctypes.data
+    return _Job(words, (table, queue, exponents, scratch))
+
+
+class Reduction:
+    """A posted reduction: how far it is, and how it ended."""
+
+    def __init__(self, words: Words, arrays: tuple[npt.NDArray[np.generic], ...]) -> None:
+        self.words = words
+        self._arrays = arrays  # compiled code has their addresses
+        self.done = False
+        self.error = ""
+        """Why it failed, or empty."""
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that it takes: one a block, and those that only agree on exponents."""
+        return int(self.words[job.BLOCKS] + self.words[job.HEADERS])
+
+    @property
+    def remaining(self) -> int:
+        """Rounds whose results have not come."""
+        return int(self.words[job.REMAINING])
+
+    @property
+    def saturated_blocks(self) -> int:
+        """Blocks of this rank's result in which a sum left the range of int32 and stays at its
+        end."""
+        return int(self.words[job.SATURATED])
+
+
+class AggregationQueuePair(Posting):
+    """A host's end of an aggregation job; made by `Endpoint.create_aggregation`.
+
+    All ranks of the job post the same reductions in the same order. They are carried out one after
+    the other, without a pause, and complete in order as `reduced`. A job that failed (`error` is
+    set) completes everything posted to it with an error.
+    """
+
+    __slots__ = ("_job", "address", "epoch", "error")
+
+    def __init__(
+        self, endpoint: Endpoint, index: int, number: int, address: int, epoch: int, made: _Job
+    ) -> None:
+        super().__init__(endpoint, index, number)
+        self._job = made
+        self.address = address
+        self.epoch = epoch
+        self.error = ""
+        """Why the job failed, or empty."""
+        self._ring = np.zeros((_FIRST_RING, at.WORK_WORDS), np.int64)
+
+    def set_row(self, row: Words) -> None:
+        """For the endpoint: fill what a new row of its table has of the job."""
+        assert self._ring is not None
+        row[at.STATE] = at.READY
+        row[at.PEER_ADDRESS] = self.address
+        row[at.QKEY] = job.AGGREGATION_QKEY
+        row[at.WORK_RING] = self._ring.ctypes.data
+        row[at.WORK_ROOM] = _FIRST_RING
+        row[job.JOB] = self._job.words.ctypes.data
+
+    @property
+    def statistics(self) -> AggregationStatistics:
+        """A copy of the counters."""
+        return AggregationStatistics(*self._job.words[job.JOB_STATISTICS :].tolist())
+
+    def post_reduction(
+        self,
+        values: Array,
+        result: Array,
+        kind: DataKind,
+        number: int,
+        *,
+        shards: Sequence[int] | None = None,
+        average: bool = False,
+        context: object = None,
+    ) -> Reduction:
+        """Add up the values of all ranks into `result`; completes as `reduced`.
+
+        `values` and `result` are C-contiguous arrays of `kind`'s item size, which are read and
+        written until then and may not overlap. `number` (32 bits) is the operation's. Without
+        `shards` every rank gets all sums; `shards` says how many elements each rank owns, in order
+        of ranks, and a rank gets its own (Reduce-Scatter). `average`: sums divided by the number
+        of ranks, integers toward zero. TransportMisuse for arrays that do not fit.
+
+        Floats: with e the smallest integer for which all values of a block, on all ranks, are below
+        2**e, and L = ceil(log2 P), a sum is off by at most P * 2**(e + L - 31) (an average by a
+        P-th of that) and half a unit in the last place.
+        """
+        check_word("operation", number)
+        ranks, rank = int(self._job.words[job.RANKS]), int(self._job.words[job.RANK])
+        count = _items(values, kind, "values")
+        mine = count
+        if shards is not None:
+            if len(shards) != ranks or min(shards) < 0 or sum(shards) != count:
+                raise TransportMisuse(f"{count} values are no {ranks} shards of {list(shards)}")
+            mine = shards[rank]
+        if _items(result, kind, "result") != mine or not result.flags.writeable:
+            raise TransportMisuse(
+                f"a result of {result.size} values, writeable: {result.flags.writeable}; it needs"
+                f" {mine} that may be written"
+            )
+        if np.may_share_memory(values, result):
+            raise TransportMisuse("values and result overlap")
+        words: Words = np.zeros(job.OPERATION_WORDS, np.int64)
+        arrays: list[npt.NDArray[np.generic]] = [values, result]
+        size, slots = int(self._job.words[job.VALUES]), int(self._job.words[job.SLOTS])
+        blocks = -(-count // size)
+        if shards is not None:
+            ends = np.cumsum(np.asarray(shards, np.int64))
+            owners, firsts = scatter_order(shards, size)
+            blocks = len(owners)
+            arrays += [owners, firsts, ends]
+            words[job.OWNERS] = owners.ctypes.data
+            words[job.FIRSTS] = firsts.ctypes.data
+            words[job.ENDS] = ends.ctypes.data
+            words[job.SHARD_FIRST] = ends[rank] - mine
+        headers = 0 if kind is DataKind.INT32 else min(slots, blocks)
+        words[job.OPERATION_NUMBER] = number
+        words[job.DATA_KIND] = kind
+        words[job.INPUT] = values.ctypes.data
+        words[job.OUTPUT] = result.ctypes.data
+        words[job.COUNT] = count
+        words[job.HEADERS] = headers
+        words[job.BLOCKS] = blocks
+        words[job.REMAINING] = headers + blocks
+        words[job.DIVISOR] = ranks if average else 0
+        reduction = Reduction(words, tuple(arrays))
+        if self.error:
+            self._end(reduction, context, mine, CompletionKind.ERROR)
+        else:
+            work = (0, words.ctypes.data, headers + blocks, 0, 0, 0)
+            self._post(CompletionKind.REDUCED, context, mine, reduction, work)
+        return reduction
+
+    def _place(self, row: Words, work: Work) -> Work:
+        first = int(row[at.POSTED_END])
+        end = first + work[at.WORK_LENGTH]
+        row[at.POSTED_END] = end
+        return (*work, first, end, 0, 0)
+
+    def _end(
+        self, reduction: Reduction, context: object, length: int, kind: CompletionKind
+    ) -> None:
+        reduction.done = kind is CompletionKind.REDUCED
+        reduction.error = self.error
+        self._endpoint.complete(
+            Completion(kind, self, context=context, length=length, error=self.error)
+        )
+
+    def take_event(self, event: list[int], batch: Datagrams) -> None:
+        """For the endpoint: what compiled code found; rows of `layout`'s event table."""
+        if event[0] == at.EVENT_WORK_DONE:
+            ended = self._posted[: event[2]]
+            del self._posted[: event[2]]
+            for kind, context, length, reduction in ended:
+                assert isinstance(reduction, Reduction)
+                self._end(reduction, context, length, kind)
+            self._fill()
+        elif event[0] == at.EVENT_FAILED:
+            self._fail(event[2], event[3])
+
+    def _fail(self, reason: int, work: int) -> None:
+        row = self._endpoint.row_of(self._index)
+        if reason == job.REASON_NOT_FINITE:
+            position = work - int(row[at.FIRST_WORK])
+            reduction = self._posted[position][3]
+            assert isinstance(reduction, Reduction)
+            number = int(reduction.words[job.OPERATION_NUMBER])
+            self.error = (
+                f"the data of operation {number} are not finite: a rank's have a NaN or an infinity"
+                ", which switches cannot add"
+            )
+        else:
+            seconds = int(self._job.words[job.SILENCE]) / 1e9
+            self.error = (
+                f"nothing came from the switches of aggregation job {ipv4_text(self.address)}"
+                f" (epoch {self.epoch}) for {seconds:g} s"
+            )
+        self._waiting = None
+        row[at.FIRST_WORK] = row[at.NEXT_WORK]
+        ended, self._posted = self._posted, []
+        for _, context, length, memory in ended:
+            assert isinstance(memory, Reduction)
+            self._end(memory, context, length, CompletionKind.ERROR)
+
+
+def scatter_order(
+    shards: Sequence[int], values: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """The blocks of a Reduce-Scatter, round robin over their owners, so that no rank's link is idle
+    while its own shard is summed: int32[blocks] owners, int64[blocks] first elements."""
+    counts = np.asarray(shards, np.int64)
+    blocks = -(-counts // values)
+    owners = np.repeat(np.arange(len(counts)), blocks)
+    places = np.arange(len(owners)) - np.repeat(np.cumsum(blocks) - blocks, blocks)
+    firsts = (np.cumsum(counts) - counts)[owners] + places * values
+    order = np.argsort(places, kind="stable")
+    return owners[order].astype(np.int32), firsts[order]
+
+
+def _items(array: Array, kind: DataKind, what: str) -> int:
+    if array.dtype.itemsize != kind.item_bytes or not array.flags.c_contiguous:
+        raise TransportMisuse(
+            f"{what} of {array.dtype}, contiguous: {array.flags.c_contiguous}; {kind.name} needs"
+            f" contiguous ones of {kind.item_bytes} bytes"
+        )
+    return int(array.size)

@@ -1,0 +1,219 @@
+"""Values to 32-bit integers that a switch can add, and sums back to values; block floating point.
+
+A block has one exponent e, the smallest integer with all |x| < 2**e. A value goes out as
+rint(x * 2**(h - e)), h the job's headroom bits, and a sum comes back divided by that scale, rounded
+once to its kind. Loops are written so that LLVM makes vector code of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.transport import aggregation_layout as job
+from agents.wire.compiled import internal, intrinsic, ir, items_at, types
+
+Integers = npt.NDArray[np.int32]
+
+_ROUNDING = 6755399441055744.0
+"""1.5 * 2**52: added to a double below 2**51 it leaves the nearest integer in the lowest bits, ties
+to even."""
+_LARGEST = 2147483647
+_HALF_SCALE = 2.0**112
+"""A float16's bits at the place of a float32's give a value that is that much too small; subnormal
+ones, too."""
+
+
+def _reinterpreting(to: Any, source: Any, made: Any, cut: Any = None) -> Any:
+    """The bits of a number as another type; of a wider one only the lowest (`cut`)."""
+
+    def reinterpret(context: Any, value: Any) -> Any:
+        def code(_: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            number = arguments[0]
+            if cut is not None:
+                return builder.trunc(builder.bitcast(number, cut), made)
+            return builder.bitcast(number, made)
+
+        return to(source), code
+
+    return intrinsic(reinterpret)
+
+
+_low_bits = _reinterpreting(types.int32, types.float64, ir.IntType(32), ir.IntType(64))
+_float64_bits = _reinterpreting(types.int64, types.float64, ir.IntType(64))
+_float64_of = _reinterpreting(types.float64, types.int64, ir.DoubleType())
+_float32_bits = _reinterpreting(types.uint32, types.float32, ir.IntType(32))
+_float32_of = _reinterpreting(types.float32, types.uint32, ir.FloatType())
+
+
+def _swap(context: Any, value: Any) -> Any:
+    def code(_: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bswap(arguments[0])
+
+    return types.int32(types.int32), code
+
+
+_swapped: Any = intrinsic(_swap)
+
+
+@internal
+def item_bytes(kind: int) -> int:
+    """The size of a value."""
+    return 2 if kind == job.FLOAT16 or kind == job.BFLOAT16 else 4
+
+
+@internal
+def exponent_of(top: int, mantissa_bits: int, bias: int) -> int:
+    """The smallest e with |x| < 2**e, from the bits of |x| in a format of IEEE 754."""
+    if top == 0:
+        return job.NO_EXPONENT
+    exponent = top >> mantissa_bits
+    if exponent == 2 * bias + 1:
+        return job.NOT_FINITE
+    if exponent:
+        return exponent - bias + 1
+    length = 0
+    while top >> length:
+        length += 1
+    return length - (bias - 1) - mantissa_bits
+
+
+@internal
+def block_exponent(kind: int, address: int, count: int) -> int:
+    """The exponent of `count` values at an address; NO_EXPONENT if all are zero, NOT_FINITE if one
+    is not."""
+    if kind == job.INT32:
+        return job.NO_EXPONENT
+    if kind == job.FLOAT32:
+        words = items_at(address, count, np.int32)
+        top = np.int32(0)
+        for index in range(count):
+            top = max(top, np.int32(words[index] & np.int32(0x7FFFFFFF)))
+        return exponent_of(np.int64(top), 23, 127)
+    halves = items_at(address, count, np.int16)
+    highest = np.int16(0)
+    for index in range(count):
+        highest = max(highest, np.int16(halves[index] & np.int16(0x7FFF)))
+    if kind == job.FLOAT16:
+        return exponent_of(np.int64(highest), 10, 15)
+    return exponent_of(np.int64(highest), 7, 127)
+
+
+@internal
+def quantize(kind: int, address: int, count: int, scale: float, to: Integers) -> None:
+    """Fill `to` with `count` values at an address times `scale`, rounded."""
+    if kind == job.INT32:
+        whole = items_at(address, count, np.int32)
+        for index in range(count):
+            to[index] = whole[index]
+    elif kind == job.FLOAT32:
+        floats = items_at(address, count, np.float32)
+        for index in range(count):
+            to[index] = _low_bits(np.float64(floats[index]) * scale + _ROUNDING)
+    elif kind == job.BFLOAT16:
+        words = items_at(address, count, np.uint16)
+        for index in range(count):
+            value = _float32_of(np.uint32(np.uint32(words[index]) << np.uint32(16)))
+            to[index] = _low_bits(np.float64(value) * scale + _ROUNDING)
+    else:
+        scale *= _HALF_SCALE
+        words = items_at(address, count, np.uint16)
+        for index in range(count):
+            word = np.uint32(words[index])
+            bits = ((word & np.uint32(0x7FFF)) << np.uint32(13)) | (
+                (word & np.uint32(0x8000)) << np.uint32(16)
+            )
+            to[index] = _low_bits(np.float64(_float32_of(np.uint32(bits))) * scale + _ROUNDING)
+
+
+@internal
+def store_swapped(source: Integers, address: int, count: int) -> None:
+    """Write integers to an address, most significant byte first."""
+    to = items_at(address, count, np.int32)
+    for index in range(count):
+        to[index] = _swapped(source[index])
+
+
+@internal
+def load_swapped(address: int, count: int, to: Integers) -> None:
+    """Read integers from an address, most significant byte first."""
+    source = items_at(address, count, np.int32)
+    for index in range(count):
+        to[index] = _swapped(source[index])
+
+
+@internal
+def add_saturating(to: Integers, other: Integers, count: int) -> bool:
+    """Add integers; one that leaves the range stays at its end. Whether one did."""
+    saturated = 0
+    for index in range(count):
+        total = np.int64(to[index]) + np.int64(other[index])
+        kept = min(max(total, -_LARGEST - 1), _LARGEST)
+        saturated |= kept != total
+        to[index] = np.int32(kept)
+    return saturated != 0
+
+
+@internal
+def rounded(value: float, bits: int, smallest: int) -> float:
+    """A double rounded to so many significant bits, but not finer than 2**smallest; ties to
+    even."""
+    exponent = ((_float64_bits(value) >> 52) & 0x7FF) - 1023
+    quantum = max(exponent - bits + 1, smallest)
+    magic = _float64_of(((52 + quantum + 1023) << 52) | (1 << 51))
+    result: float = (value + magic) - magic
+    return result
+
+
+@internal
+def half_bits(value: float) -> int:
+    """The float16 of a double that is one, or too large for one."""
+    single = np.float32(value)
+    bits = np.int64(_float32_bits(single))
+    sign = (bits >> 16) & 0x8000
+    magnitude = bits & 0x7FFFFFFF
+    normal = (magnitude >> 13) - (112 << 10)
+    small = np.int64(abs(value) * 16777216.0) if abs(value) < 1.0 else 0
+    found = small if abs(value) < 2.0**-14 else normal
+    found = 0x7C00 if abs(value) >= 65536.0 else found
+    result: int = sign | found
+    return result
+
+
+@internal
+def dequantize(
+    kind: int, sums: Integers, count: int, factor: float, divisor: int, address: int
+) -> None:
+    """Write `count` sums times `factor`, divided by `divisor` (0: not at all), to an address."""
+    if kind == job.INT32:
+        whole = items_at(address, count, np.int32)
+        if divisor == 0:
+            for index in range(count):
+                whole[index] = sums[index]
+            return
+        for index in range(count):
+            total = np.int64(sums[index])
+            quotient = abs(total) // divisor
+            whole[index] = np.int32(quotient if total >= 0 else -quotient)
+        return
+    by = np.float64(max(divisor, 1))
+    if kind == job.FLOAT32:
+        floats = items_at(address, count, np.float32)
+        if divisor == 0:
+            for index in range(count):
+                floats[index] = np.float32(np.float64(sums[index]) * factor)
+        else:
+            for index in range(count):
+                floats[index] = np.float32(np.float64(sums[index]) * factor / by)
+        return
+    words = items_at(address, count, np.uint16)
+    if kind == job.BFLOAT16:
+        for index in range(count):
+            value = rounded(np.float64(sums[index]) * factor / by, 8, -133)
+            words[index] = np.uint16(_float32_bits(np.float32(value)) >> np.uint32(16))
+    else:
+        for index in range(count):
+            value = rounded(np.float64(sums[index]) * factor / by, 11, -24)
+            words[index] = np.uint16(half_bits(value))
