@@ -107,7 +107,8 @@ def bound_bytes(
     - ring: twice T - n_r, and no less than a part's way around twice.
     - halving and doubling: what the fullest link carries, twice T (P - 1) / P if P is a power of
       two; else T more, for the rank that stands in for another.
-    - double binary tree: what the fullest link carries, 2T if some rank has two children.
+    - double binary tree: what the fullest link carries, 2T from P = 4 on, where some rank has two
+      children and a parent in the same tree.
 
     Several operations, at once or one after the other, are as one of so many times the bytes: a
     rank that has done its part begins the next.

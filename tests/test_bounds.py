@@ -7,9 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.collectives.names import ALGORITHMS, OFFLOADED
-from experiments.bounds import bound_bytes, completion_bound_ns, expected_ns
+from experiments.bounds import (
+    bound_bytes,
+    completion_bound_ns,
+    expected_ns,
+    ideal_speedup,
+    optcast_bound_bytes,
+)
+from experiments.optcast_model import Optcast, optcast_rounds
 from experiments.scenario import Scenario
+from experiments.switch_model import switch_frames, switch_payload
+from experiments.traffic_model import RC_OVERHEAD_BYTES, frame_bytes
 from experiments.transfers import unicast_rounds
+from switch.errors import InputError
 from tests.collective_definitions import Message, messages_of, tree_edges
 
 RECURSIVE = [("allgather", "recursive-doubling"), ("reduce-scatter", "recursive-halving")]
@@ -230,3 +240,200 @@ def test_one_rank_and_no_bytes_take_no_time(case: tuple[str, str]) -> None:
         )
         assert completion_bound_ns(scenario, algorithm) == 0
         assert expected_ns(scenario, algorithm) == 0
+
+
+# -- Allreduce -----------------------------------------------------------------------------------
+
+
+def parts(size_bytes: int, ranks: int) -> list[int]:
+    return [size_bytes // ranks + (rank < size_bytes % ranks) for rank in range(ranks)]
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4, 8, 64])
+@pytest.mark.parametrize("algorithm", ["ring", "halving-doubling"])
+def test_bandwidth_optimal_allreduces_pass_every_part_twice_by_all_but_its_owner(
+    algorithm: str, ranks: int
+) -> None:
+    assert bound_bytes("allreduce", algorithm, [1000] * ranks) == 2 * 1000 * (ranks - 1)
+
+
+@pytest.mark.parametrize(("ranks", "eighths"), [(3, 16), (5, 20), (6, 20), (7, 20), (12, 22)])
+def test_a_fold_costs_the_stand_in_another_whole_vector(ranks: int, eighths: int) -> None:
+    """Two twice (1 - 1/2^q) of the vector, and once all of it, each way."""
+    assert bound_bytes("allreduce", "halving-doubling", parts(8000, ranks)) == 1000 * eighths
+
+
+def test_a_double_binary_tree_carries_the_vector_twice_on_the_fullest_link() -> None:
+    found = [bound_bytes("allreduce", "double-binary-tree", parts(1000, n)) for n in range(1, 10)]
+    # Two ranks are each other's only child. Of three each tree's root has two children; from four
+    # on some rank has a parent in the same tree besides.
+    assert found == [0, 1000, 1500] + [2000] * 6
+
+
+def test_one_block_goes_around_a_ring_twice() -> None:
+    # Seven parts of 100 bytes each pass 6 + 6 links, in blocks of 100 or of 50.
+    assert bound_bytes("allreduce", "ring", [100] * 7, block_bytes=100) == 12 * 100
+    assert bound_bytes("allreduce", "ring", [700] + [0] * 6, block_bytes=50) == 1400
+    assert bound_bytes("allreduce", "ring", [700] + [0] * 6, block_bytes=700) == 12 * 700
+
+
+# -- reduction servers ---------------------------------------------------------------------------
+
+VECTOR = 8 * 8 * 4096
+"""Bytes: eight packets for each of eight ranks."""
+
+
+def on_servers(servers: int, hosts: list[int] | None = None, **options: int) -> int:
+    return optcast_bound_bytes(
+        "allreduce", parts(VECTOR, 8), Optcast(servers, **options), hosts=hosts
+    )
+
+
+def test_as_many_servers_as_ranks_take_the_vector_once_and_a_packet_back() -> None:
+    assert on_servers(8) == VECTOR + 4096
+
+
+@pytest.mark.parametrize("servers", [1, 2, 4])
+def test_fewer_servers_are_the_bottleneck(servers: int) -> None:
+    assert on_servers(servers) == VECTOR * 8 // servers + 4096
+
+
+def test_servers_on_the_ranks_hosts_are_no_faster_than_a_ring() -> None:
+    """A rank's own part stays on its host; its server sends and gets seven of eight parts too."""
+    together = on_servers(8, [*range(8), *range(8)])
+    assert together == 2 * VECTOR * 7 // 8 == bound_bytes("allreduce", "ring", parts(VECTOR, 8))
+
+
+def test_a_tree_of_servers_costs_partial_sums_and_hops() -> None:
+    """Eight ranks in two groups of four with two servers each. A server gets half of four vectors.
+    A piece has a server of each group; pieces take turns for these, and for the root."""
+    assert Optcast(4, fan_in=4).levels(8) == 2
+    # Of four pieces a server has two, half of each of four vectors. It is the root of one of them,
+    # of which it gets the other group's sum; of the other one it gets the result.
+    assert on_servers(4, fan_in=4) == 4 * VECTOR // 2 + VECTOR // 4 + VECTOR // 4
+
+
+def test_operations_take_turns_for_the_servers() -> None:
+    """One piece a request: four requests go to four servers, which each gets from all ranks."""
+    turns = Optcast(4, split=1)
+    shards = parts(VECTOR, 8)
+    one = optcast_bound_bytes("allreduce", shards, turns)
+    four = optcast_bound_bytes("allreduce", shards, turns, operations=4)
+    assert (one, four) == (8 * VECTOR + 4096, 8 * VECTOR + 4096)
+    assert optcast_bound_bytes("allreduce", shards, turns, operations=5) == 16 * VECTOR + 4096
+
+
+def test_a_reduce_scatter_on_servers_brings_everything_and_gets_its_shard() -> None:
+    shards = [8 * 4096] * 8
+    assert optcast_bound_bytes("reduce-scatter", shards, Optcast(8)) == 8 * 8 * 4096 + 4096
+
+
+def test_servers_of_nothing_and_of_one_host_take_no_time() -> None:
+    assert optcast_bound_bytes("allreduce", [0] * 4, Optcast(4)) == 0
+    assert optcast_bound_bytes("allreduce", [1000], Optcast(1), hosts=[0, 0]) == 0
+
+
+@given(
+    shards=st.lists(st.integers(0, 99_999), min_size=1, max_size=12),
+    servers=st.integers(1, 9),
+    split=st.integers(0, 9),
+    fan_in=st.integers(2, 5),
+    collective=st.sampled_from(("allreduce", "reduce-scatter")),
+    operations=st.integers(1, 3),
+)
+def test_servers_get_every_byte_of_every_rank_once_and_each_rank_its_sums(
+    shards: list[int], servers: int, split: int, fan_in: int, collective: str, operations: int
+) -> None:
+    """Sums of what comes to each member, piece by piece, whatever the tree."""
+    ranks = len(shards)
+    if -(-ranks // fan_in) > servers:
+        fan_in = 0
+    rounds = list(
+        optcast_rounds(
+            collective, shards, Optcast(servers, split, fan_in, 512), operations=operations
+        )
+    )
+    brought, got = [0] * ranks, [0] * ranks
+    net = [0] * servers
+    for each in rounds:
+        for source, destination, size_bytes in zip(*each, strict=True):
+            if source < ranks:
+                brought[source] += int(size_bytes)
+            if destination < ranks:
+                got[destination] += int(size_bytes)
+            if source >= ranks and destination >= ranks:
+                net[source - ranks] += int(size_bytes)
+                assert source != destination
+    assert brought == [operations * sum(shards)] * ranks
+    scatter = collective == "reduce-scatter"
+    assert got == [operations * (own if scatter else sum(shards)) for own in shards]
+    groups = -(-ranks // (fan_in or ranks))
+    # Each piece's tree has an edge less than servers; results take the same edges, if not less.
+    between = operations * (groups - 1) * sum(shards)
+    assert between <= sum(net) <= 2 * between
+    if not scatter:
+        assert sum(net) == 2 * between
+
+
+# -- aggregating switches ------------------------------------------------------------------------
+
+
+def test_in_switches_every_rank_sends_and_gets_its_vector_once() -> None:
+    assert switch_payload("allreduce", parts(VECTOR, 8)).completion_bytes(8) == VECTOR
+    # A packet of 256 values is 14 + 20 + 8 + 12 + 8 + 4 + 16 + 1024 + 4 = 1110 bytes.
+    exact = switch_frames("allreduce", parts(VECTOR, 8), values=256, slots=64, floats=False)
+    assert exact.completion_bytes(8) == VECTOR // 1024 * 1110
+    # Of floats, 64 rounds of 86 bytes come first; of few blocks, one for each.
+    floats = switch_frames("allreduce", parts(VECTOR, 8), values=256, slots=64)
+    assert floats.completion_bytes(8) == VECTOR // 1024 * 1110 + 64 * 86
+    few = switch_frames("allreduce", parts(1025, 8), values=256, slots=64)
+    assert few.completion_bytes(8) == 2 * 1110 + 2 * 86
+    # Two bytes an element are four in packets, and 64 values are 256 bytes.
+    halves = switch_frames("allreduce", [2048], values=64, slots=1, item_bytes=2, floats=False)
+    assert halves.up([0]) == 16 * (86 + 256)
+
+
+def test_in_switches_a_reduce_scatter_sends_all_shards_but_the_own_and_gets_that() -> None:
+    shards = [4096] * 8
+    assert switch_payload("reduce-scatter", shards).completion_bytes(8) == 7 * 4096
+    exact = switch_frames("reduce-scatter", shards, values=256, slots=64, floats=False)
+    assert exact.up([3]) == 7 * 4 * 1110 + 4 * 86
+    assert exact.down([3]) == 4 * 1110 + 7 * 4 * 86
+    assert exact.completion_bytes(8) == exact.up([0])
+    assert exact.completion_bytes(1) == 0
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "ranks", "values", "times"),
+    [
+        ("optcast", 8, 256, 1.75),
+        ("optcast", 16, 256, 1.875),
+        ("switch", 8, 256, 1.6373),
+        ("switch", 8, 64, 1.3285),
+        ("switch", 16, 256, 1.7542),
+    ],
+)
+def test_the_ideal_speed_up_over_a_ring(
+    algorithm: str, ranks: int, values: int, times: float
+) -> None:
+    """2 (P - 1) / P, times 4 V / (4 V + 86) over 4096 / 4154."""
+    assert ideal_speedup(algorithm, ranks, values=values) == pytest.approx(times, abs=1e-4)
+    # It is the ratio of the bounds of a large vector, with headers.
+    shards = parts(1 << 26, ranks)
+    ring = bound_bytes(
+        "allreduce", "ring", shards, sizing=lambda size: frame_bytes(size, 4096, RC_OVERHEAD_BYTES)
+    )
+    if algorithm == "switch":
+        frames = switch_frames("allreduce", shards, values=values, slots=64)
+        bound = frames.completion_bytes(ranks)
+    else:
+        bound = optcast_bound_bytes(
+            "allreduce", shards, Optcast(ranks),
+            sizing=lambda size: frame_bytes(size, 4096, RC_OVERHEAD_BYTES),
+        )  # fmt: skip
+    assert ring / bound == pytest.approx(times, rel=1e-3)
+
+
+def test_an_ideal_speed_up_is_of_what_is_offloaded() -> None:
+    with pytest.raises(InputError, match="'ring'"):
+        ideal_speedup("ring", 8)

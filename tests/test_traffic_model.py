@@ -12,8 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.collectives.names import ALGORITHMS, OFFLOADED
+from controller.aggregation import AggregationJob, plan_aggregation
 from controller.multicast import plan_trees
+from experiments.optcast_model import Optcast, optcast_rounds
 from experiments.scenario import Scenario
+from experiments.switch_model import (
+    SWITCH_OVERHEAD_BYTES,
+    switch_frames,
+    switch_payload,
+    switch_tier_bytes,
+)
 from experiments.traffic_model import (
     RC_OVERHEAD_BYTES,
     UD_OVERHEAD_BYTES,
@@ -23,7 +31,7 @@ from experiments.traffic_model import (
     tier_model_frame_bytes,
     unicast_tier_bytes,
 )
-from experiments.transfers import unicast_rounds
+from experiments.transfers import even_parts, unicast_rounds
 from switch.errors import InputError
 from tests.collective_definitions import messages_of
 from topo import clos
@@ -263,3 +271,141 @@ def test_an_unknown_algorithm_is_refused_by_name() -> None:
         list(unicast_rounds("allgather", "bruck", [1, 2]))
     with pytest.raises(InputError, match="'star'"):
         list(unicast_rounds("broadcast", "star", [1, 2]))
+
+
+# -- reductions by servers and switches ----------------------------------------------------------
+
+
+def test_an_allreduce_by_ring_puts_twice_a_reduce_scatter_on_every_tier() -> None:
+    network = clos.leaf_spine(4, 2, 2)
+    shards = [1000] * 8
+    one, both = (
+        unicast_tier_bytes(network, unicast_rounds(collective, "ring", shards))
+        for collective in ("reduce-scatter", "allreduce")
+    )
+    assert both == {tier: 2 * size_bytes for tier, size_bytes in one.items()}
+    # Each of 7 rounds twice: 8 messages of 1000, 4 of them from leaf to leaf.
+    assert (both["host_up"], both["fabric_up"]) == (2 * 7 * 8000, 2 * 7 * 4000)
+
+
+def test_halving_and_doubling_and_two_trees_by_hand() -> None:
+    network = clos.leaf_spine(2, 1, 2)
+    halving = unicast_rounds("allreduce", "halving-doubling", [100] * 4)
+    # Halves with the rank two away, on the other leaf; quarters with the neighbour; and back.
+    assert unicast_tier_bytes(network, halving)["host_up"] == 2 * 4 * (200 + 100)
+    halving = unicast_rounds("allreduce", "halving-doubling", [100] * 4)
+    assert unicast_tier_bytes(network, halving)["fabric_up"] == 2 * 4 * 200
+    trees = unicast_rounds("allreduce", "double-binary-tree", [100] * 4)
+    # Trees of 4: 0 and 2 below 1, 1 below 3; and its mirror image. Each has one link in a leaf.
+    assert unicast_tier_bytes(network, trees) == {
+        "host_up": 2 * 2 * 3 * 200, "host_down": 2 * 2 * 3 * 200,
+        "fabric_up": 2 * 2 * 2 * 200, "fabric_down": 2 * 2 * 2 * 200,
+    }  # fmt: skip
+
+
+def test_elements_stay_whole_where_a_vector_is_cut_in_halves() -> None:
+    assert even_parts(7 * 8, 2, item_bytes=8).tolist() == [32, 24]
+    assert even_parts(10, 4).tolist() == [3, 3, 2, 2]
+    (up, *_) = unicast_rounds("allreduce", "double-binary-tree", [8] * 7, item_bytes=8)
+    assert set(up.size_bytes.tolist()) == {32}
+
+
+@settings(max_examples=60)
+@given(network=networks, data=st.data())
+def test_every_link_of_the_controllers_aggregation_tree_has_its_share(
+    network: Topology, data: st.DataObject
+) -> None:
+    """Every block by itself, along the tree that the controller plans: up from all ranks, with
+    values where a rank that is not the owner is below; down to all, with values to the owner."""
+    numbers = data.draw(
+        st.lists(st.sampled_from(range(len(network.hosts))), min_size=2, unique=True)
+        if len(network.hosts) > 1
+        else st.just([0])
+    )
+    names = [network.hosts[number].name for number in numbers]
+    elements = data.draw(st.lists(st.integers(0, 40), min_size=len(names), max_size=len(names)))
+    scatter = data.draw(st.booleans())
+    (tree,) = plan_aggregation(network, [AggregationJob("239.255.0.0", names, 1, 4, 0)])
+    owners = [rank for rank, count in enumerate(elements) for _ in range(-(-count // 16))]
+    if not scatter:
+        owners = [-1] * -(-sum(elements) // 16)
+    walked: dict[str, int] = dict.fromkeys(LINK_TIERS, 0)
+    prologue = [86] * min(4, len(owners))
+    for switch, node in tree.nodes.items():
+        for port in node.children:
+            (direction,) = [d for d in network.outward(switch) if d.source.number == port]
+            below = {rank for rank, through in node.owners.items() if through == port}
+            tier = direction.tier.split("_")[0]
+            for owner in owners:
+                walked[f"{tier}_up"] += 86 + (0 if below == {owner} else 64)
+                walked[f"{tier}_down"] += 86 + (64 if owner in (below | {-1}) else 0)
+            walked[f"{tier}_up"] += sum(prologue)
+            walked[f"{tier}_down"] += sum(prologue)
+    collective = "reduce-scatter" if scatter else "allreduce"
+    shards = [4 * count for count in elements]
+    traffic = switch_frames(collective, shards, values=16, slots=4)
+    found = switch_tier_bytes(network, traffic, numbers)
+    assert found == (walked if len(names) > 1 else dict.fromkeys(LINK_TIERS, 0))
+
+
+def test_switches_by_hand() -> None:
+    assert SWITCH_OVERHEAD_BYTES == 42 + 12 + 8 + 4 + 16 + 4 == 86
+    network = clos.leaf_spine(4, 2, 2)
+    shards = [1000] * 8
+    assert switch_tier_bytes(network, switch_payload("allreduce", shards)) == {
+        "host_up": 8 * 8000, "host_down": 8 * 8000, "fabric_up": 4 * 8000, "fabric_down": 4 * 8000,
+    }  # fmt: skip
+    assert switch_tier_bytes(network, switch_payload("reduce-scatter", shards)) == {
+        "host_up": 8 * 7000, "host_down": 8000, "fabric_up": 4 * 8000, "fabric_down": 8000,
+    }  # fmt: skip
+    # A leaf with a single rank below brings nothing of what that rank owns.
+    thin = clos.leaf_spine(4, 2, 1)
+    assert switch_tier_bytes(thin, switch_payload("reduce-scatter", [1000] * 4)) == {
+        "host_up": 4 * 3000, "host_down": 4000, "fabric_up": 4 * 3000, "fabric_down": 4000,
+    }  # fmt: skip
+
+
+def test_servers_by_hand() -> None:
+    """Two leaves of two ranks and two servers; what crosses the spine is half of everything."""
+    network = clos.leaf_spine(2, 1, 4)
+    hosts = [0, 1, 4, 5, 2, 3, 6, 7]
+    shards = [4096] * 4
+    found = unicast_tier_bytes(network, optcast_rounds("allreduce", shards, Optcast(4)), hosts)
+    each_way = 4 * 4 * 4096
+    assert found == {
+        "host_up": 2 * each_way, "host_down": 2 * each_way,
+        "fabric_up": each_way, "fabric_down": each_way,
+    }  # fmt: skip
+    found = unicast_tier_bytes(network, optcast_rounds("reduce-scatter", shards, Optcast(4)), hosts)
+    assert found["host_up"] == each_way + 4 * 4096
+
+
+def test_servers_on_the_ranks_hosts_keep_a_share_off_the_links() -> None:
+    network = clos.single(4)
+    rounds = optcast_rounds("allreduce", [4096] * 4, Optcast(4))
+    found = unicast_tier_bytes(network, rounds, [0, 1, 2, 3, 0, 1, 2, 3])
+    assert found["host_up"] == found["host_down"] == 2 * 4 * 3 * 4096
+
+
+def test_partial_sums_of_half_types_take_twice_the_bytes() -> None:
+    options = {"servers": 2, "fan_in": 2, "packet_bytes": 256}
+    shards = [1024] * 4
+    plain = unicast_tier_bytes(
+        clos.single(6), optcast_rounds("allreduce", shards, Optcast(**options))
+    )
+    wide = unicast_tier_bytes(
+        clos.single(6),
+        optcast_rounds("allreduce", shards, Optcast(**options, partial_ratio=2)),
+    )
+    # Two pieces, each with one server below the other: one partial sum and one result of each.
+    assert plain["host_up"] == 2 * 4 * 4096 + 2 * 4096
+    assert wide["host_up"] == plain["host_up"] + 4096
+
+
+def test_a_reduce_scatters_result_goes_down_the_tree_to_its_owner_alone() -> None:
+    rounds = list(
+        optcast_rounds("reduce-scatter", [512] * 4, Optcast(2, split=1, fan_in=2, packet_bytes=256))
+    )
+    found = [sum(each.size_bytes.tolist()) for each in rounds]
+    # From ranks; a group's sum to the root; of half the owners, results to the other group; to all.
+    assert found == [4 * 2048, 2048, 2 * 512, 4 * 512]
