@@ -36,6 +36,7 @@ from agents.collectives.operation import Operation, Report, Ticket
 from agents.collectives.requests import Request
 from agents.collectives.timing import TIMEOUT_BASE_NS, operation_timeout_ns
 from agents.datagrams import Datagrams
+from agents.transport.aggregation import AggregationQueuePair
 from agents.transport.endpoint import Endpoint
 from agents.transport.types import Completion, CompletionKind, MemoryRegion
 from switch.errors import InputError, ProtocolError, RunError
@@ -315,6 +316,8 @@ class HostAgent:
             elif kind is CompletionKind.WRITE_WITH_IMMEDIATE:
                 peer = self.communicator.peer_of(completion.qp)
                 self._written(peer, completion.immediate or 0, completion.length, now_ns)
+            elif isinstance(completion.qp, AggregationQueuePair) and completion.error:
+                self._fail(completion.error, now_ns, self.communicator.rank)
             elif kind is CompletionKind.ERROR:
                 self._broken(completion, now_ns)
             elif isinstance(completion.context, Ticket):
@@ -323,6 +326,8 @@ class HostAgent:
                     running.operation.completed(completion.context, now_ns)
         except ProtocolError as error:
             self._blame(self.communicator.peer_of(completion.qp), error, now_ns)
+        except RunError as error:
+            self._fail(str(error), now_ns, self.communicator.rank)
 
     def _blame(self, peer: int, error: ProtocolError, now_ns: int) -> None:
         reason = f"{self.communicator.name(peer)} broke the protocol: {error}"

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from agents.collectives.aggregation import SwitchJob, join
 from agents.collectives.barrier import barrier_peers
 from agents.datagrams import ipv4_text
+from agents.transport.aggregation import AggregationQueuePair
 from agents.transport.endpoint import Endpoint
 from agents.transport.queue_pairs import RcQueuePair, UdQueuePair
 from agents.transport.types import RemoteQueuePair
@@ -38,9 +40,11 @@ class Communicator:
         partners: further ranks to have a queue pair with; each of them must name this one.
         servers: IPv4 address of every reduction server; `agents.servers.ReductionServer`s know of
             the group (`add_job`).
+        aggregation: the job of the switches that add for this group; None: there is none.
 
     Raises:
-        InputError: the rank is not one of the addresses', or the endpoint has another address.
+        InputError: the rank is not one of the addresses', the endpoint has another address, or the
+            aggregation job makes no sense.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class Communicator:
         groups: Sequence[int] = (),
         partners: Iterable[int] = (),
         servers: Sequence[int] = (),
+        aggregation: SwitchJob | None = None,
     ) -> None:
         if not 0 <= rank < len(addresses):
             raise InputError(
@@ -81,7 +86,11 @@ class Communicator:
             endpoint.create_ud(group, MULTICAST_QKEY, source_port=path_entropy(rank, rank))
             for group in groups
         ]
-        self._peers: dict[RcQueuePair | UdQueuePair, int] = {
+        self.aggregation = None
+        if aggregation is not None:
+            source_port = path_entropy(rank, rank)
+            self.aggregation = join(endpoint, aggregation, rank, self.size, source_port)
+        self._peers: dict[object, int] = {
             pair: peer for peer, pair in self.queue_pairs.items()
         }
 
@@ -123,7 +132,7 @@ class Communicator:
             number, initial_psn = introductions[peer]
             pair.connect(RemoteQueuePair(self.members[peer], number, initial_psn))
 
-    def peer_of(self, pair: RcQueuePair | UdQueuePair) -> int:
+    def peer_of(self, pair: RcQueuePair | UdQueuePair | AggregationQueuePair) -> int:
         """The member at the other end of an RC queue pair."""
         return self._peers[pair]
 

@@ -21,6 +21,8 @@ class Report:
     chunks_multicast: int = 0
     chunks_fetched: int = 0
     chunks_duplicate: int = 0
+    blocks_saturated: int = 0
+    """Blocks of this rank's result in which a sum left the range of int32 (algorithm switch)."""
 
     def __add__(self, other: Report) -> Report:
         """Of both together; phases are summed up."""
@@ -33,6 +35,7 @@ class Report:
             self.chunks_multicast + other.chunks_multicast,
             self.chunks_fetched + other.chunks_fetched,
             self.chunks_duplicate + other.chunks_duplicate,
+            self.blocks_saturated + other.blocks_saturated,
         )
 
 
@@ -99,6 +102,7 @@ class Ticket:
 class WrittenBytes:
     """The detail of an RDMA WRITE's ticket."""
 
+    peer: int
     length: int
 
 
@@ -142,7 +146,7 @@ class Posts:
         immediate: int,
     ) -> None:  # fmt: skip
         what = f"{self._communicator.name(peer)} to acknowledge an RDMA WRITE"
-        ticket = self.ticket(what, WrittenBytes(length))
+        ticket = self.ticket(what, WrittenBytes(peer, length))
         self.open_writes += 1
         self._communicator.queue_pairs[peer].post_write(
             region, offset, length, address, rkey, immediate=immediate, context=ticket

@@ -242,6 +242,18 @@ class AggregationQueuePair(Posting):
             self._post(CompletionKind.REDUCED, context, mine, reduction, work)
         return reduction
 
+    def stop(self, why: str) -> None:
+        """Take part no more, as after a failure; what is posted completes no more."""
+        if not self.error:
+            self.error = why
+        self._waiting = None
+        row = self._endpoint.row_of(self._index)
+        row[at.STATE] = at.FAILED
+        row[at.TIMER] = 0
+        row[at.FIRST_WORK] = row[at.NEXT_WORK]
+        self._posted.clear()
+        self._endpoint.changed(self._index)
+
     def _place(self, row: Words, work: Work) -> Work:
         first = int(row[at.POSTED_END])
         end = first + work[at.WORK_LENGTH]

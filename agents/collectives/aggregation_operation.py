@@ -1,0 +1,141 @@
+"""Allreduce and Reduce-Scatter by switches that add: algorithm ``switch``.
+
+Every rank sends its vector once and gets the sum once, block by block (SwitchML, NSDI 2021; here
+through a tree of switches). Of a Reduce-Scatter a rank gets the sums of its own shard, to which it
+adds its own part itself; of all other blocks it gets headers alone.
+
+Error bound, floats. Let e be the smallest integer for which all of a block's values, on all ranks,
+are below 2**e in magnitude, and L = ceil(log2 P). A value goes out as an integer of 30 - L bits and
+sign, so each rank's is off by at most 2**(e + L - 31), and
+
+    |result - exact sum| <= P * 2**(e + L - 31) + half a unit in the last place of the result.
+
+An average is off by a P-th of the first term and that half unit. Results are the same on all ranks,
+bit for bit, and from run to run. int32 is exact as long as no sum of some ranks' values leaves the
+range; one that does stays at its end and is counted in `Report.blocks_saturated`. Blocks are V
+values that follow each other in the vector (of a Reduce-Scatter: in one shard).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.collectives.communicator import Communicator
+from agents.collectives.control import Control
+from agents.collectives.operation import PhaseClock, Report, Ticket
+from agents.collectives.requests import Request
+from agents.datagrams import ipv4_text
+from agents.transport.aggregation import DataKind, Reduction
+from switch.errors import InputError, ProtocolError
+
+Bytes = npt.NDArray[np.uint8]
+
+_KINDS = {
+    "float32": (DataKind.FLOAT32, "float32"),
+    "float16": (DataKind.FLOAT16, "float16"),
+    "bfloat16": (DataKind.BFLOAT16, "uint16"),
+    "int32": (DataKind.INT32, "int32"),
+}
+
+
+class SwitchOperation:
+    """One rank's part of a collective in switches; see the module.
+
+    Args:
+        data: the rank's vector, or its part of all ranks' results; only read.
+        result: the sums, or those of this rank's shard.
+
+    Raises:
+        InputError: the communicator has no aggregation job, or switches cannot do what is asked.
+    """
+
+    def __init__(
+        self, communicator: Communicator, request: Request, data: Bytes, result: Bytes
+    ) -> None:
+        name = f"{request.collective.title()} by {request.algorithm}"
+        if communicator.aggregation is None:
+            raise InputError(
+                f"{name}: the communicator has no aggregation job; make it with one, or choose"
+                " another algorithm"
+            )
+        if request.dtype not in _KINDS:
+            raise InputError(f"{name}: dtype {request.dtype}; switches add {', '.join(_KINDS)}")
+        if request.op not in ("sum", "average"):
+            raise InputError(f"{name}: op {request.op}; switches do sum and average")
+        self._communicator = communicator
+        self._request = request
+        self._pair = communicator.aggregation
+        self._data = data
+        self._result = result
+        self._clock = PhaseClock()
+        self._reduction: Reduction | None = None
+
+    @property
+    def done(self) -> bool:
+        return self._clock.phase == "done"
+
+    @property
+    def phase(self) -> str:
+        return self._clock.phase
+
+    def start(self, now_ns: int) -> None:
+        self._clock.enter("data", now_ns)
+        request = self._request
+        kind, dtype = _KINDS[request.dtype]
+        shards = None
+        if request.collective == "reduce-scatter":
+            shards = request.elements(self._communicator.size)
+        self._reduction = self._pair.post_reduction(
+            self._data.view(dtype), self._result.view(dtype), kind, request.number,
+            shards=shards, average=request.op == "average",
+            context=Ticket(request.number, "switches to add"),
+        )  # fmt: skip
+
+    def control(self, peer: int, message: Control, now_ns: int) -> None:
+        raise ProtocolError(f"{message.kind.name}, which does not belong to this algorithm")
+
+    def written(self, peer: int, block: int, length_bytes: int, now_ns: int) -> None:
+        raise ProtocolError(f"an RDMA WRITE announced block {block}, which is not due")
+
+    def completed(self, ticket: Ticket, now_ns: int) -> None:
+        self._clock.enter("done", now_ns)
+
+    def advance(self, now_ns: int) -> None:
+        pass
+
+    def deadline(self) -> int | None:
+        return None
+
+    @property
+    def attentive(self) -> bool:
+        return False
+
+    def waits_on(self) -> set[int]:
+        """All ranks must contribute: around the ring, each is asked by two others."""
+        if self.done:
+            return set()
+        return {self._communicator.next, self._communicator.previous} - {self._communicator.rank}
+
+    def waiting_for(self) -> str:
+        if self._reduction is None:
+            return "nothing"
+        return (
+            f"{self._reduction.remaining} of {self._reduction.rounds} results of the switches of"
+            f" aggregation job {ipv4_text(self._pair.address)}"
+        )
+
+    def close(self) -> None:
+        if not self.done:
+            self._pair.stop("an operation was given up")
+
+    def report(self, now_ns: int) -> Report:
+        received = saturated = 0
+        if self._reduction is not None:
+            saturated = self._reduction.saturated_blocks
+            if self._communicator.size > 1 and self._reduction.rounds:
+                come = self._reduction.rounds - self._reduction.remaining
+                received = len(self._result) * come // self._reduction.rounds
+        return Report(
+            self._clock.durations(now_ns), received_bytes=received, blocks_saturated=saturated
+        )
