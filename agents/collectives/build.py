@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from agents.collectives.aggregation_operation import SwitchOperation
 from agents.collectives.allreduce_halving import HalvingDoublingAllreduce
 from agents.collectives.allreduce_ring import RingAllreduce
 from agents.collectives.allreduce_trees import DoubleBinaryTreeAllreduce
@@ -16,6 +17,7 @@ from agents.collectives.linear import LinearAllgather
 from agents.collectives.multicast import MulticastOperation
 from agents.collectives.names import REDUCING
 from agents.collectives.operation import Operation
+from agents.collectives.optcast import OptcastOperation
 from agents.collectives.recursive import RecursiveDoublingAllgather
 from agents.collectives.requests import Request, flat_bytes
 from agents.collectives.ring import RingAllgather, RingReduceScatter
@@ -77,6 +79,10 @@ def build(
         result = flat_bytes(output, request, count, f"{name}, the output of rank {rank}")
         if np.may_share_memory(data, result):
             raise InputError(f"{name}: buffer and output overlap; pass arrays of their own")
+        if request.algorithm == "optcast":
+            return OptcastOperation(communicator, request, data, result, register)
+        if request.algorithm == "switch":
+            return SwitchOperation(communicator, request, data, result)
         kind = _REDUCING[request.collective, request.algorithm]
         pattern = kind(request, rank, size, path_mtu, data, result)
     return UnicastOperation(communicator, request, pattern, register)

@@ -1,6 +1,6 @@
 """The control messages of the collectives: the payload of RC SENDs.
 
-24 bytes of fixed fields behind a magic word, then text or ranges where a message has some.
+24 bytes of fixed fields behind a magic word, then text, ranges or bytes where a message has some.
 Operations are counted in 32 bits here; data packets carry the low 8 bits of that number in their
 immediate.
 """
@@ -48,6 +48,15 @@ class Kind(enum.IntEnum):
     held, at ``address`` with ``rkey``. A HOLD follows."""
     PROBE = 8
     """Nothing: the sender waits for the receiver, and the acknowledgement says that it lives."""
+    OPEN = 10
+    """Reduction servers: the sender will contribute to the operation of which ``data`` says all;
+    results are to be written at ``address`` with ``rkey``."""
+    ADMIT = 11
+    """Answer: contributions are to be written at ``address`` with ``rkey``."""
+    REFUSE = 12
+    """Answer: the server does not take part; ``text`` says why."""
+    WAITING = 13
+    """From a server to who has contributed: nothing comes from member ``rank``."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,7 @@ class Control:
     rkey: int = 0
     text: str = ""
     ranges: tuple[Range, ...] = ()
+    data: bytes = b""
 
     def encode(self) -> bytes:
         head = _LAYOUT.pack(
@@ -69,6 +79,8 @@ class Control:
         )  # fmt: skip
         if self.kind is Kind.HOLD_PART:
             return head + np.array(self.ranges, ">u4").tobytes()
+        if self.kind is Kind.OPEN:
+            return head + self.data
         return head + self.text.encode()[:MAX_TEXT_BYTES]
 
     @staticmethod
@@ -92,6 +104,8 @@ class Control:
         except ValueError as error:
             raise ProtocolError(f"control message of unknown kind {kind}") from error
         rest = data[_LAYOUT.size :]
+        if named is Kind.OPEN:
+            return Control(named, operation, stage, round_, rank, address, rkey, data=rest)
         if named is not Kind.HOLD_PART:
             text = rest.decode(errors="replace")
             return Control(named, operation, stage, round_, rank, address, rkey, text)

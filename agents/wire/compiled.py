@@ -35,6 +35,7 @@ _SOURCES = (
     "wire/*.py",
     "transport/*layout.py",
     "transport/compiled_*.py",
+    "servers/compiled_*.py",
     "drivers/compiled_*.py",
 )
 

@@ -1,0 +1,241 @@
+"""Allreduce and Reduce-Scatter on reduction servers: a rank's part (Optcast).
+
+A rank opens an operation at each server that it sends to (`agents.servers.plan` says what), and
+each says where its slots are. Then it writes its chunks, in turn over its servers, beginning with
+another one on every rank, each into the next of that server's slots, which is free once the answer
+to the chunk before in it has come: the result, written to where it belongs, or nothing where
+another rank owns it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from agents.collectives.communicator import Communicator
+from agents.collectives.control import Control, Kind
+from agents.collectives.operation import PhaseClock, Posts, Report, Ticket, WrittenBytes
+from agents.collectives.requests import Request
+from agents.collectives.unicast import MAX_POSTED_BYTES, MAX_POSTED_NS, Bytes
+from agents.servers.plan import Plan, plan_of, terms_of
+from agents.transport.types import MemoryRegion
+from switch.errors import ProtocolError, RunError
+
+
+class _Server:
+    """What a rank and one of its servers have to do with each other."""
+
+    def __init__(self, member: int, chunks: list[int]) -> None:
+        self.member = member
+        self.chunks = chunks
+        """In the order in which they are sent."""
+        self.next = 0
+        """How many have been sent."""
+        self.unanswered: set[int] = set()
+        self.missing = 0
+        """Results that are to come."""
+        self.window: tuple[int, int] | None = None
+        """Address and key of its slots."""
+        self.waits_for: int | None = None
+        """The member that it said it waits for."""
+
+
+class OptcastOperation:
+    """One rank's part; see the module.
+
+    Args:
+        data: this rank's vector, uint8[bytes]; only read.
+        result: uint8[bytes].
+        register: gives the memory region of an array of bytes.
+
+    Raises:
+        InputError: the communicator's servers cannot do what is asked.
+    """
+
+    def __init__(
+        self,
+        communicator: Communicator,
+        request: Request,
+        data: Bytes,
+        result: Bytes,
+        register: Callable[[Bytes], MemoryRegion],
+    ) -> None:
+        self._communicator = communicator
+        self._number = request.number
+        self._posts = Posts(communicator, request.number)
+        self._clock = PhaseClock()
+        self._alone = (data, result) if communicator.size == 1 else None
+        elements = request.elements(communicator.size)
+        scatters = request.collective == "reduce-scatter"
+        terms = terms_of(
+            request.collective, request.op, request.dtype,
+            elements if scatters else (sum(elements),), communicator.size,
+            len(communicator.servers), split=request.split, fan_in=request.fan_in,
+            block_bytes=request.block_bytes, cursor=communicator.server_cursor,
+            packet_bytes=communicator.endpoint.path_mtu,
+        )  # fmt: skip
+        communicator.server_cursor += terms.split
+        self._plan: Plan = plan_of(terms)
+        self._servers = {} if self._alone else self._my_servers()
+        """By member, in the order in which they are written to."""
+        communicator.check_peers(self._servers, f"{request.collective} by optcast")
+        self._expected = sum(each.missing for each in self._servers.values())
+        self._data, self._result = register(data), register(result)
+        self._received_bytes = 0
+        rate_bps = communicator.endpoint.rate_bps
+        in_time = rate_bps * MAX_POSTED_NS // 8_000_000_000 if rate_bps else MAX_POSTED_BYTES
+        self._most_posted_bytes = min(MAX_POSTED_BYTES, in_time)
+        self._turns = list(self._servers.values())
+        self._turn = 0
+
+    def _my_servers(self) -> dict[int, _Server]:
+        plan, rank, size = self._plan, self._communicator.rank, self._communicator.size
+        servers = plan.servers_of(rank // plan.terms.fan_in)
+        used = np.unique(servers).tolist()
+        found = {}
+        for server in used[rank % max(len(used), 1) :] + used[: rank % max(len(used), 1)]:
+            chunks = np.flatnonzero(servers == server).tolist()
+            found[size + server] = _Server(size + server, chunks)
+            found[size + server].missing = sum(self._gets(chunk) for chunk in chunks)
+        return found
+
+    def _gets(self, chunk: int) -> bool:
+        return self._plan.gets(chunk, self._communicator.rank, self._communicator.rank + 1)
+
+    @property
+    def done(self) -> bool:
+        return self._clock.phase == "done"
+
+    @property
+    def phase(self) -> str:
+        return self._clock.phase
+
+    def start(self, now_ns: int) -> None:
+        self._clock.enter("barrier", now_ns)
+        if self._alone:
+            data, result = self._alone
+            result[:] = data
+        message = Control(
+            Kind.OPEN, self._number, address=self._result.address, rkey=self._result.rkey,
+            data=self._plan.terms.encode(),
+        )  # fmt: skip
+        for member in self._servers:
+            self._posts.send(member, message)
+
+    def control(self, peer: int, message: Control, now_ns: int) -> None:
+        server = self._servers.get(peer)
+        if server is None:
+            raise ProtocolError(f"{message.kind.name}, which does not belong to this algorithm")
+        if message.kind is Kind.REFUSE:
+            name = self._communicator.name(peer)
+            raise RunError(f"{name} refused operation {self._number}: {message.text}")
+        if message.kind is Kind.WAITING:
+            if message.rank >= len(self._communicator.members):
+                raise ProtocolError(f"WAITING for member {message.rank}, which does not exist")
+            server.waits_for = message.rank
+            return
+        if message.kind is not Kind.ADMIT:
+            raise ProtocolError(f"{message.kind.name}, which does not belong to this algorithm")
+        if server.window is not None:
+            raise ProtocolError("ADMIT a second time")
+        server.window = (message.address, message.rkey)
+        if all(each.window is not None for each in self._turns):
+            self._clock.enter("data", now_ns)
+        self._post_writes()
+
+    def written(self, peer: int, block: int, length_bytes: int, now_ns: int) -> None:
+        server = self._servers.get(peer)
+        if server is None or block not in server.unanswered:
+            raise ProtocolError(f"an RDMA WRITE announced chunk {block}, which is not due")
+        gets = self._gets(block)
+        length = int(self._plan.lengths[block]) if gets else 0
+        if length_bytes != length:
+            raise ProtocolError(
+                f"an RDMA WRITE of {length_bytes} bytes announced chunk {block}, which has {length}"
+            )
+        server.unanswered.remove(block)
+        server.missing -= gets
+        server.waits_for = None
+        self._received_bytes += length
+        self._post_writes()
+
+    def completed(self, ticket: Ticket, now_ns: int) -> None:
+        self._posts.completed(ticket)
+        if isinstance(ticket.detail, WrittenBytes):
+            self._communicator.writing_bytes -= ticket.detail.length
+            self._post_writes()
+
+    def advance(self, now_ns: int) -> None:
+        self._post_writes()  # others' may have made room
+        if self.done or self._posts.outstanding:
+            return
+        if not any(each.missing or each.next < len(each.chunks) for each in self._turns):
+            self._clock.enter("done", now_ns)
+
+    def deadline(self) -> int | None:
+        return None
+
+    @property
+    def attentive(self) -> bool:
+        return False
+
+    def waits_on(self) -> set[int]:
+        return {
+            member
+            for member, each in self._servers.items()
+            if each.window is None or each.missing or each.next < len(each.chunks)
+        }
+
+    def waiting_for(self) -> str:
+        waiting = sorted(self.waits_on())
+        if not waiting:
+            return self._posts.describe()
+        name = self._communicator.name
+        told = [each for each in waiting if self._servers[each].waits_for is not None]
+        first = (told or waiting)[0]
+        server = self._servers[first]
+        if server.window is None:
+            return f"{name(first)} to admit the operation"
+        missing = sum(each.missing for each in self._turns)
+        found = f"{missing} of {self._expected} chunks, the first from {name(first)}"
+        if server.waits_for is not None:
+            found += f", which waits for {name(server.waits_for)}"
+        return found
+
+    def close(self) -> None:
+        pass
+
+    def report(self, now_ns: int) -> Report:
+        return Report(self._clock.durations(now_ns), self._received_bytes)
+
+    def _post_writes(self) -> None:
+        """Write what servers have room for, a chunk a server in turn."""
+        passed = 0
+        while passed < len(self._turns):
+            if self._communicator.writing_bytes > self._most_posted_bytes:
+                return
+            server = self._turns[self._turn]
+            self._turn = (self._turn + 1) % len(self._turns)
+            passed = 0 if self._post_next(server) else passed + 1
+
+    def _post_next(self, server: _Server) -> bool:
+        """Write a server's next chunk; False if it has no room for it, or there is none."""
+        slots, place = self._plan.slots, server.next
+        if server.window is None or place == len(server.chunks):
+            return False
+        if place >= slots and server.chunks[place - slots] in server.unanswered:
+            return False
+        chunk = server.chunks[place]
+        address, rkey = server.window
+        length = int(self._plan.lengths[chunk])
+        server.next += 1
+        if self._gets(chunk) or place + slots < len(server.chunks):
+            server.unanswered.add(chunk)
+        self._communicator.writing_bytes += length
+        self._posts.write(
+            server.member, self._data, int(self._plan.offsets[chunk]), length,
+            address + place % slots * self._plan.terms.block_bytes, rkey,
+            (self._number & 0xFF) << 24 | chunk,
+        )  # fmt: skip
+        return True

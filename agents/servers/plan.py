@@ -1,0 +1,332 @@
+"""Who adds what: how an operation is cut into chunks, and which servers have them.
+
+Optcast's rule: a request is cut into `split` pieces, and piece i goes to server (cursor + i) mod S;
+the cursor moves by `split` a request. A piece is a range of each *shard*: an Allreduce has one, the
+whole vector; a Reduce-Scatter has one for each rank, which owns its sum. Pieces are whole packets
+and consist of chunks, each of one shard. All members number chunks alike: chunk by chunk over the
+pieces, and over the owners, so that every server and every owner has something to do all the time.
+
+With `fan_in` F ranks are in groups of F, in order, and each group has servers of its own: server s
+is of group s G / S. A piece has one server in each group, its group's ranks' own; up to F groups
+form a group of the next level, and one of their servers takes the others' partial results; so on to
+a single root, which changes from piece to piece.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.collectives.names import OPS, REDUCING
+from agents.servers.sums import DTYPES, Reduction
+from switch.errors import InputError, ProtocolError
+
+Numbers = npt.NDArray[np.int64]
+
+MAX_CHUNKS = 1 << 20
+MAX_SPLIT = 1 << 12
+MAX_ELEMENTS = 1 << 48
+WINDOW_BYTES = 32 * 1024
+"""Under way from a contributor to a server, at least; and 4 to 32 chunks."""
+LARGEST_BLOCK_BYTES = 64 * 1024
+BLOCKS_PER_PIECE = 64
+"""By default: the first and the last chunks of a piece are all that does not overlap."""
+
+_HEAD = struct.Struct("!BBBBIIIIIII")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What all members of an operation must say alike: the body of OPEN."""
+
+    collective: str
+    op: str
+    dtype: str
+    """One of `DTYPES`."""
+    counts: tuple[int, ...]
+    """Elements of each shard: of the vector, or of each rank's part."""
+    size: int
+    """P."""
+    servers: int
+    """S."""
+    split: int
+    fan_in: int
+    """Up to P: no tree where it is P."""
+    block_bytes: int
+    cursor: int
+    """Modulo 2^32."""
+    packet_bytes: int
+
+    def encode(self) -> bytes:
+        """As bytes for `decode`."""
+        head = _HEAD.pack(
+            REDUCING.index(self.collective), OPS.index(self.op), DTYPES.index(self.dtype), 0,
+            self.size, self.servers, self.split, self.fan_in, self.block_bytes, self.cursor,
+            self.packet_bytes,
+        )  # fmt: skip
+        return head + np.array(self.counts, ">u8").tobytes()
+
+    @staticmethod
+    def decode(data: bytes) -> Terms:
+        """From bytes of a peer.
+
+        Raises:
+            ProtocolError: they are no terms, or no operation has such.
+        """
+        if len(data) < _HEAD.size or (len(data) - _HEAD.size) % 8:
+            raise ProtocolError(f"OPEN with terms of {len(data)} bytes")
+        collective, op, dtype, _, size, servers, *numbers = _HEAD.unpack_from(data)
+        if collective >= len(REDUCING) or op >= len(OPS) or dtype >= len(DTYPES):
+            raise ProtocolError(
+                f"OPEN for collective {collective}, op {op}, dtype {dtype}, which do not exist"
+            )
+        counts = tuple(np.frombuffer(data, ">u8", offset=_HEAD.size).tolist())
+        terms = Terms(REDUCING[collective], OPS[op], DTYPES[dtype], counts, size, servers, *numbers)
+        problem = terms.problem()
+        if problem:
+            raise ProtocolError(f"OPEN with {problem}")
+        return terms
+
+    def problem(self) -> str:
+        """What is wrong with the numbers, or nothing."""
+        shards = 1 if self.collective == "allreduce" else self.size
+        if self.size < 1 or self.servers < 1 or len(self.counts) != shards:
+            return f"{len(self.counts)} counts for {self.size} ranks on {self.servers} servers"
+        if sum(self.counts) > MAX_ELEMENTS:
+            return f"{sum(self.counts)} elements"
+        if not 1 <= self.split <= MAX_SPLIT:
+            return f"split {self.split}: it is 1 to {MAX_SPLIT}"
+        packets = self.block_bytes // self.packet_bytes if self.packet_bytes else 0
+        if packets < 1 or self.block_bytes % self.packet_bytes or self.packet_bytes % 8:
+            return f"blocks of {self.block_bytes} bytes, packets of {self.packet_bytes}"
+        total = sum(self.counts) * Reduction(self.dtype, self.op).item_bytes
+        if total // self.block_bytes + 2 * shards * self.split > MAX_CHUNKS:
+            return f"{total} bytes in blocks of {self.block_bytes} and {self.split} pieces"
+        if self.fan_in < 1 or (self.fan_in == 1 < self.size):
+            return f"fan-in {self.fan_in}: it is at least 2"
+        groups = -(-self.size // self.fan_in)
+        if groups > self.servers:
+            return (
+                f"fan-in {self.fan_in}: {self.size} ranks in groups of {self.fan_in} need "
+                f"{groups} servers; there are {self.servers}"
+            )
+        return ""
+
+
+def terms_of(
+    collective: str,
+    op: str,
+    dtype: str,
+    counts: tuple[int, ...],
+    size: int,
+    servers: int,
+    *,
+    split: int,
+    fan_in: int,
+    block_bytes: int,
+    cursor: int,
+    packet_bytes: int,
+) -> Terms:
+    """Terms with defaults filled in: a zero `split`, `fan_in` or `block_bytes` leaves the choice.
+
+    Raises:
+        InputError: there is no such operation.
+    """
+    reduction = Reduction(dtype, op)
+    if not servers:
+        raise InputError(
+            f"{collective} by optcast needs reduction servers; the communicator has none"
+        )
+    pieces = split or min(servers, MAX_SPLIT)
+    total = sum(counts) * reduction.item_bytes
+    if not block_bytes:
+        block_bytes = min(LARGEST_BLOCK_BYTES, total // pieces // BLOCKS_PER_PIECE)
+        if servers < size:  # who sends to a server together fills its link's queue at first
+            block_bytes = min(block_bytes, 2 * LARGEST_BLOCK_BYTES * servers // size)
+    fewest = -(-2 * total // MAX_CHUNKS)
+    blocks = max(1, -(-max(block_bytes, fewest) // packet_bytes))
+    terms = Terms(
+        collective, op, reduction.dtype, counts, size, servers, pieces, min(fan_in or size, size),
+        blocks * packet_bytes, cursor % (1 << 32), packet_bytes,
+    )  # fmt: skip
+    problem = terms.problem()
+    if problem:
+        raise InputError(f"{collective} by optcast with {problem}")
+    return terms
+
+
+@dataclass(frozen=True, slots=True)
+class Contributor:
+    """Who sends something to a server: a rank, or a server with the partial result of some."""
+
+    member: int
+    first: int
+    end: int
+    """The ranks whose elements it brings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A server's part in a piece."""
+
+    levels: tuple[tuple[Contributor, ...], ...]
+    """What it combines: its own group's ranks; then, on each level where it takes others' partial
+    results, those of the level in order, its own among them."""
+    parent: int | None
+    """The member that takes its result; None: it is the root."""
+
+    def others(self, own: int) -> list[Contributor]:
+        """All that send something."""
+        return [each for level in self.levels for each in level if each.member != own]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a server has to do in an operation; chunks are in the order in which they are sent."""
+
+    roles: dict[int, Role]
+    """By piece."""
+    incoming: dict[int, list[int]]
+    """Chunks that a member sends to it."""
+    outgoing: dict[int, list[int]]
+    """Chunks that it sends to a parent, by member."""
+    chunks: int
+    """How many it has."""
+
+
+class Plan:
+    """An operation's chunks and who has them; members are ranks and then servers."""
+
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
+        self.reduction = Reduction(terms.dtype, terms.op)
+        self.slots = min(32, max(4, WINDOW_BYTES // terms.block_bytes))
+        """Chunks under way from a contributor to a server."""
+        self._shares: dict[int, Share] = {}
+        item_bytes = self.reduction.item_bytes
+        shards = [count * item_bytes for count in terms.counts]
+        self.shard_offsets = np.concatenate([[0], np.cumsum(shards)]).astype(np.int64)
+        self._cut(shards)
+
+    def _cut(self, shards: list[int]) -> None:
+        """Cut all shards; number the chunks."""
+        terms = self.terms
+        parts: list[list[Numbers]] = [[] for _ in range(5)]
+        for owner, size_bytes in enumerate(shards):
+            packets = -(-size_bytes // terms.packet_bytes)
+            for part in range(terms.split):
+                first = packets * part // terms.split * terms.packet_bytes
+                end = packets * (part + 1) // terms.split * terms.packet_bytes
+                if first == end:
+                    continue
+                starts = np.arange(first, end, terms.block_bytes, dtype=np.int64)
+                piece = (part + owner) % terms.split
+                turn = (owner - piece * len(shards) // terms.split) % len(shards)
+                parts[0].append(np.arange(len(starts), dtype=np.int64) * len(shards) + turn)
+                parts[1].append(np.full(len(starts), piece, np.int64))
+                parts[2].append(np.full(len(starts), owner, np.int64))
+                parts[3].append(starts)
+                parts[4].append(np.minimum(starts + terms.block_bytes, min(end, size_bytes)))
+        turns, pieces, owners, starts, ends = (
+            np.concatenate([np.zeros(0, np.int64), *part]) for part in parts
+        )
+        order = np.lexsort((pieces, turns))
+        self.pieces = pieces[order]
+        self.owners = owners[order]
+        """Of a Reduce-Scatter: the rank that gets the sum."""
+        self.targets = starts[order]
+        """Offsets in the owner's result, in bytes; of an Allreduce, in everybody's."""
+        self.lengths = (ends - starts)[order]
+        self.offsets = self.targets + self.shard_offsets[self.owners]
+        """Offsets in the contributors' vectors, in bytes."""
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks there are."""
+        return len(self.pieces)
+
+    @cached_property
+    def groups(self) -> int:
+        """G."""
+        return -(-self.terms.size // self.terms.fan_in)
+
+    def group_of(self, server: int) -> int:
+        """The group of ranks that a server belongs to."""
+        return server * self.groups // self.terms.servers
+
+    def server_of(self, group: int, piece: int) -> int:
+        """The server that takes a group's elements of a piece."""
+        servers = self.terms.servers
+        first = -(-group * servers // self.groups)
+        end = -(-(group + 1) * servers // self.groups)
+        return first + (self.terms.cursor + piece) % (end - first)
+
+    def servers_of(self, group: int) -> Numbers:
+        """int64[chunks]: the server that takes a group's elements, by chunk."""
+        table = [self.server_of(group, piece) for piece in range(self.terms.split)]
+        found: Numbers = np.array(table, np.int64)[self.pieces]
+        return found
+
+    def gets(self, chunk: int, first: int, end: int) -> bool:
+        """Whether any of the ranks from `first` to before `end` gets the result of a chunk."""
+        return self.terms.collective == "allreduce" or first <= int(self.owners[chunk]) < end
+
+    def share(self, server: int) -> Share:
+        """What a server has to do."""
+        if server not in self._shares:
+            roles: dict[int, Role] = {}
+            incoming: dict[int, list[int]] = {}
+            outgoing: dict[int, list[int]] = {}
+            mine = np.flatnonzero(self.servers_of(self.group_of(server)) == server)
+            for chunk, piece in zip(mine.tolist(), self.pieces[mine].tolist(), strict=True):
+                if piece not in roles:
+                    roles[piece] = self.role(server, piece)
+                role = roles[piece]
+                for each in role.others(self.terms.size + server):
+                    incoming.setdefault(each.member, []).append(chunk)
+                if role.parent is not None:
+                    outgoing.setdefault(role.parent, []).append(chunk)
+            self._shares[server] = Share(roles, incoming, outgoing, len(mine))
+        return self._shares[server]
+
+    def role(self, server: int, piece: int) -> Role:
+        """A server's part in a piece that its group's ranks send it."""
+        terms, size = self.terms, self.terms.size
+        group = self.group_of(server)
+        width = terms.fan_in
+        ranks = range(group * width, min((group + 1) * width, size))
+        levels = [tuple(Contributor(rank, rank, rank + 1) for rank in ranks)]
+        place, nodes = group, list(range(self.groups))
+        # The servers of a group, and so its roots, take turns once all of its pieces have been.
+        turn = (terms.cursor + piece) // -(-terms.servers // self.groups)
+        while len(nodes) > 1:
+            parts = [nodes[at : at + terms.fan_in] for at in range(0, len(nodes), terms.fan_in)]
+            mine = parts[place // terms.fan_in]
+            root = mine[turn % len(mine)]
+            if root != group:
+                return Role(tuple(levels), size + self.server_of(root, piece))
+            levels.append(
+                tuple(
+                    Contributor(
+                        size + self.server_of(node, piece),
+                        first * width,
+                        min((first + 1) * width, size),
+                    )
+                    for first, node in enumerate(mine, place // terms.fan_in * terms.fan_in)
+                )
+            )
+            nodes = [part[turn % len(part)] for part in parts]
+            place //= terms.fan_in
+            width *= terms.fan_in
+            turn //= terms.fan_in
+        return Role(tuple(levels), None)
+
+
+@lru_cache(maxsize=64)
+def plan_of(terms: Terms) -> Plan:
+    """The plan of an operation, which may be that of many members."""
+    return Plan(terms)

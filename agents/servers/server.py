@@ -1,0 +1,316 @@
+"""A reduction server: its endpoint and the jobs that it serves; sans-I/O.
+
+It has a `HostAgent`'s verbs for whoever drives it, and learns all from the wire. A *job* is one
+communicator; any number of them are served at once, and what fails in one harms no other. The first
+message of an operation, OPEN, says all of it; the server admits it, or refuses it with a reason
+that ends it on all ranks.
+
+A server that waits for a member probes it every 0.5 s, as ranks do; a member that is gone is told
+to all others of its job, by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from agents.collectives.control import Control, Kind
+from agents.datagrams import Datagrams
+from agents.servers.job import Job, Post
+from agents.servers.operation import ServerOperation
+from agents.servers.plan import Plan, Terms, plan_of
+from agents.transport.endpoint import Endpoint
+from agents.transport.queue_pairs import RcQueuePair
+from agents.transport.types import Completion, CompletionKind, MemoryRegion
+from switch.errors import InputError, ProtocolError
+
+MEMORY_BYTES = 1 << 30
+MOST_OPERATIONS = 256
+PROBE_NS = 500_000_000
+LINGER_NS = 3_000_000_000
+"""How long the memory of a failed operation is kept: what is under way to it would be refused, and
+that would reach ranks before they are told why the operation failed."""
+
+
+class ReductionServer:
+    """See the module.
+
+    Args:
+        memory_bytes: most that all operations together may take.
+        most_operations: that are under way at once, of all jobs.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        memory_bytes: int = MEMORY_BYTES,
+        most_operations: int = MOST_OPERATIONS,
+    ) -> None:
+        self.endpoint = endpoint
+        self.memory_bytes = memory_bytes
+        self.most_operations = most_operations
+        self.used_bytes = 0
+        self.jobs: dict[int, Job] = {}
+        self._places: dict[RcQueuePair, tuple[Job, int]] = {}
+        self._memory: dict[ServerOperation, tuple[int, list[MemoryRegion]]] = {}
+        self._lingering: list[tuple[int, ServerOperation]] = []
+        """Failed operations, and when their memory is given back."""
+        self._probe_ns = 0
+
+    def add_job(
+        self, job: int, server_index: int, addresses: Sequence[int], servers: Sequence[int]
+    ) -> None:
+        """Serve one more communicator.
+
+        Args:
+            job: a number of the caller's choice.
+            server_index: which of the servers this one is.
+            addresses, servers: IPv4 addresses of all ranks and of all servers.
+
+        Raises:
+            InputError: the number is taken, or this is not that server.
+        """
+        if job in self.jobs:
+            raise InputError(f"job {job} is served already; choose another number")
+        made = Job(self.endpoint, server_index, addresses, servers)
+        self.jobs[job] = made
+        self._places.update((pair, (made, member)) for member, pair in made.queue_pairs.items())
+
+    def introduction(self, job: int) -> dict[int, tuple[int, int]]:
+        """What each member must be told: (queue pair number, initial PSN) by member."""
+        return self.jobs[job].introduction()
+
+    def connect(self, job: int, introductions: Mapping[int, tuple[int, int]]) -> None:
+        """Connect a job's queue pairs, given what its members say in their introductions to this
+        one. Raises InputError where one is lacking."""
+        self.jobs[job].connect(introductions)
+
+    @property
+    def address(self) -> int:
+        """IPv4 address of the host."""
+        return self.endpoint.address
+
+    @property
+    def groups(self) -> Collection[int]:
+        """The multicast groups of which the host must be a member: none."""
+        return ()
+
+    @property
+    def attentive(self) -> bool:
+        """Whether it must be looked after whenever something arrives."""
+        return False
+
+    @property
+    def running(self) -> int:
+        """How many operations are under way."""
+        return sum(len(job.operations) for job in self.jobs.values())
+
+    def next_event(self) -> None:
+        """A server has no events."""
+
+    def has_event(self) -> bool:
+        """A server has no events."""
+        return False
+
+    def receive(self, batch: Datagrams, now_ns: int) -> None:
+        """Take in datagrams that arrived."""
+        self.endpoint.receive(batch, now_ns)
+        self.advance(now_ns, self.endpoint.poll())
+
+    def transmit(self, now_ns: int, budget_bytes: int = 1 << 62) -> Datagrams:
+        """What to send now; the batch is valid until the next call."""
+        due_ns = self.due_ns
+        if due_ns is not None and now_ns >= due_ns:
+            self.advance(now_ns, self.endpoint.poll())
+        batch = self.endpoint.transmit(now_ns, budget_bytes)
+        completions = self.endpoint.poll()
+        if completions:
+            self.advance(now_ns, completions)
+        return batch
+
+    def attend(self, batch: Datagrams, now_ns: int) -> None:
+        """In place of `receive` and `transmit`, for a driver whose compiled code serves the
+        endpoint; see `HostAgent.attend`."""
+        self.endpoint.take_events(batch)
+        self.advance(now_ns, self.endpoint.poll())
+
+    @property
+    def due_ns(self) -> int | None:
+        """When it, apart from its endpoint, must be looked after."""
+        times = [each for each, _ in self._lingering[:1]]
+        if self.running:
+            times.append(self._probe_ns)
+        return min(times, default=None)
+
+    def deadline(self) -> int | None:
+        """When to call `transmit` if nothing arrives."""
+        times = [each for each in (self.endpoint.deadline(), self.due_ns) if each is not None]
+        return min(times, default=None)
+
+    def serves(self, completion: Completion) -> bool:
+        """Whether a completion of the endpoint is of one of its queue pairs."""
+        return completion.qp in self._places
+
+    def advance(self, now_ns: int, completions: Sequence[Completion]) -> None:
+        """Look after what the endpoint has completed, and what is due."""
+        while completions:
+            for completion in completions:
+                job, member = self._places[completion.qp]  # type: ignore[index]
+                self._take(job, member, completion, now_ns)
+            completions = self.endpoint.poll()
+        if self.running and now_ns >= self._probe_ns:
+            self._probe_ns = now_ns + PROBE_NS
+            for job in self.jobs.values():
+                self._probe(job)
+        while self._lingering and now_ns >= self._lingering[0][0]:
+            self._release(self._lingering.pop(0)[1])
+
+    def _take(self, job: Job, member: int, completion: Completion, now_ns: int) -> None:
+        kind, context = completion.kind, completion.context
+        if kind is CompletionKind.ERROR:
+            self._fail(job, job.own, f"lost {job.name(member)}: {completion.error}", now_ns)
+            return
+        try:
+            if kind is CompletionKind.RECEIVED:
+                self._control(job, member, Control.decode(completion.data), now_ns)
+            elif kind is CompletionKind.WRITE_WITH_IMMEDIATE:
+                self._written(job, member, completion.immediate or 0, completion.length)
+            elif isinstance(context, Post) and context.operation in self._memory:
+                context.operation.acknowledged(context.slots, context.slot)
+                self._finish(job, context.operation)
+        except ProtocolError as error:
+            reason = f"{job.name(member)} broke the protocol: {error}"
+            self._fail(job, job.own, reason, now_ns)
+
+    def _control(self, job: Job, member: int, message: Control, now_ns: int) -> None:
+        kind = message.kind
+        if kind is Kind.PROBE or kind is Kind.WAITING or job.failure:
+            return
+        if kind is Kind.ABORT:
+            if message.rank >= len(job.members):
+                raise ProtocolError(f"ABORT by member {message.rank}, which does not exist")
+            self._fail(job, message.rank, message.text, now_ns)
+        elif kind is Kind.OPEN:
+            self._open(job, member, message, now_ns)
+        elif kind is Kind.ADMIT and message.operation in job.operations:
+            job.operations[message.operation].admitted(member, message)
+        elif kind is Kind.REFUSE and member >= job.size:
+            reason = f"{job.name(member)} refused operation {message.operation}: {message.text}"
+            self._fail(job, job.own, reason, now_ns)
+        else:
+            raise ProtocolError(f"{kind.name}, which does not belong to reduction servers")
+
+    def _open(self, job: Job, member: int, message: Control, now_ns: int) -> None:
+        number, terms = message.operation, Terms.decode(message.data)
+        if member < job.size:
+            if number <= job.opened.get(member, -1):
+                raise ProtocolError(f"OPEN of operation {number}, which is over or open")
+            job.opened[member] = number
+        if (terms.size, terms.servers, terms.packet_bytes) != (job.size, job.servers, job.path_mtu):
+            raise ProtocolError(
+                f"OPEN for {terms.size} ranks, {terms.servers} servers and packets of "
+                f"{terms.packet_bytes} bytes; the job has {job.size}, {job.servers} and "
+                f"{job.path_mtu}"
+            )
+        operation = job.operations.get(number)
+        if operation is None:
+            plan = plan_of(terms)
+            if member not in plan.share(job.index).incoming:
+                raise ProtocolError(f"OPEN of operation {number}, in which it has no part here")
+            reason = self._lacks(plan, job)
+            if reason:
+                job.send(member, Control(Kind.REFUSE, number, text=reason))
+                return
+            operation = self._begin(job, number, plan, now_ns)
+        elif operation.plan.terms != terms:
+            raise ProtocolError(
+                f"OPEN of operation {number} as {terms}; another member has said "
+                f"{operation.plan.terms}"
+            )
+        operation.open(member, message)
+
+    def _lacks(self, plan: Plan, job: Job) -> str:
+        """Why an operation cannot be admitted, or nothing."""
+        needed = ServerOperation.memory_bytes(plan, job.index)
+        free = self.memory_bytes - self.used_bytes
+        if needed > free:
+            return (
+                f"it needs {needed} bytes of memory, {max(free, 0)} of {self.memory_bytes} are "
+                "free; wait for other operations, or choose smaller blocks"
+            )
+        if self.running >= self.most_operations:
+            return f"{self.running} operations are under way, which is the most; wait for some"
+        return ""
+
+    def _begin(self, job: Job, number: int, plan: Plan, now_ns: int) -> ServerOperation:
+        regions: list[MemoryRegion] = []
+
+        def register(size_bytes: int) -> MemoryRegion:
+            regions.append(self.endpoint.register(np.empty(size_bytes, np.uint8)))
+            return regions[-1]
+
+        if not self.running:
+            self._probe_ns = now_ns + PROBE_NS
+        operation = ServerOperation(job, number, plan, register)
+        taken = ServerOperation.memory_bytes(plan, job.index)
+        self._memory[operation] = (taken, regions)
+        self.used_bytes += taken
+        job.operations[number] = operation
+        job.last_number = max(job.last_number, number)
+        operation.start()
+        return operation
+
+    def _written(self, job: Job, member: int, immediate: int, length_bytes: int) -> None:
+        if job.failure:
+            return
+        operation = job.operation_of(immediate >> 24, member)
+        if operation is None:
+            raise ProtocolError(f"an RDMA WRITE of operation {immediate >> 24}, which is not on")
+        operation.written(member, immediate & 0xFFFFFF, length_bytes)
+        self._finish(job, operation)
+
+    def _finish(self, job: Job, operation: ServerOperation) -> None:
+        """Forget an operation that is over."""
+        if operation.done and job.operations.get(operation.number) is operation:
+            del job.operations[operation.number]
+            self._release(operation)
+
+    def _release(self, operation: ServerOperation) -> None:
+        taken, regions = self._memory.pop(operation)
+        self.used_bytes -= taken
+        for region in regions:
+            self.endpoint.deregister(region)
+
+    def _probe(self, job: Job) -> None:
+        """Send something to members that are waited for and to which nothing is under way; tell
+        those who have contributed whom nothing comes from."""
+        late: set[int] = set()
+        for number, operation in job.operations.items():
+            late |= operation.waits_on()
+            behind = operation.behind() if operation.idle else None
+            operation.idle = True
+            if behind is not None:
+                waiting = Control(Kind.WAITING, number, rank=behind)
+                for member in operation.opened():
+                    if member < job.size and member != behind:
+                        job.send(member, waiting)
+        probe = Control(Kind.PROBE, 0)
+        for member in sorted(late):
+            if not job.queue_pairs[member].outstanding:
+                job.send(member, probe)
+
+    def _fail(self, job: Job, finder: int, reason: str, now_ns: int) -> None:
+        """End a job: tell every member that can still be told."""
+        if job.failure:
+            return
+        job.failure = reason
+        first = min(job.operations, default=job.last_number)
+        abort = Control(Kind.ABORT, first, rank=finder, text=reason)
+        for member, pair in job.queue_pairs.items():
+            if not pair.error:
+                job.send(member, abort)
+        for operation in job.operations.values():
+            self._lingering.append((now_ns + LINGER_NS, operation))
+        job.operations.clear()
