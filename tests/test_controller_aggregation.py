@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
+import dataclasses
+import ipaddress
+import re
+import struct
+import zlib
 from collections import Counter, deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller import AggregationJob, Plan, diff, fabric, fabric_plan
+from controller import (
+    AggregationCounters,
+    AggregationJob,
+    Controller,
+    Plan,
+    diff,
+    fabric,
+    fabric_plan,
+)
 from controller.aggregation import (
     AggregationTree,
     aggregation_entries,
     children_group,
     plan_aggregation,
 )
+from controller.client import Program
 from controller.entities import Action, Entity, Exact, MulticastGroup, TableEntry
 from controller.multicast import MAX_GROUPS
-from controller.names import Names
+from switch.compiler import compile_cached
+from switch.engine.dataplane import Dataplane
 from switch.errors import InputError
-from topo.clos import Topology, fat_tree, leaf_spine, single
+from tests.controller_networks import MULTICAST_MAC, built_in_switches, send
+from tests.p4runtime_support import EVERY_ENTITY, FABRIC, compiled
+from topo.clos import Host, Topology, fat_tree, leaf_spine, single
 
 TOPOLOGIES = [
     single(1), single(5), leaf_spine(1, 1, 1), leaf_spine(4, 2, 2), leaf_spine(3, 5, 4),
@@ -360,11 +379,143 @@ def test_two_jobs_need_two_addresses() -> None:
 
 
 def test_a_program_without_aggregation_is_said_to_be_that() -> None:
-    class P4Info:
-        tables = actions = action_profiles = counters = ()
-
-    names = Names(P4Info())
+    names = Program(compiled(EVERY_ENTITY)).names
     entries = entries_of(single(2), a_job(["h0", "h1"]))["leaf0"]
     names.message(entries[0])
     with pytest.raises(InputError, match=r"aggregation_job': it was compiled without aggregation"):
         names.message(entries[1])
+
+
+# -- the switches themselves, through P4Runtime ----------------------------------------------------
+
+VALUES = 16
+"""Of a packet of the program compiled for this test: fewer make an uncompiled switch faster."""
+SMALL = leaf_spine(2, 2, 2)
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Iterator[tuple[Dataplane, Controller]]:
+    """The small network's switches with the fabric's program, and their controller."""
+    program = compile_cached(FABRIC, defines={"AGGREGATION_VALUES": str(VALUES)})
+    with (
+        built_in_switches(SMALL, tmp_path) as (dataplane, addresses),
+        Controller(SMALL, addresses, program) as controller,
+    ):
+        yield dataplane, controller
+
+
+def contribution(
+    host: Host, job: AggregationJob, round_: int, values: list[int], owner: int | None = None
+) -> bytes:
+    """A rank's frame: of the given values, or with headers only; scattered if it has an owner."""
+    address = int(ipaddress.IPv4Address(job.address))
+    flags = (1 if values else 0) | (0 if owner is None else 4)
+    transport = (
+        struct.pack("!BBHII", 0x65, 0x40, 0xFFFF, 0xFFFFFF, round_ & 0xFFFFFF)
+        + struct.pack("!III", 0x57454147, 0x11, 0)
+        + struct.pack("!IIBBHhH", job.epoch, round_, flags, 0, owner or 0, -32768, 0)
+        + struct.pack(f"!{len(values)}i", *values)
+    )
+    udp = struct.pack("!HHHH", 50000, 4791, 8 + len(transport) + 4, 0)
+    whole = 20 + len(udp) + len(transport) + 4
+    ip = struct.pack("!BBHHHBBHII", 0x45, 0, whole, 0, 0x4000, 64, 17, 0, host.address, address)
+    ip = ip[:10] + checksum(ip) + ip[12:]
+    mac = MULTICAST_MAC | address & 0x7FFFFF
+    ethernet = mac.to_bytes(6, "big") + host.mac.to_bytes(6, "big") + b"\x08\x00"
+    frame = ethernet + ip + udp + transport
+    return frame + icrc(frame)
+
+
+def checksum(header: bytes) -> bytes:
+    total = sum(struct.unpack("!10H", header))
+    total = (total & 0xFFFF) + (total >> 16)
+    return struct.pack("!H", 0xFFFF - ((total & 0xFFFF) + (total >> 16)))
+
+
+def icrc(frame: bytes) -> bytes:
+    """Of a frame up to before the ICRC: ones for the local route header, TOS, TTL, checksums and
+    the BTH's reserved byte (InfiniBand Architecture Specification, annex A17)."""
+    masked = bytearray(b"\xff" * 8 + frame[14:])
+    for place in (1, 8, 10, 11, 26, 27, 32):
+        masked[8 + place] = 0xFF
+    return zlib.crc32(masked).to_bytes(4, "little")
+
+
+def results(received: dict[str, list[bytes]]) -> dict[str, list[tuple[int, list[int]]]]:
+    """By host: (flags, values) of every result; each is whole."""
+    found: dict[str, list[tuple[int, list[int]]]] = {}
+    for host, frames in received.items():
+        for frame in frames:
+            assert frame[-4:] == icrc(frame[:-4])
+            assert len(frame) == 14 + int.from_bytes(frame[16:18], "big")
+            values = frame[14 + 28 + 24 + 16 : -4]
+            words = list(struct.unpack(f"!{len(values) // 4}i", values))
+            found.setdefault(host, []).append((frame[14 + 28 + 24 + 8], words))
+    return found
+
+
+def test_switches_that_hold_the_plan_add_every_rank_once_and_count_it(
+    network: tuple[Dataplane, Controller],
+) -> None:
+    dataplane, controller = network
+    hosts = ["h3", "h0", "h2"]
+    job = AggregationJob("239.255.0.1", hosts, 5, 4, 8)
+    other = AggregationJob("239.255.0.0", everybody(SMALL), 5, 4, 0)
+    controller.apply(fabric_plan(SMALL, aggregation=[other, job]))
+    assert controller.plan.aggregation[1].root == "spine1"
+    vectors = [[rank * 100 + i for i in range(VALUES)] for rank in range(3)]
+    for host, vector in zip(hosts[:-1], vectors[:-1], strict=True):
+        packet = contribution(SMALL.host(host), job, 2, vector)
+        assert send(SMALL, dataplane, host, [packet]) == {}
+    packet = contribution(SMALL.host("h2"), job, 2, vectors[2])
+    total = [sum(column) for column in zip(*vectors, strict=True)]
+    assert results(send(SMALL, dataplane, "h2", [packet])) == {
+        host: [(1 | 2, total)] for host in hosts
+    }
+    # A lost result is asked for once more; and the owner of a sum gets it alone.
+    again = contribution(SMALL.host("h3"), job, 2, vectors[0])
+    assert results(send(SMALL, dataplane, "h3", [again])) == {"h3": [(1 | 2, total)]}
+    for rank, host in enumerate(hosts):
+        packet = contribution(SMALL.host(host), job, 3, vectors[rank] if rank != 1 else [], 1)
+        received = send(SMALL, dataplane, host, [packet])
+    scattered = [a + b for a, b in zip(vectors[0], vectors[2], strict=True)]
+    assert results(received) == {
+        "h3": [(2 | 4, [])], "h0": [(1 | 2 | 4, scattered)], "h2": [(2 | 4, [])],
+    }  # fmt: skip
+    counted = controller.read_aggregation()
+    of_job = {switch: one for (address, switch), one in counted.items() if address == job.address}
+    assert {switch: (one.contributions, one.results) for switch, one in of_job.items()} == {
+        "spine1": (4, 2), "leaf1": (4, 2), "leaf0": (2, 2),
+    }  # fmt: skip
+    assert of_job["leaf1"].resent_results == 1
+    assert sum(one.duplicates + one.late + one.malformed for one in counted.values()) == 0
+    assert counted[other.address, "spine0"].contributions == 0
+    before = of_job["leaf1"]
+    assert (controller.read_aggregation()[job.address, "leaf1"] - before).results == 0
+
+
+def test_a_new_epoch_empties_the_rows_of_a_job_that_crashed(
+    network: tuple[Dataplane, Controller],
+) -> None:
+    dataplane, controller = network
+    crashed = AggregationJob("239.255.0.0", ["h0", "h2"], 1, 4, 0)
+    controller.apply(fabric_plan(SMALL, aggregation=[crashed]))
+    old = contribution(SMALL.host("h0"), crashed, 0, [7] * VALUES)
+    assert send(SMALL, dataplane, "h0", [old]) == {}
+    job = replace(crashed, epoch=2)
+    controller.apply(fabric_plan(SMALL, aggregation=[job]))
+    assert send(SMALL, dataplane, "h0", [old]) == {}
+    for host in ("h0", "h2"):
+        packet = contribution(SMALL.host(host), job, 0, [1] * VALUES)
+        received = send(SMALL, dataplane, host, [packet])
+    assert results(received) == {host: [(1 | 2, [2] * VALUES)] for host in ("h0", "h2")}
+    assert controller.read_aggregation()[job.address, "leaf0"].other_epoch == 1
+
+
+def test_planner_and_program_agree_on_rows_jobs_and_counters() -> None:
+    source = (FABRIC.parent / "include" / "aggregation.p4").read_text()
+    numbers = dict(re.findall(r"#define (AGGREGATION_\w+) (\d+)", source))
+    assert int(numbers["AGGREGATION_ROWS"]) == fabric.AGGREGATION_ROWS
+    assert int(numbers["AGGREGATION_JOBS"]) == fabric.AGGREGATION_JOBS
+    counters = re.findall(r"counter\(AGGREGATION_JOBS, [\w.:]+\) (\w+);", source)
+    assert counters == [field.name for field in dataclasses.fields(AggregationCounters)]
