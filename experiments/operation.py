@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from agents.collectives.partners import partners
 from agents.drivers.launcher import Launcher
 from agents.drivers.messages import OperationConfig, RankConfig
 from agents.drivers.messages import RankResult as RankReport
@@ -15,11 +14,10 @@ from controller import Controller
 from experiments.fidelity import judge
 from experiments.measured import Counts, assemble, completion_of
 from experiments.outages import Outages
-from experiments.plan import operation_of, plan_of
+from experiments.plan import cast_of, operation_of, plan_of
 from experiments.results import Fidelity, Run
 from experiments.scenario import Fault, Scenario
 from switch.errors import RunError
-from topo.clos import format_ipv4
 from topo.emulated import EmulatedWorld
 from topo.machine import CpuTimes, cpu_use, read_cpu_times
 
@@ -76,27 +74,37 @@ def gathered_ranks(
     """
     scenario, world = testbed.scenario, testbed.world
     hosts = world.topology.hosts
+    cast = cast_of(scenario, world.topology, testbed.groups)
     path = world.record.folder / f"{name}.sock"
     with ExitStack() as stack:
         stack.callback(testbed.launcher.end_ranks)
+        names = [hosts[host].name for host, _ in cast.roles]
+        ranks = [cast.rank_of(process) for process in range(len(names))]
         meeting = stack.enter_context(
-            Rendezvous(path, [host.name for host in hosts], testbed.launcher)
+            Rendezvous(
+                path,
+                names,
+                testbed.launcher,
+                ranks=sum(rank is not None for rank in ranks),
+                teams=len(cast.teams),
+            )
         )
-        for host in hosts:
+        for process, (host, members) in enumerate(cast.roles):
             testbed.launcher.spawn(
                 RankConfig(
-                    rank=host.rank,
-                    host=host.name,
-                    addresses=[other.ip for other in hosts],
-                    groups=[format_ipv4(group) for group in testbed.groups],
+                    rank=process,
+                    host=names[process],
+                    teams=list(cast.teams),
                     rendezvous=meeting.path,
-                    partners=sorted(partners(operation.request, host.rank, len(hosts))),
+                    members=list(members),
+                    processes=len(names),
+                    partners=sorted(cast.partners(process, operation.kinds)),
                     workers=operation.request.workers,
                     path_mtu=scenario.mtu,
                     rate_bps=scenario.rate_bps,
                     seed=operation.seed,
                 ),
-                namespace=world.host_pid(host.rank),
+                namespace=world.host_pid(host),
             )
         meeting.gather()
         yield meeting

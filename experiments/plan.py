@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from agents.collectives.dtypes import dtype_of
 from agents.collectives.requests import Request
+from agents.datagrams import ipv4_text
 from agents.drivers.messages import OperationConfig
+from agents.participant import Cast
 from controller import Plan, fabric_plan
 from experiments.scenario import Fault, Scenario
 from topo.network import Topology
@@ -37,6 +39,13 @@ def operation_of(scenario: Scenario, algorithm: str, seed: int) -> OperationConf
         timeout_ns=round((scenario.timeout_s or 0) * 1e9),
     )
     return OperationConfig(request, seed, scenario.operations, scenario.at_once)
+
+
+def cast_of(scenario: Scenario, network: Topology, groups: Sequence[int]) -> Cast:
+    """What runs on which host of a scenario's network. ``groups``: multicast addresses."""
+    return Cast.of_one_team(
+        [host.ip for host in network.hosts], [ipv4_text(group) for group in groups]
+    )
 
 
 def plan_of(scenario: Scenario, network: Topology, more: Sequence[Fault] = ()) -> Plan:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from controller import Controller
 from experiments.measured import Counts, assemble
-from experiments.plan import operation_of, plan_of
+from experiments.plan import cast_of, operation_of, plan_of
 from experiments.results import Fidelity, LinkResult, Run
 from experiments.scenario import Scenario
 from switch.compiler import ProgramFiles
@@ -50,7 +50,7 @@ def simulate(
             reports = world.run_operation(
                 operation_of(scenario, algorithm, seed),
                 lambda state: advance(state.fraction),
-                groups=[group.address for group in plan.groups],
+                cast=cast_of(scenario, world.topology, [each.address for each in plan.groups]),
             )
         except RunError as failure:
             error = str(failure)

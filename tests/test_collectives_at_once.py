@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from agents.collectives.agent import Done, Failed
 from agents.collectives.names import MAX_AT_ONCE
 from agents.collectives.requests import Request
-from agents.collectives.series import Job, Series, numbered
+from agents.collectives.series import Job, Series
 from agents.datagrams import Datagram, ipv4
+from agents.drivers.messages import OperationConfig
 from switch.errors import InputError, RunError
 from tests.collective_group import EVERY, Group, name_of
 from tests.memory_network import Faults
@@ -278,7 +279,7 @@ def test_memory_of_ended_operations_is_not_kept_by_the_agent_without_end() -> No
 def test_the_same_buffer_is_registered_once() -> None:
     group = Group(2)
     buffers = [np.zeros(1200, np.uint8) for _ in range(2)]
-    for request in numbered(RING, 5):
+    for request in OperationConfig(RING, operations=5).requests():
         for rank in range(2):
             group.agents[rank].start(request, buffers[rank], group.network.now_ns)
         group.finish(10**9)

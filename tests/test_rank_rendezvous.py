@@ -86,7 +86,8 @@ def both(*parts: Part) -> Part:
 
 def hello(actor: Actor) -> None:
     peer = 1 - actor.rank
-    actor.channel.send(Hello(actor.rank, 1000 + actor.rank, {str(peer): [actor.rank + 10, 7]}))
+    introduction = {f"0:{actor.rank}:{peer}": [actor.rank + 10, 7]}
+    actor.channel.send(Hello(actor.rank, 1000 + actor.rank, introduction))
     actor.wait(Peers)
     actor.channel.send(Connected(actor.rank))
 
@@ -118,7 +119,7 @@ def test_ranks_meet_run_and_report(path: Path, meeting: Rendezvous) -> None:
     actors = [Actor(meeting.path, rank, both(hello, perform, perform)) for rank in (0, 1)]
     meeting.gather(5)
     assert meeting.pids == {0: 1000, 1: 1001}
-    assert actors[0].seen == [Peers({"1": [11, 7]})]
+    assert actors[0].seen == [Peers({"0:1:0": [11, 7]})]
     progress: list[RunProgress] = []
     results = meeting.run(gather("ring", 100), progress.append)
     assert [result.verified for result in results] == [True, True]

@@ -17,6 +17,7 @@ import pytest
 from agents.drivers.launcher import Launcher
 from agents.drivers.messages import RankConfig, RankResult
 from agents.drivers.rendezvous import Rendezvous, RunProgress
+from agents.participant import Team
 from switch.errors import RunError
 from tests.operations import gather
 
@@ -101,12 +102,16 @@ def ranks_on(network: Bridged, run_dir: Path) -> Iterator[tuple[Launcher, Rendez
     ):
         launcher.wait_warm()
         for rank, host in enumerate(network.hosts):
-            config = RankConfig(
-                rank, names[rank], network.addresses, [GROUP], meeting.path, rate_bps=RATE_BPS
-            )
+            teams = [Team(tuple(network.addresses), groups=(GROUP,))]
+            config = RankConfig(rank, names[rank], teams, meeting.path, rate_bps=RATE_BPS)
             launcher.spawn(config, namespace=host.pid)
         meeting.gather()
         yield launcher, meeting
+
+
+def team_of(network: Bridged) -> list[Team]:
+    """The first two hosts, as a team."""
+    return [Team(tuple(network.addresses[:2]), groups=(GROUP,))]
 
 
 def slowest(results: list[RankResult]) -> float:
@@ -197,13 +202,15 @@ from pathlib import Path
 from agents.drivers.launcher import Launcher
 from agents.drivers.messages import RankConfig
 from agents.drivers.rendezvous import Rendezvous
+from agents.participant import Team
+from agents.participant import Team
 
 run_dir = Path(sys.argv[1])
 launcher = Launcher(run_dir)
 meeting = Rendezvous(run_dir / "meeting.sock", ["h0", "h1"], exits=launcher)
 for rank in (0, 1):
-    addresses = ["10.0.0.1", "10.0.0.2"]
-    config = RankConfig(rank, f"h{rank}", addresses, ["239.0.0.1"], meeting.path)
+    teams = [Team(("10.0.0.1", "10.0.0.2"), groups=("239.0.0.1",))]
+    config = RankConfig(rank, f"h{rank}", teams, meeting.path)
     launcher.spawn(config, namespace=int(sys.argv[2 + rank]))
 meeting.gather(60)
 print(launcher.pid, *meeting.pids.values(), flush=True)
@@ -231,7 +238,7 @@ def test_ranks_come_anew_on_the_same_hosts(bridged: Bridged, tmp_path: Path) -> 
             with Rendezvous(path, ["h0", "h1"], exits=launcher) as meeting:
                 for rank in (0, 1):
                     config = RankConfig(
-                        rank, f"h{rank}", bridged.addresses[:2], [GROUP], meeting.path
+                        rank, f"h{rank}", team_of(bridged), meeting.path
                     )
                     launcher.spawn(config, namespace=bridged.hosts[rank].pid)
                 meeting.gather()
@@ -260,7 +267,7 @@ def test_a_rank_that_was_stopped_is_out_of_the_way_of_the_next(
             with Rendezvous(path, ["h0", "h1"], exits=launcher) as meeting:
                 for rank in (0, 1):
                     config = RankConfig(
-                        rank, f"h{rank}", bridged.addresses[:2], [GROUP], meeting.path
+                        rank, f"h{rank}", team_of(bridged), meeting.path
                     )
                     launcher.spawn(config, namespace=bridged.hosts[rank].pid)
                 meeting.gather()
@@ -278,7 +285,7 @@ def test_a_namespace_that_is_not_there_is_named(tmp_path: Path) -> None:
         Launcher(tmp_path) as launcher,
         Rendezvous(tmp_path / "meeting.sock", ["h0"], exits=launcher) as meeting,
     ):
-        config = RankConfig(0, "h0", ["10.0.0.1"], [GROUP], meeting.path)
+        config = RankConfig(0, "h0", [Team(("10.0.0.1",), groups=(GROUP,))], meeting.path)
         launcher.spawn(config, namespace="/proc/1/ns/nothing")
         with pytest.raises(RunError, match=r"(?s)rank 0 \(host h0\).*/proc/1/ns/nothing"):
             meeting.gather()

@@ -17,18 +17,17 @@ clock: one seed gives one trace, bit for bit, and `SimulatedWorld.digest` tells 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from agents.collectives.agent import HostAgent
-from agents.collectives.communicator import Communicator
-from agents.collectives.partners import partners
-from agents.collectives.series import Job, Series, numbered
+from agents.collectives.series import Job, Series
 from agents.collectives.workload import Workload
+from agents.datagrams import ipv4_text
 from agents.drivers.messages import OperationConfig, RankResult
+from agents.participant import Cast, Introductions, Participant
 from agents.transport import layout as transport
 from agents.transport.endpoint import Endpoint
 from switch.errors import MachineError, RunError
@@ -158,20 +157,26 @@ class SimulatedWorld:
         progress: Callable[[SimulatedProgress], None] | None = None,
         *,
         groups: Sequence[int] = (),
+        cast: Cast | None = None,
         faults: Sequence[InjectedFault] | None = None,
     ) -> list[RankResult]:
-        """Run an operation, or several, on fresh agents on all hosts, which start at the same time.
+        """Run an operation, or several, on fresh agents, which start at the same time.
 
         Args:
             progress: called every so many events.
             groups: addresses of the multicast groups that the controller has installed.
+            cast: what runs on which host; by default every host is a rank of one team, which has
+                the `groups`.
             faults: in place of the world's.
 
         Returns:
             one result a rank, in order; ``verified`` is false and ``error`` set where it failed.
         """
         chosen = self.faults if faults is None else faults
-        return _Operation(self, operation, progress, groups).run(chosen)
+        if cast is None:
+            addresses = [host.ip for host in self.topology.hosts]
+            cast = Cast.of_one_team(addresses, [ipv4_text(group) for group in groups])
+        return _Operation(self, operation, progress, cast).run(chosen)
 
     def memory(self, size: int) -> npt.NDArray[np.uint8]:
         """Memory for all ranks' buffers, used again by every operation of the same size."""
@@ -195,43 +200,49 @@ class _Operation:
         world: SimulatedWorld,
         operation: OperationConfig,
         progress: Callable[[SimulatedProgress], None] | None,
-        groups: Sequence[int],
+        cast: Cast,
     ) -> None:
         self._world = world
         self._fabric = world.fabric
         self._operation = operation
         self._progress = progress
         hosts = world.topology.hosts
-        size = len(hosts)
-        self._size = size
-        addresses = [host.address for host in hosts]
-        rate_bps = [world.topology.outward(host.name)[0].link.rate_bps for host in hosts]
-        self._agents = []
-        for rank in range(size):
-            endpoint = Endpoint(
-                addresses[rank],
-                world.path_mtu,
-                rate_bps[rank],
-                seed=operation.seed * size + rank,
-            )
-            peers = partners(operation.request, rank, size)
-            communicator = Communicator(endpoint, rank, addresses, groups, peers)
-            self._agents.append(HostAgent(endpoint, communicator))
-        introductions = [agent.communicator.introduction() for agent in self._agents]
-        for rank, agent in enumerate(self._agents):
-            agent.communicator.connect(
-                {peer: introductions[peer][rank] for peer in agent.communicator.queue_pairs}
-            )
-        limit_ns = operation.request.limit_ns(size, min(rate_bps))
-        request = replace(operation.request, timeout_ns=limit_ns)
-        self._workloads = [
-            Workload(each, size, operation.seed, keep=True)
-            for each in numbered(request, operation.operations)
+        self._hosts = [host for host, _ in cast.roles]
+        """By process, its host."""
+        rate_bps = [
+            world.topology.outward(hosts[host].name)[0].link.rate_bps for host in self._hosts
         ]
+        self._participants: list[Participant] = []
+        for process, (host, members) in enumerate(cast.roles):
+            endpoint = Endpoint(
+                hosts[host].address,
+                world.path_mtu,
+                rate_bps[process],
+                seed=operation.seed * len(cast.roles) + process,
+            )
+            peers = cast.partners(process, operation.kinds)
+            self._participants.append(Participant(endpoint, cast.teams, members, peers))
+        introductions: Introductions = {}
+        for participant in self._participants:
+            introductions.update(participant.introductions())
+        for participant in self._participants:
+            participant.connect(introductions)
+        ranks = (cast.rank_of(process) for process in range(len(cast.roles)))
+        self._ranks = [rank for rank in ranks if rank is not None]
+        """By process, those of ranks alone: (team, rank of the team)."""
+        self._process_at = {host: process for process, host in enumerate(self._hosts)}
+        sizes = [len(team.addresses) for team in cast.teams]
+        limited = operation.limited(max(sizes), min(rate_bps))
+        requests = limited.requests()
+        self._workloads = [
+            [Workload(each, size, operation.seed_of(team), keep=True) for each in requests]
+            for team, size in enumerate(sizes)
+        ]
+        """By team."""
         self._jobs: list[list[Job]] = []
-        """By rank, each in order."""
+        """By process of a rank, each in order."""
         self._series: list[Series] = []
-        self._limit_ns = operation.operations * limit_ns + LIMIT_SLACK_NS
+        self._limit_ns = limited.limit_ns + LIMIT_SLACK_NS
         self._ended: set[int] = set()
         self._killed: dict[int, int] = {}
         self._started_ns = 0
@@ -242,16 +253,17 @@ class _Operation:
         self._started_ns = fabric.now_ns
         plan = FaultPlan(fabric, faults, self._started_ns, self._kill)
         try:
-            fabric.attach(dict(enumerate(self._agents)))
+            machines = [participant.machine for participant in self._participants]
+            fabric.attach(dict(zip(self._hosts, machines, strict=True)))
             for rank, series in enumerate(self._series):
                 series.start(self._started_ns)
-                fabric.wake(rank)
-                self._attended(rank)
+                fabric.wake(self._hosts[rank])
+                self._attended(self._hosts[rank])
             self._go_on(plan, self._started_ns + self._limit_ns, self._all_ended)
             self._check_ended()
             self._pause()
             self._go_on(plan, fabric.now_ns + SETTLE_NS, None)
-            return [self._result(rank) for rank in range(self._size)]
+            return [self._result(rank) for rank in range(len(self._ranks))]
         finally:
             self._world.faults_done = plan.done()
             plan.close()
@@ -288,60 +300,69 @@ class _Operation:
     def _check_ended(self) -> None:
         if self._all_ended():
             return
-        waiting = [rank for rank in range(self._size) if rank not in self._ended]
+        waiting = [rank for rank in range(len(self._ranks)) if rank not in self._ended]
         raise RunError(
             f"{len(waiting)} ranks, the first of them rank {waiting[0]}, have not ended "
             f"{self._fabric.now_ns - self._started_ns} ns after the start of the operation, "
             "beyond their own time limit"
         )
 
-    def _kill(self, rank: int) -> None:
-        if rank not in self._ended:
-            self._killed[rank] = self._fabric.now_ns - self._started_ns
+    def _kill(self, host: int) -> None:
+        process = self._process_at.get(host, len(self._ranks))
+        if process < len(self._ranks) and process not in self._ended:
+            self._killed[process] = self._fabric.now_ns - self._started_ns
 
     def _prepare(self) -> None:
         """Make every rank's arrays and fill in what it contributes."""
-        size = self._size
-        memory = self._world.memory(size * sum(each.buffer_bytes for each in self._workloads))
-        self._jobs = [[] for _ in range(size)]
+        needed = sum(
+            workload.buffer_bytes for team, _ in self._ranks for workload in self._workloads[team]
+        )
+        memory = self._world.memory(needed)
+        self._jobs = []
         start = 0
-        for workload in self._workloads:
-            for rank in range(size):
+        for team, rank in self._ranks:
+            jobs = []
+            for workload in self._workloads[team]:
                 part = memory[start : start + workload.buffer_bytes]
                 start += workload.buffer_bytes
                 for _ in workload.fill(rank, part):
                     pass
                 buffer = part.view(workload.request.dtype)
-                self._jobs[rank].append(Job(workload.request, buffer, workload.output(rank)))
+                jobs.append(Job(workload.request, buffer, workload.output(rank)))
+            self._jobs.append(jobs)
         self._series = [
-            Series(agent, jobs, self._operation.at_once)
-            for agent, jobs in zip(self._agents, self._jobs, strict=True)
+            Series(self._participants[process].rank_agent, jobs, self._operation.at_once)
+            for process, jobs in enumerate(self._jobs)
         ]
 
     def _all_ended(self) -> bool:
-        return len(self._ended) + len(self._killed) >= self._size
+        return len(self._ended) + len(self._killed) >= len(self._ranks)
 
-    def _attended(self, rank: int) -> None:
-        series = self._series[rank]
-        if rank in self._ended or rank in self._killed or not self._agents[rank].has_event():
+    def _attended(self, host: int) -> None:
+        process = self._process_at[host]
+        if process >= len(self._ranks) or process in self._ended or process in self._killed:
             return
+        if not self._participants[process].rank_agent.has_event():
+            return
+        series = self._series[process]
         series.take(self._fabric.now_ns)
         if series.ended:
-            self._ended.add(rank)
+            self._ended.add(process)
         else:
-            self._fabric.wake(rank)  # the next operation has begun
-            self._attended(rank)
+            self._fabric.wake(host)  # the next operation has begun
+            self._attended(host)
 
     def _pause(self) -> None:
         if self._progress is None:
             return
         received = sum(
-            int(agent.endpoint.words[transport.RECEIVED_BYTES]) for agent in self._agents
+            int(each.endpoint.words[transport.RECEIVED_BYTES])
+            for each in self._participants[: len(self._ranks)]
         )
         expected = sum(
             workload.received_bytes(rank)
-            for workload in self._workloads
-            for rank in range(self._size)
+            for team, rank in self._ranks
+            for workload in self._workloads[team]
         )
         self._progress(
             SimulatedProgress(
@@ -356,7 +377,7 @@ class _Operation:
     def _result(self, rank: int) -> RankResult:
         """Compare every byte with what it must be."""
         series = self._series[rank]
-        endpoint = self._agents[rank].endpoint
+        endpoint = self._participants[rank].endpoint
         if rank not in self._ended:
             error = f"killed {self._killed.get(rank, 0)} ns after the start"
         else:
@@ -365,7 +386,8 @@ class _Operation:
         statistics = asdict(endpoint.statistics)
         return RankResult(
             rank=rank,
-            host=self._world.topology.hosts[rank].name,
+            host=self._world.topology.hosts[self._hosts[rank]].name,
+            team=self._ranks[rank][0],
             algorithm=self._operation.request.algorithm,
             verified=not error,
             error=error,
@@ -379,14 +401,15 @@ class _Operation:
             statistics={
                 **statistics,
                 "socket_drops": 0,
-                "refused_frames": int(self._fabric.hosts[rank, at.H_REFUSED]),
+                "refused_frames": int(self._fabric.hosts[self._hosts[rank], at.H_REFUSED]),
             },
         )
 
     def _difference(self, rank: int) -> str:
         """Where a rank's data is wrong, or nothing."""
-        for workload, job in zip(self._workloads, self._jobs[rank], strict=True):
-            wrong = workload.check(rank, job.buffer, job.output)
+        team, member = self._ranks[rank]
+        for workload, job in zip(self._workloads[team], self._jobs[rank], strict=True):
+            wrong = workload.check(member, job.buffer, job.output)
             if wrong:
                 return wrong
         return ""

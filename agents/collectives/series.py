@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from agents.collectives.agent import Done, Failed, HostAgent
 from agents.collectives.dtypes import Array
@@ -20,11 +20,6 @@ class Job:
     request: Request
     buffer: Array
     output: Array | None
-
-
-def numbered(request: Request, operations: int) -> list[Request]:
-    """So many equal requests, numbered from the request's own number on."""
-    return [replace(request, number=request.number + operation) for operation in range(operations)]
 
 
 class Series:

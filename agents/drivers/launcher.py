@@ -30,7 +30,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 
@@ -44,7 +44,6 @@ from agents.drivers.messages import (
     Spawned,
     Warm,
     how_it_ended,
-    record,
 )
 from switch.children import python_command, python_path
 from switch.errors import MachineError, RunError
@@ -124,7 +123,7 @@ class Launcher:
         path = f"/proc/{namespace}/ns/net" if isinstance(namespace, int) else namespace or ""
         if not config.log:
             log = str(self.run_dir / f"rank-{config.rank}.log")
-            config = RankConfig(**{**asdict(config), "log": log})
+            config = replace(config, log=log)
         self._asked[config.rank] = self._asked.get(config.rank, 0) + 1
         self.exited.pop(config.rank, None)
         self._channel.send(Spawn(namespace=path, config=asdict(config)))
@@ -280,7 +279,7 @@ def _rank_process(spawn: Spawn, launcher: int) -> int:
 
     die_with_parent(launcher)
     ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)  # ns; the default of 50 us is late
-    config = record(RankConfig, spawn.config)
+    config = RankConfig.of(spawn.config)
     if config.log:
         log = os.open(config.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         os.dup2(log, 1)

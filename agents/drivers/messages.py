@@ -26,14 +26,12 @@ import contextlib
 import json
 import signal
 import socket
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, TypeVar
 
 from agents.collectives.requests import Request
+from agents.participant import Introductions, Member, Team
 from switch.errors import ProtocolError
-
-QueuePairs = dict[str, list[int]]
-"""Peer rank (as text, for JSON) to [queue pair number, initial PSN]."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +39,17 @@ class RankConfig:
     """What a rank process is told when it is forked. Everything but the operation."""
 
     rank: int
+    """Its number among the processes: those of ranks first, team by team, then those of servers
+    alone."""
     host: str
     """Name of the host, for messages."""
-    addresses: list[str]
-    """IPv4 address of every rank, in order of ranks."""
-    groups: list[str]
-    """Multicast groups, spread over roots and workers. Empty: no multicast."""
+    teams: list[Team]
     rendezvous: str
     """Path of the runner's Unix socket."""
+    members: list[Member] = field(default_factory=list)
+    """What the process is; by default that rank of the first team."""
+    processes: int = 0
+    """How many there are; by default the ranks of the first team."""
     partners: list[int] = field(default_factory=list)
     """Ranks that this one needs a queue pair with beside those that every rank has."""
     workers: int = 1
@@ -63,24 +64,85 @@ class RankConfig:
     """File for the process's standard output and error; empty: inherited."""
     connect_timeout_s: float = 30.0
 
+    def __post_init__(self) -> None:
+        if not self.members:
+            object.__setattr__(self, "members", [(0, self.rank)])
+        if not self.processes:
+            object.__setattr__(self, "processes", len(self.teams[0].addresses))
+
+    @property
+    def address(self) -> str:
+        """IPv4 address of the host."""
+        team, member = self.members[0]
+        return (*self.teams[team].addresses, *self.teams[team].servers)[member]
+
+    @staticmethod
+    def of(document: dict[str, Any]) -> RankConfig:
+        """From the JSON object that `asdict` makes. Raises ProtocolError as `record` does."""
+        teams = [
+            record(Team, {name: tuple(value) for name, value in team.items()})
+            for team in document.get("teams", [])
+        ]
+        members = [(team, member) for team, member in document.get("members", [])]
+        return record(RankConfig, {**document, "teams": teams, "members": members})
+
 
 @dataclass(frozen=True)
 class OperationConfig:
-    """What a run does, the same on every rank: one operation, or several equal ones."""
+    """What a run does, the same on every rank: one operation, or several, again and again."""
 
     request: Request
     """Of the first; its number is set by the rendezvous."""
     seed: int = 1
     """Of the data."""
     operations: int = 1
+    """How often all this is done."""
     at_once: int = 1
     """How many of the operations run at the same time."""
+    more: tuple[Request, ...] = ()
+    """What follows the first, each time."""
+
+    @property
+    def kinds(self) -> tuple[Request, ...]:
+        """The different operations, in order."""
+        return (self.request, *self.more)
+
+    @property
+    def count(self) -> int:
+        """Of all operations."""
+        return self.operations * len(self.kinds)
+
+    def requests(self) -> list[Request]:
+        """Of all operations, numbered from the first's number on."""
+        first = self.request.number
+        return [
+            replace(self.kinds[index % len(self.kinds)], number=first + index)
+            for index in range(self.count)
+        ]
+
+    def limited(self, size: int, rate_bps: int, number: int = 0) -> OperationConfig:
+        """With time limits for so many ranks at that rate, numbered from `number` on."""
+        first, *more = (
+            replace(request, number=number, timeout_ns=request.limit_ns(size, rate_bps))
+            for request in self.kinds
+        )
+        return replace(self, request=first, more=tuple(more))
+
+    @property
+    def limit_ns(self) -> int:
+        """For all operations together, once they are `limited`."""
+        return self.operations * sum(request.timeout_ns for request in self.kinds)
+
+    def seed_of(self, team: int) -> int:
+        """Of a team's data."""
+        return self.seed + 1_000_003 * team
 
     @staticmethod
     def of(document: dict[str, Any]) -> OperationConfig:
         """From the JSON object that `asdict` makes. Raises ProtocolError as `record` does."""
         request = record(Request, document.get("request", {}))
-        return record(OperationConfig, {**document, "request": request})
+        more = tuple(record(Request, each) for each in document.get("more", ()))
+        return record(OperationConfig, {**document, "request": request, "more": more})
 
 
 @dataclass(frozen=True)
@@ -88,6 +150,7 @@ class RankResult:
     """What one rank says of a run."""
 
     rank: int
+    """Its number among the ranks of all teams."""
     host: str
     algorithm: str
     verified: bool
@@ -107,6 +170,7 @@ class RankResult:
     """Processor time of the rank process between start and finish."""
     wake_lateness_ns: dict[str, int] = field(default_factory=dict)
     """How late the process was called for its deadlines: p50, p99, max."""
+    team: int = 0
     socket_drops: int = 0
     """Datagrams that the receive buffer of the UDP socket had no room for."""
     statistics: dict[str, int] = field(default_factory=dict)
@@ -118,7 +182,7 @@ class Hello:
     kind: ClassVar[str] = "hello"
     rank: int
     pid: int
-    queue_pairs: QueuePairs
+    queue_pairs: Introductions
 
 
 @dataclass(frozen=True)
@@ -167,7 +231,7 @@ class Fault:
 @dataclass(frozen=True)
 class Peers:
     kind: ClassVar[str] = "peers"
-    queue_pairs: QueuePairs
+    queue_pairs: Introductions
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,10 @@ from dataclasses import asdict, replace
 import numpy as np
 
 from agents.collectives.agent import Done, HostAgent
-from agents.collectives.communicator import Communicator
 from agents.collectives.names import ALGORITHMS, OFFLOADED
 from agents.collectives.operation import Report
 from agents.collectives.requests import Request
-from agents.collectives.series import Job, Series, numbered
+from agents.collectives.series import Job, Series
 from agents.collectives.workload import Workload
 from agents.datagrams import ipv4
 from agents.drivers.messages import (
@@ -38,7 +37,6 @@ from agents.drivers.messages import (
     Peers,
     Prepare,
     Progress,
-    QueuePairs,
     RankConfig,
     RankResult,
     Ready,
@@ -47,6 +45,7 @@ from agents.drivers.messages import (
     Verify,
 )
 from agents.drivers.udp import UdpDriver
+from agents.participant import Participant, Team
 from agents.transport import Endpoint
 from agents.transport.receive_worker import ReceiveWorker
 from switch.errors import MachineError, ProtocolError, RunError, WeftError
@@ -90,7 +89,9 @@ class _Rank:
         self._config = config
         self._channel = channel
         self._rank = config.rank
-        self._agent = build_agent(config)
+        self._team, self._member = config.members[0]
+        self._participant = participant_of(config)
+        self._agent = self._participant.rank_agent
         self._driver = UdpDriver(self._agent, workers=receive_workers(self._agent, config.workers))
         self._operation = OperationConfig(Request(0, "allgather", "ring", 0))
         self._workloads: list[Workload] = []
@@ -111,9 +112,8 @@ class _Rank:
 
     def run(self) -> None:
         warm_up()  # the pages that the fork shares are copied now, not in the timed part
-        introduction = self._agent.communicator.introduction()
-        pairs: QueuePairs = {str(peer): [*entry] for peer, entry in introduction.items()}
-        self._channel.send(Hello(self._rank, os.getpid(), pairs))
+        introductions = self._participant.introductions()
+        self._channel.send(Hello(self._rank, os.getpid(), introductions))
         gc.disable()  # a collection takes milliseconds and what is made here has no cycles
         try:
             while not self._closed:
@@ -152,8 +152,7 @@ class _Rank:
 
     def _take(self, message: Message) -> None:
         if isinstance(message, Peers):
-            pairs = {int(peer): (pair[0], pair[1]) for peer, pair in message.queue_pairs.items()}
-            self._agent.communicator.connect(pairs)
+            self._participant.connect(message.queue_pairs)
             self._channel.send(Connected(self._rank))
         elif isinstance(message, Prepare):
             self._operation = OperationConfig.of(message.operation)
@@ -172,18 +171,18 @@ class _Rank:
 
     def _prepare(self) -> Iterator[None]:
         """Make the buffers and fill in what this rank contributes."""
-        operation, size = self._operation, len(self._config.addresses)
-        requests = numbered(operation.request, operation.operations)
-        self._workloads = [Workload(request, size, operation.seed) for request in requests]
+        operation, size = self._operation, self._agent.communicator.size
+        seed = operation.seed_of(self._team)
+        self._workloads = [Workload(each, size, seed) for each in operation.requests()]
         before, self._jobs = self._jobs, []
         for index, workload in enumerate(self._workloads):
             if index < len(before) and before[index].buffer.nbytes == workload.buffer_bytes:
                 memory = before[index].buffer.view(np.uint8)  # its pages are there already
             else:
                 memory = np.empty(workload.buffer_bytes, np.uint8)
-            for _ in workload.fill(self._rank, memory):
+            for _ in workload.fill(self._member, memory):
                 yield
-            output = workload.output(self._rank)
+            output = workload.output(self._member)
             self._jobs.append(Job(workload.request, memory.view(workload.request.dtype), output))
         self._result = None
         self._channel.send(Ready(self._rank))
@@ -212,7 +211,7 @@ class _Rank:
         for workload, job in zip(self._workloads, self._jobs, strict=True):
             if error:
                 break
-            for wrong in workload.checks(self._rank, job.buffer, job.output):
+            for wrong in workload.checks(self._member, job.buffer, job.output):
                 error = error or wrong
                 yield
         document = {**asdict(result), "verified": not error, "error": error}
@@ -225,6 +224,7 @@ class _Rank:
         statistics = {name: after[name] - before.get(name, 0) for name in after}
         return RankResult(
             rank=self._rank,
+            team=self._team,
             host=self._config.host,
             algorithm=self._operation.request.algorithm,
             verified=False,
@@ -247,18 +247,15 @@ class _Rank:
         return {**asdict(self._agent.endpoint.statistics), **self._driver.counters()}
 
 
-def build_agent(config: RankConfig) -> HostAgent:
-    """The agent of a rank."""
-    addresses = [ipv4(address) for address in config.addresses]
+def participant_of(config: RankConfig) -> Participant:
+    """What runs on the host of a rank."""
     endpoint = Endpoint(
-        addresses[config.rank],
+        ipv4(config.address),
         config.path_mtu,
         config.rate_bps,
-        seed=config.seed * len(addresses) + config.rank,
+        seed=config.seed * config.processes + config.rank,
     )
-    groups = [ipv4(group) for group in config.groups]
-    communicator = Communicator(endpoint, config.rank, addresses, groups, config.partners)
-    return HostAgent(endpoint, communicator)
+    return Participant(endpoint, config.teams, config.members, config.partners)
 
 
 def receive_workers(agent: HostAgent, workers: int) -> list[ReceiveWorker]:
@@ -275,15 +272,12 @@ def warm_up() -> None:
 
     Two agents do a few kilobytes of everything in memory, and once by fetching every chunk.
     """
-    addresses = ["10.0.0.1", "10.0.0.2"]
-    configs = [
-        RankConfig(rank, f"h{rank}", addresses, ["239.0.0.1"], "", path_mtu=256, rate_bps=0)
-        for rank in (0, 1)
-    ]
-    agents = [build_agent(config) for config in configs]
-    introductions = [agent.communicator.introduction() for agent in agents]
-    agents[0].communicator.connect({1: introductions[1][0]})
-    agents[1].communicator.connect({0: introductions[0][1]})
+    teams = [Team(("10.0.0.1", "10.0.0.2"), groups=("239.0.0.1",))]
+    configs = [RankConfig(rank, f"h{rank}", teams, "", path_mtu=256, rate_bps=0) for rank in (0, 1)]
+    participants = [participant_of(config) for config in configs]
+    for one, other in (participants, participants[::-1]):
+        one.connect(other.introductions())
+    agents = [participant.rank_agent for participant in participants]
     kinds = [
         (collective, name)
         for collective, names in ALGORITHMS.items()

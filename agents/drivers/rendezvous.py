@@ -22,7 +22,7 @@ import selectors
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, TypeVar
@@ -50,6 +50,7 @@ from agents.drivers.messages import (
     how_it_ended,
     record,
 )
+from agents.participant import Introductions
 from switch.errors import InputError, ProtocolError, RunError
 
 GATHER_TIMEOUT_S = 30.0
@@ -98,13 +99,26 @@ class Rendezvous:
 
     Args:
         path: of the socket to make; its folder must exist.
-        hosts: name of every rank's host, in order of ranks, for messages.
+        hosts: name of every process's host, in their order, for messages.
+        ranks: how many of the processes are ranks (the first), in teams of equal size; by default
+            all. The others are reduction servers.
+        teams: how many teams the ranks are.
         exits: who reports ended processes; without it a death shows as a closed connection.
     """
 
-    def __init__(self, path: Path, hosts: Sequence[str], exits: ExitSource | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        hosts: Sequence[str],
+        exits: ExitSource | None = None,
+        *,
+        ranks: int = 0,
+        teams: int = 1,
+    ) -> None:
         self._path = path
         self._hosts = list(hosts)
+        self._number_of_ranks = ranks or len(hosts)
+        self._team_size = self._number_of_ranks // teams
         self._exits = exits
         self._ranks: dict[int, LineChannel] = {}
         self._strangers: list[LineChannel] = []
@@ -142,13 +156,14 @@ class Rendezvous:
         deadline = time.monotonic() + timeout_s
         self._phase = "connecting to the rendezvous"
         hellos = self._collect(Hello, deadline)
-        for rank in hellos:
-            pairs = {
-                str(peer): hello.queue_pairs[str(rank)]
-                for peer, hello in hellos.items()
-                if str(rank) in hello.queue_pairs
-            }
-            self._send(rank, Peers(pairs))
+        everything: Introductions = {}
+        for hello in hellos.values():
+            everything.update(hello.queue_pairs)
+        for rank, hello in hellos.items():
+            ends = (tuple(key.split(":")) for key in hello.queue_pairs)
+            theirs = [f"{team}:{peer}:{member}" for team, member, peer in ends]
+            known = {key: everything[key] for key in theirs if key in everything}
+            self._send(rank, Peers(known))
         self._phase = "connecting its queue pairs"
         self._collect(Connected, deadline)
 
@@ -172,28 +187,27 @@ class Rendezvous:
         Raises:
             RunError: a rank process ended or did not answer.
         """
-        size = len(self._hosts)
+        ranks, size = self._number_of_ranks, self._team_size
+        operation = operation.limited(size, rate_bps, self._operations)
         request = operation.request
-        timeout_ns = request.limit_ns(size, rate_bps)
-        request = replace(request, number=self._operations, timeout_ns=timeout_ns)
-        operation = replace(operation, request=request)
-        self._operations += operation.operations
-        workload = Workload(request, size, operation.seed)
-        memory_bytes = size * workload.buffer_bytes * operation.operations
+        self._operations += operation.count
+        workloads = [Workload(each, size, operation.seed) for each in operation.kinds]
+        memory_bytes = operation.operations * ranks * sum(each.buffer_bytes for each in workloads)
         memory_s = 10.0 + memory_bytes / MEMORY_BYTES_PER_S
 
         self._phase = "preparing its buffer"
-        self._send_all(Prepare(asdict(operation)))
-        self._collect(Ready, time.monotonic() + memory_s)
+        self._send_ranks(Prepare(asdict(operation)))
+        self._collect(Ready, time.monotonic() + memory_s, ranks=ranks)
 
         self._phase = f"running {request.collective.title()} by {request.algorithm}"
         start_ns = time.monotonic_ns() + START_LEAD_NS
-        self._send_all(Start(start_ns))
+        self._send_ranks(Start(start_ns))
         if started is not None:
             started(start_ns)
-        received = [0] * size
+        received = [0] * ranks
         expected = [
-            operation.operations * workload.received_bytes(rank) for rank in range(size)
+            operation.operations * sum(each.received_bytes(rank % size) for each in workloads)
+            for rank in range(ranks)
         ]
         finished: set[int] = set()
 
@@ -207,13 +221,13 @@ class Rendezvous:
                 elapsed_s = max(0, time.monotonic_ns() - start_ns) / 1e9
                 progress(RunProgress(list(received), expected, len(finished), elapsed_s))
 
-        deadline = (start_ns + operation.operations * timeout_ns) / 1e9 + FINISH_SLACK_S
-        self._collect(Finished, deadline, watch)
+        deadline = (start_ns + operation.limit_ns) / 1e9 + FINISH_SLACK_S
+        self._collect(Finished, deadline, watch, ranks)
 
         self._phase = "verifying its data"
-        self._send_all(Verify())
-        results = self._collect(Result, time.monotonic() + memory_s)
-        return [record(RankResult, results[rank].result) for rank in range(size)]
+        self._send_ranks(Verify())
+        results = self._collect(Result, time.monotonic() + memory_s, ranks=ranks)
+        return [record(RankResult, results[rank].result) for rank in range(ranks)]
 
     def abort(self, reason: str) -> None:
         """Tell every rank to give up and end."""
@@ -255,19 +269,26 @@ class Rendezvous:
         for channel in self._ranks.values():
             channel.send(message)
 
+    def _send_ranks(self, message: Message) -> None:
+        for rank in range(self._number_of_ranks):
+            self._send(rank, message)
+
     def _collect(
         self,
         wanted: type[Collected],
         deadline: float,
         watch: Callable[[int, Message], None] | None = None,
+        ranks: int = 0,
     ) -> dict[int, Collected]:
-        """Wait for one message of a kind from every rank; what else comes goes to ``watch``."""
+        """Wait for one message of a kind from every process, or from the first `ranks`; what else
+        comes goes to ``watch``."""
         found: dict[int, Collected] = {}
-        while len(found) < len(self._hosts):
+        expected = ranks or len(self._hosts)
+        while len(found) < expected:
             self._check_alive(found)
             left = deadline - time.monotonic()
             if left <= 0:
-                lacking = [rank for rank in range(len(self._hosts)) if rank not in found]
+                lacking = [rank for rank in range(expected) if rank not in found]
                 names = ", ".join(self._name(rank) for rank in lacking[:4])
                 more = f" and {len(lacking) - 4} more" if len(lacking) > 4 else ""
                 self._give_up(f"{names}{more}: no answer in time while {self._phase}")
@@ -351,4 +372,7 @@ class Rendezvous:
     def _name(self, rank: int) -> str:
         hello = self._hello.get(rank)
         pid = f", pid {hello.pid}" if hello is not None else ""
-        return f"rank {rank} (host {self._hosts[rank]}{pid})"
+        what = f"rank {rank}"
+        if rank >= self._number_of_ranks:
+            what = f"reduction server {rank - self._number_of_ranks}"
+        return f"{what} (host {self._hosts[rank]}{pid})"

@@ -1,0 +1,127 @@
+"""All that runs on one host, on one endpoint: a rank's agent, a reduction server, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from agents.collectives.agent import HostAgent
+from agents.collectives.communicator import Communicator
+from agents.collectives.partners import partners
+from agents.collectives.requests import Request
+from agents.datagrams import ipv4
+from agents.transport.endpoint import Endpoint
+from switch.errors import InputError
+
+Member = tuple[int, int]
+"""(team, member of it): ranks are members 0 to P - 1, servers P to P + S - 1."""
+Introductions = dict[str, list[int]]
+"""[queue pair number, initial PSN] by ``team:member:peer``."""
+
+
+@dataclass(frozen=True)
+class Team:
+    """One communicator: who belongs to it, and what the network holds for it."""
+
+    addresses: tuple[str, ...]
+    """IPv4 address of every rank, in order of ranks."""
+    servers: tuple[str, ...] = ()
+    """Of every reduction server."""
+    groups: tuple[str, ...] = ()
+    """Multicast groups, spread over roots and workers. Empty: no multicast."""
+
+
+@dataclass(frozen=True)
+class Cast:
+    """The teams of a run, and who plays what: the processes of the emulated world."""
+
+    teams: tuple[Team, ...]
+    roles: tuple[tuple[int, tuple[Member, ...]], ...]
+    """By process, (number of the host in the topology, what runs there): the ranks first, team by
+    team, then hosts of servers alone."""
+
+    def rank_of(self, process: int) -> Member | None:
+        """Which rank of which team a process is, if any."""
+        for team, member in self.roles[process][1]:
+            if member < len(self.teams[team].addresses):
+                return team, member
+        return None
+
+    def partners(self, process: int, requests: Iterable[Request]) -> set[int]:
+        """Ranks that a process needs queue pairs with for these requests, beside those that every
+        rank has; none for what is no rank."""
+        found: set[int] = set()
+        rank = self.rank_of(process)
+        if rank is not None:
+            size = len(self.teams[rank[0]].addresses)
+            found.update(*(partners(request, rank[1], size) for request in requests))
+        return found
+
+    @staticmethod
+    def of_one_team(addresses: Sequence[str], groups: Sequence[str] = ()) -> Cast:
+        """Every host is a rank."""
+        team = Team(tuple(addresses), groups=tuple(groups))
+        return Cast((team,), tuple((rank, ((0, rank),)) for rank in range(len(addresses))))
+
+
+class Participant:
+    """One host's part in its teams.
+
+    Args:
+        members: what the host is: a rank of one team at most.
+        partners: ranks that its rank needs a queue pair with beside those that every rank has.
+
+    Raises:
+        InputError: a host that is nothing, or more than one rank.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        teams: Sequence[Team],
+        members: Sequence[Member],
+        partners: Iterable[int] = (),
+    ) -> None:
+        ranks = [entry for entry in members if entry[1] < len(teams[entry[0]].addresses)]
+        if len(ranks) != 1 or len(members) > 1:
+            raise InputError(f"a host is one rank, not {len(ranks)}: {list(members)}")
+        self.endpoint = endpoint
+        self.member = ranks[0]
+        team = teams[self.member[0]]
+        communicator = Communicator(
+            endpoint,
+            self.member[1],
+            [ipv4(address) for address in team.addresses],
+            [ipv4(group) for group in team.groups],
+            partners,
+        )
+        self.agent: HostAgent | None = HostAgent(endpoint, communicator)
+        self.machine = self.agent
+        """What a driver serves."""
+
+    @property
+    def rank_agent(self) -> HostAgent:
+        """The agent of a host that is a rank."""
+        assert self.agent is not None
+        return self.agent
+
+    def introductions(self) -> Introductions:
+        """What the others must be told of this host's queue pairs."""
+        team, member = self.member
+        introduction = self.rank_agent.communicator.introduction()
+        return {f"{team}:{member}:{peer}": [*entry] for peer, entry in introduction.items()}
+
+    def connect(self, introductions: Mapping[str, Sequence[int]]) -> None:
+        """Connect all queue pairs, given what all others say in their introductions, or those of
+        them that concern this host.
+
+        Raises:
+            InputError: a peer's is lacking.
+        """
+        team, member = self.member
+        found = {}
+        for peer in self.rank_agent.communicator.queue_pairs:
+            entry = introductions.get(f"{team}:{peer}:{member}")
+            if entry is not None:
+                found[peer] = (entry[0], entry[1])
+        self.rank_agent.communicator.connect(found)
