@@ -68,13 +68,13 @@ def requests(draw: st.DrawFn, size: int) -> Request:
     request = draw(st.sampled_from(EVERY))
     count = st.integers(0, 3000)
     counts: int | tuple[int, ...] = draw(count)
-    if request.collective != "broadcast" and draw(st.booleans()):
+    if request.collective not in ("broadcast", "allreduce") and draw(st.booleans()):
         counts = draw(st.tuples(*[count] * size))
     return replace(
         request,
         counts=counts,
         dtype=draw(st.sampled_from(["uint8", "int16"])),
-        op=draw(st.sampled_from(["sum", "max"])),
+        op=draw(st.sampled_from(["sum", "max", "average"])),
         root=draw(st.integers(0, size - 1)),
         radix=draw(st.sampled_from([2, 3, 4])),
         chains=draw(st.integers(0, size)),
