@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.collectives.agent import HostAgent
+from agents.collectives.aggregation import SwitchJob
 from agents.collectives.communicator import Communicator
 from agents.collectives.partners import partners
 from agents.collectives.requests import Request
 from agents.datagrams import ipv4
+from agents.servers.server import ReductionServer
 from agents.transport.endpoint import Endpoint
-from switch.errors import InputError
 
 Member = tuple[int, int]
 """(team, member of it): ranks are members 0 to P - 1, servers P to P + S - 1."""
@@ -29,6 +30,8 @@ class Team:
     """Of every reduction server."""
     groups: tuple[str, ...] = ()
     """Multicast groups, spread over roots and workers. Empty: no multicast."""
+    aggregation: SwitchJob | None = None
+    """What the switches know it as, if they add for it."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,11 @@ class Participant:
     """One host's part in its teams.
 
     Args:
-        members: what the host is: a rank of one team at most.
+        members: what the host is: a rank, or a server of any number of teams, or both.
         partners: ranks that its rank needs a queue pair with beside those that every rank has.
 
     Raises:
-        InputError: a host that is nothing, or more than one rank.
+        InputError: a team's values make no sense.
     """
 
     def __init__(
@@ -82,21 +85,25 @@ class Participant:
         members: Sequence[Member],
         partners: Iterable[int] = (),
     ) -> None:
-        ranks = [entry for entry in members if entry[1] < len(teams[entry[0]].addresses)]
-        if len(ranks) != 1 or len(members) > 1:
-            raise InputError(f"a host is one rank, not {len(ranks)}: {list(members)}")
         self.endpoint = endpoint
-        self.member = ranks[0]
-        team = teams[self.member[0]]
-        communicator = Communicator(
-            endpoint,
-            self.member[1],
-            [ipv4(address) for address in team.addresses],
-            [ipv4(group) for group in team.groups],
-            partners,
-        )
-        self.agent: HostAgent | None = HostAgent(endpoint, communicator)
-        self.machine = self.agent
+        self.agent: HostAgent | None = None
+        self.server: ReductionServer | None = None
+        self._members = tuple(members)
+        for number, member in members:
+            team = teams[number]
+            addresses = [ipv4(address) for address in team.addresses]
+            servers = [ipv4(address) for address in team.servers]
+            if member < len(addresses):
+                groups = [ipv4(group) for group in team.groups]
+                communicator = Communicator(
+                    endpoint, member, addresses, groups, partners, servers, team.aggregation
+                )
+                self.agent = HostAgent(endpoint, communicator)
+            else:
+                self.server = self.server or ReductionServer(endpoint)
+                self.server.add_job(number, member - len(addresses), addresses, servers)
+        parts = [part for part in (self.agent, self.server) if part is not None]
+        self.machine: HostAgent | ReductionServer = parts[0]
         """What a driver serves."""
 
     @property
@@ -107,9 +114,11 @@ class Participant:
 
     def introductions(self) -> Introductions:
         """What the others must be told of this host's queue pairs."""
-        team, member = self.member
-        introduction = self.rank_agent.communicator.introduction()
-        return {f"{team}:{member}:{peer}": [*entry] for peer, entry in introduction.items()}
+        return {
+            f"{team}:{member}:{peer}": [*entry]
+            for team, member in self._members
+            for peer, entry in self._introduction(team, member).items()
+        }
 
     def connect(self, introductions: Mapping[str, Sequence[int]]) -> None:
         """Connect all queue pairs, given what all others say in their introductions, or those of
@@ -118,10 +127,23 @@ class Participant:
         Raises:
             InputError: a peer's is lacking.
         """
-        team, member = self.member
-        found = {}
-        for peer in self.rank_agent.communicator.queue_pairs:
-            entry = introductions.get(f"{team}:{peer}:{member}")
-            if entry is not None:
-                found[peer] = (entry[0], entry[1])
-        self.rank_agent.communicator.connect(found)
+        for team, member in self._members:
+            found = {}
+            for peer in self._introduction(team, member):
+                entry = introductions.get(f"{team}:{peer}:{member}")
+                if entry is not None:
+                    found[peer] = (entry[0], entry[1])
+            if self._is_rank(member):
+                self.rank_agent.communicator.connect(found)
+            else:
+                assert self.server is not None
+                self.server.connect(team, found)
+
+    def _introduction(self, team: int, member: int) -> Mapping[int, tuple[int, int]]:
+        if self._is_rank(member):
+            return self.rank_agent.communicator.introduction()
+        assert self.server is not None
+        return self.server.introduction(team)
+
+    def _is_rank(self, member: int) -> bool:
+        return self.agent is not None and member == self.agent.communicator.rank

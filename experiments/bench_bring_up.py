@@ -9,11 +9,9 @@ from typing import Any
 
 from experiments.emulation import testbed_of
 from experiments.operation import gathered_ranks
-from experiments.plan import operation_of
+from experiments.plan import cast_of, operation_of, plan_of, program_of
 from experiments.progress import Progress
 from experiments.scenario import Scenario
-from switch.compiler import compile_cached
-from switch.program_files import fabric_program
 from topo.emulated import EmulatedWorld
 from topo.runs import Run
 
@@ -45,11 +43,11 @@ def _bring_up(scenario: Scenario) -> float:
     record = Run.create()
     try:
         world = EmulatedWorld(scenario.network(), scenario.switch, run=record)
-        program = compile_cached(fabric_program())
         operation = operation_of(scenario, "multicast", scenario.seed)
+        cast = cast_of(scenario, world.topology, plan_of(scenario, world.topology))
         with (
-            testbed_of(world, scenario, program, Progress.silent()) as testbed,
-            gathered_ranks(testbed, "ranks", operation),
+            testbed_of(world, scenario, program_of(scenario), Progress.silent()) as testbed,
+            gathered_ranks(testbed, "ranks", operation, cast),
         ):
             return time.monotonic()
     finally:

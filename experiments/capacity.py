@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agents.collectives.names import REDUCING
 from experiments.scenario import Scenario
 from experiments.units import format_size
 from switch.errors import InputError, MachineError
@@ -21,16 +22,19 @@ def check_capacity(scenario: Scenario) -> None:
     Every rank gathers every rank's shard: P x P x N bytes. The scenario of an emulated run is
     simulated first, and then its memory is given back.
     """
-    ranks = len(scenario.network().hosts)
-    if scenario.world == "emulated" and ranks > MAX_EMULATED_HOSTS:
+    hosts = len(scenario.network().hosts)
+    ranks = scenario.ranks * scenario.jobs
+    if scenario.world == "emulated" and hosts > MAX_EMULATED_HOSTS:
         raise InputError(
-            f"{ranks} hosts cannot be emulated on one machine (at most {MAX_EMULATED_HOSTS}, each "
+            f"{hosts} hosts cannot be emulated on one machine (at most {MAX_EMULATED_HOSTS}, each "
             "with processes of its own): choose fewer, or --world simulated"
         )
     available = available_bytes()
     data = sum(scenario.shard_sizes)
-    if scenario.collective == "reduce-scatter":
-        data *= 2  # partial sums
+    if scenario.collective in REDUCING:
+        data *= 3  # partial sums, results
+    if "optcast" in scenario.algorithms:
+        data *= 2  # the servers' buffers
     needed = ranks * (scenario.operations * data + RANK_BYTES[scenario.world])
     if available is not None and needed > available:
         raise MachineError(

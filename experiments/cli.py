@@ -130,13 +130,14 @@ def run(
         typer.Option(
             help="May be repeated. Allgather: multicast, ring, linear, recursive-doubling; "
             "Broadcast: multicast, k-nomial, binary-tree, pipelined-ring; Reduce-Scatter: ring, "
-            "recursive-halving. [the first two]"
+            "recursive-halving, optcast, switch; Allreduce: ring, switch, optcast, "
+            "halving-doubling, double-binary-tree. [the first two]"
         ),
     ] = None,
     dtype: Annotated[
-        Text, typer.Option(help="Type of the elements. [uint8; of Reduce-Scatter float32]")
+        Text, typer.Option(help="Type of the elements. [uint8; of reductions float32]")
     ] = None,
-    op: Annotated[Text, typer.Option(help="Of Reduce-Scatter: sum, min or max. [sum]")] = None,
+    op: Annotated[Text, typer.Option(help="Of reductions: sum, min, max or average. [sum]")] = None,
     root: Annotated[
         Text, typer.Option(metavar="RANK", help="Whose buffer a Broadcast brings to all. [0]")
     ] = None,
@@ -168,6 +169,30 @@ def run(
     ] = None,
     cutoff: Annotated[
         Text, typer.Option(help="When to fetch: adaptive, paper or fetch-only. [adaptive]")
+    ] = None,
+    servers: Annotated[
+        Text,
+        typer.Option(metavar="S", help="Optcast: reduction servers. [as many as ranks]"),
+    ] = None,
+    server_placement: Annotated[
+        Text,
+        typer.Option(help="Optcast: servers have dedicated hosts, or the ranks'. [dedicated]"),
+    ] = None,
+    split: Annotated[
+        Text, typer.Option(metavar="N", help="Optcast: pieces of a request. [one a server]")
+    ] = None,
+    fan_in: Annotated[
+        Text,
+        typer.Option(metavar="N", help="Optcast: most contributions to one server. [no limit]"),
+    ] = None,
+    slots: Annotated[
+        Text, typer.Option(metavar="N", help="Switch: rounds under way at a time. [128]")
+    ] = None,
+    values: Annotated[
+        Text, typer.Option(metavar="V", help="Switch: numbers in a packet. [256; BMv2 64]")
+    ] = None,
+    jobs: Annotated[
+        Text, typer.Option(metavar="N", help="Communicators that share the network. [1]")
     ] = None,
     loss: Annotated[
         Text, typer.Option(help="Loss probability of every link and direction: 0.01 or 1%. [0]")
@@ -211,7 +236,9 @@ def run(
         world=world, switch=switch, topology=topology, leaves=leaves, spines=spines,
         hosts_per_leaf=hosts_per_leaf, k=k, tiers=tiers, rate=rate, mtu=mtu, size=size,
         sizes=sizes, algorithm=algorithm, dtype=dtype, op=op, root=root, radix=radix, block=block,
-        chains=chains, workers=workers, chunk=chunk, batch=batch, cutoff=cutoff, loss=loss,
+        chains=chains, workers=workers, chunk=chunk, batch=batch, cutoff=cutoff, servers=servers,
+        server_placement=server_placement, split=split, fan_in=fan_in, slots=slots, values=values,
+        jobs=jobs, loss=loss,
         fault=fault, delay=delay, queue=queue, operations=operations, at_once=at_once,
         timeout=timeout, seed=seed, repeat=repeat, pcap=pcap, predict=predict,
     )  # fmt: skip

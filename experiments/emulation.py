@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +42,8 @@ def network_key(scenario: Scenario) -> tuple[object, ...]:
     return (
         scenario.switch, scenario.topology, scenario.leaves, scenario.spines,
         scenario.hosts_per_leaf, scenario.k, scenario.tiers, scenario.rate_bps, scenario.delay_ns,
-        scenario.queue_bytes, scenario.mtu, scenario.seed, scenario.pcap,
+        scenario.queue_bytes, scenario.mtu, scenario.seed, scenario.pcap, scenario.program_values,
+        scenario.dedicated_servers,
     )  # fmt: skip
 
 
@@ -121,7 +123,7 @@ def _turned_to(testbed: Testbed, scenario: Scenario) -> Testbed:
     """The same network with what another scenario has its switches do."""
     plan = plan_of(scenario, testbed.world.topology)
     testbed.controller.apply(plan)
-    return replace(testbed, scenario=scenario, groups=[group.address for group in plan.groups])
+    return replace(testbed, scenario=scenario)
 
 
 def _predict(point: Point, program: ProgramFiles, progress: Progress) -> Predictions:
@@ -155,8 +157,7 @@ def testbed_of(
             plan = plan_of(scenario, world.topology)
             controller.apply(plan)
             launcher.wait_warm()
-        groups = [group.address for group in plan.groups]
-        yield Testbed(scenario, world, controller, launcher, groups)
+        yield Testbed(scenario, world, controller, launcher, itertools.count(1))
     finally:
         with progress.stage("take_down", "Take down"):
             stack.close()

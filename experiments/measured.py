@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Protocol
 
 from agents.collectives.workload import Workload
@@ -124,9 +125,12 @@ def assemble(
     predicted_ns: int | None = None,
 ) -> Run:
     """A run's result, from what its ranks reported and its links carried."""
-    hosts = scenario.network().hosts
     if error is not None and not reports:
-        reports = [RankReport(host.rank, host.name, algorithm, False, error) for host in hosts]
+        hosts = scenario.network().hosts
+        reports = [
+            RankReport(number, hosts[host].name, algorithm, False, error)
+            for number, host in enumerate(chain(*scenario.placement.jobs))
+        ]
     failed = [report for report in reports if not report.verified]
     if failed and error is None:
         error = f"rank {failed[0].rank} ({failed[0].host}): {failed[0].error}"
@@ -135,7 +139,7 @@ def assemble(
             error += f" (and {more} more rank{'s' if more > 1 else ''} failed)"
     completion_ns = None if error else completion_of(reports)
     request = operation_of(scenario, algorithm, 0).request
-    workload = Workload(request, len(hosts), 0)
+    workload = Workload(request, scenario.ranks, 0)
     # Of Reduce-Scatter, what a rank has that others need: sums take the room of one of their terms.
     received = scenario.operations * max(
         workload.buffer_bytes - shard

@@ -10,6 +10,7 @@ from agents.drivers.launcher import Launcher
 from agents.drivers.messages import OperationConfig, RankConfig
 from agents.drivers.messages import RankResult as RankReport
 from agents.drivers.rendezvous import Rendezvous, RunProgress
+from agents.participant import Cast
 from controller import Controller
 from experiments.fidelity import judge
 from experiments.measured import Counts, assemble, completion_of
@@ -37,8 +38,8 @@ class Testbed:
     world: EmulatedWorld
     controller: Controller
     launcher: Launcher
-    groups: Sequence[int]
-    """Addresses of the multicast groups that the controller installed."""
+    epochs: Iterator[int]
+    """Numbers of the aggregation jobs on this network, each used once."""
 
 
 class _Watch:
@@ -64,7 +65,7 @@ class _Watch:
 
 @contextmanager
 def gathered_ranks(
-    testbed: Testbed, name: str, operation: OperationConfig
+    testbed: Testbed, name: str, operation: OperationConfig, cast: Cast
 ) -> Iterator[Rendezvous]:
     """The ranks, each in its host's namespace, met and connected for an operation; they end with
     the block.
@@ -74,7 +75,6 @@ def gathered_ranks(
     """
     scenario, world = testbed.scenario, testbed.world
     hosts = world.topology.hosts
-    cast = cast_of(scenario, world.topology, testbed.groups)
     path = world.record.folder / f"{name}.sock"
     with ExitStack() as stack:
         stack.callback(testbed.launcher.end_ranks)
@@ -128,6 +128,9 @@ def operate(
     scenario, world = testbed.scenario, testbed.world
     # Data and its errors differ from repetition to repetition, and repeat with the scenario.
     operation = operation_of(scenario, algorithm, scenario.seed + repetition)
+    epoch = next(testbed.epochs)
+    plan = plan_of(scenario, world.topology, epoch=epoch)
+    cast = cast_of(scenario, world.topology, plan)
     before: Counts | None = None
     after: Counts | None = None
     watch = _Watch(world, advance)
@@ -135,8 +138,9 @@ def operate(
     reports: list[RankReport] = []
     try:
         with ExitStack() as stack:
+            testbed.controller.apply(plan)
             name = f"{algorithm}-{repetition}"
-            meeting = stack.enter_context(gathered_ranks(testbed, name, operation))
+            meeting = stack.enter_context(gathered_ranks(testbed, name, operation, cast))
             # Ranks join their groups before, and leave them after: that is no traffic of the run.
             before = Counts.read(testbed.controller, world)
             world.reset_lateness()
@@ -144,9 +148,14 @@ def operate(
                 scenario.injected,
                 world.topology,
                 lambda directions: testbed.controller.apply(
-                    plan_of(scenario, world.topology, [Fault(name, 1.0) for name in directions])
+                    plan_of(
+                        scenario, world.topology, [Fault(each, 1.0) for each in directions], epoch
+                    )
                 ),
-                meeting.pids,
+                {
+                    host: meeting.pids[process]
+                    for process, (host, _) in enumerate(cast.roles)
+                },
             )
             stack.callback(outages.end)
             try:

@@ -66,14 +66,42 @@ _KEYS: dict[str, _Key] = {
     "pcap": _Key("pcap", lambda v: _flag("pcap", v)),
     "predict": _Key("predict", lambda v: _flag("predict", v)),
     **{
-        name: _Key(name, _named(name))
-        for name in ("collective", "world", "switch", "topology", "cutoff", "dtype", "op")
+        name: _Key(name.replace("-", "_"), _named(name))
+        for name in (
+            "collective",
+            "world",
+            "switch",
+            "topology",
+            "cutoff",
+            "dtype",
+            "op",
+            "server-placement",
+        )
     },
     **{
         name: _Key(name.replace("-", "_"))
         for name in (
-            "leaves", "spines", "hosts-per-leaf", "k", "tiers", "mtu", "chains", "workers", "batch",
-            "root", "radix", "operations", "at-once", "seed", "repeat",
+            "leaves",
+            "spines",
+            "hosts-per-leaf",
+            "k",
+            "tiers",
+            "mtu",
+            "chains",
+            "workers",
+            "batch",
+            "root",
+            "radix",
+            "operations",
+            "at-once",
+            "seed",
+            "repeat",
+            "servers",
+            "split",
+            "fan-in",
+            "slots",
+            "values",
+            "jobs",
         )
     },
 }

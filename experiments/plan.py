@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agents.collectives.aggregation import SwitchJob
 from agents.collectives.dtypes import dtype_of
 from agents.collectives.requests import Request
 from agents.datagrams import ipv4_text
 from agents.drivers.messages import OperationConfig
-from agents.participant import Cast
+from agents.participant import Cast, Member, Team
 from controller import Plan, fabric_plan
+from controller.aggregation import JOB_BASE_ADDRESS, AggregationJob
 from experiments.scenario import Fault, Scenario
+from switch.compiler import ProgramFiles, compile_cached
+from switch.program_files import fabric_macros, fabric_program
 from topo.network import Topology
 
 MAX_GROUPS = 16
@@ -35,34 +39,83 @@ def operation_of(scenario: Scenario, algorithm: str, seed: int) -> OperationConf
         workers=scenario.workers,
         chunk_bytes=scenario.chunk_bytes or 0,
         batch=scenario.batch,
+        split=scenario.split or 0,
+        fan_in=scenario.fan_in or 0,
         cutoff=scenario.cutoff,
         timeout_ns=round((scenario.timeout_s or 0) * 1e9),
     )
     return OperationConfig(request, seed, scenario.operations, scenario.at_once)
 
 
-def cast_of(scenario: Scenario, network: Topology, groups: Sequence[int]) -> Cast:
-    """What runs on which host of a scenario's network. ``groups``: multicast addresses."""
-    return Cast.of_one_team(
-        [host.ip for host in network.hosts], [ipv4_text(group) for group in groups]
+def program_of(scenario: Scenario) -> ProgramFiles:
+    """The program of a scenario's switches, compiled."""
+    return compile_cached(fabric_program(), defines=fabric_macros(scenario.program_values))
+
+
+def cast_of(scenario: Scenario, network: Topology, plan: Plan) -> Cast:
+    """What runs on which host of a scenario's network: teams of ranks, reduction servers."""
+    placement = scenario.placement
+    ips = [host.ip for host in network.hosts]
+    groups = [ipv4_text(group.address) for group in plan.groups]
+    each = len(groups) // len(placement.jobs)
+    switch_jobs = [tree.job for tree in plan.aggregation]
+    teams = tuple(
+        Team(
+            tuple(ips[host] for host in hosts),
+            servers=tuple(ips[host] for host in placement.servers),
+            groups=tuple(groups[job * each : (job + 1) * each]),
+            aggregation=_switch_job(switch_jobs[job], scenario) if switch_jobs else None,
+        )
+        for job, hosts in enumerate(placement.jobs)
     )
+    roles: dict[int, list[Member]] = {
+        host: [(job, rank)]
+        for job, hosts in enumerate(placement.jobs)
+        for rank, host in enumerate(hosts)
+    }
+    for server, host in enumerate(placement.servers):
+        members = [(job, placement.ranks + server) for job in range(len(teams))]
+        roles.setdefault(host, []).extend(members)
+    return Cast(teams, tuple((host, tuple(members)) for host, members in roles.items()))
 
 
-def plan_of(scenario: Scenario, network: Topology, more: Sequence[Fault] = ()) -> Plan:
-    """All the entries of a scenario, with multicast groups of all hosts: one for each top switch,
-    and as many for each worker.
+def _switch_job(job: AggregationJob, scenario: Scenario) -> SwitchJob:
+    return SwitchJob(job.address, job.epoch, job.slots, scenario.program_values)
 
-    ``more``: links that lose packets now, beside those of the scenario.
+
+def plan_of(
+    scenario: Scenario, network: Topology, more: Sequence[Fault] = (), epoch: int = 1
+) -> Plan:
+    """All the entries of a scenario, with multicast groups of each job's hosts: one for each top
+    switch, and as many for each worker; and with what the switches add for each job.
+
+    Args:
+        more: links that lose packets now, beside those of the scenario.
+        epoch: of the aggregation jobs; a new one for every run on the same network.
     """
-    everybody = [host.name for host in network.hosts]
+    jobs = [[network.hosts[host].name for host in hosts] for hosts in scenario.placement.jobs]
     top = max(switch.level for switch in network.switches)
     roots = sum(switch.level == top for switch in network.switches)
-    groups = min(roots, len(everybody), MAX_GROUPS)
+    groups = min(roots, len(jobs[0]), MAX_GROUPS)
     groups = max(1, groups // scenario.workers) * scenario.workers
+    adding = []
+    if "switch" in scenario.algorithms:
+        assert scenario.slots is not None
+        adding = [
+            AggregationJob(
+                ipv4_text(JOB_BASE_ADDRESS + 1 + job),
+                hosts,
+                epoch=epoch,
+                slots=scenario.slots,
+                pool_base=2 * scenario.slots * job,
+            )
+            for job, hosts in enumerate(jobs)
+        ]
     return fabric_plan(
         network,
         seed=scenario.seed,
         loss=scenario.loss,
         faults=[*scenario.losses, *more],
-        groups=[everybody] * groups,
+        groups=[hosts for hosts in jobs for _ in range(groups)],
+        aggregation=adding,
     )

@@ -17,15 +17,15 @@ from typing import Any
 
 from experiments.capacity import check_capacity
 from experiments.measured import broken_off
+from experiments.plan import program_of
 from experiments.progress import Progress
 from experiments.report import write_report
 from experiments.results import Results, Run
 from experiments.scenario import Scenario
 from experiments.simulation import simulate
 from experiments.sweep import Experiment, Point
-from switch.compiler import ProgramFiles, compile_cached
+from switch.compiler import ProgramFiles
 from switch.errors import InputError, MachineError, RunError
-from switch.program_files import fabric_program
 
 
 @dataclass(frozen=True)
@@ -190,19 +190,19 @@ def _run(
             with _named(network[0]):
                 check(network[0].scenario)
     with progress.stage("compile", "Compile the P4 program"):
-        program = compile_cached(fabric_program())
+        programs = {point: program_of(point.scenario) for point in experiment.points}
     begin()
     done: dict[Point, list[Run]] = {}
     for index, points in enumerate(networks):
         if points[0].scenario.world == "simulated":
-            done[points[0]] = _simulate(points[0], program, progress)
+            done[points[0]] = _simulate(points[0], programs[points[0]], progress)
             continue
         into = captures if points[0].scenario.pcap else None
         if into is not None and len(networks) > 1:
             into /= str(index + 1)
         left = list(points)
         while left:  # once, unless a network breaks
-            runs = _emulate(left, program, progress, into, results.notes)
+            runs = _emulate(left, programs[left[0]], progress, into, results.notes)
             done.update(zip(left, runs, strict=False))
             left = left[len(runs) :]
     # Points that share a network ran together; they are shown in the order that was asked for.

@@ -11,13 +11,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from agents.collectives.names import ALGORITHMS, CUTOFFS, MAX_AT_ONCE, MAX_CHUNK_BYTES, OPS
+from agents.collectives.names import (
+    ALGORITHMS,
+    CUTOFFS,
+    MAX_AT_ONCE,
+    MAX_CHUNK_BYTES,
+    OPS,
+    REDUCING,
+    SWITCH_DTYPES,
+)
 from experiments.outages import check_emulated
+from experiments.placement import Placement, place, servers_on_leaf
 from experiments.units import (
     parse_probability,
     shown,
 )
 from switch.errors import InputError
+from switch.program_files import AGGREGATION_VALUES, BMV2_AGGREGATION_VALUES, fabric_macros
 from topo import clos
 from topo.network import MAX_HOSTS_PER_LEAF, MAX_PORTS
 from topo.packet_faults import OUTAGES, PACKET_ACTIONS, InjectedFault, is_injected, parse_fault
@@ -32,8 +42,12 @@ MTUS = (256, 512, 1024, 2048, 4096)
 
 DTYPES = (
     "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64",
-    "float16", "float32", "float64",
+    "float16", "bfloat16", "float32", "float64",
 )  # fmt: skip
+SERVER_PLACEMENTS = ("dedicated", "ranks")
+MAX_SLOTS = 512
+"""Of one job: a switch has 1,024 rows."""
+MAX_JOBS = 16
 
 MAX_SIZE_BYTES = 1 << 32
 MIN_CHUNK_BYTES = 64
@@ -98,13 +112,13 @@ class Scenario:
     """Path MTU: bytes of RoCE payload a packet."""
     size_bytes: int = 1 << 20
     """Bytes that each rank contributes; of Broadcast, all; of Reduce-Scatter, what each ends
-    with."""
+    with; of Allreduce, of the vector."""
     sizes_bytes: tuple[int, ...] = ()
     """In place of `size_bytes`: of each rank by itself, from the start again if ranks are more."""
     dtype: str = ""
-    """Of the elements: uint8, of Reduce-Scatter float32."""
+    """Of the elements: uint8, of what is reduced float32."""
     op: str = "sum"
-    """Of Reduce-Scatter: sum, min or max."""
+    """Of Reduce-Scatter and Allreduce: sum, min, max or average."""
     algorithms: tuple[str, ...] = ()
     root: int = 0
     """Of Broadcast: the rank whose buffer all others get."""
@@ -122,6 +136,22 @@ class Scenario:
     packets."""
     batch: int = 1
     """Multicast chunks that leave back to back."""
+    servers: int | None = None
+    """Optcast's reduction servers; as many as ranks by default."""
+    server_placement: str = "dedicated"
+    """``dedicated``: servers have hosts of their own, which the network gets beside those of ranks,
+    spread over the leaves; ``ranks``: server s is on the host of rank s."""
+    split: int | None = None
+    """Optcast: pieces that a request is cut into; as many as servers by default."""
+    fan_in: int | None = None
+    """Optcast: most contributions that one server takes; more ranks make a tree of servers. By
+    default, no limit."""
+    slots: int | None = None
+    """Aggregation in switches: rounds under way at a time, of each job; 128 by default."""
+    values: int | None = None
+    """Aggregation in switches: numbers of 32 bits a packet; 256 by default, on BMv2 64."""
+    jobs: int = 1
+    """Communicators of equal size that share the network and do the same at the same time."""
     cutoff: str = "adaptive"
     operations: int = 1
     """Operations of one run, on one communicator."""
@@ -192,8 +222,9 @@ class Scenario:
         if self.rate_bps == 0:
             object.__setattr__(self, "rate_bps", RATE_BPS[check_kind(self.switch)])
         self._whole("rate", self.rate_bps, 100_000, 100_000_000_000)
+        self._check_offloading()
         network = self.network()
-        ranks = len(network.hosts)
+        ranks = self.placement.ranks
         self._check_collective(ranks)
         for fault in self.faults:
             if isinstance(fault, Fault):
@@ -220,7 +251,7 @@ class Scenario:
         if self.chains is not None:
             self._whole("chains", self.chains, 1, ranks)
         if not self.dtype:
-            default = "float32" if collective == "reduce-scatter" else "uint8"
+            default = "float32" if collective in REDUCING else "uint8"
             object.__setattr__(self, "dtype", default)
         self._choose("dtype", self.dtype, DTYPES)
         self._whole("root", self.root, 0, ranks - 1)
@@ -250,7 +281,17 @@ class Scenario:
             raise InputError(
                 f"sizes are {len(self.sizes_bytes)} for {ranks} ranks: give at most one a rank"
             )
-        item_bytes = int(self.dtype.lstrip("uintfloa")) // 8
+        if "switch" in self.algorithms and self.dtype not in SWITCH_DTYPES:
+            raise InputError(
+                f"dtype {self.dtype!r} by switch: switches add {', '.join(SWITCH_DTYPES)}; choose "
+                "one of these, or other algorithms"
+            )
+        if "switch" in self.algorithms and self.op not in ("sum", "average"):
+            raise InputError(
+                f"op {self.op!r} by switch: switches add; choose sum or average, or other "
+                "algorithms"
+            )
+        item_bytes = int(self.dtype.lstrip("buintfloa")) // 8
         for size in self.sizes_bytes or (self.size_bytes,):
             self._whole("size", size, 0, MAX_SIZE_BYTES)
             if size % item_bytes:
@@ -268,22 +309,95 @@ class Scenario:
                 "--size, a larger --mtu or --chunk, or more --workers"
             )
 
+    def _check_offloading(self) -> None:
+        """Check and fill in what servers, aggregating switches and jobs take, as far as it says
+        which network is meant."""
+        self._choose("server-placement", self.server_placement, SERVER_PLACEMENTS)
+        self._whole("jobs", self.jobs, 1, MAX_JOBS)
+        if "optcast" in self.algorithms:
+            if self.servers is None:
+                object.__setattr__(self, "servers", self._default_servers())
+            assert self.servers is not None
+            self._whole("servers", self.servers, 1, MAX_HOSTS)
+        if "switch" in self.algorithms:
+            if self.slots is None:
+                object.__setattr__(self, "slots", 128)
+            assert self.slots is not None
+            self._whole("slots", self.slots, 1, MAX_SLOTS)
+            if self.slots & self.slots - 1:
+                raise InputError(f"slots {self.slots} is no power of 2: choose one, like 64")
+            if self.slots * self.jobs > MAX_SLOTS:
+                raise InputError(
+                    f"slots {self.slots} for each of {self.jobs} jobs: a switch has {MAX_SLOTS} in "
+                    "all; lower slots or jobs"
+                )
+            if self.values is None:
+                fitting = 1 << ((self.mtu - 16) // 4).bit_length() - 1
+                object.__setattr__(self, "values", min(self.program_values, fitting))
+            assert self.values is not None
+            fabric_macros(self.values)
+            if 4 * self.values + 16 > self.mtu:
+                raise InputError(
+                    f"values {self.values} make {4 * self.values + 16} bytes of payload, more than "
+                    f"the path MTU {self.mtu}: lower values, or raise mtu"
+                )
+
+    def _default_servers(self) -> int:
+        """As many as ranks; in a fat tree, which has its hosts, half of each leaf's."""
+        if self.topology == "single":
+            return self.hosts_per_leaf or 1
+        if self.topology == "leaf-spine":
+            return (self.leaves or 1) * (self.hosts_per_leaf or 1)
+        leaves = {host.leaf for host in clos.fat_tree(self.k or 4, self.tiers or 3).hosts}
+        return len(leaves) * ((self.k or 4) // 4) or 1
+
+    @property
+    def program_values(self) -> int:
+        """V of the switches' program: numbers of 32 bits in an aggregation packet."""
+        if self.values is not None:
+            return self.values
+        return AGGREGATION_VALUES if self.switch == "weft" else BMV2_AGGREGATION_VALUES
+
+    @property
+    def dedicated_servers(self) -> int:
+        """Hosts that the network has for servers alone."""
+        return (self.servers or 0) if self.server_placement == "dedicated" else 0
+
+    @property
+    def placement(self) -> Placement:
+        """Which hosts of the network are ranks, and which servers."""
+        network = self.network()
+        leaves = len({host.leaf for host in network.hosts})
+        return place(
+            leaves,
+            len(network.hosts) // leaves,
+            jobs=self.jobs,
+            servers=self.servers or 0,
+            dedicated=self.server_placement == "dedicated",
+        )
+
+    @property
+    def ranks(self) -> int:
+        """Of each job."""
+        return self.placement.ranks
+
     def _check_means_something(self, ranks: int) -> None:
         """Raise InputError for an option that nothing of what is run would heed."""
         collective, algorithms = self.collective, self.algorithms
         multicast = "multicast" in algorithms, "it is for the algorithm multicast"
+        optcast = "optcast" in algorithms, "it is for the algorithm optcast"
+        switches = "switch" in algorithms, "it is for the algorithm switch"
         given = {
             "root": (self.root, 0, collective == "broadcast", "it is for broadcast"),
-            "sizes": (
-                self.sizes_bytes, (), collective != "broadcast", "only the root has data: use size"
+            "op": (
+                self.op, "sum", collective in REDUCING, "it is for reduce-scatter and allreduce"
             ),
-            "op": (self.op, "sum", collective == "reduce-scatter", "it is for reduce-scatter"),
             "radix": (
                 self.radix, 2, "k-nomial" in algorithms, "it is for broadcast by k-nomial"
             ),
             "block": (
-                self.block_bytes, None, set(algorithms) != {"multicast"},
-                "it is for unicast algorithms (multicast has chunk)",
+                self.block_bytes, None, not set(algorithms) <= {"multicast", "switch"},
+                "it is for unicast algorithms (multicast has chunk, switch values)",
             ),
             "chains": (
                 self.chains, ranks if collective == "allgather" else None,
@@ -293,6 +407,16 @@ class Scenario:
             "chunk": (self.chunk_bytes, self.mtu, *multicast),
             "batch": (self.batch, 1, *multicast),
             "cutoff": (self.cutoff, "adaptive", *multicast),
+            "servers": (self.servers, None, *optcast),
+            "server-placement": (self.server_placement, "dedicated", *optcast),
+            "split": (self.split, None, *optcast),
+            "fan-in": (self.fan_in, None, *optcast),
+            "slots": (self.slots, None, *switches),
+            "values": (self.values, None, *switches),
+            "sizes": (
+                self.sizes_bytes, (), collective not in ("broadcast", "allreduce"),
+                "there is one size: use size",
+            ),
         }  # fmt: skip
         for name, (value, default, heeded, who) in given.items():
             if value is not None and value != default and not heeded:
@@ -303,12 +427,17 @@ class Scenario:
 
     @property
     def shard_sizes(self) -> tuple[int, ...]:
-        """Bytes that each rank contributes (Reduce-Scatter: ends with), one a rank."""
-        return self._shard_sizes(len(self.network().hosts))
+        """Bytes that each rank contributes (Reduce-Scatter: ends with; Allreduce: its share of the
+        vector), one a rank."""
+        return self._shard_sizes(self.ranks)
 
     def _shard_sizes(self, ranks: int) -> tuple[int, ...]:
         if self.collective == "broadcast":
             return tuple(self.size_bytes if rank == self.root else 0 for rank in range(ranks))
+        if self.collective == "allreduce":
+            item_bytes = int(self.dtype.lstrip("buintfloa")) // 8
+            each, more = divmod(self.size_bytes // item_bytes, ranks)
+            return tuple(item_bytes * (each + (rank < more)) for rank in range(ranks))
         if not self.sizes_bytes:
             return (self.size_bytes,) * ranks
         return tuple(self.sizes_bytes[rank % len(self.sizes_bytes)] for rank in range(ranks))
@@ -364,7 +493,7 @@ class Scenario:
             assert self.hosts_per_leaf is not None
             self._whole("hosts-per-leaf", self.hosts_per_leaf, 1, MAX_HOSTS_PER_LEAF)
             return clos.single(
-                self.hosts_per_leaf,
+                self.hosts_per_leaf + self.dedicated_servers,
                 rate_bps=self.rate_bps,
                 delay_ns=self.delay_ns,
                 queue_bytes=self.queue_bytes,
@@ -375,16 +504,17 @@ class Scenario:
             self._whole("leaves", self.leaves, 1, MAX_PORTS)
             self._whole("spines", self.spines, 1, MAX_PORTS)
             self._whole("hosts-per-leaf", self.hosts_per_leaf, 1, MAX_HOSTS_PER_LEAF)
-            hosts = self.leaves * self.hosts_per_leaf
+            on_leaf = self.hosts_per_leaf + servers_on_leaf(self.dedicated_servers, self.leaves)
+            hosts = self.leaves * on_leaf
             if hosts > MAX_HOSTS:
                 raise InputError(
-                    f"{self.leaves} leaves with {self.hosts_per_leaf} hosts each are {hosts} "
+                    f"{self.leaves} leaves with {on_leaf} hosts each are {hosts} "
                     f"hosts: at most {MAX_HOSTS}; lower leaves or hosts-per-leaf"
                 )
             return clos.leaf_spine(
                 self.leaves,
                 self.spines,
-                self.hosts_per_leaf,
+                on_leaf,
                 rate_bps=self.rate_bps,
                 delay_ns=self.delay_ns,
                 queue_bytes=self.queue_bytes,

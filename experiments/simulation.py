@@ -50,7 +50,7 @@ def simulate(
             reports = world.run_operation(
                 operation_of(scenario, algorithm, seed),
                 lambda state: advance(state.fraction),
-                cast=cast_of(scenario, world.topology, [each.address for each in plan.groups]),
+                cast=cast_of(scenario, world.topology, plan),
             )
         except RunError as failure:
             error = str(failure)

@@ -29,6 +29,7 @@ import socket
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, TypeVar
 
+from agents.collectives.aggregation import SwitchJob
 from agents.collectives.requests import Request
 from agents.participant import Introductions, Member, Team
 from switch.errors import ProtocolError
@@ -79,10 +80,7 @@ class RankConfig:
     @staticmethod
     def of(document: dict[str, Any]) -> RankConfig:
         """From the JSON object that `asdict` makes. Raises ProtocolError as `record` does."""
-        teams = [
-            record(Team, {name: tuple(value) for name, value in team.items()})
-            for team in document.get("teams", [])
-        ]
+        teams = [_team(team) for team in document.get("teams", [])]
         members = [(team, member) for team, member in document.get("members", [])]
         return record(RankConfig, {**document, "teams": teams, "members": members})
 
@@ -353,6 +351,14 @@ def record(kind: type[Record], document: dict[str, Any]) -> Record:
         return kind(**document)
     except TypeError as error:
         raise ProtocolError(f"{kind.__name__}: {error}") from error
+
+
+def _team(document: dict[str, Any]) -> Team:
+    job = document.get("aggregation")
+    lists = ("addresses", "servers", "groups")
+    values: dict[str, Any] = {name: tuple(document.get(name, ())) for name in lists}
+    values["aggregation"] = None if job is None else record(SwitchJob, job)
+    return record(Team, {**document, **values})
 
 
 def encode(message: Message) -> bytes:

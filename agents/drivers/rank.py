@@ -1,4 +1,5 @@
-"""The process of one rank: an agent on UDP sockets, directed by the runner over the rendezvous.
+"""The process of one rank or reduction server: what runs on a host, on UDP sockets, directed by the
+runner over the rendezvous.
 
 It serves its network all the time from the hello to the close, so that peers always get their
 acknowledgements; buffers are filled and checked in slices between packets, outside the timed part.
@@ -17,7 +18,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
-from agents.collectives.agent import Done, HostAgent
+from agents.collectives.agent import Done
 from agents.collectives.names import ALGORITHMS, OFFLOADED
 from agents.collectives.operation import Report
 from agents.collectives.requests import Request
@@ -91,8 +92,9 @@ class _Rank:
         self._rank = config.rank
         self._team, self._member = config.members[0]
         self._participant = participant_of(config)
-        self._agent = self._participant.rank_agent
-        self._driver = UdpDriver(self._agent, workers=receive_workers(self._agent, config.workers))
+        self._driver = UdpDriver(
+            self._participant.machine, workers=receive_workers(self._participant, config.workers)
+        )
         self._operation = OperationConfig(Request(0, "allgather", "ring", 0))
         self._workloads: list[Workload] = []
         self._jobs: list[Job] = []
@@ -133,9 +135,10 @@ class _Rank:
         until_ns = now_ns if self._work is not None else now_ns + LOOK_UP_NS * 10
         if self._start_ns is not None:
             until_ns = min(until_ns, self._start_ns)
-        if self._agent.running:
+        if self._series is not None:
             until_ns = min(until_ns, self._last_progress_ns + PROGRESS_NS)
-        self._driver.run(until_ns, wake=self._channel.fileno(), until=self._agent.has_event)
+        has_event = self._participant.machine.has_event
+        self._driver.run(until_ns, wake=self._channel.fileno(), until=has_event)
         now_ns = time.monotonic_ns()
         if self._start_ns is not None and now_ns >= self._start_ns:
             self._begin(now_ns)
@@ -162,7 +165,8 @@ class _Rank:
         elif isinstance(message, Verify):
             self._work = self._verify()
         elif isinstance(message, Abort):
-            self._agent.abort(message.reason, time.monotonic_ns())
+            if self._participant.agent is not None:
+                self._participant.agent.abort(message.reason, time.monotonic_ns())
             self._closed = True
         elif isinstance(message, Close):
             self._closed = True
@@ -171,7 +175,7 @@ class _Rank:
 
     def _prepare(self) -> Iterator[None]:
         """Make the buffers and fill in what this rank contributes."""
-        operation, size = self._operation, self._agent.communicator.size
+        operation, size = self._operation, self._participant.rank_agent.communicator.size
         seed = operation.seed_of(self._team)
         self._workloads = [Workload(each, size, seed) for each in operation.requests()]
         before, self._jobs = self._jobs, []
@@ -194,7 +198,7 @@ class _Rank:
         self._driver.reset_lateness()
         self._started_cpu_ns = time.process_time_ns()
         self._last_progress_ns = now_ns
-        self._series = Series(self._agent, self._jobs, self._operation.at_once)
+        self._series = Series(self._participant.rank_agent, self._jobs, self._operation.at_once)
         self._series.start(now_ns)
 
     def _finish(self, series: Series) -> None:
@@ -244,7 +248,7 @@ class _Rank:
 
     def _counters(self) -> dict[str, int]:
         """All counters of transport and driver; they only grow."""
-        return {**asdict(self._agent.endpoint.statistics), **self._driver.counters()}
+        return {**asdict(self._participant.endpoint.statistics), **self._driver.counters()}
 
 
 def participant_of(config: RankConfig) -> Participant:
@@ -258,13 +262,13 @@ def participant_of(config: RankConfig) -> Participant:
     return Participant(endpoint, config.teams, config.members, config.partners)
 
 
-def receive_workers(agent: HostAgent, workers: int) -> list[ReceiveWorker]:
+def receive_workers(participant: Participant, workers: int) -> list[ReceiveWorker]:
     """What receives the groups of each subgroup of a multicast operation with so many workers, for
     threads of their own; none where there is only one."""
-    if workers == 1:
+    if workers == 1 or participant.agent is None:
         return []
-    pairs = agent.communicator.multicast
-    return [agent.endpoint.hand_over(pairs[worker::workers]) for worker in range(workers)]
+    pairs = participant.agent.communicator.multicast
+    return [participant.endpoint.hand_over(pairs[worker::workers]) for worker in range(workers)]
 
 
 def warm_up() -> None:

@@ -1,0 +1,72 @@
+"""Which hosts of a network are ranks of which job, and which are reduction servers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from switch.errors import InputError
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Hosts by their numbers in the topology."""
+
+    jobs: tuple[tuple[int, ...], ...]
+    """Of each job (a communicator of its own) the hosts of its ranks, in order of ranks."""
+    servers: tuple[int, ...] = ()
+    """Of the reduction servers, in order; ranks' hosts, where servers have none of their own."""
+
+    @property
+    def ranks(self) -> int:
+        """Of each job."""
+        return len(self.jobs[0])
+
+
+def servers_on_leaf(servers: int, leaves: int) -> int:
+    """The most dedicated servers that one leaf has, where they are spread over all."""
+    return -(-servers // leaves)
+
+
+def place(
+    leaves: int, hosts_on_leaf: int, *, jobs: int, servers: int = 0, dedicated: bool = True
+) -> Placement:
+    """Spread ranks and servers over the leaves.
+
+    Every leaf has as many ranks, first, then its dedicated servers, if there are any. A leaf's
+    ranks go to the jobs in turn.
+
+    Args:
+        hosts_on_leaf: all of them, servers' included.
+        servers: reduction servers; without hosts of their own server s is on the host of rank s.
+
+    Raises:
+        InputError: there are too few hosts, or the jobs do not come out equal.
+    """
+    most = servers_on_leaf(servers, leaves) if dedicated else 0
+    on_leaf = hosts_on_leaf - most
+    if on_leaf < 1:
+        raise InputError(
+            f"{servers} servers on {leaves} leaves of {hosts_on_leaf} hosts leave none for ranks: "
+            "lower servers, or put them on the ranks' hosts (--server-placement ranks)"
+        )
+    ranks = [leaf * hosts_on_leaf + place for leaf in range(leaves) for place in range(on_leaf)]
+    if len(ranks) % jobs:
+        raise InputError(
+            f"jobs {jobs}: {len(ranks)} hosts for ranks do not make as many equal jobs; choose a "
+            f"divisor of {len(ranks)}"
+        )
+    teams = tuple(tuple(ranks[job::jobs]) for job in range(jobs))
+    if dedicated:
+        counts = [servers // leaves + (leaf < servers % leaves) for leaf in range(leaves)]
+        where = [
+            leaf * hosts_on_leaf + on_leaf + index
+            for leaf, count in enumerate(counts)
+            for index in range(count)
+        ]
+    elif servers > len(ranks):
+        raise InputError(
+            f"servers {servers} on the hosts of {len(ranks)} ranks: at most one each; lower it"
+        )
+    else:
+        where = ranks[:servers]
+    return Placement(teams, tuple(where))
