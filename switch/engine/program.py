@@ -241,7 +241,10 @@ def _read(document: Json) -> Program:
             names = ", ".join(str(item.get("name")) for item in document[part])
             raise ProgramError(f"{part.replace('_', ' ')} are not supported yet: {names}")
     program = Program(document)
-    program.errors = {name: code for name, code in document.get("errors", [])}
+    for name, code in document.get("errors", []):
+        if not isinstance(code, int):
+            raise ProgramError(f"parser error {name!r} has the code {code!r}, which is no number")
+        program.errors[name] = code
     _read_headers(program)
     _read_actions(program)
     _read_cells(program)
