@@ -185,6 +185,7 @@ def _rank(report: RankReport) -> RankResult:
             "chunks_multicast": report.chunks_multicast,
             "chunks_fetched": report.chunks_fetched,
             "chunks_duplicate": report.chunks_duplicate,
+            "blocks_saturated": report.blocks_saturated,
             "cpu_ns": report.cpu_ns,
             "socket_drops": report.socket_drops,
             **report.statistics,

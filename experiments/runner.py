@@ -207,8 +207,22 @@ def _run(
             left = left[len(runs) :]
     # Points that share a network ran together; they are shown in the order that was asked for.
     results.runs += [run for point in experiment.points for run in done[point]]
+    results.notes += _saturated(results.runs)
     results.duration_s = time.monotonic() - started
     results.timings_s = dict(progress.timings_s)
+
+
+def _saturated(runs: Sequence[Run]) -> list[str]:
+    """What is to be said of runs whose switches met sums that do not fit into 32 bits."""
+    notes = []
+    for run in runs:
+        blocks = max((rank.statistics.get("blocks_saturated", 0) for rank in run.ranks), default=0)
+        if blocks:
+            notes.append(
+                f"{run.algorithm}: in {blocks} blocks a sum did not fit into 32 bits; it is the "
+                "largest or the least that does"
+            )
+    return notes
 
 
 def _networks(points: Sequence[Point]) -> list[list[Point]]:

@@ -397,6 +397,7 @@ class _Operation:
             chunks_multicast=counted.chunks_multicast,
             chunks_fetched=counted.chunks_fetched,
             chunks_duplicate=counted.chunks_duplicate,
+            blocks_saturated=counted.blocks_saturated,
             retransmitted_packets=statistics["retransmitted_packets"],
             statistics={
                 **statistics,

@@ -163,6 +163,8 @@ class RankResult:
     chunks_multicast: int = 0
     chunks_fetched: int = 0
     chunks_duplicate: int = 0
+    blocks_saturated: int = 0
+    """Blocks of sums by switches in which some did not fit into 32 bits."""
     retransmitted_packets: int = 0
     cpu_ns: int = 0
     """Processor time of the rank process between start and finish."""

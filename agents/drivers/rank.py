@@ -1,5 +1,5 @@
-"""The process of one rank or reduction server: what runs on a host, on UDP sockets, directed by the
-runner over the rendezvous.
+"""The process of a host: a rank, a reduction server or both on UDP sockets, directed by the runner
+over the rendezvous.
 
 It serves its network all the time from the hello to the close, so that peers always get their
 acknowledgements; buffers are filled and checked in slices between packets, outside the timed part.
@@ -239,6 +239,7 @@ class _Rank:
             chunks_multicast=report.chunks_multicast,
             chunks_fetched=report.chunks_fetched,
             chunks_duplicate=report.chunks_duplicate,
+            blocks_saturated=report.blocks_saturated,
             retransmitted_packets=statistics["retransmitted_packets"],
             cpu_ns=time.process_time_ns() - self._started_cpu_ns,
             wake_lateness_ns=self._driver.lateness_ns(),
