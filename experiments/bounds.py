@@ -13,16 +13,25 @@ import numpy as np
 
 from agents.collectives.dtypes import dtype_of
 from experiments.optcast_model import Optcast, contributions, optcast_rounds
+from experiments.overheads import RC_OVERHEAD_BYTES, SWITCH_OVERHEAD_BYTES
 from experiments.scenario import Scenario
-from experiments.switch_model import SWITCH_OVERHEAD_BYTES, VALUE_BYTES
+from experiments.switch_model import VALUE_BYTES
 from experiments.traffic_model import (
-    RC_OVERHEAD_BYTES,
     frames_of,
-    parts_of,
+    member_hosts,
+    optcast_of,
+    switch_traffic,
     tier_model_bytes,
     tier_model_frame_bytes,
 )
-from experiments.transfers import Sizing, Transfers, parent_places, payload, unicast_rounds
+from experiments.transfers import (
+    Sizing,
+    Transfers,
+    parent_places,
+    payload,
+    placed,
+    unicast_rounds,
+)
 from switch.errors import InputError
 
 __all__ = [
@@ -37,32 +46,49 @@ __all__ = [
 def completion_bound_ns(scenario: Scenario, algorithm: str) -> int:
     """The least completion time of all of a run's operations, in ns, if packets had no headers.
 
+    Of several jobs, of one that has the network to itself.
+
     Raises:
         InputError: nothing is known of the algorithm.
     """
-    return _time_ns(scenario, algorithm, payload)
+    return _time_ns(scenario, algorithm, frames=False)
 
 
 def expected_ns(scenario: Scenario, algorithm: str) -> int:
     """As `completion_bound_ns`, with the headers of all data packets."""
-    return _time_ns(scenario, algorithm, frames_of(scenario, algorithm))
+    return _time_ns(scenario, algorithm, frames=True)
 
 
-def _time_ns(scenario: Scenario, algorithm: str, sizing: Sizing) -> int:
-    shards = parts_of(scenario)
-    block_bytes = scenario.block_bytes or min(1 << 16, -(-max(shards) // 8))
-    size_bytes = bound_bytes(
-        scenario.collective,
-        algorithm,
-        shards,
-        chains=scenario.chains,
-        root=scenario.root,
-        radix=scenario.radix,
-        block_bytes=-(-block_bytes // scenario.mtu) * scenario.mtu,
-        operations=scenario.operations,
-        item_bytes=dtype_of(scenario.dtype).itemsize,
-        sizing=sizing,
-    )
+def _time_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
+    shards = scenario.shard_sizes
+    sizing = frames_of(scenario, algorithm) if frames else payload
+    if algorithm == "switch":
+        traffic = switch_traffic(scenario, frames=frames)
+        size_bytes = scenario.operations * traffic.completion_bytes(len(shards))
+    elif algorithm == "optcast":
+        size_bytes = optcast_bound_bytes(
+            scenario.collective,
+            shards,
+            optcast_of(scenario),
+            hosts=member_hosts(scenario),
+            block_bytes=scenario.block_bytes or 0,
+            operations=scenario.operations,
+            sizing=sizing,
+        )
+    else:
+        block_bytes = scenario.block_bytes or min(1 << 16, -(-max(shards) // 8))
+        size_bytes = bound_bytes(
+            scenario.collective,
+            algorithm,
+            shards,
+            chains=scenario.chains,
+            root=scenario.root,
+            radix=scenario.radix,
+            block_bytes=-(-block_bytes // scenario.mtu) * scenario.mtu,
+            operations=scenario.operations,
+            item_bytes=dtype_of(scenario.dtype).itemsize,
+            sizing=sizing,
+        )
     return size_bytes * 8 * 10**9 // scenario.rate_bps
 
 
@@ -172,19 +198,12 @@ def critical_path_bytes(ranks: int, rounds: Iterable[Transfers]) -> int:
     return int(max(busy.max(), ready.max()))
 
 
-def fullest_link_bytes(
-    members: int, rounds: Iterable[Transfers], hosts: Sequence[int] | None = None
-) -> int:
-    """The most that any host's link carries in one direction.
-
-    ``hosts``: the host of each member, by number; by default each is on a host of its own.
-    """
-    host = np.arange(members) if hosts is None else np.asarray(hosts, np.int64)
-    links = np.zeros((2, int(host.max(initial=0)) + 1), np.int64)
+def fullest_link_bytes(hosts: int, rounds: Iterable[Transfers]) -> int:
+    """The most that any host's link carries in one direction."""
+    links = np.zeros((2, hosts), np.int64)
     for source, destination, size_bytes in rounds:
-        crossing = size_bytes * (host[source] != host[destination])
-        np.add.at(links[0], host[source], crossing)
-        np.add.at(links[1], host[destination], crossing)
+        np.add.at(links[0], source, size_bytes)
+        np.add.at(links[1], destination, size_bytes)
     return int(links.max())
 
 
@@ -193,7 +212,7 @@ def optcast_bound_bytes(
     shards: Sequence[int],
     optcast: Optcast,
     *,
-    hosts: Sequence[int] | None = None,
+    hosts: Sequence[int] = (),
     block_bytes: int = 0,
     operations: int = 1,
     sizing: Sizing = payload,
@@ -205,19 +224,21 @@ def optcast_bound_bytes(
 
     Args:
         shards: bytes of every rank's part of the result; of Allreduce, parts of the vector.
-        hosts: the host of every rank and then of every server; by default each is on its own.
+        hosts: the host, by number, of every rank and then of every server; by default each is on
+            its own.
         block_bytes: of a chunk that is summed up and sent on by itself; 0: one packet.
     """
-    members = len(shards) + optcast.servers
+    hosts = hosts or range(len(shards) + optcast.servers)
+    number = max(hosts) + 1
     rounds = list(optcast_rounds(collective, shards, optcast, operations=operations, sizing=sizing))
-    fullest = fullest_link_bytes(members, rounds, hosts)
+    fullest = fullest_link_bytes(number, placed(rounds, hosts))
     if not fullest:
         return 0
     brought = [
-        contributions(collective, shards, optcast, cursor=number * optcast.pieces, sizing=sizing)
-        for number in range(operations)
+        contributions(collective, shards, optcast, cursor=done * optcast.pieces, sizing=sizing)
+        for done in range(operations)
     ]
-    gathered = fullest_link_bytes(members, brought, hosts)
+    gathered = fullest_link_bytes(number, placed(brought, hosts))
     block = block_bytes or optcast.packet_bytes
     parts = optcast.parts(collective, shards)
     last = sizing(np.array([((parts[parts > 0] - 1) % block + 1).min()]))

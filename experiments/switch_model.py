@@ -13,14 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.traffic_model import BTH, DETH, ETHERNET, ICRC, IMMEDIATE, IPV4, UDP
+from experiments.overheads import SWITCH_OVERHEAD_BYTES
 from experiments.transfers import IntArray
 from topo.clos import LINK_TIERS, Topology
 
-AGGREGATION = 16
-"""Bytes of the aggregation header: epoch, round, flags, owner, exponent."""
-SWITCH_OVERHEAD_BYTES = ETHERNET + IPV4 + UDP + BTH + DETH + IMMEDIATE + AGGREGATION + ICRC
-"""Of a packet with or without values."""
 VALUE_BYTES = 4
 """Switches add int32, whatever the elements are."""
 

@@ -11,24 +11,18 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from agents.collectives.dtypes import dtype_of
+from agents.collectives.dtypes import HALF_TYPES, dtype_of, is_float
+from experiments.optcast_model import Optcast, optcast_rounds
+from experiments.overheads import RC_OVERHEAD_BYTES, UD_OVERHEAD_BYTES, frame_bytes
 from experiments.scenario import Scenario
-from experiments.transfers import (
-    IntArray,
-    Sizing,
-    Transfers,
-    even_parts,
-    payload,
-    unicast_rounds,
+from experiments.switch_model import (
+    SwitchTraffic,
+    switch_frames,
+    switch_payload,
+    switch_tier_bytes,
 )
+from experiments.transfers import Sizing, Transfers, payload, placed, unicast_rounds
 from topo.clos import LINK_TIERS, Topology
-
-ETHERNET, IPV4, UDP, BTH, DETH, IMMEDIATE, ICRC = 14, 20, 8, 12, 8, 4, 4
-"""Bytes on the wire; InfiniBand Architecture Specification, volume 1, chapter 9 and annex A17."""
-UD_OVERHEAD_BYTES = ETHERNET + IPV4 + UDP + BTH + DETH + IMMEDIATE + ICRC
-"""Of a multicast packet (UD SEND ONLY WITH IMMEDIATE)."""
-RC_OVERHEAD_BYTES = ETHERNET + IPV4 + UDP + BTH + ICRC
-"""Of a middle packet of an RDMA WRITE; the first has 16 bytes more, the last up to 4."""
 
 
 def tier_model_bytes(network: Topology, scenario: Scenario, algorithm: str) -> dict[str, int]:
@@ -37,26 +31,12 @@ def tier_model_bytes(network: Topology, scenario: Scenario, algorithm: str) -> d
     Raises:
         InputError: nothing is known of the algorithm.
     """
-    return _tier_bytes(network, scenario, algorithm, payload)
+    return _tier_bytes(network, scenario, algorithm, frames=False)
 
 
 def tier_model_frame_bytes(network: Topology, scenario: Scenario, algorithm: str) -> dict[str, int]:
     """As `tier_model_bytes`, with the headers of all data packets; frames without FCS."""
-    return _tier_bytes(network, scenario, algorithm, frames_of(scenario, algorithm))
-
-
-def parts_of(scenario: Scenario) -> tuple[int, ...]:
-    """Bytes of each rank's shard; of Allreduce, of each rank's part of the vector."""
-    shards = scenario.shard_sizes
-    if scenario.collective != "allreduce":
-        return shards
-    item_bytes = dtype_of(scenario.dtype).itemsize
-    return tuple(even_parts(scenario.size_bytes, len(shards), item_bytes).tolist())
-
-
-def frame_bytes(size_bytes: IntArray, packet_bytes: int, overhead_bytes: int) -> IntArray:
-    """Frame bytes that carry so many payload bytes in packets of at most ``packet_bytes``."""
-    return size_bytes + -(-size_bytes // packet_bytes) * overhead_bytes
+    return _tier_bytes(network, scenario, algorithm, frames=True)
 
 
 def frames_of(scenario: Scenario, algorithm: str) -> Sizing:
@@ -67,41 +47,67 @@ def frames_of(scenario: Scenario, algorithm: str) -> Sizing:
     return lambda size_bytes: frame_bytes(size_bytes, scenario.mtu, RC_OVERHEAD_BYTES)
 
 
-def unicast_tier_bytes(
-    network: Topology, rounds: Iterable[Transfers], hosts: Sequence[int] | None = None
-) -> dict[str, int]:
-    """Bytes by tier of messages by shortest ways, as many up as down.
+def member_hosts(scenario: Scenario, job: int = 0) -> list[int]:
+    """The hosts, by number, of a job's ranks and then of the servers."""
+    placement = scenario.placement
+    return [*placement.jobs[job], *placement.servers]
 
-    ``hosts``: the host of each member (rank or server), by number; by default rank r is on host r.
-    What stays on a host crosses no link.
-    """
+
+def optcast_of(scenario: Scenario) -> Optcast:
+    """How a scenario's ranks use reduction servers."""
+    return Optcast(
+        scenario.servers or 0,
+        scenario.split or 0,
+        scenario.fan_in or 0,
+        scenario.mtu,
+        2 if scenario.dtype in HALF_TYPES else 1,
+    )
+
+
+def switch_traffic(scenario: Scenario, *, frames: bool) -> SwitchTraffic:
+    """What one operation in switches puts on a link."""
+    if not frames:
+        return switch_payload(scenario.collective, scenario.shard_sizes)
+    return switch_frames(
+        scenario.collective,
+        scenario.shard_sizes,
+        values=scenario.program_values,
+        slots=scenario.slots or 0,
+        item_bytes=dtype_of(scenario.dtype).itemsize,
+        floats=is_float(scenario.dtype),
+    )
+
+
+def unicast_tier_bytes(network: Topology, rounds: Iterable[Transfers]) -> dict[str, int]:
+    """Bytes by tier of messages between hosts by shortest ways, as many up as down."""
     leaves = {switch.name: switch for switch in network.switches_of("leaf")}
-    numbers = range(len(network.hosts)) if hosts is None else hosts
-    places = [network.hosts[number] for number in numbers]
-    host = np.array([place.rank for place in places], np.int64)
-    leaf = np.array([leaves[place.leaf].index for place in places], np.int64)
-    pod = np.array([leaves[place.leaf].pod or 0 for place in places], np.int64)
-    host_bytes = fabric = 0
+    leaf = np.array([leaves[host.leaf].index for host in network.hosts], np.int64)
+    pod = np.array([leaves[host.leaf].pod or 0 for host in network.hosts], np.int64)
+    hosts = fabric = 0
     for source, destination, size_bytes in rounds:
         # A way turns at the leaf, in the tier above it, or, between pods, at a core switch.
         levels = (leaf[source] != leaf[destination]) * 1 + (pod[source] != pod[destination])
-        host_bytes += int((size_bytes * (host[source] != host[destination])).sum())
+        hosts += int(size_bytes.sum())
         fabric += int((size_bytes * levels).sum())
-    return dict(zip(LINK_TIERS, (host_bytes, host_bytes, fabric, fabric), strict=True))
+    return dict(zip(LINK_TIERS, (hosts, hosts, fabric, fabric), strict=True))
 
 
-def multicast_tier_bytes(network: Topology, shards: Sequence[int]) -> dict[str, int]:
+def multicast_tier_bytes(
+    network: Topology, shards: Sequence[int], hosts: Sequence[int] | None = None
+) -> dict[str, int]:
     """Bytes by tier of shards that each go from their rank to all others.
 
-    A tree has a link for every host, for every leaf if there are several, and for every pod if
-    there are several. From the source to the tree's root they are crossed upwards, else down.
+    A tree has a link for every rank, for every leaf that has ranks if there are several, and for
+    every pod if there are several. From the source to the tree's root they are crossed upwards,
+    else down. ``hosts``: the host of each rank, by number; by default rank r is on host r.
     """
-    ranks = len(network.hosts)
+    numbers = range(len(network.hosts)) if hosts is None else hosts
+    ranks = len(numbers)
     if ranks < 2:
         return {tier: 0 for tier in LINK_TIERS}
-    leaves = len({host.leaf for host in network.hosts})
-    pods = len({switch.pod for switch in network.switches_of("leaf")})
-    branches = [number for number in (leaves, pods) if number > 1]
+    leaves = {network.hosts[number].leaf for number in numbers}
+    pods = {network.switch(leaf).pod for leaf in leaves}
+    branches = [number for number in (len(leaves), len(pods)) if number > 1]
     size_bytes = int(np.sum(np.asarray(shards, np.int64)))
     return {
         "host_up": size_bytes,
@@ -112,11 +118,37 @@ def multicast_tier_bytes(network: Topology, shards: Sequence[int]) -> dict[str, 
 
 
 def _tier_bytes(
-    network: Topology, scenario: Scenario, algorithm: str, sizing: Sizing
+    network: Topology, scenario: Scenario, algorithm: str, *, frames: bool
 ) -> dict[str, int]:
-    shards = parts_of(scenario)
+    totals: dict[str, int] = dict.fromkeys(LINK_TIERS, 0)
+    for job in range(scenario.jobs):
+        found = _job_tier_bytes(network, scenario, algorithm, job, frames=frames)
+        for tier, size_bytes in found.items():
+            totals[tier] += size_bytes
+    return totals
+
+
+def _job_tier_bytes(
+    network: Topology, scenario: Scenario, algorithm: str, job: int, *, frames: bool
+) -> dict[str, int]:
+    shards = scenario.shard_sizes
+    members = member_hosts(scenario, job)
+    hosts = members[: len(shards)]
+    sizing = frames_of(scenario, algorithm) if frames else payload
+    if algorithm == "optcast":
+        rounds = optcast_rounds(
+            scenario.collective,
+            shards,
+            optcast_of(scenario),
+            operations=scenario.operations,
+            sizing=sizing,
+        )
+        return unicast_tier_bytes(network, placed(rounds, members))
     if algorithm == "multicast":
-        totals = multicast_tier_bytes(network, sizing(np.asarray(shards, np.int64)).tolist())
+        sizes = sizing(np.asarray(shards, np.int64)).tolist()
+        totals = multicast_tier_bytes(network, sizes, hosts)
+    elif algorithm == "switch":
+        totals = switch_tier_bytes(network, switch_traffic(scenario, frames=frames), hosts)
     else:
         rounds = unicast_rounds(
             scenario.collective,
@@ -127,5 +159,5 @@ def _tier_bytes(
             item_bytes=dtype_of(scenario.dtype).itemsize,
             sizing=sizing,
         )
-        totals = unicast_tier_bytes(network, rounds)
+        totals = unicast_tier_bytes(network, placed(rounds, hosts))
     return {tier: size_bytes * scenario.operations for tier, size_bytes in totals.items()}

@@ -10,7 +10,7 @@ Runtime Tradeoffs for Implementing Collective Communication Operations", 2014.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +38,17 @@ class Transfers(NamedTuple):
 def payload(size_bytes: IntArray) -> IntArray:
     """The `Sizing` that counts payload alone."""
     return size_bytes
+
+
+def placed(rounds: Iterable[Transfers], hosts: Sequence[int]) -> Iterator[Transfers]:
+    """Messages between members as those between their hosts, given by number for each member.
+
+    What stays on a host is nothing.
+    """
+    host = np.asarray(hosts, np.int64)
+    for source, destination, size_bytes in rounds:
+        ends = host[source], host[destination]
+        yield Transfers(*ends, size_bytes * (ends[0] != ends[1]))
 
 
 def unicast_rounds(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,9 +17,9 @@ from experiments.bounds import (
     optcast_bound_bytes,
 )
 from experiments.optcast_model import Optcast, optcast_rounds
+from experiments.overheads import RC_OVERHEAD_BYTES, frame_bytes
 from experiments.scenario import Scenario
 from experiments.switch_model import switch_frames, switch_payload
-from experiments.traffic_model import RC_OVERHEAD_BYTES, frame_bytes
 from experiments.transfers import unicast_rounds
 from switch.errors import InputError
 from tests.collective_definitions import Message, messages_of, tree_edges
@@ -285,7 +287,7 @@ VECTOR = 8 * 8 * 4096
 
 def on_servers(servers: int, hosts: list[int] | None = None, **options: int) -> int:
     return optcast_bound_bytes(
-        "allreduce", parts(VECTOR, 8), Optcast(servers, **options), hosts=hosts
+        "allreduce", parts(VECTOR, 8), Optcast(servers, **options), hosts=hosts or ()
     )
 
 
@@ -437,3 +439,28 @@ def test_the_ideal_speed_up_over_a_ring(
 def test_an_ideal_speed_up_is_of_what_is_offloaded() -> None:
     with pytest.raises(InputError, match="'ring'"):
         ideal_speedup("ring", 8)
+
+
+def test_a_scenarios_bounds_on_servers_and_in_switches() -> None:
+    options: dict[str, Any] = {
+        "collective": "allreduce", "topology": "single", "hosts_per_leaf": 8,
+        "algorithms": ("ring", "optcast", "switch"), "rate_bps": 8_000_000_000,
+        "size_bytes": 1 << 20,
+    }  # fmt: skip
+    scenario = Scenario(**options)
+    size = 1 << 20
+    assert completion_bound_ns(scenario, "ring") == 2 * size * 7 // 8
+    assert completion_bound_ns(scenario, "optcast") == size + 4096
+    assert expected_ns(scenario, "optcast") == (size + 4096) * (4096 + 58) // 4096
+    assert completion_bound_ns(scenario, "switch") == size
+    assert expected_ns(scenario, "switch") == 1024 * 1110 + 128 * 86
+    few = Scenario(**options, servers=2, operations=3)
+    assert completion_bound_ns(few, "optcast") == 3 * 4 * size + 4096
+    together = Scenario(**options, server_placement="ranks")
+    assert completion_bound_ns(together, "optcast") == 2 * size * 7 // 8
+    # Of two jobs, one alone: four ranks on eight servers.
+    jobs = Scenario(**options, jobs=2, servers=8)
+    assert completion_bound_ns(jobs, "optcast") == size + 4096
+    assert completion_bound_ns(jobs, "ring") == 2 * size * 3 // 4
+    halves = Scenario(**options, dtype="float16", values=64)
+    assert expected_ns(halves, "switch") == 8192 * (86 + 256) + 128 * 86

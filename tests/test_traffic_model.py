@@ -11,27 +11,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.collectives.names import ALGORITHMS, OFFLOADED
+from agents.collectives.names import ALGORITHMS, OFFLOADED, REDUCING
+from agents.servers.plan import Plan, terms_of
 from controller.aggregation import AggregationJob, plan_aggregation
 from controller.multicast import plan_trees
 from experiments.optcast_model import Optcast, optcast_rounds
+from experiments.overheads import (
+    RC_OVERHEAD_BYTES,
+    SWITCH_OVERHEAD_BYTES,
+    UD_OVERHEAD_BYTES,
+    frame_bytes,
+)
 from experiments.scenario import Scenario
 from experiments.switch_model import (
-    SWITCH_OVERHEAD_BYTES,
     switch_frames,
     switch_payload,
     switch_tier_bytes,
 )
 from experiments.traffic_model import (
-    RC_OVERHEAD_BYTES,
-    UD_OVERHEAD_BYTES,
-    frame_bytes,
     multicast_tier_bytes,
     tier_model_bytes,
     tier_model_frame_bytes,
     unicast_tier_bytes,
 )
-from experiments.transfers import even_parts, unicast_rounds
+from experiments.transfers import even_parts, placed, unicast_rounds
 from switch.errors import InputError
 from tests.collective_definitions import messages_of
 from topo import clos
@@ -166,11 +169,13 @@ def test_a_scenario_names_shards_root_radix_and_operations() -> None:
 def test_one_rank_and_empty_shards_put_nothing_on_any_link() -> None:
     nothing = dict.fromkeys(LINK_TIERS, 0)
     for collective, algorithms in ALGORITHMS.items():
+        reducing = collective in REDUCING
         for ranks, size_bytes in ((1, 1000), (6, 0)):
             scenario = Scenario(
-                collective, topology="single", hosts_per_leaf=ranks, size_bytes=size_bytes
-            )
-            for algorithm in set(algorithms) - set(OFFLOADED):
+                collective, topology="single", hosts_per_leaf=ranks, size_bytes=size_bytes,
+                algorithms=algorithms, server_placement="ranks" if reducing else "dedicated",
+            )  # fmt: skip
+            for algorithm in algorithms:
                 assert tier_model_bytes(scenario.network(), scenario, algorithm) == nothing
                 assert tier_model_frame_bytes(scenario.network(), scenario, algorithm) == nothing
 
@@ -370,20 +375,24 @@ def test_servers_by_hand() -> None:
     network = clos.leaf_spine(2, 1, 4)
     hosts = [0, 1, 4, 5, 2, 3, 6, 7]
     shards = [4096] * 4
-    found = unicast_tier_bytes(network, optcast_rounds("allreduce", shards, Optcast(4)), hosts)
+    found = unicast_tier_bytes(
+        network, placed(optcast_rounds("allreduce", shards, Optcast(4)), hosts)
+    )
     each_way = 4 * 4 * 4096
     assert found == {
         "host_up": 2 * each_way, "host_down": 2 * each_way,
         "fabric_up": each_way, "fabric_down": each_way,
     }  # fmt: skip
-    found = unicast_tier_bytes(network, optcast_rounds("reduce-scatter", shards, Optcast(4)), hosts)
+    found = unicast_tier_bytes(
+        network, placed(optcast_rounds("reduce-scatter", shards, Optcast(4)), hosts)
+    )
     assert found["host_up"] == each_way + 4 * 4096
 
 
 def test_servers_on_the_ranks_hosts_keep_a_share_off_the_links() -> None:
     network = clos.single(4)
     rounds = optcast_rounds("allreduce", [4096] * 4, Optcast(4))
-    found = unicast_tier_bytes(network, rounds, [0, 1, 2, 3, 0, 1, 2, 3])
+    found = unicast_tier_bytes(network, placed(rounds, [0, 1, 2, 3, 0, 1, 2, 3]))
     assert found["host_up"] == found["host_down"] == 2 * 4 * 3 * 4096
 
 
@@ -409,3 +418,92 @@ def test_a_reduce_scatters_result_goes_down_the_tree_to_its_owner_alone() -> Non
     found = [sum(each.size_bytes.tolist()) for each in rounds]
     # From ranks; a group's sum to the root; of half the owners, results to the other group; to all.
     assert found == [4 * 2048, 2048, 2 * 512, 4 * 512]
+
+
+@settings(max_examples=150)
+@given(
+    counts=st.lists(st.integers(0, 2000), min_size=1, max_size=12),
+    servers=st.integers(1, 10),
+    split=st.integers(0, 8),
+    fan_in=st.sampled_from([0, 2, 3, 4, 5]),
+    collective=st.sampled_from(["allreduce", "reduce-scatter"]),
+    dtype=st.sampled_from(["float32", "float16"]),
+    earlier=st.integers(0, 3),
+)
+def test_servers_plan_the_transfers_of_the_model(
+    counts: list[int], servers: int, split: int, fan_in: int, collective: str, dtype: str,
+    earlier: int,
+) -> None:  # fmt: skip
+    """Chunk by chunk, what members send and get by the servers' own plan."""
+    ranks = len(counts)
+    if fan_in >= ranks or (fan_in and -(-ranks // fan_in) > servers):
+        fan_in = 0
+    item_bytes = np.dtype(dtype).itemsize
+    optcast = Optcast(servers, split, fan_in, 256, 4 // item_bytes)
+    cursor = earlier * optcast.pieces
+    terms = terms_of(
+        collective, "sum", dtype, (sum(counts),) if collective == "allreduce" else tuple(counts),
+        ranks, servers, split=split, fan_in=fan_in, block_bytes=0, cursor=cursor, packet_bytes=256,
+    )  # fmt: skip
+    plan = Plan(terms)
+    planned: Counter[tuple[int, int]] = Counter()
+    for server in range(servers):
+        member = ranks + server
+        share = plan.share(server)
+        for other, chunks in share.incoming.items():
+            lengths = int(plan.lengths[chunks].sum())
+            planned[other, member] += lengths * (4 // item_bytes if other >= ranks else 1)
+        for role_piece, role in share.roles.items():
+            for each in role.others(member):
+                for chunk in np.flatnonzero(plan.pieces == role_piece).tolist():
+                    if plan.gets(chunk, each.first, each.end):
+                        planned[member, each.member] += int(plan.lengths[chunk])
+    shards = [count * item_bytes for count in counts]
+    modelled: Counter[tuple[int, int]] = Counter()
+    rounds = list(optcast_rounds(collective, shards, optcast, operations=earlier + 1))
+    for each_round in rounds[-len(rounds) // (earlier + 1) :]:
+        for source, destination, size_bytes in zip(*each_round, strict=True):
+            modelled[int(source), int(destination)] += int(size_bytes)
+    assert +modelled == +planned
+
+
+OFFLOADING: dict[str, Any] = {
+    "collective": "allreduce", "topology": "leaf-spine", "leaves": 2, "hosts_per_leaf": 2,
+    "algorithms": ("ring", "optcast", "switch"), "size_bytes": 4 * 4096,
+}  # fmt: skip
+
+
+def test_a_scenarios_servers_have_hosts_of_their_own_that_a_ring_does_not_touch() -> None:
+    scenario = Scenario(**OFFLOADING)
+    network = scenario.network()
+    assert len(network.hosts) == 8
+    # Each of 4 ranks sends 6 parts of 4096; ranks 1 and 3 to the other leaf.
+    assert tier_model_bytes(network, scenario, "ring") == {
+        "host_up": 24 * 4096, "host_down": 24 * 4096, "fabric_up": 12 * 4096,
+        "fabric_down": 12 * 4096,
+    }  # fmt: skip
+    # 16 parts up to servers and 16 down, half of them by a spine.
+    assert tier_model_bytes(network, scenario, "optcast") == {
+        "host_up": 32 * 4096, "host_down": 32 * 4096, "fabric_up": 16 * 4096,
+        "fabric_down": 16 * 4096,
+    }  # fmt: skip
+    # Packets of 4096 with 58 bytes of headers; of 256 values with 86, and as many empty before.
+    frames = tier_model_frame_bytes(network, scenario, "optcast")
+    assert frames["host_up"] == 32 * (4096 + 58)
+    frames = tier_model_frame_bytes(network, scenario, "switch")
+    link = 16 * (1024 + 86) + 16 * 86
+    assert frames == {
+        "host_up": 4 * link, "host_down": 4 * link, "fabric_up": 2 * link, "fabric_down": 2 * link,
+    }  # fmt: skip
+
+
+def test_a_scenarios_jobs_add_up_and_operations_too() -> None:
+    scenario = Scenario(**OFFLOADING, jobs=2, operations=3)
+    network = scenario.network()
+    # Two jobs of one rank a leaf; each halves its vector for a ring of two.
+    assert tier_model_bytes(network, scenario, "ring")["host_up"] == 3 * 2 * 2 * 2 * 8192
+    assert tier_model_bytes(network, scenario, "switch") == {
+        tier: 3 * 2 * 2 * 4 * 4096 for tier in LINK_TIERS
+    }
+    servers = tier_model_bytes(network, scenario, "optcast")
+    assert servers["host_up"] == servers["host_down"] == 3 * 2 * 2 * (2 * 4 * 4096)
