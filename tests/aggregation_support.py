@@ -234,17 +234,25 @@ def program(values: int) -> str:
 class Switches:
     """Switches of one job that run the program."""
 
-    def __init__(self, places: list[Place], values: int, *, plain: bool = False) -> None:
+    def __init__(
+        self,
+        places: list[Place],
+        values: int,
+        *,
+        plain: bool = False,
+        bmv2_json: str | None = None,
+    ) -> None:
+        self.program = program(values) if bmv2_json is None else bmv2_json
         ports = 1 + max(max(*place.children, place.parent or 0) for place in places)
         self.dataplane = Dataplane(len(places), ports + 1, packets=256, plain=plain)
-        self.controls = [self.configure(i, place, values) for i, place in enumerate(places)]
+        self.controls = [self.configure(i, place) for i, place in enumerate(places)]
 
-    def configure(self, switch: int, place: Place, values: int) -> EngineControl:
+    def configure(self, switch: int, place: Place) -> EngineControl:
         """Load the program and install a switch's entries, as the controller does."""
         for port in range(1, self.dataplane.port_count):
             self.dataplane.set_port(switch, port, Queue())
         control = self.dataplane.control(switch)
-        control.load_program(program(values), load="save")
+        control.load_program(self.program, load="save")
         control.commit_program()
         job = Exact(JOB_ADDRESS)
 

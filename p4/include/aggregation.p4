@@ -74,10 +74,9 @@ control Aggregation(inout headers_t hdr,
     register<bit<16>>(AGGREGATION_ROWS) row_exponent;
     register<bit<32>>(AGGREGATION_ROWS * AGGREGATION_VALUES) row_values;
 
-    // By job. What was added; results made (root) or passed on; partial sums sent once more; stored
-    // results sent to one child once more; contributions that were added before, that are of a round
-    // long gone, that are of another epoch; packets that are not what they should be; rows in which
-    // a sum did not fit.
+    // By job. What was added; results made (root) or passed on; partial sums and results sent once
+    // more. Contributions that were added before, or are of a round long gone; packets of another
+    // epoch, that are not whole, or that are not due here; times that a sum did not fit.
     counter(AGGREGATION_JOBS, CounterType.packets_and_bytes) contributions;
     counter(AGGREGATION_JOBS, CounterType.packets_and_bytes) results;
     counter(AGGREGATION_JOBS, CounterType.packets_and_bytes) resent_partials;
@@ -107,8 +106,8 @@ control Aggregation(inout headers_t hdr,
 
     // What the packet's row holds, and what becomes of it.
     bit<32> row = 0;
-    bit<32> epoch = 0;
-    bit<32> round = 0;
+    bit<32> held_epoch = 0;
+    bit<32> held_round = 0;
     bit<64> seen = 0;
     bit<8> flags = 0;
     int<16> exponent = 0;
@@ -182,8 +181,8 @@ control Aggregation(inout headers_t hdr,
     action read_row() {
         row = (bit<32>)(job_pool_base + (hdr.aggregation.round[15:0] & job_pool_mask));
         first = row * AGGREGATION_VALUES;
-        row_epoch.read(epoch, row);
-        row_round.read(round, row);
+        row_epoch.read(held_epoch, row);
+        row_round.read(held_round, row);
         row_seen.read(seen, row);
         row_flags.read(flags, row);
         bit<16> bits;
@@ -192,16 +191,16 @@ control Aggregation(inout headers_t hdr,
     }
 
     action write_row() {
-        row_epoch.write(row, epoch);
-        row_round.write(row, round);
+        row_epoch.write(row, held_epoch);
+        row_round.write(row, held_round);
         row_seen.write(row, seen);
         row_flags.write(row, flags);
         row_exponent.write(row, (bit<16>)exponent);
     }
 
     action clear_row() {
-        epoch = hdr.aggregation.epoch;
-        round = hdr.aggregation.round;
+        held_epoch = hdr.aggregation.epoch;
+        held_round = hdr.aggregation.round;
         seen = 0;
         flags = 0;
         exponent = AGGREGATION_NO_EXPONENT;
@@ -252,12 +251,12 @@ control Aggregation(inout headers_t hdr,
                 aggregation_port.apply();
                 read_row();
                 if (is_child == 1 && hdr.aggregation.flags & AGGREGATION_IS_RESULT == 0) {
-                    if (epoch != job_epoch
-                            || (round != hdr.aggregation.round
-                                && hdr.aggregation.round - round < 0x80000000)) {
+                    if (held_epoch != job_epoch
+                            || (held_round != hdr.aggregation.round
+                                && hdr.aggregation.round - held_round < 0x80000000)) {
                         clear_row();
                     }
-                    if (round != hdr.aggregation.round) {
+                    if (held_round != hdr.aggregation.round) {
                         late.count(job_index);
                     } else if (flags & AGGREGATION_FINAL != 0) {
                         // Its result was lost on the way to this child, which asks once more.
@@ -302,7 +301,7 @@ control Aggregation(inout headers_t hdr,
                         }
                     }
                 } else if (is_parent == 1 && hdr.aggregation.flags & AGGREGATION_IS_RESULT != 0
-                           && epoch == job_epoch && round == hdr.aggregation.round
+                           && held_epoch == job_epoch && held_round == hdr.aggregation.round
                            && flags & AGGREGATION_PARTIAL != 0
                            && flags & AGGREGATION_FINAL == 0) {
                     results.count(job_index);

@@ -1,0 +1,188 @@
+"""Aggregation by p4c's program, and on BMv2: packet by packet the same as ours, where installed."""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from google.protobuf import text_format
+from p4.config.v1 import p4info_pb2
+
+from switch.compiler import compile_program
+from switch.program_files import BMV2_AGGREGATION_VALUES, fabric_macros, fabric_program
+from tests.aggregation_support import (
+    GROUP,
+    JOB_ADDRESS,
+    LEAST,
+    MOST,
+    PREFIX,
+    RESULT,
+    SCATTER,
+    Packet,
+    Place,
+    Switches,
+    frame_of,
+    packet_of,
+    program,
+)
+from tests.compiler_support import bmv2, p4c
+from tests.test_engine_bmv2 import read_pcap
+
+LEAF = Place((2, 4, 3), parent=1, owners={0: 2, 1: 4, 2: 3})
+ROOT = Place((1, 2, 4), owners={0: 1, 1: 2, 2: 4})
+PORTS = 4
+NEEDS_P4C = pytest.mark.skipif(p4c() is None, reason="p4c is not installed")
+
+
+def traffic(place: Place, count: int) -> list[tuple[int, bytes]]:
+    """Frames of all kinds, with the port that each comes in by."""
+    rng = random.Random(8)
+    arrivals = []
+    for number in range(150):
+        values = tuple(rng.randrange(LEAST, MOST) for _ in range(count))
+        child = rng.random() < 0.85
+        flags = 0 if child else RESULT
+        flags |= SCATTER if number // 15 % 2 else 0
+        packet = Packet(
+            rng.choice([9] * 9 + [8]),
+            max(0, number // 15 + rng.choice([0, 0, 0, 0, -1, 8])) % (1 << 32),
+            flags,
+            number // 15 % 3,
+            rng.randrange(-50, 50),
+            values if rng.random() < 0.8 else None,
+        )
+        frame = bytearray(frame_of(packet))
+        if rng.random() < 0.1:
+            frame[rng.randrange(51, len(frame))] ^= 1 << rng.randrange(8)
+        port = rng.choice(place.children) if child else (place.parent or 3)
+        arrivals.append((port, bytes(frame)))
+    return arrivals
+
+
+def with_p4c(values: int, folder: Path) -> tuple[str, str]:
+    """BMv2 JSON and P4Info that p4c makes of the fabric's program."""
+    compiler = p4c()
+    assert compiler is not None
+    macros = [f"-D{name}={value}" for name, value in fabric_macros(values).items()]
+    output, info = folder / "fabric.json", folder / "fabric.p4info.txtpb"
+    command = [compiler, *macros, "-o", output, "--p4runtime-files", info, fabric_program()]
+    subprocess.run(list(map(str, command)), check=True, capture_output=True)
+    return output.read_text(), info.read_text()
+
+
+@NEEDS_P4C
+@pytest.mark.parametrize("place", [LEAF, ROOT], ids=["leaf", "root"])
+def test_p4cs_program_adds_as_ours_does(place: Place, tmp_path: Path) -> None:
+    theirs = Switches([place], 16, plain=True, bmv2_json=with_p4c(16, tmp_path)[0])
+    ours = Switches([place], 16, plain=True)
+    sent = 0
+    for port, frame in traffic(place, 16):
+        made = ours.receive(0, port, frame)
+        assert theirs.receive(0, port, frame) == made
+        sent += len(made)
+    assert sent > 20
+
+
+@NEEDS_P4C
+@pytest.mark.parametrize("values", [16, 256])
+def test_p4info_with_aggregation_is_p4cs(values: int, tmp_path: Path) -> None:
+    ours = compile_program(fabric_program(), defines=fabric_macros(values)).p4info
+    assert text_format.Parse(with_p4c(values, tmp_path)[1], p4info_pb2.P4Info()) == ours
+
+
+SCRIPT = """
+ip link set lo up
+simple_switch --use-files 3 {interfaces} --thrift-port 19091 program.json > bmv2.log 2>&1 &
+switch=$!
+for i in $(seq 50); do
+    echo help | simple_switch_CLI --thrift-port 19091 > /dev/null 2>&1 && break
+    sleep 0.1
+done
+simple_switch_CLI --thrift-port 19091 < entries > cli.log 2>&1
+read finished
+kill $switch
+wait $switch
+"""
+
+
+def entries(place: Place) -> str:
+    """The entries of a switch as simple_switch_CLI takes them."""
+    job = hex(JOB_ADDRESS)
+    children = (1 << len(place.children)) - 1
+    numbers = (3, place.epoch, place.pool_base, 2 * place.slots - 1, children)
+    numbers += (int(place.parent is None), place.parent or 0, GROUP, place.address)
+    lines = ["set_queue_depth 10000", f"mc_mgrp_create {GROUP}"]
+    lines += [f"mc_node_create 0 {' '.join(map(str, place.children))}"]
+    lines += [f"mc_node_associate {GROUP} 0"]
+    lines += [f"table_add {PREFIX}aggregation_job job {job} => {' '.join(map(str, numbers))}"]
+    for child, port in enumerate(place.children):
+        lines.append(f"table_add {PREFIX}aggregation_port from_child {job} {port} => {child}")
+    if place.parent is not None:
+        lines.append(f"table_add {PREFIX}aggregation_port from_parent {job} {place.parent} =>")
+    for rank, port in place.owners.items():
+        lines.append(f"table_add {PREFIX}aggregation_owner owner_port {job} {rank} => {port}")
+    return "\n".join(lines) + "\n"
+
+
+def write_pcap(path: Path, frames: list[tuple[int, bytes]]) -> None:
+    """Frames with the milliseconds at which they come in."""
+    data = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+    for milliseconds, frame in frames:
+        stamp = (milliseconds // 1000, milliseconds % 1000 * 1000)
+        data += struct.pack("<IIII", *stamp, len(frame), len(frame)) + frame
+    path.write_bytes(data)
+
+
+def run_bmv2(
+    folder: Path, bmv2_json: str, place: Place, arrivals: list[tuple[int, bytes]], count: int
+) -> dict[int, list[bytes]]:
+    """What simple_switch sends on each port; waits for ``count`` frames or 30 s."""
+    (folder / "program.json").write_text(bmv2_json)
+    (folder / "entries").write_text(entries(place))
+    interfaces = " ".join(f"-i {port}@p{port}" for port in range(1, PORTS + 1))
+    for port in range(1, PORTS + 1):
+        here = [(10 * at, frame) for at, (where, frame) in enumerate(arrivals) if where == port]
+        write_pcap(folder / f"p{port}_in.pcap", here)
+    process = subprocess.Popen(
+        ["unshare", "-n", "bash", "-c", SCRIPT.format(interfaces=interfaces)],
+        cwd=folder,
+        stdin=subprocess.PIPE,
+    )
+
+    def sent() -> dict[int, list[bytes]]:
+        return {port: read_pcap(folder / f"p{port}_out.pcap") for port in range(1, PORTS + 1)}
+
+    try:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and sum(map(len, sent().values())) < count:
+            time.sleep(0.1)  # between two looks at the files
+    finally:
+        process.communicate(b"\n", timeout=10)
+    return sent()
+
+
+@pytest.mark.skipif(
+    bmv2() is None or os.geteuid() != 0,
+    reason="BMv2's simple_switch is not on the PATH, or no root for a network namespace of its own",
+)
+@pytest.mark.parametrize("compiler", ["weft", pytest.param("p4c", marks=NEEDS_P4C)])
+@pytest.mark.parametrize("place", [LEAF, ROOT], ids=["leaf", "root"])
+def test_bmv2_adds_as_the_built_in_switch_does(place: Place, compiler: str, tmp_path: Path) -> None:
+    values = BMV2_AGGREGATION_VALUES
+    ours = Switches([place], values, plain=True)
+    arrivals = traffic(place, values)
+    expected: dict[int, list[bytes]] = {port: [] for port in range(1, PORTS + 1)}
+    for port, frame in arrivals:
+        for out, made in ours.receive(0, port, frame):
+            expected[out].append(made)
+            packet_of(made)
+    count = sum(map(len, expected.values()))
+    text = program(values) if compiler == "weft" else with_p4c(values, tmp_path)[0]
+    found = run_bmv2(tmp_path, text, place, arrivals, count)
+    for port in expected:
+        assert sorted(found[port]) == sorted(expected[port]), f"port {port}"
