@@ -57,7 +57,7 @@ def test_every_dtype_and_operation_at_every_number_of_ranks(algorithm: str, size
 @ALL
 @pytest.mark.parametrize("size", SIZES)
 def test_every_size_of_vector(algorithm: str, size: int) -> None:
-    for count in [*range(20), 31, 64, 65, 257, 1000]:
+    for count in [*range(2 * size), 257]:
         carry_out(Request(0, "allreduce", algorithm, count, dtype="int16"), size, count)
 
 
@@ -164,7 +164,7 @@ def test_reduce_scatter_averages_and_takes_half_types(algorithm: str, size: int)
 
 
 @ALL
-@pytest.mark.parametrize("size", [*SIZES, 32])
+@pytest.mark.parametrize("size", SIZES)
 def test_every_rank_writes_what_theory_says(algorithm: str, size: int) -> None:
     for count in (0, 1, 5, 640, 643):
         request = Request(0, "allreduce", algorithm, count, dtype="int32")

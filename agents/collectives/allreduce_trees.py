@@ -1,9 +1,9 @@
 """Allreduce on two binary trees, each for one half of the vector.
 
 Sanders, Speck, Traeff: "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
-2009. Blocks are summed up towards the root of their half's tree, and the result
-goes down the same tree. A rank has children in one of the trees at most, so that it sends and
-receives 2 L at most of a vector of L bytes.
+2009. Blocks are summed up towards the root of their half's tree, and the result goes down the same
+tree. A rank has children in one of the trees at most, so that it sends and receives 2 L at most of
+a vector of L bytes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ BUFFER, OUTPUT, STAGING = range(3)
 """The memories of a rank."""
 
 BLOCK_BYTES = 16 * 1024
-"""A block goes up and down the tree before its leaf sends another, so it is small."""
-AHEAD_PER_LEVEL = 4
+BLOCKS_PER_HALF = 64
+"""Small blocks, since links are idle while the first goes up the tree and the last one down;
+smaller halves are cut into so many, down to one packet a block."""
+AHEAD_PER_LEVEL = 3
 """Blocks, for each level of the tree, that a leaf is ahead of the results."""
 
 
@@ -64,7 +66,8 @@ class DoubleBinaryTreeAllreduce:
         first = -(-request.elements(1)[0] // 2) * request.item_bytes
         halves = [first, len(buffer) - first]
         if not request.block_bytes:
-            request = replace(request, block_bytes=min(BLOCK_BYTES, max(1, -(-first // 8))))
+            wanted = max(1, min(BLOCK_BYTES, -(-first // BLOCKS_PER_HALF)))
+            request = replace(request, block_bytes=wanted)
         self._blocks = Blocks(halves, block_bytes(request, halves, path_mtu))
         self._trees = [
             Tree(*double_binary_tree(tree, rank, size), self._blocks.of(tree)) for tree in (0, 1)

@@ -102,7 +102,6 @@ class Ticket:
 class WrittenBytes:
     """The detail of an RDMA WRITE's ticket."""
 
-    peer: int
     length: int
 
 
@@ -146,7 +145,7 @@ class Posts:
         immediate: int,
     ) -> None:  # fmt: skip
         what = f"{self._communicator.name(peer)} to acknowledge an RDMA WRITE"
-        ticket = self.ticket(what, WrittenBytes(peer, length))
+        ticket = self.ticket(what, WrittenBytes(length))
         self.open_writes += 1
         self._communicator.queue_pairs[peer].post_write(
             region, offset, length, address, rkey, immediate=immediate, context=ticket

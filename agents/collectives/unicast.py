@@ -40,10 +40,10 @@ pattern's order is kept, few queue pairs are busy at a time, and a failure is to
 message leaves behind them."""
 
 IN_ROUNDS = ("recursive-doubling", "recursive-halving", "halving-doubling")
-"""Algorithms in which each round has one partner: what is for the next one waits until little is
-under way to others. Otherwise rounds mix on the link, and two partners fill a third's queue."""
-MAX_POSTED_TO_OTHERS = 128 * 1024
-MAX_POSTED_TO_OTHERS_NS = 10_000_000
+"""Algorithms in which each round has another partner. Rounds that mix on a rank's link come apart
+between the ranks, until several partners fill one's queue: so less is under way."""
+MAX_POSTED_IN_ROUNDS_BYTES = 256 * 1024
+MAX_POSTED_IN_ROUNDS_NS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,14 +170,13 @@ class UnicastOperation:
         rate_bps = communicator.endpoint.rate_bps
         in_time = rate_bps * MAX_POSTED_NS // 8_000_000_000 if rate_bps else MAX_POSTED_BYTES
         self._most_posted_bytes = min(MAX_POSTED_BYTES, in_time)
-        in_time = rate_bps * MAX_POSTED_TO_OTHERS_NS // 8_000_000_000
-        self._most_to_others = min(MAX_POSTED_TO_OTHERS, in_time or MAX_POSTED_TO_OTHERS)
-        self._in_rounds = request.algorithm in IN_ROUNDS
-        self._posted_to: dict[int, int] = {}
-        """Bytes that are under way from this operation, by peer."""
+        self._most_own_bytes = self._most_posted_bytes
+        if request.algorithm in IN_ROUNDS:
+            in_time = rate_bps * MAX_POSTED_IN_ROUNDS_NS // 8_000_000_000
+            self._most_own_bytes = min(MAX_POSTED_IN_ROUNDS_BYTES, in_time or MAX_POSTED_BYTES)
+        self._writing_bytes = 0
+        """Posted by this operation and not acknowledged."""
         self._to_post: deque[Iterator[Write]] = deque()
-        self._held: Write | None = None
-        """The next to be posted, if it had to wait for others."""
 
     @property
     def done(self) -> bool:
@@ -223,7 +222,7 @@ class UnicastOperation:
         self._posts.completed(ticket)
         if isinstance(ticket.detail, WrittenBytes):
             self._communicator.writing_bytes -= ticket.detail.length
-            self._posted_to[ticket.detail.peer] -= ticket.detail.length
+            self._writing_bytes -= ticket.detail.length
             self._post_writes()
 
     def advance(self, now_ns: int) -> None:
@@ -271,25 +270,19 @@ class UnicastOperation:
             return
         while self._to_post and (
             self._communicator.writing_bytes <= self._most_posted_bytes
+            and self._writing_bytes <= self._most_own_bytes
             and self._posts.open_writes < MAX_POSTED
         ):
-            write = self._held or next(self._to_post[0], None)
-            self._held = None
+            write = next(self._to_post[0], None)
             if write is None:
                 self._to_post.popleft()
-            elif self._in_rounds and self._posted_to_others(write.peer) > self._most_to_others:
-                self._held = write
-                break
             else:
                 self._post(write)
-
-    def _posted_to_others(self, peer: int) -> int:
-        return sum(self._posted_to.values()) - self._posted_to.get(peer, 0)
 
     def _post(self, write: Write) -> None:
         address, rkey = self._ready[write.peer]
         self._communicator.writing_bytes += write.length
-        self._posted_to[write.peer] = self._posted_to.get(write.peer, 0) + write.length
+        self._writing_bytes += write.length
         self._posts.write(
             write.peer, self._regions[write.memory], write.offset, write.length,
             address + write.target, rkey, (self._number & 0xFF) << 24 | write.block,
