@@ -31,7 +31,11 @@ MAX_CHUNKS = 1 << 20
 MAX_SPLIT = 1 << 12
 MAX_ELEMENTS = 1 << 48
 WINDOW_BYTES = 32 * 1024
-"""Under way from a contributor to a server, at least; and 4 to 32 chunks."""
+"""Under way from a contributor to a server, at least, where the number of slots allows it."""
+QUEUE_BYTES = 160 * 1024
+"""What ranks that are more than servers may have under way beyond what a server's link takes: at
+first all of them send at full rate, and a switch's queue has to hold it."""
+FEWEST_SLOTS, MOST_SLOTS = 4, 32
 LARGEST_BLOCK_BYTES = 64 * 1024
 BLOCKS_PER_PIECE = 64
 """By default: the first and the last chunks of a piece are all that does not overlap."""
@@ -145,8 +149,8 @@ def terms_of(
     total = sum(counts) * reduction.item_bytes
     if not block_bytes:
         block_bytes = min(LARGEST_BLOCK_BYTES, total // pieces // BLOCKS_PER_PIECE)
-        if servers < size:  # who sends to a server together fills its link's queue at first
-            block_bytes = min(block_bytes, 2 * LARGEST_BLOCK_BYTES * servers // size)
+        if servers < size:
+            block_bytes = min(block_bytes, QUEUE_BYTES // (size - servers) // FEWEST_SLOTS)
     fewest = -(-2 * total // MAX_CHUNKS)
     blocks = max(1, -(-max(block_bytes, fewest) // packet_bytes))
     terms = Terms(
@@ -204,7 +208,11 @@ class Plan:
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
         self.reduction = Reduction(terms.dtype, terms.op)
-        self.slots = min(32, max(4, WINDOW_BYTES // terms.block_bytes))
+        window = WINDOW_BYTES
+        if terms.servers < terms.size:
+            window = min(window, QUEUE_BYTES // (terms.size - terms.servers))
+        fewest = FEWEST_SLOTS * (2 if terms.fan_in < terms.size else 1)  # partial results take time
+        self.slots = min(MOST_SLOTS, max(fewest, window // terms.block_bytes))
         """Chunks under way from a contributor to a server."""
         self._shares: dict[int, Share] = {}
         item_bytes = self.reduction.item_bytes
