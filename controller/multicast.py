@@ -18,8 +18,9 @@ from switch.errors import InputError
 from topo.clos import Direction, Switch, Topology
 
 GROUP_BASE_ADDRESS = 239 << 24
-MAX_GROUPS = 65535 - fabric.AGGREGATION_JOBS
-"""From 239.0.0.0 on; a switch numbers its groups from 1 to 65535, the last ones for aggregation."""
+MAX_GROUPS = 32767 - fabric.AGGREGATION_JOBS
+"""From 239.0.0.0 on. Groups are numbered from 1 to 32767, the last ones for aggregation; on BMv2
+the numbers above are taken, for clone sessions."""
 
 
 @dataclass(frozen=True)

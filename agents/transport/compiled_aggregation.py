@@ -52,20 +52,20 @@ def slots_of(words: Words) -> Words:
 
 
 @internal
-def agreed_of(words: Words, round_number: int) -> Words:
-    """The row of the exponent table for the block of a round."""
-    row = round_number & (2 * words[job.SLOTS] - 1)
-    agreed: Words = words_at(
-        words[job.EXPONENT_TABLE] + 8 * job.EXPONENT_WORDS * row, job.EXPONENT_WORDS
-    )
-    return agreed
-
-
-@internal
 def operation_of(work: Words) -> Words:
     """The words of an operation, from its work."""
     operation: Words = words_at(work[at.WORK_ADDRESS], job.OPERATION_WORDS)
     return operation
+
+
+@internal
+def agreed_exponent(operation: Words, slot: Words, block: int) -> int:
+    """The exponent of a slot's block as all ranks have it, or UNKNOWN."""
+    if block < operation[job.HEADERS]:
+        first: int = words_at(operation[job.FIRST_EXPONENTS], operation[job.HEADERS])[block]
+        return first
+    later: int = slot[job.SLOT_EXPONENT]
+    return later
 
 
 @internal
@@ -137,10 +137,11 @@ def offer(pair: Words, words: Words, slot: Words, number: int) -> None:
     slot[job.SLOT_WORK] = current
     work = work_at(pair, current)
     operation = operation_of(work)
+    block = round_number - work[at.WORK_FIRST] - operation[job.HEADERS]
     if (
         operation[job.DATA_KIND] != job.INT32
-        and round_number - work[at.WORK_FIRST] >= operation[job.HEADERS]
-        and agreed_of(words, round_number)[job.EXPONENT_ROUND] != round_number
+        and block >= 0
+        and agreed_exponent(operation, slot, block) == job.UNKNOWN
     ):
         slot[job.SLOT_STATE] = job.WAITING
         return
@@ -189,13 +190,19 @@ def open_rounds(endpoint: Words, pair: Words, index: int) -> None:
 def response_timeout(endpoint: Words, pair: Words, retries: int) -> int:
     """How long to wait for a result, back-off included (RFC 6298, without its coarse clock).
 
-    `RETRIES` of the row are those since a result last came for a round that was sent once: as long
-    as none comes, all rounds wait longer.
+    All that the slots hold may be on its way through one link, though the rounds that were measured
+    were short ones: no timeout is less than twice that. `RETRIES` of the row are those since a
+    result last came for a round that was sent once: as long as none comes, all rounds wait longer.
     """
     timeout = endpoint[at.INITIAL_TIMEOUT]
     if pair[at.SMOOTHED_RTT]:
         timeout = pair[at.SMOOTHED_RTT] + 4 * pair[at.RTT_VARIATION]
     timeout = max(timeout, endpoint[at.MINIMUM_TIMEOUT])
+    if endpoint[at.RATE_BPS]:
+        words = job_of(pair)
+        size_bytes = words[job.SLOTS] * frame_size(24, job.HEADER_BYTES + 4 * words[job.VALUES])
+        flight_ns = size_bytes * 8_000_000_000 // endpoint[at.RATE_BPS]
+        timeout = max(timeout, endpoint[at.MINIMUM_TIMEOUT] + 2 * flight_ns)
     limit = max(timeout, endpoint[at.MAXIMUM_TIMEOUT])
     for _ in range(max(retries, pair[at.RETRIES])):
         if timeout >= limit:
@@ -320,7 +327,7 @@ def put_round(pair: Words, words: Words, slot: Words, row: int) -> int:
     used = put_word(row, used, flags << 24 | owner)
     used = put_word(row, used, (exponent & 0xFFFF) << 16)
     if flags & job.HAS_VALUES:
-        values = own_values(words, operation, block, round_number, 0)
+        values = own_values(words, operation, slot, block, 0)
         store_swapped(values, row + used, words[job.VALUES])
         used += 4 * words[job.VALUES]
     return used
@@ -328,7 +335,7 @@ def put_round(pair: Words, words: Words, slot: Words, row: int) -> int:
 
 @internal
 def own_values(
-    words: Words, operation: Words, block: int, round_number: int, scratch: int
+    words: Words, operation: Words, slot: Words, block: int, scratch: int
 ) -> npt.NDArray[np.int32]:
     """This rank's part of a block as integers, zeros behind it; in one of two places of memory."""
     size = words[job.VALUES]
@@ -339,7 +346,7 @@ def own_values(
     kind = operation[job.DATA_KIND]
     scale = 0.0
     if kind != job.INT32:
-        scale = scale_of(words, agreed_of(words, round_number)[job.EXPONENT])
+        scale = scale_of(words, agreed_exponent(operation, slot, block))
     quantize(kind, operation[job.INPUT] + first * item_bytes(kind), count, scale, values)
     for index in range(count, size):
         values[index] = 0
@@ -426,16 +433,10 @@ def take_result(
         return
     place = round_number - work[at.WORK_FIRST]
     block = place - operation[job.HEADERS]
-    agreed = -1
-    if operation[job.DATA_KIND] != job.INT32:
-        if exponent != job.NO_EXPONENT and abs(exponent) > job.LARGEST_EXPONENT:
-            words[job.MALFORMED] += 1
-            return
-        if block < 0:
-            agreed = round_number + operation[job.HEADERS]
-        elif block + words[job.SLOTS] < operation[job.BLOCKS]:
-            agreed = round_number + words[job.SLOTS]
-    if block >= 0 and not take_sum(words, operation, block, round_number, header, flags):
+    if exponent != job.NO_EXPONENT and abs(exponent) > job.LARGEST_EXPONENT:
+        words[job.MALFORMED] += 1
+        return
+    if block >= 0 and not take_sum(words, operation, slot, block, header, flags):
         words[job.MALFORMED] += 1
         return
     words[job.RESULTS] += 1
@@ -446,12 +447,12 @@ def take_result(
     words[job.OUTSTANDING] -= 1
     operation[job.REMAINING] -= 1
     slot[job.SLOT_ROUND] = round_number + words[job.SLOTS]
-    if agreed >= 0:
-        entry = agreed_of(words, agreed)
-        entry[job.EXPONENT_ROUND] = agreed
-        entry[job.EXPONENT] = exponent
+    slot[job.SLOT_EXPONENT] = exponent
+    if block < 0:
+        words_at(operation[job.FIRST_EXPONENTS], operation[job.HEADERS])[place] = exponent
     offer(pair, words, slot, number)
-    if agreed >= 0:
+    if block < 0:
+        agreed = round_number + operation[job.HEADERS]
         other = agreed & (words[job.SLOTS] - 1)
         waiting = slots_of(words)[other]
         if waiting[job.SLOT_STATE] == job.WAITING and waiting[job.SLOT_ROUND] == agreed:
@@ -464,7 +465,7 @@ def take_result(
 
 @internal
 def take_sum(
-    words: Words, operation: Words, block: int, round_number: int, header: int, flags: int
+    words: Words, operation: Words, slot: Words, block: int, header: int, flags: int
 ) -> bool:
     """Write a block's sum into the output, if this rank needs it; False if it is not there."""
     own_shard = operation[job.OWNERS] != 0
@@ -483,7 +484,7 @@ def take_sum(
             sums[index] = 0
     saturated = flags & job.IS_SATURATED != 0
     if own_shard:
-        own = own_values(words, operation, block, round_number, 1)
+        own = own_values(words, operation, slot, block, 1)
         if add_saturating(sums, own, count):
             saturated = True
         first -= operation[job.SHARD_FIRST]
@@ -493,7 +494,7 @@ def take_sum(
     kind = operation[job.DATA_KIND]
     factor = 0.0
     if kind != job.INT32:
-        factor = factor_of(words, agreed_of(words, round_number)[job.EXPONENT])
+        factor = factor_of(words, agreed_exponent(operation, slot, block))
     place = operation[job.OUTPUT] + first * item_bytes(kind)
     dequantize(kind, sums, count, factor, operation[job.DIVISOR], place)
     return True
