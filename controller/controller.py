@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TypeVar
 
+from controller import fabric
 from controller.aggregation import AggregationJob
 from controller.client import DEADLINE_S, Address, Program, ProgramPaths, Session, SwitchError
 from controller.counters import (
@@ -71,6 +72,8 @@ class Controller:
 
         try:
             loaded = Program(program)
+            rows_values = loaded.names.register_size(fabric.AGGREGATION_ROW_VALUES)
+            self._values = rows_values // fabric.AGGREGATION_ROWS
             self._together(start, list(self._sessions.values()))
         except BaseException:
             self.close()
@@ -115,9 +118,8 @@ class Controller:
 
         switches = self.topology.switches
         names = [switch.name for switch in switches]
-        return link_counters(
-            self.topology, dict(zip(names, self._together(read, switches), strict=True))
-        )
+        counted = dict(zip(names, self._together(read, switches), strict=True))
+        return link_counters(self.topology, counted, self._values)
 
     def read_aggregation(self) -> dict[tuple[str, str], AggregationCounters]:
         """Packets of every job of the plan on every switch of its tree, by (address, switch)."""

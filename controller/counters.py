@@ -23,7 +23,8 @@ class LinkCounters:
     """What was sent, lost or not."""
     lost_packets: int
     lost_bytes: int
-    """What was lost on purpose."""
+    """What was lost on purpose. Of sums towards a host the bytes are those of the packet that
+    completed them."""
 
     def __sub__(self, earlier: LinkCounters) -> LinkCounters:
         return LinkCounters(
@@ -34,24 +35,35 @@ class LinkCounters:
         )
 
 
+EVERYWHERE = (
+    fabric.PORT_EGRESS,
+    fabric.PORT_EGRESS_HEADERS,
+    fabric.PORT_EGRESS_VALUES,
+    fabric.INGRESS_LOST,
+)
+
+
 def cells_of(topology: Topology, switch: str) -> list[Cell]:
     """All cells to read on a switch: each of its ports in each counter that matters there."""
     cells = []
     for direction in topology.outward(switch):
         port = direction.source.number
-        cells += [(fabric.PORT_EGRESS, port), (fabric.INGRESS_LOST, port)]
+        cells += [(counter, port) for counter in EVERYWHERE]
         if topology.nodes[direction.destination.node].level == 0:
             cells += [(fabric.PORT_INGRESS, port), (fabric.EGRESS_LOST, port)]
     return cells
 
 
 def link_counters(
-    topology: Topology, read: Mapping[str, Mapping[Cell, Sequence[int]]]
+    topology: Topology, read: Mapping[str, Mapping[Cell, Sequence[int]]], values: int
 ) -> dict[tuple[str, str], LinkCounters]:
     """Figures per direction, by (from, to).
 
-    ``read``: per switch and cell, packets and bytes. What a host sends is counted where it arrives,
-    what a host loses where it leaves.
+    What a host sends is counted where it arrives, what a host loses where it leaves.
+
+    Args:
+        read: per switch and cell, packets and bytes.
+        values: of 32 bits, in an aggregation packet that has any.
     """
     found = {}
     for direction in topology.directions:
@@ -59,13 +71,23 @@ def link_counters(
         if topology.nodes[source.node].level == 0:
             sent = read[destination.node][fabric.PORT_INGRESS, destination.number]
         else:
-            sent = read[source.node][fabric.PORT_EGRESS, source.number]
+            sent = _sent(read[source.node], source.number, values)
         if topology.nodes[destination.node].level == 0:
             lost = read[source.node][fabric.EGRESS_LOST, source.number]
         else:
             lost = read[destination.node][fabric.INGRESS_LOST, destination.number]
         found[direction.ends] = LinkCounters(sent[0], sent[1], lost[0], lost[1])
     return found
+
+
+def _sent(read: Mapping[Cell, Sequence[int]], port: int, values: int) -> tuple[int, int]:
+    """Packets and bytes out of a port: a counter does not know the bytes of what aggregation made
+    longer or shorter, so that is counted by its two kinds."""
+    packets, size_bytes = read[fabric.PORT_EGRESS, port]
+    bare = read[fabric.PORT_EGRESS_HEADERS, port][0]
+    full = read[fabric.PORT_EGRESS_VALUES, port][0]
+    size_bytes += (bare + full) * fabric.AGGREGATION_FRAME_BYTES + full * 4 * values
+    return packets + bare + full, size_bytes
 
 
 @dataclass(frozen=True)

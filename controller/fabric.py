@@ -26,6 +26,9 @@ EGRESS_PORT = "standard_metadata.egress_port"
 
 PORT_INGRESS = "FabricIngress.port_ingress"
 PORT_EGRESS = "FabricEgress.port_egress"
+PORT_EGRESS_HEADERS = "FabricEgress.port_egress_headers"
+PORT_EGRESS_VALUES = "FabricEgress.port_egress_values"
+"""Packets of aggregation, without values and with them, are counted apart from all others."""
 INGRESS_LOST = "FabricIngress.fault.ingress_lost"
 EGRESS_LOST = "FabricEgress.fault.egress_lost"
 
@@ -39,6 +42,10 @@ AGGREGATION_FROM_PARENT = AGGREGATION + "from_parent"
 AGGREGATION_OWNER_TABLE = AGGREGATION + "aggregation_owner"
 AGGREGATION_OWNER_PORT = AGGREGATION + "owner_port"
 AGGREGATION_OWNER = "hdr.aggregation.owner"
+AGGREGATION_ROW_VALUES = AGGREGATION + "row_values"
+"""The register whose size is that of all rows' values."""
+AGGREGATION_FRAME_BYTES = 14 + 20 + 8 + 12 + 8 + 4 + 16 + 4
+"""Of a packet without values: Ethernet to the aggregation header, and ICRC."""
 AGGREGATION_ROWS = 1024
 """Of the switch's registers, for the pools of all jobs."""
 AGGREGATION_JOBS = 256

@@ -38,6 +38,7 @@ class Names:
         self._actions = {action.preamble.name: action for action in p4info.actions}
         self._profiles = {one.preamble.name: one.preamble.id for one in p4info.action_profiles}
         self._counters = {one.preamble.name: one.preamble.id for one in p4info.counters}
+        self._registers = {one.preamble.name: one.size for one in p4info.registers}
         self._fields = {
             name: {match.name: match for match in table.match_fields}
             for name, table in self._tables.items()
@@ -80,6 +81,10 @@ class Names:
     def counter_id(self, counter: str) -> int:
         """The id of an indirect counter."""
         return cast(int, _find("counter", counter, self._counters))
+
+    def register_size(self, register: str) -> int:
+        """How many cells a register has; 0 if the program has not got it."""
+        return cast(int, self._registers.get(register, 0))
 
     def _fill_entry(self, entity: TableEntry, message: Any) -> None:
         table = _find("table", entity.table, self._tables)

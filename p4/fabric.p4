@@ -50,6 +50,10 @@ control FabricEgress(inout headers_t hdr,
                  inout standard_metadata_t standard_metadata) {
     // What was put on each port's link, counted before any loss on that link.
     counter(PORTS, CounterType.packets_and_bytes) port_egress;
+    // A counter has the bytes that came in. Aggregation changes that, so its packets, which have
+    // all values or none, are counted apart.
+    counter(PORTS, CounterType.packets) port_egress_headers;
+    counter(PORTS, CounterType.packets) port_egress_values;
 
     EgressFault() fault;
     AggregationEgress() aggregation;
@@ -63,7 +67,13 @@ control FabricEgress(inout headers_t hdr,
             // A multicast tree is undirected: a packet never goes back to where it came from.
             mark_to_drop(standard_metadata);
         } else {
-            port_egress.count((bit<32>)standard_metadata.egress_port);
+            if (meta.aggregated == 0) {
+                port_egress.count((bit<32>)standard_metadata.egress_port);
+            } else if (hdr.values.isValid()) {
+                port_egress_values.count((bit<32>)standard_metadata.egress_port);
+            } else {
+                port_egress_headers.count((bit<32>)standard_metadata.egress_port);
+            }
             fault.apply(meta, standard_metadata);
         }
     }

@@ -494,6 +494,32 @@ def test_switches_that_hold_the_plan_add_every_rank_once_and_count_it(
     assert (controller.read_aggregation()[job.address, "leaf1"] - before).results == 0
 
 
+def test_what_the_switches_made_shorter_or_longer_is_counted_with_its_own_bytes(
+    network: tuple[Dataplane, Controller],
+) -> None:
+    """The owner's packet without values comes last: the sums that it completes have values."""
+    dataplane, controller = network
+    hosts = ["h0", "h1", "h2", "h3"]
+    job = AggregationJob("239.255.0.0", hosts, 5, 4, 0)
+    controller.apply(fabric_plan(SMALL, aggregation=[job]))
+    before = controller.read_counters()
+    for rank in (3, 2, 1, 0):
+        packet = contribution(SMALL.host(rank), job, 0, [9] * VALUES if rank else [], owner=0)
+        received = send(SMALL, dataplane, hosts[rank], [packet])
+    after = controller.read_counters()
+    sent = {ends: (after[ends] - before[ends]).tx_bytes for ends in after}
+    bare, full = 86, 86 + 4 * VALUES
+    assert {host: len(received[host][0]) for host in hosts} == {
+        "h0": full, "h1": bare, "h2": bare, "h3": bare,
+    }  # fmt: skip
+    assert {ends: size_bytes for ends, size_bytes in sent.items() if size_bytes} == {
+        ("h0", "leaf0"): bare, ("h1", "leaf0"): full, ("h2", "leaf1"): full, ("h3", "leaf1"): full,
+        ("leaf0", "spine0"): full, ("leaf1", "spine0"): full,
+        ("spine0", "leaf0"): full, ("spine0", "leaf1"): bare,
+        ("leaf0", "h0"): full, ("leaf0", "h1"): bare, ("leaf1", "h2"): bare, ("leaf1", "h3"): bare,
+    }  # fmt: skip
+
+
 def test_a_new_epoch_empties_the_rows_of_a_job_that_crashed(
     network: tuple[Dataplane, Controller],
 ) -> None:

@@ -162,7 +162,7 @@ def test_a_switch_that_ends_is_an_error(tmp_path: Path, fabric: Files) -> None:
     with built_in_switches(SMALL, tmp_path) as (_, addresses):
         controller = Controller(SMALL, addresses, fabric)
         controller.apply(fabric_plan(SMALL))
-    with pytest.raises(SwitchError, match=r"leaf0 .*could not read 12 queries: UNAVAILABLE"):
+    with pytest.raises(SwitchError, match=r"leaf0 .*could not read 20 queries: UNAVAILABLE"):
         controller.read_counters()
     controller.close()
 
