@@ -114,8 +114,8 @@ def entries(place: Place) -> str:
     """The entries of a switch as simple_switch_CLI takes them."""
     job = hex(JOB_ADDRESS)
     children = (1 << len(place.children)) - 1
-    numbers = (3, place.epoch, place.pool_base, 2 * place.slots - 1, children)
-    numbers += (int(place.parent is None), place.parent or 0, GROUP, place.address)
+    numbers = [3, place.epoch, place.pool_base, 2 * place.slots - 1, children]
+    numbers += [int(place.parent is None), place.parent or 0, GROUP, place.address]
     lines = ["set_queue_depth 10000", f"mc_mgrp_create {GROUP}"]
     lines += [f"mc_node_create 0 {' '.join(map(str, place.children))}"]
     lines += [f"mc_node_associate {GROUP} 0"]

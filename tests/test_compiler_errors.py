@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from switch.compiler import CompileError, compile_program, write_outputs
+from switch.compiler.preprocess import preprocess
 from switch.errors import InputError
 from tests.compiler_support import errors, errors_of, program
 
@@ -80,6 +81,17 @@ def test_a_missing_file_and_a_missing_include_are_named(tmp_path: Path) -> None:
 def test_an_error_directive_and_an_unfinished_condition_are_errors(tmp_path: Path) -> None:
     assert errors(tmp_path, "#error too old\n") == ["1:1: #error too old"]
     assert errors(tmp_path, "#if 1\nheader h_t {}\n") != []
+
+
+def test_an_error_directive_in_a_branch_that_is_not_taken_is_none(tmp_path: Path) -> None:
+    source = tmp_path / "program.p4"
+    guard = "#define N 16\n#if N == 16\n{}\n#elif N == 32\n{}\n#else\n{}\n#endif\n"
+    ignored = "#pragma once\n#warning this is one\n"
+    source.write_text(ignored + guard.format("const bit<8> a = 1;", "#error two", "#error three"))
+    assert "const bit<8> a = 1;" in preprocess(source).text
+    source.write_text(guard.format("#error one", "", ""))
+    with pytest.raises(CompileError, match="3:1: error: #error one"):
+        preprocess(source)
 
 
 @pytest.mark.parametrize(
@@ -298,7 +310,7 @@ def test_of_a_long_line_the_part_around_the_error_is_shown(
     text = program(ingress="\n/*" + "x" * before + "*/ nothing = 1; /*" + "y" * after + "*/\n")
     _, line, caret, _ = _failure(tmp_path, text).splitlines()
     assert len(line) < 180
-    assert line[caret.index("^"):].startswith("nothing")
+    assert line[caret.index("^") :].startswith("nothing")
     assert caret.endswith("^~~~~~~") and not caret.endswith("^~~~~~~~")
     if after != 90:
         assert line.endswith("...") == (after == 5000)
