@@ -139,6 +139,9 @@ class Switch:
             if distance >= 1 << 31:
                 self.late += 1
                 return []
+        if newer:
+            assert row is not None
+            assert row.final, "a worker sent a round before its slot's last was done"
         if row is None or row.epoch != job.epoch or newer:
             row = self.rows[number] = Row(job.epoch, header.round)
         if row.final:

@@ -79,7 +79,8 @@ def values_of(random: np.random.Generator, count: int, name: str) -> Array:
     scale = 2.0 ** np.repeat(random.integers(*range_, -(-count // 16)), 16)[:count]
     values = random.normal(size=count) * scale * 10.0 ** -random.integers(0, 9, count)
     values[random.random(count) < 0.1] = 0
-    return values.astype(dtype_of(name))
+    result: Array = values.astype(dtype_of(name))
+    return result
 
 
 @pytest.mark.parametrize(("size", "levels", "fan"), TREES)

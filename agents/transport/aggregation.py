@@ -94,7 +94,6 @@ def make_job(
     table: Words = np.zeros((slots, job.SLOT_WORDS), np.int64)
     table[:, job.SLOT_ROUND] = np.arange(slots)
     queue: Words = np.zeros(slots, np.int64)
-    exponents: Words = np.full((2 * slots, job.EXPONENT_WORDS), -1, np.int64)
     scratch = np.zeros((2, values), np.int32)
     words[job.EPOCH] = epoch
     words[job.SLOTS] = slots
@@ -105,9 +104,8 @@ def make_job(
     words[job.SILENCE] = silence_ns
     words[job.SLOT_TABLE] = table.ctypes.data
     words[job.QUEUE_TABLE] = queue.ctypes.data
-    words[job.EXPONENT_TABLE] = exponents.ctypes.data
     words[job.SCRATCH_TABLE] = scratch.ctypes.data
-    return _Job(words, (table, queue, exponents, scratch))
+    return _Job(words, (table, queue, scratch))
 
 
 class Reduction:
@@ -212,7 +210,7 @@ class AggregationQueuePair(Posting):
         if np.may_share_memory(values, result):
             raise TransportMisuse("values and result overlap")
         words: Words = np.zeros(job.OPERATION_WORDS, np.int64)
-        arrays: list[npt.NDArray[np.generic]] = [values, result]
+        arrays: list[Array] = [values, result]
         size, slots = int(self._job.words[job.VALUES]), int(self._job.words[job.SLOTS])
         blocks = -(-count // size)
         if shards is not None:
@@ -225,6 +223,9 @@ class AggregationQueuePair(Posting):
             words[job.ENDS] = ends.ctypes.data
             words[job.SHARD_FIRST] = ends[rank] - mine
         headers = 0 if kind is DataKind.INT32 else min(slots, blocks)
+        exponents: Words = np.full(headers, job.UNKNOWN, np.int64)
+        arrays.append(exponents)
+        words[job.FIRST_EXPONENTS] = exponents.ctypes.data
         words[job.OPERATION_NUMBER] = number
         words[job.DATA_KIND] = kind
         words[job.INPUT] = values.ctypes.data

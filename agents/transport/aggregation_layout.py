@@ -41,9 +41,8 @@ SILENCE = 11
 SLOT_TABLE = 12
 """Addresses of the tables."""
 QUEUE_TABLE = 13
-EXPONENT_TABLE = 14
-SCRATCH_TABLE = 15
-JOB_STATISTICS = 16
+SCRATCH_TABLE = 14
+JOB_STATISTICS = 15
 """From here on the counters of `AggregationStatistics`, in their order."""
 ROUNDS_SENT = JOB_STATISTICS
 ROUNDS_REPEATED = JOB_STATISTICS + 1
@@ -65,6 +64,8 @@ SLOT_EXPIRES = 4
 SLOT_RETRIES = 5
 SLOT_QUEUED = 6
 """Whether it is in the queue of slots to be served."""
+SLOT_EXPONENT = 7
+"""What was agreed with the round before, for the block of this one."""
 SLOT_WORDS = 8
 
 IDLE = 0
@@ -74,12 +75,6 @@ WAITING = 1
 TO_SEND = 2
 TO_REPEAT = 3
 SENT = 4
-
-# A row of the exponent table: the agreed exponent of the block of a round; rows are
-# round & (2N - 1).
-EXPONENT_ROUND = 0
-EXPONENT = 1
-EXPONENT_WORDS = 2
 
 # An operation; WORK_ADDRESS of its work is the address of these words, WORK_FIRST its first round
 # and WORK_END one past its last.
@@ -106,7 +101,9 @@ SHARD_FIRST = 12
 """The first element of this rank's shard: the output begins with it."""
 ENDS = 13
 """Address of int64[ranks], where each shard ends."""
-FINISHED_ROUNDS = 14
+FIRST_EXPONENTS = 14
+"""Address of int64[HEADERS]: what the header rounds agreed on, UNKNOWN before. Slots do not wait
+for each other: the slot of a block may be many rounds behind that of its header."""
 OPERATION_WORDS = 15
 
 # DATA_KIND.
@@ -125,6 +122,7 @@ IS_SATURATED = 8
 NO_EXPONENT = -32768
 """Of a block of zeros, and where there is no block."""
 NOT_FINITE = 32767
+UNKNOWN = 1 << 20
 LARGEST_EXPONENT = 160
 """No finite value of any kind has a larger one, or a smaller one than its negative."""
 
