@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from agents.transport import layout as transport
+from agents.transport.aggregation_layout import AGGREGATION_QKEY
 from agents.transport.compiled_receive import receive_batch
 from agents.transport.compiled_transmit import transmit_batch
 from agents.wire.compiled import load8, load16, load32, memcpy, store8, store16, store32
@@ -133,13 +134,14 @@ def take_in(world: Any, context: Any, host: int, packet: int, now_ns: int) -> in
     if data[start + STACK_BYTES] != _ACKNOWLEDGE:
         world[W_DATA_DELIVERED] += 1
     multicast = read32(data, start + STACK_BYTES + 4) & 0xFFFFFF == 0xFFFFFF
+    chunk = multicast and read32(data, start + STACK_BYTES + 12) != AGGREGATION_QKEY
     call = endpoint[transport.EVENTS] != 0 or words[H_ATTENTIVE] != 0
     if call:
         memcpy(world[W_RECEIVED_ROW], row, min(size, batch[transport.BATCH_STRIDE]))
     release(context, packet)
     if call:
         return CALL_HOST
-    if not multicast:  # chunks of a group that complete nothing give no reason to send
+    if not chunk:  # chunks of a group that complete nothing give no reason to send
         schedule(context, world[W_FIRST_CALL] + host, now_ns)
     return DONE
 
