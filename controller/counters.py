@@ -41,6 +41,7 @@ EVERYWHERE = (
     fabric.PORT_EGRESS_VALUES,
     fabric.INGRESS_LOST,
 )
+"""The counters that matter at every port of a switch."""
 
 
 def cells_of(topology: Topology, switch: str) -> list[Cell]:
