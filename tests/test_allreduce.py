@@ -48,7 +48,7 @@ def reduce_arrays(request: Request, inputs: Sequence[Array], seed: int = 0) -> l
 @ALL
 @pytest.mark.parametrize("size", SIZES)
 def test_every_dtype_and_operation_at_every_number_of_ranks(algorithm: str, size: int) -> None:
-    counts = [0, 1, 2, size - 1, size, size + 1, 3 * size + 2, 200]
+    counts = [0, 1, 2, size - 1, size, size + 1, 3 * size + 2, 100]
     for number, (dtype, op) in enumerate(itertools.product(DTYPES, OPS)):
         count = counts[number % len(counts)]
         carry_out(Request(0, "allreduce", algorithm, count, dtype=dtype, op=op), size, number)
@@ -84,11 +84,11 @@ def test_sums_are_the_same_bits_on_all_ranks_and_in_any_order_of_arrival(
     algorithm: str, dtype: str, size: int
 ) -> None:
     chance = np.random.default_rng(size)
-    inputs = [(chance.standard_normal(150) * 10).astype(dtype_of(dtype)) for _ in range(size)]
+    inputs = [(chance.standard_normal(90) * 10).astype(dtype_of(dtype)) for _ in range(size)]
     for op in ("sum", "average"):
-        request = Request(0, "allreduce", algorithm, 150, dtype=dtype, op=op)
+        request = Request(0, "allreduce", algorithm, 90, dtype=dtype, op=op)
         results = [
-            result.tobytes() for seed in range(4) for result in reduce_arrays(request, inputs, seed)
+            result.tobytes() for seed in range(3) for result in reduce_arrays(request, inputs, seed)
         ]
         assert len(set(results)) == 1
         exact = np.sum([array.astype("float64") for array in inputs], axis=0)
@@ -166,7 +166,7 @@ def test_reduce_scatter_averages_and_takes_half_types(algorithm: str, size: int)
 @ALL
 @pytest.mark.parametrize("size", SIZES)
 def test_every_rank_writes_what_theory_says(algorithm: str, size: int) -> None:
-    for count in (0, 1, 5, 640, 643):
+    for count in (0, 5, 163):
         request = Request(0, "allreduce", algorithm, count, dtype="int32")
         expected = np.zeros(size, np.int64)
         for source, _, size_bytes in unicast_rounds(
@@ -243,10 +243,10 @@ def test_all_blocks_can_be_numbered(algorithm: str) -> None:
 
 
 @ALL
-@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize("size", [2, 5])
 @pytest.mark.parametrize("fault", ["lose", "duplicate", "late"])
 def test_anything_may_happen_to_any_single_packet(algorithm: str, size: int, fault: str) -> None:
-    request = Request(0, "allreduce", algorithm, 200, dtype="float32", op="average")
+    request = Request(0, "allreduce", algorithm, 40, dtype="float32", op="average")
     faults = Faults()
     Group(size, faults=faults).complete(request)
     assert faults._number >= 2 * size
