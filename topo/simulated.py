@@ -331,7 +331,12 @@ class _Operation:
                 jobs.append(Job(workload.request, buffer, workload.output(rank)))
             self._jobs.append(jobs)
         self._series = [
-            Series(self._participants[process].rank_agent, jobs, self._operation.at_once)
+            Series(
+                self._participants[process].rank_agent,
+                jobs,
+                self._operation.at_once,
+                self._operation.waits,
+            )
             for process, jobs in enumerate(self._jobs)
         ]
 
@@ -404,6 +409,7 @@ class _Operation:
                 "socket_drops": 0,
                 "refused_frames": int(self._fabric.hosts[self._hosts[rank], at.H_REFUSED]),
             },
+            spans_ns=series.spans_since(self._started_ns),
         )
 
     def _difference(self, rank: int) -> str:

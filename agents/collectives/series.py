@@ -26,17 +26,36 @@ class Series:
     """Runs jobs in order on an agent, at most `at_once` at the same time.
 
     Whoever drives the agent calls `take` whenever it may have an event, and sees to it that what
-    that posts is sent. Raises InputError for an `at_once` out of range.
+    that posts is sent.
+
+    Args:
+        waits: how many places before a job those are that must be done before it begins; one entry
+            for each kind of job, in turn. Empty: none waits.
+
+    Raises:
+        InputError: `at_once` is out of range, or a job would wait for a later one.
     """
 
-    def __init__(self, agent: HostAgent, jobs: Sequence[Job], at_once: int = 1) -> None:
+    def __init__(
+        self,
+        agent: HostAgent,
+        jobs: Sequence[Job],
+        at_once: int = 1,
+        waits: Sequence[Sequence[int]] = (),
+    ) -> None:
         if not 1 <= at_once <= MAX_AT_ONCE:
             raise InputError(f"at_once {at_once}: choose 1 to {MAX_AT_ONCE}")
+        if any(places < 1 for each in waits for places in each):
+            raise InputError(f"waits {waits}: a job can wait for those before it, 1 place or more")
         self._agent = agent
         self._jobs = list(jobs)
         self._at_once = at_once
+        self._waits = waits
+        self._places = {job.request.number: place for place, job in enumerate(self._jobs)}
         self._begun = 0
         self._done = 0
+        self._spans_ns: list[tuple[int, int | None]] = []
+        """Of each job that has begun, in order: when it began, and when it ended if it has."""
         self.error = ""
         """Why the series failed, or empty."""
         self.finished_ns = 0
@@ -53,9 +72,12 @@ class Series:
         """Begin the first jobs."""
         while self._begun < len(self._jobs) and self._begun - self._done < self._at_once:
             job = self._jobs[self._begun]
+            if not self._may_begin(self._begun):
+                return
             if not self._agent.has_room(job.request.number):
                 return  # one that began long ago is still running
             self._begun += 1
+            self._spans_ns.append((now_ns, None))
             self._agent.start(job.request, job.buffer, now_ns, job.output)
 
     def take(self, now_ns: int) -> None:
@@ -72,9 +94,25 @@ class Series:
         """Of the jobs that ended, and of those that run."""
         return self.total if self.ended else self.total + self._agent.report(now_ns)
 
+    def spans_since(self, start_ns: int) -> list[tuple[int, int]]:
+        """Of the jobs that have ended, in order, when each began and ended, counted from a
+        moment."""
+        return [
+            (begun - start_ns, end - start_ns) for begun, end in self._spans_ns if end is not None
+        ]
+
+    def _may_begin(self, place: int) -> bool:
+        """Whether all that a job waits for is done."""
+        if not self._waits:
+            return True
+        waits = self._waits[place % len(self._waits)]
+        return all(self._spans_ns[place - back][1] is not None for back in waits if back <= place)
+
     def _take(self, event: Done | Failed) -> None:
         self.total += event.report
         self.finished_ns = event.finished_ns
+        place = self._places[event.number]
+        self._spans_ns[place] = (self._spans_ns[place][0], event.finished_ns)
         if isinstance(event, Failed):
             self.error = event.error
         else:

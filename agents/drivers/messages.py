@@ -99,6 +99,9 @@ class OperationConfig:
     """How many of the operations run at the same time."""
     more: tuple[Request, ...] = ()
     """What follows the first, each time."""
+    waits: tuple[tuple[int, ...], ...] = ()
+    """Of each of `kinds`: how many places before it those operations are that must be done before
+    it begins. Empty: none waits."""
 
     @property
     def kinds(self) -> tuple[Request, ...]:
@@ -140,7 +143,10 @@ class OperationConfig:
         """From the JSON object that `asdict` makes. Raises ProtocolError as `record` does."""
         request = record(Request, document.get("request", {}))
         more = tuple(record(Request, each) for each in document.get("more", ()))
-        return record(OperationConfig, {**document, "request": request, "more": more})
+        waits = tuple(tuple(each) for each in document.get("waits", ()))
+        return record(
+            OperationConfig, {**document, "request": request, "more": more, "waits": waits}
+        )
 
 
 @dataclass(frozen=True)
@@ -175,6 +181,8 @@ class RankResult:
     """Datagrams that the receive buffer of the UDP socket had no room for."""
     statistics: dict[str, int] = field(default_factory=dict)
     """Counters of the transport and of the driver, by name."""
+    spans_ns: list[tuple[int, int]] = field(default_factory=list)
+    """Of each operation that ended: when it began and when it was done, from the common start."""
 
 
 @dataclass(frozen=True)

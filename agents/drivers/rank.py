@@ -198,12 +198,16 @@ class _Rank:
         self._driver.reset_lateness()
         self._started_cpu_ns = time.process_time_ns()
         self._last_progress_ns = now_ns
-        self._series = Series(self._participant.rank_agent, self._jobs, self._operation.at_once)
+        operation = self._operation
+        self._series = Series(
+            self._participant.rank_agent, self._jobs, operation.at_once, operation.waits
+        )
         self._series.start(now_ns)
 
     def _finish(self, series: Series) -> None:
         completion_ns = 0 if series.error else series.finished_ns - self._common_start_ns
-        self._result = self._make_result(series.total, completion_ns, series.error)
+        spans_ns = series.spans_since(self._common_start_ns)
+        self._result = self._make_result(series.total, completion_ns, series.error, spans_ns)
         self._channel.send(Finished(self._rank, completion_ns, series.error))
 
     def _verify(self) -> Iterator[None]:
@@ -223,7 +227,9 @@ class _Rank:
             document["completion_ns"] = 0
         self._channel.send(Result(self._rank, document))
 
-    def _make_result(self, report: Report, completion_ns: int, error: str) -> RankResult:
+    def _make_result(
+        self, report: Report, completion_ns: int, error: str, spans_ns: list[tuple[int, int]]
+    ) -> RankResult:
         before, after = self._statistics, self._counters()
         statistics = {name: after[name] - before.get(name, 0) for name in after}
         return RankResult(
@@ -245,6 +251,7 @@ class _Rank:
             wake_lateness_ns=self._driver.lateness_ns(),
             socket_drops=statistics["socket_drops"],
             statistics=statistics,
+            spans_ns=spans_ns,
         )
 
     def _counters(self) -> dict[str, int]:
