@@ -114,7 +114,7 @@ def compiled_crc32() -> Any:
 
     @numba.njit
     def call(data: Any, start: int, length: int) -> int:
-        return crc32(data, start, length)  # type: ignore[no-any-return]
+        return crc32(data, start, length)
 
     return call
 
