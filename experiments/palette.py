@@ -13,6 +13,10 @@ ALGORITHMS: dict[str, tuple[str, str]] = {
     "binary-tree": ("#cc79a7", "#e09cc2"),
     "pipelined-ring": ("#009e73", "#3fc79e"),
     "recursive-halving": ("#009e73", "#3fc79e"),
+    "switch": ("#0072b2", "#5aaae6"),
+    "optcast": ("#cc79a7", "#e09cc2"),
+    "halving-doubling": ("#009e73", "#3fc79e"),
+    "double-binary-tree": ("#e69f00", "#f3bd4a"),
 }
 """On white and on a dark page. Of Okabe and Ito's colours (2008), those that no algorithm of the
 same collective has."""

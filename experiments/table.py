@@ -8,6 +8,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from agents.collectives.names import REDUCING
 from experiments.plots.spec import TIERS as TIER_SUMS
 from experiments.results import Results
 from experiments.summary import (
@@ -125,11 +126,11 @@ def _title(results: Results, several: bool) -> str:
     if several:
         return common_of([run.scenario for run in results.runs], results.swept)
     scenario = results.runs[0].scenario
-    ranks = len(results.runs[0].ranks)
+    ranks, jobs = len(results.runs[0].ranks), scenario.get("jobs", 1)
     words = [
         what_of(scenario),
         operations_of(scenario),
-        f"{ranks} rank{'s' * (ranks != 1)}",
+        f"{ranks} rank{'s' * (ranks != 1)}" + (f" in {jobs} jobs" if jobs > 1 else ""),
         str(scenario["topology"]),
         f"{format_rate(scenario['rate_bps'])} links",
     ]
@@ -150,6 +151,20 @@ def _caption(summaries: Sequence[Summary], several: bool) -> str:
             of = "all operations of " if each.operations > 1 else ""
             which = f"{of}rank {each.slowest.rank}, the slowest"
             text += f"\nphases of {each.algorithm} ({which}): {parts}"
+    return text + _speed_ups(summaries)
+
+
+def _speed_ups(summaries: Sequence[Summary]) -> str:
+    """Against a ring, where sums are made: that is what servers and switches are for."""
+    text = ""
+    ring = next((each for each in summaries if each.algorithm == "ring"), None)
+    for each in summaries:
+        if each is ring or ring is None or not each.bound_ns:
+            continue
+        if each.scenario["collective"] in REDUCING and each.completion_ns and ring.completion_ns:
+            measured = ring.completion_ns / each.completion_ns
+            text += f"\n{each.algorithm}: {measured:.2f} times as fast as ring"
+            text += f" (their bounds: {ring.bound_ns / each.bound_ns:.2f})"
     return text
 
 

@@ -14,6 +14,8 @@ from experiments.summary import TIERS as TIER_NAMES
 from experiments.summary import Summary, by_point, byte_unit
 from experiments.units import said
 
+TIMED = ("completion", "over-bound", "goodput", "speed-up")
+"""What follows the completion time from run to run, or the inverse of it."""
 Value = Callable[[Summary], float | None]
 
 
@@ -124,10 +126,12 @@ def lines_of(results: Results, spec: PlotSpec) -> Lines:
             if y is None:
                 continue
             low, high = y, y
-            if spec.y in ("completion", "over-bound", "goodput"):
-                # From run to run these follow the time, or the inverse of it.
+            if spec.y == "speed-up" and name == spec.denominator:
+                continue
+            if spec.y in TIMED:
                 times = [time / (each.completion_ns or 1) for time in each.completions_ns]
-                factors = [1 / time for time in times] if spec.y == "goodput" else times
+                rising = spec.y in ("goodput", "speed-up")
+                factors = [1 / time for time in times] if rising else times
                 low, high = y * min(factors), y * max(factors)
             doubtful = spec.y not in OF_BYTES and each.fidelity not in ("ok", "strained")
             key = name, str(each.scenario.get("world")), _labelled(each, others)
@@ -137,6 +141,8 @@ def lines_of(results: Results, spec: PlotSpec) -> Lines:
     for (name, world, other), rows in found.items():
         rows.sort(key=lambda row: row[0])
         colour = spec.numerator if spec.numerator != "multicast" else spec.denominator
+        if spec.y == "speed-up":
+            colour = name
         lines.append(
             Line(
                 colour or name, name, world, other,
@@ -150,7 +156,7 @@ def lines_of(results: Results, spec: PlotSpec) -> Lines:
         )  # fmt: skip
     if not spec.model:
         lines = [replace(line, model=(None,) * len(line.x)) for line in lines]
-    is_bound = spec.y in ("completion", "over-bound", "goodput")
+    is_bound = spec.y in TIMED
     return Lines(axis, y_label, "bound" if is_bound else "model", tuple(lines))
 
 
@@ -187,6 +193,12 @@ def _measure(points: Sequence[Sequence[Summary]], spec: PlotSpec) -> tuple[str, 
                 else None
             ),
         )
+    if spec.y == "speed-up":
+        return (
+            f"speed-up over {spec.denominator}",
+            _ratio(points, spec.denominator, _rate),
+            _ratio(points, spec.denominator, _ideal_rate),
+        )
     if spec.y == "over-model":
         return (
             f"bytes on {where}, measured / model",
@@ -207,6 +219,14 @@ def _measure(points: Sequence[Sequence[Summary]], spec: PlotSpec) -> tuple[str, 
         _ratio(points, spec.denominator, measured),
         _ratio(points, spec.denominator, modelled),
     )
+
+
+def _rate(each: Summary) -> float:
+    return 1 / each.completion_ns if each.completion_ns else 0
+
+
+def _ideal_rate(each: Summary) -> float:
+    return 1 / each.bound_ns if each.bound_ns else 0
 
 
 def links_of(spec: PlotSpec) -> str:

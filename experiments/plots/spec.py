@@ -15,7 +15,9 @@ from topo.clos import LINK_TIERS
 
 KINDS = ("lines", "phases", "tiers")
 
-METRICS = ("completion", "over-bound", "goodput", "bytes", "bytes-ratio", "over-model")
+METRICS = (
+    "completion", "over-bound", "goodput", "speed-up", "bytes", "bytes-ratio", "over-model"
+)  # fmt: skip
 """What the y axis of lines may show."""
 
 OF_BYTES = ("bytes", "bytes-ratio", "over-model")
@@ -54,7 +56,8 @@ class PlotSpec:
     """Of bytes, bytes-ratio and over-model: which links, one of `TIERS`."""
     numerator: str = ""
     denominator: str = ""
-    """Of bytes-ratio: two algorithms."""
+    """Of bytes-ratio: two algorithms. Of speed-up: the denominator is the algorithm whose time is
+    divided by the others', ring by default."""
     log: str = ""
     """Axes with a logarithmic scale: x, y or xy."""
     model: bool = True
@@ -92,6 +95,9 @@ class PlotSpec:
                 raise InputError(
                     f"numerator and denominator are both {self.numerator!r}: name two algorithms"
                 )
+        elif self.y == "speed-up":
+            self._no("numerator")
+            object.__setattr__(self, "denominator", self.denominator or "ring")
         else:
             self._no("numerator", "denominator")
         if not self.name:
