@@ -1,8 +1,8 @@
 """What theory says of a collective's completion time.
 
 N bytes a rank (n_r of rank r, T of all), P ranks, host links of B bits a second in each direction.
-Bounds hold for host links and the order that the algorithm prescribes: links between switches,
-propagation and the time to add are free.
+Bounds hold for host links and the order that the algorithm prescribes: links between switches (but
+for those of the tree whose switches add), propagation and the time to add are free.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from agents.collectives.dtypes import dtype_of
 from experiments.optcast_model import Optcast, contributions, optcast_rounds
 from experiments.overheads import RC_OVERHEAD_BYTES, SWITCH_OVERHEAD_BYTES
 from experiments.scenario import Scenario
-from experiments.switch_model import VALUE_BYTES
+from experiments.switch_model import VALUE_BYTES, switch_bound_bytes
 from experiments.traffic_model import (
     frames_of,
     member_hosts,
@@ -64,7 +64,9 @@ def _time_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
     sizing = frames_of(scenario, algorithm) if frames else payload
     if algorithm == "switch":
         traffic = switch_traffic(scenario, frames=frames)
-        size_bytes = scenario.operations * traffic.completion_bytes(len(shards))
+        hosts = member_hosts(scenario)[: len(shards)]
+        one = switch_bound_bytes(scenario.network(), traffic, hosts)
+        size_bytes = scenario.operations * one
     elif algorithm == "optcast":
         size_bytes = optcast_bound_bytes(
             scenario.collective,

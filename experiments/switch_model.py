@@ -8,7 +8,7 @@ that do not lead to it the way down, a packet has headers only. What is sent aga
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,12 +50,6 @@ class SwitchTraffic:
 
     def _saved(self, owners: list[int]) -> int:
         return int((self.full - self.bare)[owners].sum())
-
-    def completion_bytes(self, ranks: int) -> int:
-        """What the fullest host link carries in one direction; the bound of the time."""
-        if ranks == 1:
-            return 0
-        return max(max(self.up([rank]), self.down([rank])) for rank in range(ranks))
 
 
 def switch_payload(collective: str, shards: Sequence[int]) -> SwitchTraffic:
@@ -100,28 +94,46 @@ def switch_tier_bytes(
 ) -> dict[str, int]:
     """Bytes by tier and direction.
 
-    ``hosts``: the host of each rank, by number; by default rank r is on host r. The tree has a link
-    for every rank, for every leaf that has ranks if there are several, and likewise for every pod.
+    ``hosts``: the host of each rank, by number; by default rank r is on host r.
     """
-    numbers = range(len(network.hosts)) if hosts is None else hosts
     totals: dict[str, int] = dict.fromkeys(LINK_TIERS, 0)
+    for tier, below in _tree_links(network, hosts):
+        totals[f"{tier}_up"] += traffic.up(below)
+        totals[f"{tier}_down"] += traffic.down(below)
+    return totals
+
+
+def switch_bound_bytes(
+    network: Topology, traffic: SwitchTraffic, hosts: Sequence[int] | None = None
+) -> int:
+    """The least completion time, in bytes that one link could carry meanwhile.
+
+    What the fullest link of the tree carries in one direction. Links between switches count, as the
+    tree says which of them all packets take: of a Reduce-Scatter they have values of all blocks on
+    the way up, where a rank's own link has those of all but its own.
+    """
+    links = [below for _, below in _tree_links(network, hosts)]
+    return max((max(traffic.up(below), traffic.down(below)) for below in links), default=0)
+
+
+def _tree_links(
+    network: Topology, hosts: Sequence[int] | None
+) -> Iterator[tuple[str, Sequence[int]]]:
+    """(tier, ranks below) of each link of the tree: one for every rank, for every leaf that has
+    ranks if there are several, and likewise for every pod. A rank alone uses none."""
+    numbers = range(len(network.hosts)) if hosts is None else hosts
     if len(numbers) < 2:
-        return totals
-    leaves = {switch.name: switch for switch in network.switches_of("leaf")}
+        return
     by_leaf: dict[str, list[int]] = {}
     by_pod: dict[int | None, list[int]] = {}
     for rank, number in enumerate(numbers):
         leaf = network.hosts[number].leaf
         by_leaf.setdefault(leaf, []).append(rank)
-        by_pod.setdefault(leaves[leaf].pod, []).append(rank)
-    for rank in range(len(numbers)):
-        totals["host_up"] += traffic.up([rank])
-        totals["host_down"] += traffic.down([rank])
+        by_pod.setdefault(network.switch(leaf).pod, []).append(rank)
+        yield "host", [rank]
     for branches in (list(by_leaf.values()), list(by_pod.values())):
         for below in branches if len(branches) > 1 else ():
-            totals["fabric_up"] += traffic.up(below)
-            totals["fabric_down"] += traffic.down(below)
-    return totals
+            yield "fabric", below
 
 
 def _parts(collective: str, shards: IntArray) -> IntArray:

@@ -19,10 +19,11 @@ from experiments.bounds import (
 from experiments.optcast_model import Optcast, optcast_rounds
 from experiments.overheads import RC_OVERHEAD_BYTES, frame_bytes
 from experiments.scenario import Scenario
-from experiments.switch_model import switch_frames, switch_payload
+from experiments.switch_model import switch_bound_bytes, switch_frames, switch_payload
 from experiments.transfers import unicast_rounds
 from switch.errors import InputError
 from tests.collective_definitions import Message, messages_of, tree_edges
+from topo.clos import leaf_spine, single
 
 RECURSIVE = [("allgather", "recursive-doubling"), ("reduce-scatter", "recursive-halving")]
 BANDWIDTH_OPTIMAL = [
@@ -381,15 +382,15 @@ def test_servers_get_every_byte_of_every_rank_once_and_each_rank_its_sums(
 
 
 def test_in_switches_every_rank_sends_and_gets_its_vector_once() -> None:
-    assert switch_payload("allreduce", parts(VECTOR, 8)).completion_bytes(8) == VECTOR
+    assert switch_bound_bytes(single(8), switch_payload("allreduce", parts(VECTOR, 8))) == VECTOR
     # A packet of 256 values is 14 + 20 + 8 + 12 + 8 + 4 + 16 + 1024 + 4 = 1110 bytes.
     exact = switch_frames("allreduce", parts(VECTOR, 8), values=256, slots=64, floats=False)
-    assert exact.completion_bytes(8) == VECTOR // 1024 * 1110
+    assert switch_bound_bytes(single(8), exact) == VECTOR // 1024 * 1110
     # Of floats, 64 rounds of 86 bytes come first; of few blocks, one for each.
     floats = switch_frames("allreduce", parts(VECTOR, 8), values=256, slots=64)
-    assert floats.completion_bytes(8) == VECTOR // 1024 * 1110 + 64 * 86
+    assert switch_bound_bytes(single(8), floats) == VECTOR // 1024 * 1110 + 64 * 86
     few = switch_frames("allreduce", parts(1025, 8), values=256, slots=64)
-    assert few.completion_bytes(8) == 2 * 1110 + 2 * 86
+    assert switch_bound_bytes(single(8), few) == 2 * 1110 + 2 * 86
     # Two bytes an element are four in packets, and 64 values are 256 bytes.
     halves = switch_frames("allreduce", [2048], values=64, slots=1, item_bytes=2, floats=False)
     assert halves.up([0]) == 16 * (86 + 256)
@@ -397,12 +398,15 @@ def test_in_switches_every_rank_sends_and_gets_its_vector_once() -> None:
 
 def test_in_switches_a_reduce_scatter_sends_all_shards_but_the_own_and_gets_that() -> None:
     shards = [4096] * 8
-    assert switch_payload("reduce-scatter", shards).completion_bytes(8) == 7 * 4096
+    assert switch_bound_bytes(single(8), switch_payload("reduce-scatter", shards)) == 7 * 4096
     exact = switch_frames("reduce-scatter", shards, values=256, slots=64, floats=False)
     assert exact.up([3]) == 7 * 4 * 1110 + 4 * 86
     assert exact.down([3]) == 4 * 1110 + 7 * 4 * 86
-    assert exact.completion_bytes(8) == exact.up([0])
-    assert exact.completion_bytes(1) == 0
+    assert switch_bound_bytes(single(8), exact) == exact.up([0])
+    assert switch_bound_bytes(single(1), exact) == 0
+    # From leaf to spine all blocks have values; from a leaf of one rank all but its own.
+    assert switch_bound_bytes(leaf_spine(2, 1, 4), exact) == 8 * 4 * 1110
+    assert switch_bound_bytes(leaf_spine(8, 1, 1), exact) == exact.up([0])
 
 
 @pytest.mark.parametrize(
@@ -427,7 +431,7 @@ def test_the_ideal_speed_up_over_a_ring(
     )
     if algorithm == "switch":
         frames = switch_frames("allreduce", shards, values=values, slots=64)
-        bound = frames.completion_bytes(ranks)
+        bound = switch_bound_bytes(single(ranks), frames)
     else:
         bound = optcast_bound_bytes(
             "allreduce", shards, Optcast(ranks),
