@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.collectives.dtypes import dtype_of
+from agents.collectives.dtypes import average, dtype_of
 from agents.collectives.names import ALGORITHMS, OFFLOADED, OPS
 from agents.collectives.recursive import Folding
 from agents.collectives.requests import Request
@@ -152,6 +152,15 @@ def test_an_average_of_integers_truncates_toward_zero(
     result = reduce_arrays(Request(0, "allreduce", algorithm, 0, dtype=dtype, op="average"), inputs)
     sums = [sum(int(array[place]) for array in inputs) for place in range(60)]
     assert [int(value) for value in result[0]] == [int(Fraction(one, size)) for one in sums]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint64", "int64"])
+def test_an_average_may_be_of_more_ranks_than_its_type_can_count(dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    total = np.array([limits.min, limits.min + 1, 0, 1, limits.max - 1, limits.max], dtype)
+    expected = [int(Fraction(int(value), 300)) for value in total]
+    average(total, 300)
+    assert [int(value) for value in total] == expected
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "recursive-halving"])

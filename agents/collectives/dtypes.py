@@ -58,7 +58,7 @@ def average(total: Array, ranks: int) -> None:
     elif is_float(name):
         np.divide(total, total.dtype.type(ranks), out=total)
     elif total.dtype.kind == "u":
-        np.floor_divide(total, total.dtype.type(ranks), out=total)
+        total[...] = total.astype(np.uint64) // np.uint64(ranks)
     else:
         count = np.int64(ranks)
         wide = total.astype(np.int64)
