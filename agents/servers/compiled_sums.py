@@ -2,6 +2,7 @@
 
 Vectors are given by the addresses of their first elements. A block of the result is written once
 for every vector and read from memory never; so what limits is how fast inputs come from memory.
+Loops count from 0 over arrays of their own length: so they become vector instructions.
 """
 
 from __future__ import annotations
@@ -21,19 +22,47 @@ Words = npt.NDArray[np.int64]
 
 
 @internal
-def apply(into: Any, offset: int, other: Any, first: int, count: int, op: int) -> None:
-    """into[offset:][i] = into[offset:][i] op other[first:][i]; a NaN stays one, as numpy has it."""
+def apply(into: Any, left: Any, right: Any, count: int, op: int) -> None:
+    """into[i] = left[i] op right[i]; a NaN stays one, as numpy has it."""
     if op == SUM:
         for i in range(count):
-            into[offset + i] += other[first + i]
+            into[i] = left[i] + right[i]
     elif op == MINIMUM:
         for i in range(count):
-            a, b = into[offset + i], other[first + i]
-            into[offset + i] = a if a < b or a != a else b
+            a, b = left[i], right[i]
+            into[i] = a if (a < b) | (a != a) else b
     else:
         for i in range(count):
-            a, b = into[offset + i], other[first + i]
-            into[offset + i] = a if a > b or a != a else b
+            a, b = left[i], right[i]
+            into[i] = a if (a > b) | (a != a) else b
+
+
+@internal
+def apply_four(into: Any, a: Any, b: Any, c: Any, d: Any, count: int, op: int) -> None:
+    """into[i] = (((into[i] op a[i]) op b[i]) op c[i]) op d[i], with one load and store of it."""
+    if op == SUM:
+        for i in range(count):
+            into[i] = into[i] + a[i] + b[i] + c[i] + d[i]
+    elif op == MINIMUM:
+        for i in range(count):
+            x, y = into[i], a[i]
+            x = x if (x < y) | (x != x) else y
+            y = b[i]
+            x = x if (x < y) | (x != x) else y
+            y = c[i]
+            x = x if (x < y) | (x != x) else y
+            y = d[i]
+            into[i] = x if (x < y) | (x != x) else y
+    else:
+        for i in range(count):
+            x, y = into[i], a[i]
+            x = x if (x > y) | (x != x) else y
+            y = b[i]
+            x = x if (x > y) | (x != x) else y
+            y = c[i]
+            x = x if (x > y) | (x != x) else y
+            y = d[i]
+            into[i] = x if (x > y) | (x != x) else y
 
 
 @compiled
@@ -42,81 +71,74 @@ def combine(like: Any, rows: Words, count: int, out: int, op: int) -> None:
 
     Integers wrap around. `out` may not overlap the vectors.
     """
-    result = items_at(out, count, like.dtype)
+    size = like.itemsize
     for first in range(0, count, BLOCK):
-        some = min(BLOCK, count - first)
-        start = items_at(rows[0], count, like.dtype)
+        some, offset = min(BLOCK, count - first), first * size
+        result = items_at(out + offset, some, like.dtype)
+        start = items_at(rows[0] + offset, some, like.dtype)
         if len(rows) == 1:
-            for i in range(first, first + some):
-                result[i] = start[i]
+            result[:] = start
             continue
-        second = items_at(rows[1], count, like.dtype)
-        if op == SUM:
-            for i in range(first, first + some):
-                result[i] = start[i] + second[i]
-        else:
-            for i in range(first, first + some):
-                result[i] = start[i]
-            apply(result, first, second, first, some, op)
-        for row in range(2, len(rows)):
-            apply(result, first, items_at(rows[row], count, like.dtype), first, some, op)
+        apply(result, start, items_at(rows[1] + offset, some, like.dtype), some, op)
+        fours = (len(rows) - 2) // 4 * 4 + 2
+        for row in range(2, fours, 4):
+            a = items_at(rows[row] + offset, some, like.dtype)
+            b = items_at(rows[row + 1] + offset, some, like.dtype)
+            c = items_at(rows[row + 2] + offset, some, like.dtype)
+            d = items_at(rows[row + 3] + offset, some, like.dtype)
+            apply_four(result, a, b, c, d, some, op)
+        for row in range(fours, len(rows)):
+            apply(result, result, items_at(rows[row] + offset, some, like.dtype), some, op)
 
 
 @internal
-def widen(source: Any, first: int, count: int, bits: Any, values: Any, brain: bool) -> None:
+def widen(source: Any, count: int, bits: Any, values: Any, brain: bool) -> None:
     """float16 or bfloat16, given by their bits, as float32: `bits` and `values` are one memory."""
     if brain:
         for i in range(count):
-            bits[i] = np.uint32(source[first + i]) << np.uint32(16)
+            bits[i] = np.uint32(source[i]) << np.uint32(16)
         return
     # A float16's exponent and fraction in a float32's place are 2^112 too small; multiplication
     # makes subnormals normal. Infinity and NaN get their exponent by hand.
     for i in range(count):
-        bits[i] = np.uint32(source[first + i] & np.uint16(0x7FFF)) << np.uint32(13)
+        bits[i] = (np.uint32(source[i]) & np.uint32(0x7FFF)) << np.uint32(13)
     for i in range(count):
         values[i] *= np.float32(2.0**112)
     for i in range(count):
-        half = np.uint32(source[first + i])
-        whole = bits[i]
-        if half & np.uint32(0x7C00) == np.uint32(0x7C00):
-            whole = whole | np.uint32(0x7F800000)
-        bits[i] = whole | (half & np.uint32(0x8000)) << np.uint32(16)
+        half = np.uint32(source[i])
+        special = (half & np.uint32(0x7C00)) == np.uint32(0x7C00)
+        whole = bits[i] | (np.uint32(0x7F800000) if special else np.uint32(0))
+        bits[i] = whole | ((half & np.uint32(0x8000)) << np.uint32(16))
 
 
 @internal
-def narrow(bits: Any, values: Any, count: int, target: Any, first: int, brain: bool) -> None:
-    """float32 rounded to the nearest float16 or bfloat16, ties to even; overwrites `values`."""
+def narrow(bits: Any, values: Any, small: Any, count: int, target: Any, brain: bool) -> None:
+    """float32 rounded to the nearest float16 or bfloat16, ties to even.
+
+    `bits` and `values` are one memory; `small` is float32[count] of room.
+    """
     if brain:
         for i in range(count):
             whole = bits[i]
-            rounded = (whole + np.uint32(0x7FFF) + (whole >> np.uint32(16) & np.uint32(1))) >> (
-                np.uint32(16)
-            )
-            if whole & np.uint32(0x7FFFFFFF) > np.uint32(0x7F800000):
-                rounded = whole >> np.uint32(16) & np.uint32(0x8000) | np.uint32(0x7FC0)
-            target[first + i] = np.uint16(rounded)
+            odd = (whole >> np.uint32(16)) & np.uint32(1)
+            rounded = (whole + np.uint32(0x7FFF) + odd) >> np.uint32(16)
+            quiet = ((whole >> np.uint32(16)) & np.uint32(0x8000)) | np.uint32(0x7FC0)
+            is_nan = (whole & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
+            target[i] = np.uint16(quiet if is_nan else rounded)
         return
+    # Below 2^-14 the float16's last place is 2^-24: adding 0.5 rounds the sum to that place.
+    for i in range(count):
+        small[i] = abs(values[i]) + np.float32(0.5)
+    small_bits = small.view(np.uint32)
     for i in range(count):
         whole = bits[i]
         size = whole & np.uint32(0x7FFFFFFF)
-        sign = whole >> np.uint32(16) & np.uint32(0x8000)
-        target[first + i] = np.uint16(sign)
-        if size > np.uint32(0x7F800000):
-            size = np.uint32(0x7FC00000)
-        bits[i] = size
-    # Below 2^-14 the float16's last place is 2^-24: adding 0.5 rounds the sum to that place.
-    for i in range(count):
-        size = bits[i]
-        if size < np.uint32(0x38800000):
-            values[i] += np.float32(0.5)
-            bits[i] -= np.uint32(0x3F000000)
-        elif size >= np.uint32(0x47800000):
-            bits[i] = np.uint32(0x7E00 if size > np.uint32(0x7F800000) else 0x7C00)
-        else:
-            odd = size >> np.uint32(13) & np.uint32(1)
-            bits[i] = (size - np.uint32(0x38000000) + np.uint32(0xFFF) + odd) >> np.uint32(13)
-    for i in range(count):
-        target[first + i] |= np.uint16(bits[i])
+        odd = (size >> np.uint32(13)) & np.uint32(1)
+        half = (size - np.uint32(0x38000000) + np.uint32(0xFFF) + odd) >> np.uint32(13)
+        half = small_bits[i] - np.uint32(0x3F000000) if size < np.uint32(0x38800000) else half
+        half = np.uint32(0x7C00) if size >= np.uint32(0x47800000) else half
+        half = np.uint32(0x7E00) if size > np.uint32(0x7F800000) else half
+        target[i] = np.uint16(half | ((whole >> np.uint32(16)) & np.uint32(0x8000)))
 
 
 @compiled
@@ -135,22 +157,23 @@ def combine_halves(
         some = min(BLOCK, count - first)
         for row in range(len(rows)):
             if wide:
-                values = items_at(rows[row], count, np.float32)
+                values = items_at(rows[row] + 4 * first, some, np.float32)
                 if row:
-                    apply(total, 0, values, first, some, op)
+                    apply(total, total, values, some, op)
                 else:
-                    total[:some] = values[first : first + some]
+                    total[:some] = values
                 continue
-            halves = items_at(rows[row], count, np.uint16)
+            halves = items_at(rows[row] + 2 * first, some, np.uint16)
             if row:
-                widen(halves, first, some, other_bits, other, brain)
-                apply(total, 0, other, 0, some, op)
+                widen(halves, some, other_bits, other, brain)
+                apply(total, total, other, some, op)
             else:
-                widen(halves, first, some, total_bits, total, brain)
+                widen(halves, some, total_bits, total, brain)
         if ranks > 1:
             for i in range(some):
                 total[i] /= np.float32(ranks)
         if wide_out:
-            items_at(out, count, np.float32)[first : first + some] = total[:some]
+            items_at(out + 4 * first, some, np.float32)[:] = total[:some]
         else:
-            narrow(total_bits, total, some, items_at(out, count, np.uint16), first, brain)
+            target = items_at(out + 2 * first, some, np.uint16)
+            narrow(total_bits, total, other, some, target, brain)

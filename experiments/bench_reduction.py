@@ -1,0 +1,194 @@
+"""``weft bench reduction``: how fast a reduction server adds.
+
+Optcast: GB/s of input on one core, by element type, operation and number of ranks, against numpy's
+own function on the same data in the same run. A server combines a chunk of every rank's at a time;
+their slots are a few MB, which were just written by the network: so slots are gone through again
+and again, as a server does. numpy takes the vectors two at a time, whole chunk by whole chunk; for
+half types it has to widen and round each, which is timed in both ways: in the type itself, rounded
+at each step, and through float32 as the servers do. Every result is compared with numpy's, bit by
+bit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agents.collectives.dtypes import HALF_TYPES, Array, dtype_of, is_float
+from agents.servers.sums import Reduction
+from switch.errors import RunError
+
+DTYPES = ("float32", "float16", "bfloat16", "float64", "int32", "int64")
+OPS = ("sum", "min", "max")
+RANKS = (2, 8, 16)
+CHUNK_BYTES = 64 * 1024
+CHUNKS = 4
+"""Slots a rank."""
+ATTEMPTS = 5
+"""The quickest counts: other processes only add."""
+ATTEMPT_NS = 20_000_000
+FUNCTIONS = {"sum": np.add, "min": np.minimum, "max": np.maximum}
+
+
+@dataclass(frozen=True)
+class Slots:
+    """What the ranks have written: chunks by rank, and where their sums go."""
+
+    chunks: list[list[Array]]
+    """[chunk][rank]."""
+    out: Array
+    expected: list[Array]
+
+    @property
+    def input_bytes(self) -> int:
+        """Of all ranks."""
+        return sum(vector.nbytes for vectors in self.chunks for vector in vectors)
+
+
+def measure(
+    dtypes: Collection[str] = DTYPES,
+    ops: Collection[str] = OPS,
+    ranks: Collection[int] = RANKS,
+    attempt_ns: int = ATTEMPT_NS,
+) -> dict[str, Any]:
+    """Rows of GB/s by type, operation and ranks. RunError for a result that is not numpy's."""
+    rows = [_row(dtype, op, count, attempt_ns) for dtype in dtypes for op in ops for count in ranks]
+    return {"chunk_bytes": CHUNK_BYTES, "chunks": CHUNKS, "cores_used": 1, "rows": rows}
+
+
+def _row(dtype: str, op: str, ranks: int, attempt_ns: int) -> dict[str, Any]:
+    slots = _slots(dtype, op, ranks)
+    reduction = Reduction(dtype, op)
+    out = slots.out.view(np.uint8)
+    addresses = [
+        np.array([vector.ctypes.data for vector in vectors], np.int64) for vectors in slots.chunks
+    ]
+    count = slots.out.size
+
+    def server(chunk: int) -> None:
+        reduction.combine(addresses[chunk], count, out, ranks=ranks)
+
+    def numpy(chunk: int) -> None:
+        _pairwise(op, slots.chunks[chunk], slots.out)
+
+    def numpy_wide(chunk: int) -> None:
+        wide = slots.chunks[chunk][0].astype(np.float32)
+        for vector in slots.chunks[chunk][1:]:
+            FUNCTIONS[op](wide, vector.astype(np.float32), out=wide)
+        slots.out[...] = wide.astype(slots.out.dtype)
+
+    _check(slots, server, f"{op} of {ranks} vectors of {dtype}")
+    works = {"gbytes_per_s": server, "numpy_gbytes_per_s": numpy}
+    if dtype in HALF_TYPES:
+        works["numpy_float32_gbytes_per_s"] = numpy_wide
+    times = _quickest_ns(works, attempt_ns)
+    row: dict[str, Any] = {"dtype": dtype, "op": op, "ranks": ranks}
+    row.update((name, slots.input_bytes / spent_ns) for name, spent_ns in times.items())
+    return row
+
+
+def _slots(dtype: str, op: str, ranks: int) -> Slots:
+    kind = dtype_of(dtype)
+    generator = np.random.default_rng(ranks)
+    count = CHUNK_BYTES // kind.itemsize
+    chunks: list[list[Array]] = []
+    for _ in range(CHUNKS):
+        if is_float(dtype):
+            made = generator.standard_normal((ranks, count)).astype(kind)
+        else:
+            made = generator.integers(-(2**20), 2**20, (ranks, count)).astype(kind)
+        chunks.append(list(made))
+    wide = np.dtype(np.float32) if dtype in HALF_TYPES else kind
+    expected: list[Array] = []
+    for vectors in chunks:
+        total = vectors[0].astype(wide)
+        _pairwise(op, [total, *(vector.astype(wide) for vector in vectors[1:])], total)
+        expected.append(total.astype(kind))
+    return Slots(chunks, np.empty(count, kind), expected)
+
+
+def _pairwise(op: str, vectors: list[Array], out: Array) -> None:
+    """What numpy does with vectors, in their order."""
+    function = FUNCTIONS[op]
+    function(vectors[0], vectors[1], out=out)
+    for vector in vectors[2:]:
+        function(out, vector, out=out)
+
+
+def _check(slots: Slots, work: Callable[[int], None], what: str) -> None:
+    for chunk, expected in enumerate(slots.expected):
+        slots.out.view(np.uint8)[:] = 0xA5
+        work(chunk)
+        if not np.array_equal(slots.out.view(np.uint8), expected.view(np.uint8)):
+            raise RunError(f"the benchmark's {what} is not what numpy makes of them")
+
+
+def _quickest_ns(works: Mapping[str, Callable[[int], None]], attempt_ns: int) -> dict[str, float]:
+    """Processor time of going through all chunks once, by name; they take turns, so that what else
+    the machine does is the same to all."""
+
+    def attempt(work: Callable[[int], None], rounds: int) -> float:
+        started = time.thread_time_ns()
+        for _ in range(rounds):
+            for chunk in range(CHUNKS):
+                work(chunk)
+        return (time.thread_time_ns() - started) / rounds
+
+    rounds = {name: round(attempt_ns / max(1, attempt(work, 1))) for name, work in works.items()}
+    times = [
+        {name: attempt(work, max(1, rounds[name])) for name, work in works.items()}
+        for _ in range(ATTEMPTS)
+    ]
+    return {name: min(each[name] for each in times) for name in works}
+
+
+def lines(figures: dict[str, Any]) -> list[str]:
+    """The figures as a person reads them."""
+    found = [
+        f"GB/s of input in a core's time, chunks of {figures['chunk_bytes'] // 1024} KiB, "
+        f"{figures['chunks']} slots a rank; all results verified",
+        "dtype     op   ranks  server   numpy  times  numpy through float32  times",
+    ]
+    for row in figures["rows"]:
+        own, numpy = row["gbytes_per_s"], row["numpy_gbytes_per_s"]
+        line = f"{row['dtype']:9} {row['op']:4} {row['ranks']:5}{own:8.2f}{numpy:8.2f}"
+        line += f"{own / numpy:7.2f}"
+        wide = row.get("numpy_float32_gbytes_per_s")
+        if wide is not None:
+            line += f"{wide:23.2f}{own / wide:7.2f}"
+        found.append(line)
+    return found
+
+
+def plot(figures: dict[str, Any], path: Path) -> None:
+    """Draw GB/s of sums by type, a bar a number of ranks, numpy's beside; the suffix of `path` says
+    how."""
+    from matplotlib.figure import Figure
+
+    rows = [row for row in figures["rows"] if row["op"] == figures["rows"][0]["op"]]
+    dtypes = list(dict.fromkeys(row["dtype"] for row in rows))
+    ranks = list(dict.fromkeys(row["ranks"] for row in rows))
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    panel = figure.subplots()
+    width = 0.8 / (2 * len(ranks))
+    for number, count in enumerate(ranks):
+        of_count = {row["dtype"]: row for row in rows if row["ranks"] == count}
+        for place, (key, who) in enumerate(
+            (("gbytes_per_s", "server"), ("numpy_gbytes_per_s", "numpy"))
+        ):
+            at = [index + (2 * number + place) * width - 0.4 for index in range(len(dtypes))]
+            panel.bar(
+                at, [of_count[dtype][key] for dtype in dtypes], width, align="edge",
+                color=f"C{number}", alpha=1.0 if place == 0 else 0.4,
+                label=f"{who}, {count} ranks",
+            )  # fmt: skip
+    panel.set_xticks(range(len(dtypes)), dtypes)
+    panel.set_ylabel(f"input of {rows[0]['op']} on one core (GB/s)")
+    panel.grid(True, axis="y", alpha=0.3)
+    panel.legend(fontsize="small")
+    figure.savefig(path)
