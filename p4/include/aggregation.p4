@@ -49,11 +49,6 @@ const bit<8> AGGREGATION_TTL = 64;
 // A CRC is sent with its least significant byte first.
 #define ICRC_ON_WIRE(crc) (crc[7:0] ++ crc[15:8] ++ crc[23:16] ++ crc[31:24])
 
-#define HASH_HEADERS(crc) \
-    hash(crc, HashAlgorithm.crc32, 32w0, { ICRC_FIELDS }, 64w0x100000000)
-#define HASH_VALUES(crc) \
-    hash(crc, HashAlgorithm.crc32, 32w0, { ICRC_FIELDS EACH_VALUE(VALUE_INPUT) }, 64w0x100000000)
-
 // One value: the stored one, the packet's or both are kept; the sum goes to the row and the packet.
 #define ADD_VALUE(n) \
     row_values.read(word, first + n); \
@@ -206,6 +201,15 @@ control Aggregation(inout headers_t hdr,
         exponent = AGGREGATION_NO_EXPONENT;
     }
 
+    action hash_headers() {
+        hash(crc, HashAlgorithm.crc32, 32w0, { ICRC_FIELDS }, 64w0x100000000);
+    }
+
+    action hash_values() {
+        hash(crc, HashAlgorithm.crc32, 32w0, { ICRC_FIELDS EACH_VALUE(VALUE_INPUT) },
+             64w0x100000000);
+    }
+
     action go_through_values() {
         EACH_VALUE(ADD_VALUE)
     }
@@ -235,9 +239,9 @@ control Aggregation(inout headers_t hdr,
                     && hdr.bth.psn == hdr.aggregation.round[23:0]
                     && hdr.deth.queue_key == AGGREGATION_QUEUE_KEY) {
                 if (hdr.values.isValid()) {
-                    HASH_VALUES(crc);
+                    hash_values();
                 } else {
-                    HASH_HEADERS(crc);
+                    hash_headers();
                 }
                 if (hdr.icrc.crc == ICRC_ON_WIRE(crc)) {
                     whole = 1;
@@ -349,12 +353,12 @@ control Aggregation(inout headers_t hdr,
                 if (flags & AGGREGATION_HAS_VALUES != 0) {
                     hdr.ipv4.total_length = AGGREGATION_BYTES + AGGREGATION_VALUE_BYTES;
                     hdr.udp.length = AGGREGATION_BYTES + AGGREGATION_VALUE_BYTES - 20;
-                    HASH_VALUES(crc);
+                    hash_values();
                 } else {
                     hdr.values.setInvalid();
                     hdr.ipv4.total_length = AGGREGATION_BYTES;
                     hdr.udp.length = AGGREGATION_BYTES - 20;
-                    HASH_HEADERS(crc);
+                    hash_headers();
                 }
                 hdr.icrc.crc = ICRC_ON_WIRE(crc);
             }
@@ -377,7 +381,7 @@ control AggregationEgress(inout headers_t hdr,
             hdr.aggregation.flags = hdr.aggregation.flags & ~AGGREGATION_HAS_VALUES;
             hdr.ipv4.total_length = AGGREGATION_BYTES;
             hdr.udp.length = AGGREGATION_BYTES - 20;
-            HASH_HEADERS(crc);
+            hash(crc, HashAlgorithm.crc32, 32w0, { ICRC_FIELDS }, 64w0x100000000);
             hdr.icrc.crc = ICRC_ON_WIRE(crc);
         }
     }

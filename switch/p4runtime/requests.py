@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from google.rpc import code_pb2
@@ -156,14 +157,20 @@ def set_config(device: Device, request: Any) -> None:
 def _read_config(message: Any) -> tuple[Config, str]:
     info = ProgramInfo(message.p4info)
     try:
-        text = message.p4_device_config.decode()
-        program = json.loads(text)
+        text, program = _read_program(message.p4_device_config)
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise invalid(f"p4_device_config: not BMv2 JSON ({error})") from error
     if not isinstance(program, dict):
         raise invalid("p4_device_config: not BMv2 JSON, which is one object")
     check_names(info, program)
     return Config(message, info), text
+
+
+@lru_cache(maxsize=1)
+def _read_program(device_config: bytes) -> tuple[str, Any]:
+    """A program as text and as JSON; every switch of a fabric is given the same one."""
+    text = device_config.decode()
+    return text, json.loads(text)
 
 
 def get_config(device: Device, request: Any) -> Any:
