@@ -273,7 +273,7 @@ def test_a_long_text_of_an_abort_is_cut_where_it_is_passed_on() -> None:
         ("collective", "gossip", "'gossip': choose from allgather, broadcast, reduce-scatter"),
         ("algorithm", "k-nomial", "allgather algorithm 'k-nomial': choose from multicast, ring"),
         ("cutoff", "soon", "cutoff 'soon': choose from adaptive, paper, fetch-only"),
-        ("op", "average", "op 'average': choose from sum, min, max"),
+        ("op", "median", "op 'median': choose from sum, min, max"),
         ("dtype", "text", "dtype 'text' is no numpy type of numbers"),
         ("dtype", "", "dtype '' is no numpy type"),
         ("dtype", "(2,)f4", "is no numpy type"),
