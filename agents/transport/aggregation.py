@@ -29,6 +29,7 @@ Array = npt.NDArray[np.generic]
 MOST_SLOTS = 1 << 14
 MOST_RANKS = 1 << 16
 _FIRST_RING = 4
+_LEAST_REORDERING, _MOST_REORDERING = 4, 32
 
 
 class DataKind(enum.IntEnum):
@@ -95,6 +96,7 @@ def make_job(
     table[:, job.SLOT_ROUND] = np.arange(slots)
     queue: Words = np.zeros(slots, np.int64)
     scratch = np.zeros((2, values), np.int32)
+    orders: Words = np.zeros(2 * slots, np.int64)
     words[job.EPOCH] = epoch
     words[job.SLOTS] = slots
     words[job.VALUES] = values
@@ -105,7 +107,10 @@ def make_job(
     words[job.SLOT_TABLE] = table.ctypes.data
     words[job.QUEUE_TABLE] = queue.ctypes.data
     words[job.SCRATCH_TABLE] = scratch.ctypes.data
-    return _Job(words, (table, queue, scratch))
+    words[job.ORDER_TABLE] = orders.ctypes.data
+    words[job.HIGHEST_ORDER] = -1
+    words[job.REORDERING] = max(_LEAST_REORDERING, min(_MOST_REORDERING, slots // 4))
+    return _Job(words, (table, queue, scratch, orders))
 
 
 class Reduction:

@@ -42,7 +42,18 @@ SLOT_TABLE = 12
 """Addresses of the tables."""
 QUEUE_TABLE = 13
 SCRATCH_TABLE = 14
-JOB_STATISTICS = 15
+ORDER_TABLE = 15
+"""Which slot sent the packet of a place in the order of sending; places are order & (2N - 1)."""
+NEXT_ORDER = 16
+SEARCHED_ORDER = 17
+"""Everything before this was looked at for losses."""
+HIGHEST_ORDER = 18
+"""Of the packets that were not repetitions and whose results have come."""
+REORDERING = 19
+"""A packet is taken for lost when results have come of packets sent so much later."""
+REPEATED_RESULTS = 20
+"""Results of repeated rounds in a row."""
+JOB_STATISTICS = 21
 """From here on the counters of `AggregationStatistics`, in their order."""
 ROUNDS_SENT = JOB_STATISTICS
 ROUNDS_REPEATED = JOB_STATISTICS + 1
@@ -66,7 +77,11 @@ SLOT_QUEUED = 6
 """Whether it is in the queue of slots to be served."""
 SLOT_EXPONENT = 7
 """What was agreed with the round before, for the block of this one."""
-SLOT_WORDS = 8
+SLOT_ORDER = 8
+"""The place of its packet in the order of sending."""
+SLOT_REPEATS = 9
+"""How often the round was sent again; SLOT_RETRIES counts what a timer made it repeat."""
+SLOT_WORDS = 10
 
 IDLE = 0
 """Its round is of no posted operation."""

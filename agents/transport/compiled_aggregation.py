@@ -34,7 +34,8 @@ Words = npt.NDArray[np.int64]
 
 _OPCODE = 0x65
 _ROUND_MASK = 0xFFFFFFFF
-_DETH_AND_IMMEDIATE_BYTES = 12
+_MOST_EARLY_REPEATS = 2
+_REPEATED_BEFORE_WAITING_LONGER = 16
 
 
 @internal
@@ -147,6 +148,7 @@ def offer(pair: Words, words: Words, slot: Words, number: int) -> None:
         return
     slot[job.SLOT_STATE] = job.TO_SEND
     slot[job.SLOT_RETRIES] = 0
+    slot[job.SLOT_REPEATS] = 0
     enqueue(words, slot, number)
 
 
@@ -191,8 +193,9 @@ def response_timeout(endpoint: Words, pair: Words, retries: int) -> int:
     """How long to wait for a result, back-off included (RFC 6298, without its coarse clock).
 
     All that the slots hold may be on its way through one link, though the rounds that were measured
-    were short ones: no timeout is less than twice that. `RETRIES` of the row are those since a
-    result last came for a round that was sent once: as long as none comes, all rounds wait longer.
+    were short ones: no timeout is less than twice that. `RETRIES` of the row says how often all
+    rounds for a while had to be repeated: then results take longer than they did, which no result
+    of a round that was sent once can tell.
     """
     timeout = endpoint[at.INITIAL_TIMEOUT]
     if pair[at.SMOOTHED_RTT]:
@@ -204,7 +207,7 @@ def response_timeout(endpoint: Words, pair: Words, retries: int) -> int:
         flight_ns = size_bytes * 8_000_000_000 // endpoint[at.RATE_BPS]
         timeout = max(timeout, endpoint[at.MINIMUM_TIMEOUT] + 2 * flight_ns)
     limit = max(timeout, endpoint[at.MAXIMUM_TIMEOUT])
-    for _ in range(max(retries, pair[at.RETRIES])):
+    for _ in range(retries + pair[at.RETRIES]):
         if timeout >= limit:
             break
         timeout *= 2
@@ -221,7 +224,6 @@ def serve_slots(endpoint: Words, pair: Words, index: int, now: int) -> None:
         return
     slots = slots_of(words)
     earliest = 0
-    expired = False
     for number in range(words[job.SLOTS]):
         slot = slots[number]
         if slot[job.SLOT_STATE] != job.SENT:
@@ -231,12 +233,51 @@ def serve_slots(endpoint: Words, pair: Words, index: int, now: int) -> None:
             slot[job.SLOT_RETRIES] += 1
             endpoint[at.TIMEOUTS] += 1
             enqueue(words, slot, number)
-            expired = True
         elif earliest == 0 or slot[job.SLOT_EXPIRES] < earliest:
             earliest = slot[job.SLOT_EXPIRES]
-    if expired:
-        pair[at.RETRIES] += 1
     pair[at.TIMER] = earliest
+
+
+@internal
+def repeat_overtaken(words: Words) -> None:
+    """Have sent again early what is probably lost: results came of packets that were sent later.
+
+    All workers do so; the switches need the packet of one of them, and none can know of which.
+    """
+    slots = slots_of(words)
+    places = words_at(words[job.ORDER_TABLE], 2 * words[job.SLOTS])
+    mask = 2 * words[job.SLOTS] - 1
+    first = max(words[job.SEARCHED_ORDER], words[job.NEXT_ORDER] - 2 * words[job.SLOTS])
+    end = max(words[job.HIGHEST_ORDER] - words[job.REORDERING] + 1, first)
+    for order in range(first, end):
+        number = places[order & mask]
+        slot = slots[number]
+        if (
+            slot[job.SLOT_ORDER] == order
+            and slot[job.SLOT_STATE] == job.SENT
+            and slot[job.SLOT_REPEATS] < _MOST_EARLY_REPEATS
+        ):
+            slot[job.SLOT_STATE] = job.TO_REPEAT
+            enqueue(words, slot, number)
+    words[job.SEARCHED_ORDER] = end
+
+
+@internal
+def note_response(pair: Words, words: Words, slot: Words, now: int) -> None:
+    """A slot's result has come: measure how long it took, find what it has overtaken."""
+    if slot[job.SLOT_REPEATS] == 0:
+        pair[at.TIMED_AT] = slot[job.SLOT_SENT_AT]
+        measure(pair, now)
+        pair[at.RETRIES] = 0
+        words[job.REPEATED_RESULTS] = 0
+        if slot[job.SLOT_ORDER] > words[job.HIGHEST_ORDER]:
+            words[job.HIGHEST_ORDER] = slot[job.SLOT_ORDER]
+            repeat_overtaken(words)
+        return
+    words[job.REPEATED_RESULTS] += 1
+    if words[job.REPEATED_RESULTS] >= max(words[job.SLOTS], _REPEATED_BEFORE_WAITING_LONGER):
+        words[job.REPEATED_RESULTS] = 0
+        pair[at.RETRIES] += 1
 
 
 @internal
@@ -265,18 +306,21 @@ def send_round(
     slot[job.SLOT_QUEUED] = 0
     if not due:
         return -1
-    note_sent(endpoint, pair, words, slot, now)
+    note_sent(endpoint, pair, words, slot, number, now)
     row = row_address(batch, count)
     used = put_round(pair, words, slot, row)
     return finish(endpoint, pair, batch, count, used, now)
 
 
 @internal
-def note_sent(endpoint: Words, pair: Words, words: Words, slot: Words, now: int) -> None:
+def note_sent(
+    endpoint: Words, pair: Words, words: Words, slot: Words, number: int, now: int
+) -> None:
     """Start a slot's timer and count what it sends."""
     words[job.ROUNDS_SENT] += 1
     if slot[job.SLOT_STATE] == job.TO_REPEAT:
         words[job.ROUNDS_REPEATED] += 1
+        slot[job.SLOT_REPEATS] += 1
         endpoint[at.RETRANSMITTED_PACKETS] += 1
     else:
         if words[job.OUTSTANDING] == 0:
@@ -284,6 +328,11 @@ def note_sent(endpoint: Words, pair: Words, words: Words, slot: Words, now: int)
         words[job.OUTSTANDING] += 1
     slot[job.SLOT_STATE] = job.SENT
     slot[job.SLOT_SENT_AT] = now
+    order = words[job.NEXT_ORDER]
+    slot[job.SLOT_ORDER] = order
+    places = words_at(words[job.ORDER_TABLE], 2 * words[job.SLOTS])
+    places[order & (2 * words[job.SLOTS] - 1)] = number
+    words[job.NEXT_ORDER] = order + 1
     expires = now + response_timeout(endpoint, pair, slot[job.SLOT_RETRIES])
     slot[job.SLOT_EXPIRES] = expires
     if pair[at.TIMER] == 0 or expires < pair[at.TIMER]:
@@ -440,13 +489,11 @@ def take_result(
         words[job.MALFORMED] += 1
         return
     words[job.RESULTS] += 1
-    if slot[job.SLOT_RETRIES] == 0:
-        pair[at.TIMED_AT] = slot[job.SLOT_SENT_AT]
-        measure(pair, now)
-        pair[at.RETRIES] = 0
     words[job.OUTSTANDING] -= 1
     operation[job.REMAINING] -= 1
     slot[job.SLOT_ROUND] = round_number + words[job.SLOTS]
+    slot[job.SLOT_STATE] = job.IDLE
+    note_response(pair, words, slot, now)
     slot[job.SLOT_EXPONENT] = exponent
     if block < 0:
         words_at(operation[job.FIRST_EXPONENTS], operation[job.HEADERS])[place] = exponent
