@@ -84,6 +84,7 @@ TITLES = {
     "completion": "Completion time",
     "over-bound": "Completion time against the bound",
     "goodput": "Goodput",
+    "speed-up": "Speed-up over {denominator}",
     "bytes": "Bytes on {links}",
     "bytes-ratio": "Bytes of {numerator} against {denominator} on {links}",
     "over-model": "Bytes on {links} against the model",
