@@ -261,7 +261,7 @@ def test_the_first_wrong_byte_is_named() -> None:
         ("counts", -1),
         ("counts", (1, -1)),
         ("dtype", "text"),
-        ("op", "average"),
+        ("op", "median"),
         ("root", -1),
         ("radix", 1),
         ("workers", 0),
