@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from agents.transport import aggregation_layout as job
 from agents.transport import layout as at
-from agents.transport.compiled_aggregation import job_of, needs_opening, open_rounds
+from agents.transport.compiled_aggregation import needs_opening, open_rounds
+from agents.transport.compiled_aggregation_state import job_of
 from agents.transport.compiled_chunks import NEVER, chunk_time
 from agents.transport.compiled_requester import can_request, request_is_read
 from agents.transport.compiled_responder import acknowledgement_waits

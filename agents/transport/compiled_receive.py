@@ -12,7 +12,7 @@ import numpy.typing as npt
 from agents.datagrams import FRAME_OVERHEAD_BYTES
 from agents.transport import aggregation_layout as job
 from agents.transport import layout as at
-from agents.transport.compiled_aggregation import receive_result
+from agents.transport.compiled_aggregation_results import receive_result
 from agents.transport.compiled_chunks import deliver_chunk, is_chunk
 from agents.transport.compiled_requester import (
     receive_acknowledgement,
