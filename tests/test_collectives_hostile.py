@@ -306,13 +306,9 @@ def test_a_request_that_makes_no_sense_is_refused(field: str, value: object, why
 
 
 def test_other_requests_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(
-        InputError, match=r"counts \(1, 2\): Broadcast has one count, that of the root"
-    ):
+    with pytest.raises(InputError, match=r"counts \(1, 2\): Broadcast has one count, that of"):
         Request(0, "broadcast", "k-nomial", (1, 2))
-    with pytest.raises(
-        InputError, match=r"counts \(1, 2\): Allreduce has one count, of the vector"
-    ):
+    with pytest.raises(InputError, match=r"counts \(1, 2\): Allreduce has one count, of the"):
         Request(0, "allreduce", "ring", (1, 2))
     for dtype in ("complex64", "bool"):
         with pytest.raises(InputError, match=f"'{dtype}' cannot be reduced: integers and floats"):
