@@ -22,7 +22,7 @@ from controller.entities import (
 )
 from controller.faults import Fault, losses, plan_faults
 from controller.multicast import Tree, plan_trees, tree_entities
-from controller.routes import plan_routes, plan_salts
+from controller.routes import Paths, plan_routes, plan_salts
 from switch.errors import InputError
 from topo.clos import Topology
 
@@ -71,6 +71,7 @@ def fabric_plan(
     groups: Iterable[Sequence[str]] | None = None,
     without: Collection[str] = (),
     aggregation: Iterable[AggregationJob] = (),
+    paths: Paths = "ecmp",
 ) -> Plan:
     """The plan for p4/fabric.p4 on a topology.
 
@@ -82,6 +83,7 @@ def fabric_plan(
             each of all hosts, so that every chain of an Allgather can have one of its own.
         without: names of links that carry no traffic.
         aggregation: jobs that the switches add for.
+        paths: how unicast flows choose among shortest paths.
 
     Raises InputError for what does not fit the topology.
     """
@@ -92,7 +94,7 @@ def fabric_plan(
     adding = plan_aggregation(topology, aggregation, without)
     entities = merge(
         plan_salts(topology, seed),
-        plan_routes(topology, without),
+        plan_routes(topology, without, paths),
         tree_entities(trees),
         aggregation_entries(topology, adding),
         plan_faults(topology, losses(topology, loss, faults)),

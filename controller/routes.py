@@ -4,6 +4,13 @@ Every switch forwards towards a host's leaf by all of its shortest paths over th
 where there are several, an ECMP group hashes flows over them. A leaf has a /32 for each of its own
 hosts. In a tree of three tiers what goes up by all uplinks is one default route.
 
+By destination, the switch takes one of these ways for each host instead, as D-Mod-K does (Zahavi,
+"Fat-tree routing and node ordering providing contention free traffic for MPI global collectives",
+2012): of u uplinks, the leaf takes uplink d mod u for host d of the network, and a switch above it
+uplink (d div u) mod its own. All ways to a host then come down from one top switch, and the links
+that lead down to a leaf or pod have equal shares of its hosts: where there is no oversubscription,
+none carries more than one host receives, whoever sends.
+
 A member of the action selector is a port (its id is the port's number). Group 1 is all uplinks;
 another set of ports has id 2 + index of the first leaf that is reached by it.
 """
@@ -12,7 +19,8 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import Literal, get_args
 
 from controller import fabric
 from controller.entities import (
@@ -26,7 +34,8 @@ from controller.entities import (
     MemberRef,
     entry,
 )
-from topo.clos import Direction, Switch, Topology
+from switch.errors import InputError
+from topo.clos import Direction, Host, Switch, Topology
 
 UPLINK_GROUP = 1
 DROP_MEMBER = 1 << 16
@@ -35,19 +44,38 @@ DROP_MEMBER = 1 << 16
 SUBNET_BITS = 24
 """Prefix length of a leaf's subnet."""
 
+MAX_ROUTES = 4096
+"""Entries that the route table of p4/include/forwarding.p4 holds."""
+
 Ports = tuple[int, ...]
 
+Paths = Literal["ecmp", "destination"]
+"""How flows choose among shortest paths: by their hash, or by where they go."""
 
-def plan_routes(topology: Topology, without: Collection[str] = ()) -> dict[str, list[Entity]]:
+PATHS: tuple[Paths, ...] = get_args(Paths)
+
+
+def plan_routes(
+    topology: Topology, without: Collection[str] = (), paths: Paths = "ecmp"
+) -> dict[str, list[Entity]]:
     """Route entries of every switch, by its name.
 
     ``without``: names of links not to be used (failed ones). A host or leaf that cannot be reached
-    then has no route. Raises InputError for a link that does not exist.
+    then has no route. Raises InputError for a link that does not exist, and for more routes by
+    destination than a switch holds.
     """
     live = live_directions(topology, without)
     next_hops = _next_hops(topology, live)
+    if paths == "ecmp":
+        return {
+            switch.name: _entries(topology, switch, live[switch.name], next_hops[switch.name])
+            for switch in topology.switches
+        }
+    divisors = _divisors(topology)
     return {
-        switch.name: _entries(topology, switch, live[switch.name], next_hops[switch.name])
+        switch.name: _entries_by_destination(
+            topology, switch, live[switch.name], next_hops[switch.name], divisors[switch.level]
+        )
         for switch in topology.switches
     }
 
@@ -147,21 +175,103 @@ def _entries(
         hosts = topology.hosts_of(leaf.name)
         if not hosts:
             continue
-        subnet = hosts[0].address >> (32 - SUBNET_BITS) << (32 - SUBNET_BITS)
+        subnet = _subnet(hosts[0])
         if leaf.name == switch.name:
             if by_default:  # an unknown address of the own subnet must not go up and come back
                 members[DROP_MEMBER] = Member(fabric.ECMP, DROP_MEMBER, Action(fabric.DROP))
                 route(subnet, SUBNET_BITS, MemberRef(DROP_MEMBER))
-            for direction in live:
-                host = topology.nodes[direction.destination.node]
-                if host in hosts:
-                    port = direction.source.number
-                    route(topology.host(host.name).address, 32, towards((port,), 0))
+            for host, port in _own_hosts(topology, live):
+                route(host.address, 32, towards((port,), 0))
             continue
         ports = next_hops.get(leaf.name, ())
         if ports and not (by_default and ports == uplinks):
             route(subnet, SUBNET_BITS, towards(ports, UPLINK_GROUP + 1 + leaf.index))
     return [*members.values(), *groups.values(), *routes]
+
+
+def _entries_by_destination(
+    topology: Topology,
+    switch: Switch,
+    live: Sequence[Direction],
+    next_hops: dict[str, Ports],
+    divisor: int,
+) -> list[Entity]:
+    """A route per host, or per leaf where all its hosts are reached by one port."""
+    uplinks = _uplinks(topology, switch)
+    members = {direction.source.number: _member(topology, switch, direction) for direction in live}
+    used: set[int] = set()
+    routes: list[Entity] = []
+
+    def route(address: int, length: int, port: int) -> None:
+        used.add(port)
+        prefix = {fabric.DESTINATION: Lpm(address, length)}
+        routes.append(entry(fabric.ROUTE_TABLE, prefix, MemberRef(port)))
+
+    for leaf in topology.switches_of("leaf"):
+        hosts = topology.hosts_of(leaf.name)
+        ports = next_hops.get(leaf.name, ())
+        if leaf.name == switch.name:
+            for host, port in _own_hosts(topology, live):
+                route(host.address, 32, port)
+        elif hosts and ports:
+            chosen = [_choose(host.rank // divisor, ports, uplinks) for host in hosts]
+            if len(set(chosen)) == 1:
+                route(_subnet(hosts[0]), SUBNET_BITS, chosen[0])
+                continue
+            for host, port in zip(hosts, chosen, strict=True):
+                route(host.address, 32, port)
+    if len(routes) > MAX_ROUTES:
+        raise InputError(
+            f"{switch.name}: {len(routes)} routes by destination, and a switch holds {MAX_ROUTES}: "
+            "choose paths ecmp, or a smaller network"
+        )
+    return [*(members[port] for port in sorted(used)), *routes]
+
+
+def _divisors(topology: Topology) -> dict[int, int]:
+    """By level of switches: how many ways lead up to it from a leaf."""
+    divisors = {1: 1}
+    for switch in sorted(topology.switches, key=lambda one: one.level):
+        uplinks = len(_uplinks(topology, switch))
+        divisors.setdefault(switch.level + 1, divisors[switch.level] * max(1, uplinks))
+    return divisors
+
+
+def _uplinks(topology: Topology, switch: Switch) -> Ports:
+    """All of a switch's ports that lead up, also those whose links are down."""
+    return tuple(
+        direction.source.number
+        for direction in topology.outward(switch.name)
+        if topology.nodes[direction.destination.node].level > switch.level
+    )
+
+
+def _choose(number: int, ports: Ports, uplinks: Ports) -> int:
+    """The port of ``ports`` for a destination of that number.
+
+    Destinations take the uplinks in turn; those whose uplink is not among ``ports`` take ``ports``
+    in turn, so that the others stay where they are.
+    """
+    if not uplinks:
+        return ports[number % len(ports)]
+    turn, place = divmod(number, len(uplinks))
+    if uplinks[place] in ports:
+        return uplinks[place]
+    missing = [port for port in uplinks if port not in ports]
+    return ports[(turn * len(missing) + missing.index(uplinks[place])) % len(ports)]
+
+
+def _own_hosts(topology: Topology, live: Sequence[Direction]) -> Iterator[tuple[Host, int]]:
+    """The hosts that links lead to, and the ports."""
+    for direction in live:
+        node = topology.nodes[direction.destination.node]
+        if isinstance(node, Host):
+            yield node, direction.source.number
+
+
+def _subnet(host: Host) -> int:
+    """The address of a leaf's subnet."""
+    return host.address >> (32 - SUBNET_BITS) << (32 - SUBNET_BITS)
 
 
 def _member(topology: Topology, switch: Switch, direction: Direction) -> Member:

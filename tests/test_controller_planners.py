@@ -25,7 +25,7 @@ from controller.entities import (
 from controller.faults import CERTAIN, losses, plan_faults
 from controller.multicast import plan_trees, tree_entities
 from controller.plan import Plan, Update, diff, fabric_plan, merge
-from controller.routes import UPLINK_GROUP, plan_routes, plan_salts
+from controller.routes import PATHS, UPLINK_GROUP, Paths, plan_routes, plan_salts
 from experiments.scenario import Fault
 from switch.errors import InputError
 from topo.clos import Topology, fat_tree, leaf_spine, single
@@ -148,10 +148,11 @@ def walk(topology: Topology, tables: dict[str, Tables], source: str, address: in
 
 
 @topologies
+@pytest.mark.parametrize("paths", PATHS)
 def test_every_host_reaches_every_other_by_shortest_paths_whatever_the_hash_says(
-    topology: Topology,
+    topology: Topology, paths: Paths
 ) -> None:
-    tables = tables_of(plan_routes(topology))
+    tables = tables_of(plan_routes(topology, paths=paths))
     for source in topology.hosts:
         for destination in topology.hosts:
             if source is destination:
@@ -191,8 +192,11 @@ def test_three_tiers_go_up_by_one_default_route() -> None:
 
 
 @topologies
-def test_an_address_that_no_host_has_is_dropped_and_does_not_circle(topology: Topology) -> None:
-    tables = tables_of(plan_routes(topology))
+@pytest.mark.parametrize("paths", PATHS)
+def test_an_address_that_no_host_has_is_dropped_and_does_not_circle(
+    topology: Topology, paths: Paths
+) -> None:
+    tables = tables_of(plan_routes(topology, paths=paths))
     unknown = {host.address | 0xC8 for host in topology.hosts} | {10 << 24 | 200 << 8 | 1, 1}
     for source in topology.hosts[:: max(1, len(topology.hosts) // 4)]:
         for address in unknown:
@@ -200,13 +204,13 @@ def test_an_address_that_no_host_has_is_dropped_and_does_not_circle(topology: To
 
 
 @settings(deadline=None, max_examples=40)
-@given(networks(), st.data())
+@given(networks(), st.sampled_from(PATHS), st.data())
 def test_routes_avoid_failed_links_and_reach_whoever_can_be_reached(
-    topology: Topology, data: st.DataObject
+    topology: Topology, paths: Paths, data: st.DataObject
 ) -> None:
     names = [link.name for link in topology.links]
     without = data.draw(st.sets(st.sampled_from(names), max_size=4))
-    tables = tables_of(plan_routes(topology, without))
+    tables = tables_of(plan_routes(topology, without, paths))
     reachable: dict[str, set[str]] = {}
     for host in topology.hosts:
         seen, waiting = {host.name}, [host.name]
@@ -228,6 +232,110 @@ def test_routes_avoid_failed_links_and_reach_whoever_can_be_reached(
 def test_an_unknown_failed_link_is_named() -> None:
     with pytest.raises(InputError, match="leaf0-spine9"):
         plan_routes(leaf_spine(2, 2, 1), ["leaf0-spine9"])
+
+
+def carried(topology: Topology, tables: dict[str, Tables]) -> dict[str, set[str]]:
+    """By direction of a link: the hosts to which packets cross it, whoever sends them."""
+    found: dict[str, set[str]] = {direction.name: set() for direction in topology.directions}
+    for source in topology.hosts:
+        for host in topology.hosts:
+            here = source.leaf
+            while host is not source and here in tables:
+                (action,) = tables[here].actions_for(host.address)
+                port = dict(action.params)["port"]
+                (out,) = [d for d in topology.outward(here) if d.source.number == port]
+                found[out.name].add(host.name)
+                here = out.destination.node
+    return found
+
+
+def hosts_below(topology: Topology, switch: str) -> set[str]:
+    found = {host.name for host in topology.hosts_of(switch)}
+    for direction in topology.outward(switch):
+        if direction.tier == "fabric_down":
+            found |= hosts_below(topology, direction.destination.node)
+    return found
+
+
+@settings(deadline=None, max_examples=40)
+@given(networks())
+def test_by_destination_the_links_down_to_a_leaf_or_pod_have_equal_shares_of_its_hosts(
+    topology: Topology,
+) -> None:
+    found = carried(topology, tables_of(plan_routes(topology, paths="destination")))
+    into: dict[object, list[set[str]]] = {}
+    for direction in topology.directions_of("fabric_down"):
+        switch = topology.switch(direction.destination.node)
+        assert found[direction.name] <= hosts_below(topology, switch.name)
+        top = topology.switch(direction.source.node).tier in ("spine", "core")
+        if top and switch.tier == "agg":
+            into.setdefault(switch.pod, []).append(found[direction.name])
+        else:
+            into.setdefault(switch.name, []).append(found[direction.name])
+    for shares in into.values():
+        sizes = [len(share) for share in shares]
+        assert max(sizes) - min(sizes) <= 1
+        assert len(set.union(*shares)) == sum(sizes), "ways to one host come down by two links"
+
+
+@pytest.mark.parametrize("topology", [leaf_spine(4, 4, 4), fat_tree(6, 2), fat_tree(6)])
+def test_by_destination_a_link_down_carries_one_host_where_nothing_is_oversubscribed(
+    topology: Topology,
+) -> None:
+    found = carried(topology, tables_of(plan_routes(topology, paths="destination")))
+    assert {len(found[d.name]) for d in topology.directions_of("fabric_down")} == {1}
+
+
+@pytest.mark.parametrize("topology", [leaf_spine(4, 4, 4), fat_tree(4, 2), fat_tree(4)])
+def test_by_destination_no_shift_of_all_hosts_puts_two_flows_on_a_link(topology: Topology) -> None:
+    tables = tables_of(plan_routes(topology, paths="destination"))
+    hosts = topology.hosts
+    for shift in range(1, len(hosts)):
+        flows: Counter[str] = Counter()
+        for source in hosts:
+            destination = hosts[(source.rank + shift) % len(hosts)]
+            here = source.leaf
+            while here in tables:
+                (action,) = tables[here].actions_for(destination.address)
+                port = dict(action.params)["port"]
+                (out,) = [d for d in topology.outward(here) if d.source.number == port]
+                flows[out.name] += 1
+                here = out.destination.node
+        assert max(flows.values()) == 1
+
+
+@settings(deadline=None, max_examples=60)
+@given(networks(), st.data())
+def test_by_destination_a_failed_link_moves_only_who_used_it_and_spreads_them(
+    topology: Topology, data: st.DataObject
+) -> None:
+    names = [link.name for link in topology.links]
+    without = data.draw(st.sets(st.sampled_from(names), max_size=4))
+    before, after = (
+        tables_of(plan_routes(topology, failed, "destination")) for failed in ((), without)
+    )
+    possible = tables_of(plan_routes(topology, without, "ecmp"))
+    for switch in topology.switches:
+        for leaf in topology.switches_of("leaf"):
+            taken: Counter[int] = Counter()
+            for host in topology.hosts_of(leaf.name):
+                actions = after[switch.name].actions_for(host.address)
+                choices = possible[switch.name].actions_for(host.address)
+                if not actions:
+                    continue  # no way, though a default route may try one
+                (action,) = actions
+                (old,) = before[switch.name].actions_for(host.address)
+                assert action in choices
+                assert action == old or old not in choices
+                taken.update({dict(choice.params)["port"]: 0 for choice in choices})
+                taken[dict(action.params)["port"]] += 1
+            if taken and switch.tier == "leaf":
+                assert max(taken.values()) - min(taken.values()) <= 2
+
+
+def test_by_destination_a_network_of_too_many_hosts_is_refused() -> None:
+    with pytest.raises(InputError, match="a switch holds 4096: choose paths ecmp"):
+        plan_routes(leaf_spine(17, 2, 253), paths="destination")
 
 
 def test_salts_differ_between_switches_and_seeds_and_repeat_for_a_seed() -> None:
@@ -461,6 +569,7 @@ def plans(draw: st.DrawFn, topology: Topology) -> Plan:
             loss=draw(st.sampled_from([0.0, 0.01, 1.0])),
             groups=[everybody] * draw(st.integers(0, 3)),
             without=without,
+            paths=draw(st.sampled_from(PATHS)),
         )
     except InputError:
         return Plan()
