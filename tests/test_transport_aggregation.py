@@ -189,7 +189,8 @@ def test_a_job_of_which_nothing_comes_is_given_up_with_its_name() -> None:
     posted, _ = workers.post(integers(2, 50), ranks=[0])
     end_ns = workers.run(posted)
     assert posted[0].error == (
-        "nothing came from the switches of aggregation job 239.255.0.1 (epoch 1) for 0.4 s"
+        "nothing came from the switches of aggregation job 239.255.0.1 (epoch 1) for 0.4 s: they"
+        " have no entries for it, or a worker sent nothing for so long"
     )
     assert 400_000_000 <= end_ns < 700_000_000
     assert workers.hosts[0].deadline() is None

@@ -1,5 +1,5 @@
-"""Reliable unicast (RC) and multicast datagrams (UD) of RoCEv2, without sockets and without a
-clock."""
+"""Reliable unicast (RC) and multicast datagrams (UD) of RoCEv2, and sums by switches, without
+sockets and without a clock."""
 
 from agents.transport.aggregation import (
     AggregationQueuePair,

@@ -302,7 +302,8 @@ class AggregationQueuePair(Posting):
             seconds = int(self._job.words[job.SILENCE]) / 1e9
             self.error = (
                 f"nothing came from the switches of aggregation job {ipv4_text(self.address)}"
-                f" (epoch {self.epoch}) for {seconds:g} s"
+                f" (epoch {self.epoch}) for {seconds:g} s: they have no entries for it, or a worker"
+                " sent nothing for so long"
             )
         self._waiting = None
         row[at.FIRST_WORK] = row[at.NEXT_WORK]
