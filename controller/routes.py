@@ -80,6 +80,14 @@ def plan_routes(
     }
 
 
+def check_paths(text: str) -> Paths:
+    """One of :data:`PATHS`, or InputError."""
+    for paths in PATHS:
+        if text == paths:
+            return paths
+    raise InputError(f"paths {text!r} is unknown: choose from {', '.join(PATHS)}")
+
+
 def plan_salts(topology: Topology, seed: int) -> dict[str, list[Entity]]:
     """The salt of every switch's ECMP hash, drawn from ``seed`` and its device id."""
     return {

@@ -104,6 +104,10 @@ def run(
     hosts_per_leaf: HostsPerLeaf = None,
     k: K = None,
     tiers: Tiers = None,
+    paths: Annotated[
+        Text,
+        typer.Option(help="Flows go by ecmp (hashed) or destination (a fixed way to each). [ecmp]"),
+    ] = None,
     rate: Rate = None,
     mtu: Annotated[
         Text,
@@ -234,8 +238,8 @@ def run(
     folder = _folder(out)
     options = _given(
         world=world, switch=switch, topology=topology, leaves=leaves, spines=spines,
-        hosts_per_leaf=hosts_per_leaf, k=k, tiers=tiers, rate=rate, mtu=mtu, size=size,
-        sizes=sizes, algorithm=algorithm, dtype=dtype, op=op, root=root, radix=radix, block=block,
+        hosts_per_leaf=hosts_per_leaf, k=k, tiers=tiers, paths=paths, rate=rate, mtu=mtu,
+        size=size, sizes=sizes, algorithm=algorithm, dtype=dtype, op=op, root=root, radix=radix, block=block,
         chains=chains, workers=workers, chunk=chunk, batch=batch, cutoff=cutoff, servers=servers,
         server_placement=server_placement, split=split, fan_in=fan_in, slots=slots, values=values,
         jobs=jobs, loss=loss,

@@ -72,6 +72,7 @@ _KEYS: dict[str, _Key] = {
             "world",
             "switch",
             "topology",
+            "paths",
             "cutoff",
             "dtype",
             "op",

@@ -12,6 +12,7 @@ from agents.drivers.messages import OperationConfig
 from agents.participant import Cast, Member, Team
 from controller import Plan, fabric_plan
 from controller.aggregation import JOB_BASE_ADDRESS, AggregationJob
+from controller.routes import check_paths
 from experiments.scenario import Fault, Scenario
 from switch.compiler import ProgramFiles, compile_cached
 from switch.program_files import fabric_macros, fabric_program
@@ -118,4 +119,5 @@ def plan_of(
         faults=[*scenario.losses, *more],
         groups=[hosts for hosts in jobs for _ in range(groups)],
         aggregation=adding,
+        paths=check_paths(scenario.paths),
     )

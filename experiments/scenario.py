@@ -45,6 +45,8 @@ DTYPES = (
     "float16", "bfloat16", "float32", "float64",
 )  # fmt: skip
 SERVER_PLACEMENTS = ("dedicated", "ranks")
+PATHS = ("ecmp", "destination")
+"""As `controller.routes.PATHS`, which this module does not load for two words."""
 MAX_SLOTS = 512
 """Of one job: a switch has 1,024 rows."""
 MAX_JOBS = 16
@@ -105,6 +107,9 @@ class Scenario:
     """Ports of each switch of a fat tree (4 by default): k/2 hosts a leaf."""
     tiers: int | None = None
     """Tiers of switches of a fat tree: 2 or 3 (default)."""
+    paths: str = "ecmp"
+    """How unicast flows choose among shortest paths: ``ecmp`` by a hash of the flow,
+    ``destination`` by where they go, so that those to different hosts keep apart."""
     rate_bps: int = 0
     """Of every link, bits a second of Ethernet frames without FCS; 0: what two cores carry with
     ease (`topo.switch_kinds.RATE_BPS`)."""
@@ -177,6 +182,7 @@ class Scenario:
         self._choose("world", self.world, WORLDS)
         self._choose("switch", self.switch, SWITCHES)
         self._choose("topology", self.topology, TOPOLOGIES)
+        self._choose("paths", self.paths, PATHS)
         self._choose("cutoff", self.cutoff, CUTOFFS)
         if not self.algorithms:
             object.__setattr__(self, "algorithms", ALGORITHMS[self.collective][:2])
