@@ -13,6 +13,7 @@ from agents.collectives.communicator import Communicator
 from agents.collectives.dtypes import HALF_TYPES, dtype_of, is_float
 from agents.collectives.requests import Request
 from agents.datagrams import ipv4
+from agents.host import Host
 from agents.servers import ReductionServer
 from agents.servers.server import MEMORY_BYTES, MOST_OPERATIONS
 from agents.transport import Endpoint, TransportOptions
@@ -38,7 +39,8 @@ class Team:
 
 class ServerGroup:
     """Teams of some sizes, all served by the same servers; host addresses as in the tests of
-    the collectives, those of the second team 16 higher, and so on."""
+    the collectives, those of the second team 16 higher, and so on. With `on_ranks` server s is on
+    the host of the first team's rank s."""
 
     def __init__(
         self,
@@ -52,14 +54,17 @@ class ServerGroup:
         memory_bytes: int = MEMORY_BYTES,
         most_operations: int = MOST_OPERATIONS,
         options: TransportOptions | None = None,
+        on_ranks: bool = False,
     ) -> None:
         def endpoint(address: int) -> Endpoint:
             return Endpoint(address, path_mtu, rate_bps, seed=address & 0xFFFF, options=options)
 
-        places = [FIRST_SERVER + index for index in range(servers)]
+        first = FIRST_RANK if on_ranks else FIRST_SERVER
+        places = [first + index for index in range(servers)]
+        endpoints = {address: endpoint(address) for address in places}
         self.servers = [
             ReductionServer(
-                endpoint(address), memory_bytes=memory_bytes, most_operations=most_operations
+                endpoints[address], memory_bytes=memory_bytes, most_operations=most_operations
             )
             for address in places
         ]
@@ -68,7 +73,7 @@ class ServerGroup:
             addresses = [FIRST_RANK + 16 * job + rank for rank in range(size)]
             agents = []
             for rank, address in enumerate(addresses):
-                made = endpoint(address)
+                made = endpoints.get(address) or endpoint(address)
                 communicator = Communicator(
                     made, rank, addresses, (), set(range(size)), servers=places
                 )
@@ -88,9 +93,14 @@ class ServerGroup:
                 agent.communicator.connect(heard(rank))
             for index, server in enumerate(self.servers):
                 server.connect(job, heard(size + index))
-        hosts = [agent for team in self.teams for agent in team.agents]
+        agents = [agent for team in self.teams for agent in team.agents]
+        self.hosts: list[Host | HostAgent | ReductionServer] = [*agents, *self.servers]
+        if on_ranks:
+            self.hosts = [Host(agent.endpoint, [agent]) for agent in agents]
+            for agent, server in zip(agents, self.servers, strict=False):
+                self.hosts[agents.index(agent)] = Host(agent.endpoint, [agent, server])
         self.network = MemoryNetwork(
-            [*hosts, *self.servers], rate_bps=rate_bps, delay_ns=delay_ns, faults=faults,
+            self.hosts, rate_bps=rate_bps, delay_ns=delay_ns, faults=faults,
             queue_bytes=queue_bytes,
         )  # fmt: skip
 

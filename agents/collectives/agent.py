@@ -21,7 +21,7 @@ every rank knows of it, by name, within 3 s. After a failure the agent starts no
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,6 +85,8 @@ class HostAgent:
     def __init__(self, endpoint: Endpoint, communicator: Communicator) -> None:
         self.endpoint = endpoint
         self.communicator = communicator
+        self.poll: Callable[[], list[Completion]] = endpoint.poll
+        """Where completions come from; another source where other agents share the endpoint."""
         self.failure = ""
         """Why the agent can start nothing more, or empty."""
         self._running: dict[int, _Running] = {}
@@ -166,7 +168,7 @@ class HostAgent:
         if due_ns is not None and now_ns >= due_ns:
             self._advance(now_ns)
         batch = self.endpoint.transmit(now_ns, budget_bytes)
-        completions = self.endpoint.poll()
+        completions = self.poll()
         if completions:
             self._advance(now_ns, completions)
         return batch
@@ -275,7 +277,7 @@ class HostAgent:
     def _advance(self, now_ns: int, completions: Sequence[Completion] = ()) -> None:
         for completion in completions:
             self._take(completion, now_ns)
-        for completion in self.endpoint.poll():
+        for completion in self.poll():
             self._take(completion, now_ns)
         for number, running in list(self._running.items()):
             operation = running.operation

@@ -79,7 +79,7 @@ class Communicator:
         peers = sorted((barrier_peers(rank, self.size) | neighbours) - {rank})
         peers += range(self.size, len(self.members))
         self.queue_pairs: dict[int, RcQueuePair] = {
-            peer: endpoint.create_rc(source_port=path_entropy(rank, peer)) for peer in peers
+            peer: queue_pair_to(endpoint, self.members, rank, peer) for peer in peers
         }
         """By member."""
         self.multicast: list[UdQueuePair] = [
@@ -90,9 +90,7 @@ class Communicator:
         if aggregation is not None:
             source_port = path_entropy(rank, rank)
             self.aggregation = join(endpoint, aggregation, rank, self.size, source_port)
-        self._peers: dict[object, int] = {
-            pair: peer for peer, pair in self.queue_pairs.items()
-        }
+        self._peers: dict[object, int] = {pair: peer for peer, pair in self.queue_pairs.items()}
 
         self.writing_bytes = 0
         """Of RDMA WRITEs of all operations that are posted and not acknowledged."""
@@ -148,6 +146,14 @@ class Communicator:
 def title(member: int, size: int) -> str:
     """What a member of a group of `size` ranks is called: `rank 3`, `server 0`."""
     return f"rank {member}" if member < size else f"server {member - size}"
+
+
+def queue_pair_to(endpoint: Endpoint, members: Sequence[int], own: int, peer: int) -> RcQueuePair:
+    """A queue pair of one member with another; a server on a rank's own host is reached without
+    packets."""
+    if members[peer] == endpoint.address:
+        return endpoint.create_local()
+    return endpoint.create_rc(source_port=path_entropy(own, peer))
 
 
 def path_entropy(rank: int, peer: int) -> int:

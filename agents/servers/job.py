@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agents.collectives.communicator import path_entropy, title
+from agents.collectives.communicator import queue_pair_to, title
 from agents.collectives.control import Control
 from agents.datagrams import ipv4_text
 from agents.servers.operation import ServerOperation
@@ -48,7 +48,7 @@ class Job:
         self.own = self.size + index
         self.members = (*addresses, *servers)
         self.queue_pairs: dict[int, RcQueuePair] = {
-            member: endpoint.create_rc(source_port=path_entropy(self.own, member))
+            member: queue_pair_to(endpoint, self.members, self.own, member)
             for member in range(len(self.members))
             if member != self.own
         }

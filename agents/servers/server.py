@@ -11,7 +11,7 @@ to all others of its job, by name.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -49,6 +49,8 @@ class ReductionServer:
         most_operations: int = MOST_OPERATIONS,
     ) -> None:
         self.endpoint = endpoint
+        self.poll: Callable[[], list[Completion]] = endpoint.poll
+        """Where completions come from; another source where other agents share the endpoint."""
         self.memory_bytes = memory_bytes
         self.most_operations = most_operations
         self.used_bytes = 0
@@ -117,24 +119,22 @@ class ReductionServer:
     def receive(self, batch: Datagrams, now_ns: int) -> None:
         """Take in datagrams that arrived."""
         self.endpoint.receive(batch, now_ns)
-        self.advance(now_ns, self.endpoint.poll())
+        self._advance(now_ns)
 
     def transmit(self, now_ns: int, budget_bytes: int = 1 << 62) -> Datagrams:
         """What to send now; the batch is valid until the next call."""
         due_ns = self.due_ns
         if due_ns is not None and now_ns >= due_ns:
-            self.advance(now_ns, self.endpoint.poll())
+            self._advance(now_ns)
         batch = self.endpoint.transmit(now_ns, budget_bytes)
-        completions = self.endpoint.poll()
-        if completions:
-            self.advance(now_ns, completions)
+        self._advance(now_ns)
         return batch
 
     def attend(self, batch: Datagrams, now_ns: int) -> None:
         """In place of `receive` and `transmit`, for a driver whose compiled code serves the
         endpoint; see `HostAgent.attend`."""
         self.endpoint.take_events(batch)
-        self.advance(now_ns, self.endpoint.poll())
+        self._advance(now_ns)
 
     @property
     def due_ns(self) -> int | None:
@@ -153,13 +153,12 @@ class ReductionServer:
         """Whether a completion of the endpoint is of one of its queue pairs."""
         return completion.qp in self._places
 
-    def advance(self, now_ns: int, completions: Sequence[Completion]) -> None:
+    def _advance(self, now_ns: int) -> None:
         """Look after what the endpoint has completed, and what is due."""
-        while completions:
+        while completions := self.poll():
             for completion in completions:
                 job, member = self._places[completion.qp]  # type: ignore[index]
                 self._take(job, member, completion, now_ns)
-            completions = self.endpoint.poll()
         if self.running and now_ns >= self._probe_ns:
             self._probe_ns = now_ns + PROBE_NS
             for job in self.jobs.values():

@@ -25,11 +25,13 @@ from agents.transport.compiled_chunks import NEVER
 from agents.transport.compiled_receive import receive_batch
 from agents.transport.compiled_state import free_read_blocks
 from agents.transport.compiled_transmit import deadline_of, transmit_batch
+from agents.transport.local import FIRST_LOCAL_NUMBER, LocalQueuePair
 from agents.transport.queue_pairs import RcQueuePair, UdQueuePair, check_word
 from agents.transport.receive_worker import ReceiveWorker
 from agents.transport.types import (
     Completion,
     MemoryRegion,
+    RemoteQueuePair,
     Statistics,
     TransportMisuse,
     TransportOptions,
@@ -94,6 +96,7 @@ class Endpoint:
         self._jobs: list[int] = []
         """The addresses of aggregation jobs."""
         self._completions: list[Completion] = []
+        self._locals: list[LocalQueuePair] = []
         self._workers: list[tuple[ReceiveWorker, list[UdQueuePair]]] = []
         self._sending = Datagrams.allocate(self.options.batch_packets, path_mtu + HEADER_ROOM_BYTES)
         self._event_rows = 64 + 2 * self.options.batch_packets
@@ -215,6 +218,33 @@ class Endpoint:
         row[at.REWOUND_AT] = -1
         self._queue_pairs.append(pair)
         return pair
+
+    def create_local(self) -> LocalQueuePair:
+        """A new queue pair to another one of this endpoint; nothing of it becomes a packet."""
+        pair = LocalQueuePair(self, FIRST_LOCAL_NUMBER + len(self._locals))
+        self._locals.append(pair)
+        return pair
+
+    def local_pair(self, remote: RemoteQueuePair) -> LocalQueuePair:
+        """For queue pairs: the local one that this names; TransportMisuse if there is none."""
+        index = remote.number - FIRST_LOCAL_NUMBER
+        if remote.address != self.address or not 0 <= index < len(self._locals):
+            raise TransportMisuse(
+                f"{ipv4_text(remote.address)} (QP {remote.number:#x}) is no local queue pair of "
+                f"{ipv4_text(self.address)}"
+            )
+        pair: LocalQueuePair = self._locals[index]
+        return pair
+
+    def named_memory(self, rkey: int, address: int, length: int) -> npt.NDArray[np.uint8] | None:
+        """For local queue pairs: the registered memory that a peer names, or None."""
+        region = self._registered.get(rkey & at.KEY_INDEX_MASK)
+        if region is None or region.rkey != rkey:
+            return None
+        offset = address - region.address
+        if offset < 0 or offset + length > region.length:
+            return None
+        return region.buffer[offset : offset + length]
 
     def create_ud(
         self, group_address: int, qkey: int, source_port: int | None = None, tos: int = 0
@@ -411,6 +441,11 @@ class Endpoint:
             self._stale = False
         deadline = int(self._words[at.DEADLINE])
         return None if deadline >= NEVER else deadline
+
+    @property
+    def has_completions(self) -> bool:
+        """Whether `poll` has something, apart from what receive workers have found."""
+        return bool(self._completions)
 
     def poll(self) -> list[Completion]:
         """What completed, failed or arrived since the last poll, in order."""

@@ -1,0 +1,103 @@
+"""Queue pairs within one host: what two agents on the same endpoint say to each other is copied,
+and becomes no packet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agents.transport.queue_pairs import RcQueuePair
+from agents.transport.types import (
+    Completion,
+    CompletionKind,
+    MemoryRegion,
+    RemoteQueuePair,
+    TransportMisuse,
+)
+
+if TYPE_CHECKING:
+    from agents.transport.endpoint import Endpoint
+
+FIRST_LOCAL_NUMBER = 0xF00000
+"""Above all other QP numbers of an endpoint."""
+
+
+class LocalQueuePair(RcQueuePair):
+    """One end of a connection from an endpoint to itself; made by `Endpoint.create_local`.
+
+    What is posted completes at once, in order, at both ends. SEND and RDMA WRITE work as they do
+    on other RC queue pairs, with keys and bounds checked; there is no RDMA READ.
+    """
+
+    __slots__ = ("_before",)
+
+    def __init__(self, endpoint: Endpoint, number: int) -> None:
+        super().__init__(endpoint, -1, number, 0)
+        self._before: list[tuple[object, int, Completion | None, str]] = []
+        """What was posted before the other end was known."""
+
+    def connect(self, remote: RemoteQueuePair) -> None:
+        """Name the other end; TransportMisuse if there is one already, or it is not here."""
+        if self.remote is not None:
+            raise TransportMisuse(f"queue pair {self.number:#x} is connected already")
+        self._endpoint.local_pair(remote)
+        self.remote = remote
+        before, self._before = self._before, []
+        for context, length, arrival, error in before:
+            self._deliver(context, length, arrival, error)
+
+    def post_send(self, data: bytes, context: object = None, immediate: int | None = None) -> None:
+        """Send a message; see `RcQueuePair.post_send`."""
+        arrival = Completion(
+            CompletionKind.RECEIVED, self, data=bytes(data), immediate=immediate, length=len(data)
+        )
+        self._deliver(context, len(data), arrival, "")
+
+    def post_write(
+        self,
+        region: MemoryRegion,
+        offset: int,
+        length: int,
+        remote_address: int,
+        rkey: int,
+        immediate: int | None = None,
+        context: object = None,
+    ) -> None:
+        """Copy to memory that the other end has named; see `RcQueuePair.post_write`."""
+        self._endpoint.memory_of(region, offset, length)
+        error = ""
+        if length and not self.error:
+            target = self._endpoint.named_memory(rkey, remote_address, length)
+            if target is None:
+                error = "remote access error: wrong key or outside the region"
+            else:
+                target[:] = region.buffer[offset : offset + length]
+        arrival = None
+        if immediate is not None:
+            arrival = Completion(
+                CompletionKind.WRITE_WITH_IMMEDIATE, self, immediate=immediate, length=length
+            )
+        self._deliver(context, length, arrival, error)
+
+    def post_read(self, *_: object, **__: object) -> None:
+        """Raises TransportMisuse: there is none."""
+        raise TransportMisuse("RDMA READ within a host: copy the memory")
+
+    def _deliver(
+        self, context: object, length: int, arrival: Completion | None, error: str
+    ) -> None:
+        if self.remote is None:
+            self._before.append((context, length, arrival, error))
+            return
+        endpoint = self._endpoint
+        self.error = self.error or error
+        if self.error:
+            failed = CompletionKind.ERROR
+            endpoint.complete(
+                Completion(failed, self, context=context, length=length, error=self.error)
+            )
+            return
+        endpoint.complete(Completion(CompletionKind.SENT, self, context=context, length=length))
+        if arrival is not None:
+            peer = endpoint.local_pair(self.remote)
+            endpoint.complete(replace(arrival, qp=peer))

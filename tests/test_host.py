@@ -1,0 +1,124 @@
+"""A rank and a reduction server on one host: the same results, and no packets between the two."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.collectives.agent import Failed, HostAgent
+from agents.collectives.communicator import Communicator
+from agents.collectives.requests import Request
+from agents.datagrams import Datagram, ipv4
+from agents.host import Host
+from agents.servers import ReductionServer
+from agents.transport import CompletionKind, Endpoint, TransportMisuse
+from agents.transport.types import RemoteQueuePair
+from switch.errors import InputError
+from tests.memory_network import Faults
+from tests.server_group import FIRST_RANK, ServerGroup
+
+ALLREDUCE = Request(0, "allreduce", "optcast", 3000, dtype="float32")
+SCATTER = Request(0, "reduce-scatter", "optcast", 700, dtype="float32")
+ADDRESS = ipv4("10.0.0.1")
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    size=st.integers(1, 6),
+    fewer=st.integers(0, 3),
+    fan_in=st.sampled_from([0, 2]),
+    loss=st.sampled_from([0.0, 0.02]),
+)
+def test_results_are_right_with_servers_on_the_ranks_hosts(
+    size: int, fewer: int, fan_in: int, loss: float
+) -> None:
+    servers = max(1, size - fewer)
+    if fan_in and -(-size // fan_in) > servers:
+        fan_in = 0
+    group = ServerGroup(size, servers=servers, on_ranks=True, faults=Faults(loss=loss))
+    group.complete(*[replace(each, fan_in=fan_in) for each in (ALLREDUCE, SCATTER)])
+    group.settled()
+
+
+def test_what_is_on_the_same_host_takes_no_link() -> None:
+    """Of each rank's vector 1/P stays where it is, each way."""
+    size, count = 4, 40_000
+    seen = []
+
+    def watch(datagram: Datagram, receiver: int) -> bool:
+        seen.append((datagram.source, receiver, len(datagram.data)))
+        return False
+
+    group = ServerGroup(size, servers=size, path_mtu=4096, on_ranks=True, faults=Faults(only=watch))
+    group.complete(replace(ALLREDUCE, counts=count))
+    assert all(source != receiver for source, receiver, _ in seen)
+    sent = sum(length for source, _, length in seen if source == FIRST_RANK)
+    least = 2 * (size - 1) / size * 4 * count
+    assert least < sent < 1.05 * least
+
+
+def test_a_dead_host_is_named() -> None:
+    group = ServerGroup(4, servers=4, on_ranks=True, rate_bps=50_000_000)
+    group.network.faults = Faults(
+        loss=1.0, only=lambda datagram, receiver: FIRST_RANK + 2 in (datagram.source, receiver)
+    )
+    group.start(ALLREDUCE)
+    for rank, event in enumerate(group.finish(10**10)):
+        assert isinstance(event, Failed)
+        assert rank == 2 or "10.0.0.3" in event.error
+        assert event.finished_ns <= 3_000_000_000
+
+
+def test_other_collectives_run_beside_a_server() -> None:
+    group = ServerGroup(3, servers=3, on_ranks=True)
+    ring = Request(0, "reduce-scatter", "ring", 700, dtype="int32")
+    group.complete(ALLREDUCE, ring, SCATTER)
+    group.settled()
+
+
+def test_a_host_of_servers_alone_serves() -> None:
+    endpoint = Endpoint(ADDRESS, 256)
+    host = Host(endpoint, [ReductionServer(endpoint)])
+    assert (host.address, host.groups, host.due_ns, host.attentive) == (ADDRESS, [], None, False)
+    assert host.deadline() is None
+
+
+def test_agents_that_do_not_share_a_host_are_refused() -> None:
+    endpoint, other = Endpoint(ADDRESS, 256), Endpoint(ADDRESS + 1, 256)
+    with pytest.raises(InputError, match="share its endpoint"):
+        Host(endpoint, [ReductionServer(other)])
+    agents = [HostAgent(endpoint, Communicator(endpoint, 0, [ADDRESS])) for _ in range(2)]
+    with pytest.raises(InputError, match="one rank at most"):
+        Host(endpoint, agents)
+
+
+def test_local_queue_pairs_complete_in_order_and_check_keys() -> None:
+    endpoint = Endpoint(ADDRESS, 256)
+    one, other = endpoint.create_local(), endpoint.create_local()
+    one.post_send(b"early", context="early")
+    assert not endpoint.poll()
+    one.connect(other.local)
+    other.connect(one.local)
+    source = endpoint.register(np.arange(100, dtype=np.uint8))
+    target = endpoint.register(np.zeros(100, np.uint8))
+    one.post_write(source, 10, 20, target.address + 5, target.rkey, immediate=7, context="write")
+    found = [(each.kind, each.qp, each.context) for each in endpoint.poll()]
+    assert found == [
+        (CompletionKind.SENT, one, "early"),
+        (CompletionKind.RECEIVED, other, None),
+        (CompletionKind.SENT, one, "write"),
+        (CompletionKind.WRITE_WITH_IMMEDIATE, other, None),
+    ]
+    assert target.buffer[5:25].tolist() == list(range(10, 30))
+    one.post_write(source, 0, 100, target.address + 1, target.rkey, immediate=8)
+    one.post_send(b"too late")
+    assert [each.kind for each in endpoint.poll()] == [CompletionKind.ERROR] * 2
+    assert "remote access error" in one.error
+    with pytest.raises(TransportMisuse, match="no local queue pair"):
+        endpoint.create_local().connect(RemoteQueuePair(ADDRESS, 5, 0))
+    with pytest.raises(TransportMisuse, match="connected already"):
+        one.connect(other.local)
