@@ -241,8 +241,8 @@ def run(
         hosts_per_leaf=hosts_per_leaf, k=k, tiers=tiers, paths=paths, rate=rate, mtu=mtu,
         size=size, sizes=sizes, algorithm=algorithm, dtype=dtype, op=op, root=root, radix=radix,
         block=block, chains=chains, workers=workers, chunk=chunk, batch=batch, cutoff=cutoff,
-        servers=servers, server_placement=server_placement, split=split, fan_in=fan_in, slots=slots, values=values,
-        jobs=jobs, loss=loss,
+        servers=servers, server_placement=server_placement, split=split,
+        fan_in=fan_in, slots=slots, values=values, jobs=jobs, loss=loss,
         fault=fault, delay=delay, queue=queue, operations=operations, at_once=at_once,
         timeout=timeout, seed=seed, repeat=repeat, pcap=pcap, predict=predict,
     )  # fmt: skip
