@@ -19,6 +19,8 @@ SANS_IO = (
     "agents/wire",
     "agents/transport",
     "agents/collectives",
+    "agents/servers",
+    "agents/host.py",
     "topo/clos.py",
     "topo/network.py",
     "topo/packet_faults.py",

@@ -47,6 +47,7 @@ from agents.drivers.messages import (
 )
 from agents.drivers.udp import UdpDriver
 from agents.participant import Participant, Team
+from agents.servers.sums import prepare as prepare_sums
 from agents.transport import Endpoint
 from agents.transport.receive_worker import ReceiveWorker
 from switch.errors import MachineError, ProtocolError, RunError, WeftError
@@ -314,3 +315,4 @@ def warm_up() -> None:
             if not isinstance(event, Done):
                 raise RunError(f"warming up: {event}")
     UdpDriver.warm_up()
+    prepare_sums()

@@ -7,6 +7,8 @@ each other are *partial* results: of half types float32, of all others the type 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -82,3 +84,13 @@ class Reduction:
             vectors, count, out.ctypes.data, self._code, divisor,
             self.dtype == "bfloat16", partial, ranks == 0,
         )  # fmt: skip
+
+
+def prepare(dtypes: Sequence[str] = DTYPES) -> None:
+    """Compile the sums of some element types, or load them from the cache."""
+    for dtype in dtypes:
+        reduction = Reduction(dtype, "sum")
+        vectors = np.zeros((2, 8), np.uint8)
+        out = np.zeros(8, np.uint8)
+        addresses = np.array([vector.ctypes.data for vector in vectors], np.int64)
+        reduction.combine(addresses, 8 // reduction.partial_bytes, out, ranks=2)
