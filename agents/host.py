@@ -87,6 +87,10 @@ class Host:
         times = (self.endpoint.deadline(), self.due_ns)
         return min((each for each in times if each is not None), default=None)
 
+    def has_event(self) -> bool:
+        """Whether the rank's agent has an event."""
+        return any(part.has_event() for part in self.parts)
+
     def receive(self, batch: Datagrams, now_ns: int) -> None:
         """Take in datagrams that arrived."""
         self.endpoint.receive(batch, now_ns)

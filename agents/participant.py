@@ -11,6 +11,7 @@ from agents.collectives.communicator import Communicator
 from agents.collectives.partners import partners
 from agents.collectives.requests import Request
 from agents.datagrams import ipv4
+from agents.host import Host
 from agents.servers.server import ReductionServer
 from agents.transport.endpoint import Endpoint
 
@@ -103,8 +104,10 @@ class Participant:
                 self.server = self.server or ReductionServer(endpoint)
                 self.server.add_job(number, member - len(addresses), addresses, servers)
         parts = [part for part in (self.agent, self.server) if part is not None]
-        self.machine: HostAgent | ReductionServer = parts[0]
+        self.machine: HostAgent | ReductionServer | Host = parts[0]
         """What a driver serves."""
+        if len(parts) > 1:
+            self.machine = Host(endpoint, parts)
 
     @property
     def rank_agent(self) -> HostAgent:
