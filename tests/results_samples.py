@@ -49,8 +49,9 @@ def sample_run(
     bound_ns = completion_bound_ns(scenario, algorithm)
     slowest_ns = int(bound_ns * luck.uniform(1.03, 1.06)) + 5_000_000
     ranks = []
-    for host in network.hosts:
-        done_ns = int(slowest_ns * luck.uniform(0.97, 1)) if host.rank else slowest_ns
+    hosts = [network.hosts[number] for job in scenario.placement.jobs for number in job]
+    for rank, host in enumerate(hosts):
+        done_ns = int(slowest_ns * luck.uniform(0.97, 1)) if rank else slowest_ns
         phases = {"data": done_ns}
         if algorithm == "multicast":
             barrier = luck.randrange(300_000, 2_000_000)
@@ -61,7 +62,7 @@ def sample_run(
                 "recovery": 0,
                 "handshake": handshake,
             }
-        ranks.append(RankResult(host.rank, host.name, True, done_ns, phases_ns=phases))
+        ranks.append(RankResult(rank, host.name, True, done_ns, phases_ns=phases))
     model = tier_model_bytes(network, scenario, algorithm)
     links = []
     for direction in network.directions:
@@ -80,7 +81,7 @@ def sample_run(
                 else None,
             )
         )
-    received = (len(network.hosts) - 1) * scenario.size_bytes
+    received = (scenario.ranks - 1) * scenario.size_bytes
     if scenario.collective == "broadcast":
         received = scenario.size_bytes
     return Run(
