@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from agents.collectives.dtypes import dtype_of
+from experiments.fsdp import parts
+from experiments.fsdp_models import FSDP
 from experiments.optcast_model import Optcast, contributions, optcast_rounds
 from experiments.overheads import RC_OVERHEAD_BYTES, SWITCH_OVERHEAD_BYTES
 from experiments.scenario import Scenario
@@ -38,6 +40,7 @@ __all__ = [
     "completion_bound_ns",
     "expected_ns",
     "ideal_speedup",
+    "step_bound_bytes",
     "tier_model_bytes",
     "tier_model_frame_bytes",
 ]
@@ -46,12 +49,13 @@ __all__ = [
 def completion_bound_ns(scenario: Scenario, algorithm: str) -> int:
     """The least completion time of all of a run's operations, in ns, if packets had no headers.
 
-    Of several jobs, of one that has the network to itself.
+    Of several jobs, of one that has the network to itself. Of FSDP interleaving headers count, and
+    what only acknowledges sums: there, what they take decides what is to be gained.
 
     Raises:
         InputError: nothing is known of the algorithm.
     """
-    return _time_ns(scenario, algorithm, frames=False)
+    return _time_ns(scenario, algorithm, frames=scenario.collective == FSDP)
 
 
 def expected_ns(scenario: Scenario, algorithm: str) -> int:
@@ -59,7 +63,39 @@ def expected_ns(scenario: Scenario, algorithm: str) -> int:
     return _time_ns(scenario, algorithm, frames=True)
 
 
+def step_bound_bytes(scenario: Scenario, algorithm: str, *, frames: bool = True) -> int:
+    """The least time of one step of FSDP interleaving, in bytes that one link could carry
+    meanwhile: what the fullest carries in one direction.
+
+    Host links, and those of the tree whose switches add: there a leaf's uplink has the sums of all
+    blocks, so that multicast takes other roots, where there are any.
+
+    Args:
+        frames: with the headers of all data packets, and with packets that only acknowledge sums.
+    """
+    gather, scatter = parts(scenario, algorithm)
+    shard, ranks = gather.shard_sizes[0], gather.ranks
+    if ranks == 1:
+        return 0
+    sizing = frames_of(gather, gather.algorithms[0]) if frames else payload
+    size_bytes = int(sizing(np.array([shard], np.int64))[0])
+    if algorithm == "ring":
+        return 2 * (ranks - 1) * size_bytes
+    network = scenario.network()
+    sums = switch_traffic(scatter, frames=frames)
+    up, down = size_bytes + sums.up([0]), (ranks - 1) * size_bytes + sums.down([0])
+    tree = switch_bound_bytes(network, sums, member_hosts(scenario))
+    leaves = len(network.switches_of("leaf"))
+    top = max(switch.level for switch in network.switches)
+    if leaves > 1 and sum(switch.level == top for switch in network.switches) == 1:
+        tree += ranks // leaves * size_bytes
+    return max(up, down, tree)
+
+
 def _time_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
+    if scenario.collective == FSDP:
+        fullest = step_bound_bytes(scenario, algorithm, frames=frames)
+        return (scenario.layers or 1) * fullest * 8 * 10**9 // scenario.rate_bps
     shards = scenario.shard_sizes
     sizing = frames_of(scenario, algorithm) if frames else payload
     if algorithm == "switch":

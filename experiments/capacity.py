@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agents.collectives.names import REDUCING
 from experiments.scenario import Scenario
 from experiments.units import format_size
 from switch.errors import InputError, MachineError
@@ -31,14 +30,15 @@ def check_capacity(scenario: Scenario) -> None:
         )
     available = available_bytes()
     data = sum(scenario.shard_sizes)
-    if scenario.collective in REDUCING:
-        data *= 3  # partial sums, results
+    if scenario.reducing:
+        data *= 3  # partial sums, results; of FSDP, what is gathered, too
     if "optcast" in scenario.algorithms:
         data *= 2  # the servers' buffers
-    needed = ranks * (scenario.operations * data + RANK_BYTES[scenario.world])
+    operations = scenario.operations * (scenario.layers or 1)
+    needed = ranks * (operations * data + RANK_BYTES[scenario.world])
     if available is not None and needed > available:
         raise MachineError(
-            f"{scenario.operations * ranks} buffers of {format_size(data)}, for each operation on "
+            f"{operations * ranks} buffers of {format_size(data)}, for each operation on "
             f"each rank, take {format_size(needed)} of memory, and {format_size(available)} are "
             "free: choose a smaller --size, fewer hosts or fewer operations"
         )

@@ -20,6 +20,7 @@ from experiments import benchmarks, streams, sweep
 from experiments import options as options_of
 from experiments import scenario as scenarios
 from experiments.benchmarks import NAMES
+from experiments.fsdp_models import MODELS, SLOWDOWN
 from experiments.scenario import Scenario
 from experiments.sweep import Experiment
 from switch.errors import InputError, WeftError
@@ -91,7 +92,8 @@ def run(
         str,
         typer.Argument(
             metavar="COLLECTIVE|FILE.toml",
-            help="allgather, broadcast, reduce-scatter, or a scenario file.",
+            help="allgather, broadcast, reduce-scatter, allreduce, fsdp-interleave, or a scenario "
+            "file.",
         ),
     ],
     world: Annotated[Text, typer.Option(help="emulated or simulated. [emulated]")] = None,
@@ -119,7 +121,7 @@ def run(
         Text,
         typer.Option(
             help="Bytes that each rank contributes; of Broadcast: the root's; of Reduce-Scatter: "
-            "that each ends with. [1MiB]"
+            "that each ends with; of FSDP: of a layer, in place of a model. [1MiB]"
         ),
     ] = None,
     sizes: Annotated[
@@ -135,7 +137,8 @@ def run(
             help="May be repeated. Allgather: multicast, ring, linear, recursive-doubling; "
             "Broadcast: multicast, k-nomial, binary-tree, pipelined-ring; Reduce-Scatter: ring, "
             "recursive-halving, optcast, switch; Allreduce: ring, switch, optcast, "
-            "halving-doubling, double-binary-tree. [the first two]"
+            "halving-doubling, double-binary-tree; fsdp-interleave: ring, in-network. "
+            "[the first two]"
         ),
     ] = None,
     dtype: Annotated[
@@ -198,6 +201,17 @@ def run(
     jobs: Annotated[
         Text, typer.Option(metavar="N", help="Communicators that share the network. [1]")
     ] = None,
+    model: Annotated[
+        Text, typer.Option(help=f"FSDP: whose layers, {', '.join(MODELS)}. [{MODELS[0]}]")
+    ] = None,
+    layers: Annotated[Text, typer.Option(metavar="N", help="FSDP: steps that are run. [6]")] = None,
+    slowdown: Annotated[
+        Text,
+        typer.Option(
+            metavar="X",
+            help=f"FSDP: a model's layer takes X times as long as at 400 Gbit/s. [{SLOWDOWN}]",
+        ),
+    ] = None,
     loss: Annotated[
         Text, typer.Option(help="Loss probability of every link and direction: 0.01 or 1%. [0]")
     ] = None,
@@ -242,7 +256,8 @@ def run(
         size=size, sizes=sizes, algorithm=algorithm, dtype=dtype, op=op, root=root, radix=radix,
         block=block, chains=chains, workers=workers, chunk=chunk, batch=batch, cutoff=cutoff,
         servers=servers, server_placement=server_placement, split=split,
-        fan_in=fan_in, slots=slots, values=values, jobs=jobs, loss=loss,
+        fan_in=fan_in, slots=slots, values=values, jobs=jobs, model=model, layers=layers,
+        slowdown=slowdown, loss=loss,
         fault=fault, delay=delay, queue=queue, operations=operations, at_once=at_once,
         timeout=timeout, seed=seed, repeat=repeat, pcap=pcap, predict=predict,
     )  # fmt: skip

@@ -138,15 +138,7 @@ def assemble(
             more = len(failed) - 1
             error += f" (and {more} more rank{'s' if more > 1 else ''} failed)"
     completion_ns = None if error else completion_of(reports)
-    request = operation_of(scenario, algorithm, 0).request
-    workload = Workload(request, scenario.ranks, 0)
-    # Of Reduce-Scatter, what a rank has that others need: sums take the room of one of their terms.
-    received = scenario.operations * max(
-        workload.buffer_bytes - shard
-        if scenario.collective == "reduce-scatter"
-        else workload.received_bytes(rank)
-        for rank, shard in enumerate(scenario.shard_sizes)
-    )
+    received = _received_bytes(scenario, algorithm)
     return Run(
         scenario=scenario.to_dict(),
         algorithm=algorithm,
@@ -163,6 +155,22 @@ def assemble(
         digest=digest,
         predicted_ns=predicted_ns,
     )
+
+
+def _received_bytes(scenario: Scenario, algorithm: str) -> int:
+    """What the goodput is of: others' data, of the rank with the most."""
+    operation = operation_of(scenario, algorithm, 0)
+    total = 0
+    for request in operation.kinds:
+        workload = Workload(request, scenario.ranks, 0)
+        # Of Reduce-Scatter, what it has that others need: sums take the room of one of their terms.
+        total += max(
+            workload.buffer_bytes - shard
+            if request.collective == "reduce-scatter"
+            else workload.received_bytes(rank)
+            for rank, shard in enumerate(scenario.shard_sizes)
+        )
+    return operation.operations * total
 
 
 def broken_off(scenario: Scenario, algorithm: str, repetition: int, error: str) -> Run:
@@ -190,4 +198,5 @@ def _rank(report: RankReport) -> RankResult:
             "socket_drops": report.socket_drops,
             **report.statistics,
         },
+        spans_ns=[(begun, ended) for begun, ended in report.spans_ns],
     )

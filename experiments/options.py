@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from agents.collectives.names import ALGORITHMS
-from experiments.scenario import Fault, Scenario
+from experiments.fsdp_models import FSDP
+from experiments.scenario import CHOICES, Fault, Scenario
 from experiments.units import (
     parse_duration,
     parse_number,
@@ -63,6 +63,7 @@ _KEYS: dict[str, _Key] = {
     "algorithm": _Key("algorithms", lambda v: _algorithms(v)),
     "fault": _Key("faults", lambda v: tuple(map(Fault.parse, _texts("fault", v)))),
     "timeout": _Key("timeout_s", lambda v: _number("timeout", v)),
+    "slowdown": _Key("slowdown", lambda v: _factor("slowdown", v)),
     "pcap": _Key("pcap", lambda v: _flag("pcap", v)),
     "predict": _Key("predict", lambda v: _flag("predict", v)),
     **{
@@ -77,6 +78,7 @@ _KEYS: dict[str, _Key] = {
             "dtype",
             "op",
             "server-placement",
+            "model",
         )
     },
     **{
@@ -103,6 +105,7 @@ _KEYS: dict[str, _Key] = {
             "slots",
             "values",
             "jobs",
+            "layers",
         )
     },
 }
@@ -123,7 +126,7 @@ def _rate(value: Any) -> int:
 def _algorithms(value: Any) -> tuple[str, ...]:
     names = tuple(_texts("algorithm", value))
     if not names:
-        known = ", ".join(sorted({name for names in ALGORITHMS.values() for name in names}))
+        known = ", ".join(sorted({name for names in CHOICES.values() for name in names}))
         raise InputError(f"no algorithm was named: choose from {known}, or leave the key out")
     return names
 
@@ -145,6 +148,13 @@ def _number(name: str, value: Any) -> float:
     if seconds is None:
         raise InputError(f"{name} {shown(value)} is not a number of seconds, like 10 or 2.5")
     return seconds
+
+
+def _factor(name: str, value: Any) -> float:
+    factor = parse_number(value)
+    if factor is None:
+        raise InputError(f"{name} {shown(value)} is not a number, like 300 or 2.5")
+    return factor
 
 
 _WHOLE = re.compile(r"-?[0-9]{1,20}")
@@ -172,6 +182,8 @@ def from_options(options: Mapping[str, Any], source: str = "options") -> Scenari
     values: dict[str, Any] = {}
     for name, value in by_key(options, source).items():
         values[field_of(name)] = read_option(name, value)
+    if values.get("collective") == FSDP and "size_bytes" in values:
+        values["model"] = ""  # of whatever size: that of Scenario by default among them
     return Scenario(**values)
 
 
@@ -198,18 +210,17 @@ def by_key(options: Mapping[str, Any], source: str) -> dict[str, Any]:
         key = name.replace("_", "-")
         if key not in _KEYS:
             near = difflib.get_close_matches(key, _KEYS, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise InputError(
-                f"{source}: unknown key {shown(name)}.{hint} Valid keys: {', '.join(sorted(_KEYS))}"
-            )
+            known = "Valid keys: " + ", ".join(sorted(_KEYS))
+            hint = f"Did you mean {near[0]!r}?" if near else known
+            raise InputError(f"{source}: unknown key {shown(name)}. {hint}")
         if key in values:
             raise InputError(
                 f"{source}: {key!r} is there twice, as {key!r} and as "
                 f"{key.replace('-', '_')!r}: keep one of them"
             )
         values[key] = value
-    for one, other in EXCLUSIVE.items():
-        if one in values and other in values:
+    for one, others in EXCLUSIVE.items():
+        for other in (name for name in others if one in values and name in values):
             raise InputError(
                 f"{source}: {one} {shown(values[one])} and {other} {shown(values[other])} say the "
                 "same thing twice: keep one of them"
@@ -217,13 +228,13 @@ def by_key(options: Mapping[str, Any], source: str) -> dict[str, Any]:
     return values
 
 
-EXCLUSIVE = {"size": "sizes", "sizes": "size"}
+EXCLUSIVE = {"size": ("sizes", "model"), "sizes": ("size", "model"), "model": ("size", "sizes")}
 """Options that take each other's place."""
 
 
 def over(options: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """`options` with those of `more` before them; what `more` takes the place of is left out."""
-    replaced = {EXCLUSIVE[name] for name in more if name in EXCLUSIVE}
+    replaced = {other for name in more for other in EXCLUSIVE.get(name, ())}
     return {**{name: value for name, value in options.items() if name not in replaced}, **more}
 
 

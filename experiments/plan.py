@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from agents.collectives.aggregation import SwitchJob
 from agents.collectives.dtypes import dtype_of
 from agents.collectives.requests import Request
+from agents.collectives.timing import Pace
 from agents.datagrams import ipv4_text
 from agents.drivers.messages import OperationConfig
 from agents.participant import Cast, Member, Team
 from controller import Plan, fabric_plan
 from controller.aggregation import JOB_BASE_ADDRESS, AggregationJob
 from controller.routes import check_paths
+from experiments.bounds import step_bound_bytes
+from experiments.fsdp import AT_ONCE, WAITS, parts
+from experiments.fsdp_models import FSDP
 from experiments.scenario import Fault, Scenario
 from switch.compiler import ProgramFiles, compile_cached
 from switch.program_files import fabric_macros, fabric_program
@@ -24,9 +29,31 @@ MAX_GROUPS = 16
 
 def operation_of(scenario: Scenario, algorithm: str, seed: int) -> OperationConfig:
     """What a run of the scenario does. ``seed``: of its data."""
+    if scenario.collective == FSDP:
+        return _interleaved(scenario, algorithm, seed)
+    request = _request_of(scenario, algorithm)
+    return OperationConfig(request, seed, scenario.operations, scenario.at_once)
+
+
+def _interleaved(scenario: Scenario, algorithm: str, seed: int) -> OperationConfig:
+    """Allgather and Reduce-Scatter of consecutive layers."""
+    gather, scatter = parts(scenario, algorithm)
+    first = _request_of(gather, gather.algorithms[0])
+    if algorithm == "in-network":
+        # The sums, and what more the uplink carries, have the link beside the multicast.
+        multicast = Pace(
+            gather.shard_sizes, gather.ranks, min(gather.chunk_bytes or 0, gather.mtu), 0
+        ).received_bytes
+        beside_bytes = step_bound_bytes(scenario, algorithm) - multicast
+        first = replace(first, beside_bytes=beside_bytes)
+    second = _request_of(scatter, scatter.algorithms[0])
+    return OperationConfig(first, seed, scenario.layers or 1, AT_ONCE, (second,), WAITS)
+
+
+def _request_of(scenario: Scenario, algorithm: str) -> Request:
     item_bytes = dtype_of(scenario.dtype).itemsize
     sizes = scenario.sizes_bytes and scenario.shard_sizes
-    request = Request(
+    return Request(
         0,
         scenario.collective,
         algorithm,
@@ -45,7 +72,6 @@ def operation_of(scenario: Scenario, algorithm: str, seed: int) -> OperationConf
         cutoff=scenario.cutoff,
         timeout_ns=round((scenario.timeout_s or 0) * 1e9),
     )
-    return OperationConfig(request, seed, scenario.operations, scenario.at_once)
 
 
 def program_of(scenario: Scenario) -> ProgramFiles:
@@ -57,14 +83,13 @@ def cast_of(scenario: Scenario, network: Topology, plan: Plan) -> Cast:
     """What runs on which host of a scenario's network: teams of ranks, reduction servers."""
     placement = scenario.placement
     ips = [host.ip for host in network.hosts]
-    groups = [ipv4_text(group.address) for group in plan.groups]
-    each = len(groups) // len(placement.jobs)
+    each = len(plan.groups) // len(placement.jobs)
     switch_jobs = [tree.job for tree in plan.aggregation]
     teams = tuple(
         Team(
             tuple(ips[host] for host in hosts),
             servers=tuple(ips[host] for host in placement.servers),
-            groups=tuple(groups[job * each : (job + 1) * each]),
+            groups=_groups(scenario, plan, job, each),
             aggregation=_switch_job(switch_jobs[job], scenario) if switch_jobs else None,
         )
         for job, hosts in enumerate(placement.jobs)
@@ -78,6 +103,17 @@ def cast_of(scenario: Scenario, network: Topology, plan: Plan) -> Cast:
         members = [(job, placement.ranks + server) for job in range(len(teams))]
         roles.setdefault(host, []).extend(members)
     return Cast(teams, tuple((host, tuple(members)) for host, members in roles.items()))
+
+
+def _groups(scenario: Scenario, plan: Plan, job: int, each: int) -> tuple[str, ...]:
+    """A job's multicast groups. Where it multicasts beside sums in switches, those whose trees have
+    another root, if there are: the sums' tree is full."""
+    trees = plan.groups[job * each : (job + 1) * each]
+    if scenario.collective == FSDP and plan.aggregation:
+        apart = tuple(tree for tree in trees if tree.root != plan.aggregation[job].root)
+        if len(apart) >= scenario.workers:
+            trees = apart[: len(apart) // scenario.workers * scenario.workers]
+    return tuple(ipv4_text(tree.address) for tree in trees)
 
 
 def _switch_job(job: AggregationJob, scenario: Scenario) -> SwitchJob:
@@ -100,7 +136,7 @@ def plan_of(
     groups = min(roots, len(jobs[0]), MAX_GROUPS)
     groups = max(1, groups // scenario.workers) * scenario.workers
     adding = []
-    if "switch" in scenario.algorithms:
+    if scenario.adding:
         assert scenario.slots is not None
         adding = [
             AggregationJob(

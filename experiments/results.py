@@ -44,6 +44,10 @@ class RankResult:
     """Durations of the operation's phases, such as barrier, data, recovery, handshake."""
     statistics: dict[str, Any] = field(default_factory=dict)
     """Counters of the rank's transport, collective and driver."""
+    spans_ns: list[tuple[int, int]] = field(default_factory=list)
+    """Of each of the run's operations that ended, in order: when it began and when it was done,
+    from the common start. Of FSDP interleaving: of each step the Allgather, then the
+    Reduce-Scatter."""
 
 
 @dataclass(frozen=True)
@@ -269,6 +273,9 @@ def _check(run: Run, place: str) -> None:
             raise documents.Damage(
                 f"{place}.links[{index}].tier is {shown(link.tier)}, not one of {', '.join(TIERS)}"
             )
+    for rank in run.ranks:
+        if any(len(span) != 2 for span in rank.spans_ns):
+            raise documents.Damage(f"{place}: a span of rank {rank.rank} is not a begin and an end")
     try:
         scenario_of(run.scenario)
     except InputError as error:

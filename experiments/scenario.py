@@ -20,6 +20,8 @@ from agents.collectives.names import (
     REDUCING,
     SWITCH_DTYPES,
 )
+from experiments.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
+from experiments.fsdp_models import FSDP, MODELS, SLOWDOWN, layer_bytes
 from experiments.outages import check_emulated
 from experiments.placement import Placement, place, servers_on_leaf
 from experiments.units import (
@@ -33,7 +35,9 @@ from topo.network import MAX_HOSTS_PER_LEAF, MAX_PORTS
 from topo.packet_faults import OUTAGES, PACKET_ACTIONS, InjectedFault, is_injected, parse_fault
 from topo.switch_kinds import RATE_BPS, check_kind
 
-COLLECTIVES = tuple(ALGORITHMS)
+CHOICES = {**ALGORITHMS, FSDP: FSDP_ALGORITHMS}
+"""Algorithms by collective; a scenario that names none runs the first two."""
+COLLECTIVES = tuple(CHOICES)
 WORLDS = ("emulated", "simulated")
 SWITCHES = ("weft", "bmv2")
 TOPOLOGIES = ("leaf-spine", "single", "fat-tree")
@@ -117,7 +121,7 @@ class Scenario:
     """Path MTU: bytes of RoCE payload a packet."""
     size_bytes: int = 1 << 20
     """Bytes that each rank contributes; of Broadcast, all; of Reduce-Scatter, what each ends
-    with; of Allreduce, of the vector."""
+    with; of Allreduce, of the vector; of FSDP, of a layer on all ranks together."""
     sizes_bytes: tuple[int, ...] = ()
     """In place of `size_bytes`: of each rank by itself, from the start again if ranks are more."""
     dtype: str = ""
@@ -158,6 +162,15 @@ class Scenario:
     jobs: int = 1
     """Communicators of equal size that share the network and do the same at the same time."""
     cutoff: str = "adaptive"
+    model: str | None = None
+    """FSDP: whose layers they are, by default GPT-2 small's; it says `size_bytes`, scaled to the
+    rate (`experiments.fsdp_models`). Empty: `size_bytes` is a layer's own."""
+    layers: int | None = None
+    """FSDP: steps that are run, 6 by default: in each the parameters of one layer are gathered and
+    the gradients of the one before are reduced."""
+    slowdown: float | None = None
+    """FSDP: how many times as long a model's layer takes as on links of 400 Gbit/s; 300 by
+    default."""
     operations: int = 1
     """Operations of one run, on one communicator."""
     at_once: int = 1
@@ -185,9 +198,9 @@ class Scenario:
         self._choose("paths", self.paths, PATHS)
         self._choose("cutoff", self.cutoff, CUTOFFS)
         if not self.algorithms:
-            object.__setattr__(self, "algorithms", ALGORITHMS[self.collective][:2])
+            object.__setattr__(self, "algorithms", CHOICES[self.collective][:2])
         for algorithm in self.algorithms:
-            self._choose(f"{self.collective} algorithm", algorithm, ALGORITHMS[self.collective])
+            self._choose(f"{self.collective} algorithm", algorithm, CHOICES[self.collective])
             if self.algorithms.count(algorithm) > 1:
                 raise InputError(
                     f"algorithm {algorithm!r} is named more than once: name it once, and say "
@@ -256,8 +269,10 @@ class Scenario:
             object.__setattr__(self, "chains", ranks)
         if self.chains is not None:
             self._whole("chains", self.chains, 1, ranks)
+        if collective == FSDP:
+            self._check_fsdp()
         if not self.dtype:
-            default = "float32" if collective in REDUCING else "uint8"
+            default = "float32" if self.reducing else "uint8"
             object.__setattr__(self, "dtype", default)
         self._choose("dtype", self.dtype, DTYPES)
         self._whole("root", self.root, 0, ranks - 1)
@@ -287,12 +302,12 @@ class Scenario:
             raise InputError(
                 f"sizes are {len(self.sizes_bytes)} for {ranks} ranks: give at most one a rank"
             )
-        if "switch" in self.algorithms and self.dtype not in SWITCH_DTYPES:
+        if self.adding and self.dtype not in SWITCH_DTYPES:
             raise InputError(
                 f"dtype {self.dtype!r} by switch: switches add {', '.join(SWITCH_DTYPES)}; choose "
                 "one of these, or other algorithms"
             )
-        if "switch" in self.algorithms and self.op not in ("sum", "average"):
+        if self.adding and self.op not in ("sum", "average"):
             raise InputError(
                 f"op {self.op!r} by switch: switches add; choose sum or average, or other "
                 "algorithms"
@@ -300,7 +315,7 @@ class Scenario:
         item_bytes = int(self.dtype.lstrip("buintfloa")) // 8
         for size in self.sizes_bytes or (self.size_bytes,):
             self._whole("size", size, 0, MAX_SIZE_BYTES)
-            if size % item_bytes:
+            if size % item_bytes and collective != FSDP:
                 raise InputError(
                     f"size {size} is no whole number of {self.dtype} elements: choose a multiple "
                     f"of {item_bytes} bytes"
@@ -308,12 +323,59 @@ class Scenario:
         packet_bytes = min(chunk_bytes, self.mtu)
         shard_sizes = self._shard_sizes(ranks)
         packets = sum(-(-size // packet_bytes) for size in shard_sizes)
-        if "multicast" in self.algorithms and -(-packets // self.workers) > (1 << 24) - ranks:
+        if self.multicasting and -(-packets // self.workers) > (1 << 24) - ranks:
             raise InputError(
                 f"{sum(shard_sizes)} bytes are {packets} chunks of {packet_bytes}: "
                 f"the immediate's 24 bits number {1 << 24} for each worker; choose a smaller "
                 "--size, a larger --mtu or --chunk, or more --workers"
             )
+
+    def _check_fsdp(self) -> None:
+        """Check and fill in what layers are like."""
+        if self.model is None:
+            given = self.size_bytes != type(self).size_bytes
+            object.__setattr__(self, "model", "" if given else MODELS[0])
+        if self.layers is None:
+            object.__setattr__(self, "layers", 6)
+        assert self.model is not None and self.layers is not None
+        self._whole("layers", self.layers, 1, 1000)
+        if not self.model:
+            if self.slowdown is not None:
+                raise InputError(
+                    f"slowdown {self.slowdown:g} means nothing for a layer of {self.size_bytes} "
+                    "bytes: it scales a model's; leave it out, or name a model in place of the size"
+                )
+            self._whole("size", self.size_bytes, 1, MAX_SIZE_BYTES)
+            return
+        self._choose("model", self.model, MODELS)
+        if self.slowdown is None:
+            object.__setattr__(self, "slowdown", float(SLOWDOWN))
+        assert self.slowdown is not None
+        if not 1e-6 <= self.slowdown <= 1e12:
+            raise InputError(f"slowdown {self.slowdown:g} is out of range: 1e-6 to 1e12")
+        size_bytes = layer_bytes(self.model, self.rate_bps, self.slowdown)
+        if not 0 < size_bytes <= MAX_SIZE_BYTES:
+            raise InputError(
+                f"a layer of {self.model} at {self.rate_bps} bit/s, {self.slowdown:g} times as "
+                f"slow, is {size_bytes} bytes: choose a slowdown with which it is 1 to "
+                f"{MAX_SIZE_BYTES}"
+            )
+        object.__setattr__(self, "size_bytes", size_bytes)
+
+    @property
+    def reducing(self) -> bool:
+        """Whether elements are summed."""
+        return self.collective in (*REDUCING, FSDP)
+
+    @property
+    def adding(self) -> bool:
+        """Whether switches sum."""
+        return not {"switch", "in-network"}.isdisjoint(self.algorithms)
+
+    @property
+    def multicasting(self) -> bool:
+        """Whether ranks multicast."""
+        return not {"multicast", "in-network"}.isdisjoint(self.algorithms)
 
     def _check_offloading(self) -> None:
         """Check and fill in what servers, aggregating switches and jobs take, as far as it says
@@ -325,7 +387,7 @@ class Scenario:
                 object.__setattr__(self, "servers", self._default_servers())
             assert self.servers is not None
             self._whole("servers", self.servers, 1, MAX_HOSTS)
-        if "switch" in self.algorithms:
+        if self.adding:
             if self.slots is None:
                 object.__setattr__(self, "slots", 128)
             assert self.slots is not None
@@ -390,19 +452,21 @@ class Scenario:
     def _check_means_something(self, ranks: int) -> None:
         """Raise InputError for an option that nothing of what is run would heed."""
         collective, algorithms = self.collective, self.algorithms
-        multicast = "multicast" in algorithms, "it is for the algorithm multicast"
+        multicast = self.multicasting, "it is for the algorithm multicast"
         optcast = "optcast" in algorithms, "it is for the algorithm optcast"
-        switches = "switch" in algorithms, "it is for the algorithm switch"
+        switches = self.adding, "it is for the algorithm switch"
+        layers = collective == FSDP, f"it is for {FSDP}"
         given = {
             "root": (self.root, 0, collective == "broadcast", "it is for broadcast"),
             "op": (
-                self.op, "sum", collective in REDUCING, "it is for reduce-scatter and allreduce"
+                self.op, "sum", self.reducing, "it is for reduce-scatter and allreduce"
             ),
             "radix": (
                 self.radix, 2, "k-nomial" in algorithms, "it is for broadcast by k-nomial"
             ),
             "block": (
-                self.block_bytes, None, not set(algorithms) <= {"multicast", "switch"},
+                self.block_bytes, None,
+                not set(algorithms) <= {"multicast", "switch", "in-network"},
                 "it is for unicast algorithms (multicast has chunk, switch values)",
             ),
             "chains": (
@@ -419,8 +483,13 @@ class Scenario:
             "fan-in": (self.fan_in, None, *optcast),
             "slots": (self.slots, None, *switches),
             "values": (self.values, None, *switches),
+            "model": (self.model, None, *layers),
+            "layers": (self.layers, None, *layers),
+            "slowdown": (self.slowdown, None, *layers),
+            "operations": (self.operations, 1, not layers[0], "it has layers"),
+            "at-once": (self.at_once, 1, not layers[0], "two layers' are under way at a time"),
             "sizes": (
-                self.sizes_bytes, (), collective not in ("broadcast", "allreduce"),
+                self.sizes_bytes, (), collective not in ("broadcast", "allreduce", FSDP),
                 "there is one size: use size",
             ),
         }  # fmt: skip
@@ -434,7 +503,7 @@ class Scenario:
     @property
     def shard_sizes(self) -> tuple[int, ...]:
         """Bytes that each rank contributes (Reduce-Scatter: ends with; Allreduce: its share of the
-        vector), one a rank."""
+        vector; FSDP: of a layer, rounded up to whole elements), one a rank."""
         return self._shard_sizes(self.ranks)
 
     def _shard_sizes(self, ranks: int) -> tuple[int, ...]:
@@ -444,6 +513,9 @@ class Scenario:
             item_bytes = int(self.dtype.lstrip("buintfloa")) // 8
             each, more = divmod(self.size_bytes // item_bytes, ranks)
             return tuple(item_bytes * (each + (rank < more)) for rank in range(ranks))
+        if self.collective == FSDP:
+            item_bytes = int(self.dtype.lstrip("buintfloa")) // 8
+            return (-(-self.size_bytes // (ranks * item_bytes)) * item_bytes,) * ranks
         if not self.sizes_bytes:
             return (self.size_bytes,) * ranks
         return tuple(self.sizes_bytes[rank % len(self.sizes_bytes)] for rank in range(ranks))
@@ -476,7 +548,7 @@ class Scenario:
     @property
     def title(self) -> str:
         """The collective's name as a title has it: ``Reduce-Scatter``."""
-        return self.collective.title()
+        return title_of(self.collective)
 
     @property
     def lossy(self) -> bool:
@@ -543,6 +615,11 @@ class Scenario:
         document["sizes_bytes"] = list(self.sizes_bytes)
         document["faults"] = [str(fault) for fault in self.faults]
         return document
+
+
+def title_of(collective: str) -> str:
+    """A collective's name as a title has it: ``Reduce-Scatter``, ``FSDP interleaving``."""
+    return "FSDP interleaving" if collective == FSDP else collective.title()
 
 
 def _option(name: str) -> str:

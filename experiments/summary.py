@@ -10,8 +10,10 @@ from functools import cached_property
 from typing import Any
 
 from experiments.bounds import tier_model_bytes
+from experiments.fsdp_models import FSDP
 from experiments.options import field_of
 from experiments.results import RankResult, Results, Run, scenario_of
+from experiments.scenario import title_of
 from experiments.units import format_rate, format_size, said
 
 TIERS = {
@@ -195,17 +197,21 @@ def what_of(scenario: Mapping[str, Any]) -> str:
     """``Allgather of 1 MiB a rank``, ``Broadcast of 64 KiB``, ``Allgather of shards of 0 B to 1
     MiB``."""
     collective = str(scenario["collective"])
+    if collective == FSDP:
+        layer = f"{format_size(int(scenario['size_bytes']))} a layer"
+        model = f" of {scenario['model']}" if scenario.get("model") else ""
+        return f"{title_of(collective)} of {scenario['layers']} layers{model}, {layer}"
     sizes = scenario.get("sizes_bytes") or [scenario["size_bytes"]]
     least, most = format_size(min(sizes)), format_size(max(sizes))
     what = f"shards of {least} to {most}"
     if least == most:
         what = most if collective == "broadcast" else f"{most} a rank"
-    return f"{collective.title()} of {what}"
+    return f"{title_of(collective)} of {what}"
 
 
 def collectives_of(scenarios: Sequence[Mapping[str, Any]]) -> str:
     """``Allgather, Broadcast and Reduce-Scatter``."""
-    names = list(dict.fromkeys(str(each["collective"]).title() for each in scenarios))
+    names = list(dict.fromkeys(title_of(str(each["collective"])) for each in scenarios))
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from agents.collectives.dtypes import HALF_TYPES, dtype_of, is_float
+from experiments.fsdp import parts
+from experiments.fsdp_models import FSDP
 from experiments.optcast_model import Optcast, optcast_rounds
 from experiments.overheads import RC_OVERHEAD_BYTES, UD_OVERHEAD_BYTES, frame_bytes
 from experiments.scenario import Scenario
@@ -121,6 +123,11 @@ def _tier_bytes(
     network: Topology, scenario: Scenario, algorithm: str, *, frames: bool
 ) -> dict[str, int]:
     totals: dict[str, int] = dict.fromkeys(LINK_TIERS, 0)
+    if scenario.collective == FSDP:
+        for part in parts(scenario, algorithm):
+            found = _tier_bytes(network, part, part.algorithms[0], frames=frames)
+            totals = {tier: totals[tier] + found[tier] for tier in totals}
+        return totals
     for job in range(scenario.jobs):
         found = _job_tier_bytes(network, scenario, algorithm, job, frames=frames)
         for tier, size_bytes in found.items():

@@ -21,14 +21,12 @@ from agents.collectives.names import (
 from agents.collectives.timing import operation_timeout_ns
 from switch.errors import InputError
 
-_UFUNCS: dict[str, np.ufunc] = dict(
-    zip(OPS, (np.add, np.minimum, np.maximum, np.add), strict=True)
-)
+_UFUNCS: dict[str, np.ufunc] = dict(zip(OPS, (np.add, np.minimum, np.maximum, np.add), strict=True))
 MAX_NUMBER = (1 << 32) - 1
 """Control messages carry 32 bits of it."""
 _NUMBERS = (
     "number", "chains", "timeout_ns", "root", "block_bytes", "chunk_bytes", "workers", "batch",
-    "radix", "split", "fan_in",
+    "radix", "split", "fan_in", "beside_bytes",
 )  # fmt: skip
 
 
@@ -75,6 +73,9 @@ class Request:
     is a whole number of packets."""
     batch: int = 1
     """Multicast: packets that leave back to back (the paper: 128)."""
+    beside_bytes: int = 0
+    """Multicast: frame bytes that other operations put on the fullest link meanwhile. The roots
+    leave room for them."""
     split: int = 0
     """Optcast: pieces that a request is cut into, dealt to the servers in turn; 0: one a server."""
     fan_in: int = 0

@@ -60,12 +60,15 @@ class Pace:
         chains: M.
         packet_bytes: payload of a packet.
         rate_bps: B, of every host's link; 0: not known, and nothing is paced.
+        beside_bytes: frame bytes that other operations put on the fullest link meanwhile; they
+            get their part of it, so that nothing waits in queues.
     """
 
     shards: Sequence[int]
     chains: int
     packet_bytes: int
     rate_bps: int
+    beside_bytes: int = 0
 
     @cached_property
     def _frames(self) -> list[int]:
@@ -73,10 +76,15 @@ class Pace:
         return [frames_bytes(size, self.packet_bytes, UD_OVERHEAD_BYTES) for size in self.shards]
 
     @cached_property
-    def _received(self) -> int:
-        """Frame bytes that pass the fullest link."""
+    def received_bytes(self) -> int:
+        """Frame bytes of the operation that pass the fullest link."""
         own = min(self._frames) if self.chains >= len(self.shards) else 0
         return max(1, sum(self._frames) - own)
+
+    @property
+    def _carried(self) -> int:
+        """All frame bytes that pass it meanwhile."""
+        return self.received_bytes + self.beside_bytes
 
     def rate_of(self, rank: int) -> int:
         """Of what a root sends while it is active, in frame bits a second; 0: without limit."""
@@ -84,14 +92,14 @@ class Pace:
             return 0
         first, end = chain_of(rank, len(self.shards), self.chains)
         share = sum(self._frames[first:end])
-        return min(self.rate_bps, max(1, self.rate_bps * share // self._received))
+        return min(self.rate_bps, max(1, self.rate_bps * share // self._carried))
 
     @property
     def expected_ns(self) -> int:
         """Of the data phase without loss and latency; 0 if the rate is not known."""
         if not self.rate_bps or len(self.shards) < 2:
             return 0
-        return send_time_ns(self._received, self.rate_bps)
+        return send_time_ns(self._carried, self.rate_bps)
 
     def packet_ns(self) -> int:
         """Of one packet of the largest shard on a link; 0 if the rate is not known."""
