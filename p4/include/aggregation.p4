@@ -306,8 +306,7 @@ control Aggregation(inout headers_t hdr,
                     }
                 } else if (is_parent == 1 && hdr.aggregation.flags & AGGREGATION_IS_RESULT != 0
                            && held_epoch == job_epoch && held_round == hdr.aggregation.round
-                           && flags & AGGREGATION_PARTIAL != 0
-                           && flags & AGGREGATION_FINAL == 0) {
+                           && flags & AGGREGATION_PARTIAL != 0) {
                     results.count(job_index);
                     store = 1;
                     send = 1;
