@@ -88,6 +88,8 @@ def test_switches_hold_what_the_plan_says_and_follow_its_changes(
             fabric_plan(SMALL, seed=1),
             fabric_plan(SMALL, seed=2, loss=0.01, groups=[["h0", "h3"]]),
             fabric_plan(SMALL, seed=2, loss=1.0, without=["leaf0-spine1"]),
+            fabric_plan(SMALL, seed=2, paths="destination"),
+            fabric_plan(SMALL, seed=2),
             Plan(),
         ):
             controller.apply(plan)
@@ -226,6 +228,29 @@ def test_packets_reach_every_host_and_are_counted_on_every_link(
             assert link.tx_packets > 0  # the hash spreads flows over both spines
     up = moved["leaf0", "spine0"].tx_packets + moved["leaf0", "spine1"].tx_packets
     assert up == 4 * len(flows)
+
+
+def test_packets_by_destination_share_all_links_evenly_whatever_flow_they_are_of(
+    network: tuple[Dataplane, Controller],
+) -> None:
+    dataplane, controller = network
+    controller.apply(fabric_plan(SMALL, seed=1))
+    controller.apply(fabric_plan(SMALL, seed=1, paths="destination"))
+    before = controller.read_counters()
+    for source in SMALL.hosts:
+        for destination in SMALL.hosts:
+            if source is not destination:
+                flows = range(50000 + source.rank, 50016, 5)
+                frames = [unicast(SMALL, source.name, destination.name, port) for port in flows]
+                received = send(SMALL, dataplane, source.name, frames[:3])
+                assert {name: len(found) for name, found in received.items()} == {
+                    destination.name: 3
+                }
+    after = controller.read_counters()
+    fabric_links = {
+        (after[ends] - before[ends]).tx_packets for ends in after if "h" not in ends[0] + ends[1]
+    }
+    assert fabric_links == {2 * 3}  # from two hosts to one other
 
 
 def test_multicast_reaches_each_member_once(network: tuple[Dataplane, Controller]) -> None:

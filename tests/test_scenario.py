@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.routes import PATHS as PLANNED_PATHS
 from experiments.options import from_options
-from experiments.scenario import Fault, Scenario
+from experiments.plan import plan_of
+from experiments.scenario import PATHS, Fault, Scenario
 from experiments.sweep import read_file
 from switch.errors import InputError
 
@@ -26,6 +28,15 @@ def test_the_default_is_eight_ranks_on_a_leaf_spine() -> None:
 
 def test_bmv2_has_a_lower_default_rate() -> None:
     assert Scenario(switch="bmv2").rate_bps < Scenario().rate_bps
+
+
+def test_paths_are_what_the_controller_can_plan() -> None:
+    assert PATHS == PLANNED_PATHS
+    ecmp, destination = (from_options({"paths": paths}) for paths in PATHS)
+    assert Scenario() == ecmp
+    network = ecmp.network()
+    assert network == destination.network()
+    assert plan_of(ecmp, network).entities != plan_of(destination, network).entities
 
 
 def test_a_file_has_the_options_of_the_command_line_and_they_override_it(tmp_path: Path) -> None:
@@ -49,6 +60,7 @@ def test_a_file_has_the_options_of_the_command_line_and_they_override_it(tmp_pat
         ({"topolgy": "single"}, ["unknown key", "'topolgy'", "topology"]),
         ({"topology": "ring"}, ["topology", "'ring'", "leaf-spine"]),
         ({"algorithm": ["multicats"]}, ["'multicats'", "did you mean multicast"]),
+        ({"paths": "destinations"}, ["'destinations'", "did you mean destination", "ecmp"]),
         ({"mtu": 9000}, ["mtu 9000", "4096"]),
         ({"mtu": "big"}, ["mtu", "'big'"]),
         ({"leaves": 0}, ["leaves", "0"]),
