@@ -12,6 +12,7 @@ ALGORITHMS: dict[str, tuple[str, str]] = {
     "k-nomial": ("#d55e00", "#f08c3c"),
     "binary-tree": ("#cc79a7", "#e09cc2"),
     "pipelined-ring": ("#009e73", "#3fc79e"),
+    "in-network": ("#0072b2", "#5aaae6"),
     "recursive-halving": ("#009e73", "#3fc79e"),
     "switch": ("#0072b2", "#5aaae6"),
     "optcast": ("#cc79a7", "#e09cc2"),

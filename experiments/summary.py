@@ -111,6 +111,15 @@ class Summary:
         return {tier: statistics.median(run.tiers[tier] for run in runs) for tier in TIERS}
 
     @property
+    def injection(self) -> tuple[float, float] | None:
+        """How much of what the hosts' links could have carried in the time they carried: up and
+        down, 0 to 1; None without a time."""
+        if not self.completion_ns:
+            return None
+        bits = self.completion_ns * self.scenario["rate_bps"] * self.ranks / 1e9
+        return self.tiers["host_up"] * 8 / bits, self.tiers["host_down"] * 8 / bits
+
+    @property
     def slowest(self) -> RankResult | None:
         """Of the run that is shown, the rank that was done last; None if it has no times."""
         timed = [rank for rank in self.shown.ranks if rank.completion_ns is not None]
@@ -237,7 +246,7 @@ def common_of(scenarios: Sequence[Mapping[str, Any]], swept: Sequence[str]) -> s
         words.append(str(first["topology"]))
     if not {"rate", "switch"} & varying:
         words.append(f"{format_rate(first['rate_bps'])} links")
-    told = ("collective", "size", "sizes", "topology", "rate", "world", "loss")
+    told = ("collective", "size", "sizes", "model", "topology", "rate", "world", "loss")
     words += [
         f"{name.replace('-', ' ')} {said(name, first.get(field_of(name)))}"
         for name in swept

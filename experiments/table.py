@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agents.collectives.names import REDUCING
+from experiments.fsdp_models import FSDP
 from experiments.plots.spec import TIERS as TIER_SUMS
 from experiments.results import Results
 from experiments.summary import (
@@ -155,16 +156,24 @@ def _caption(summaries: Sequence[Summary], several: bool) -> str:
 
 
 def _speed_ups(summaries: Sequence[Summary]) -> str:
-    """Against a ring, where sums are made: that is what servers and switches are for."""
+    """Against a ring, where sums are made: that is what servers and switches are for. Of FSDP, how
+    full the hosts' links were, too."""
     text = ""
+    interleaved = any(each.scenario["collective"] == FSDP for each in summaries)
+    for each in summaries if interleaved else ():
+        if each.injection is not None:
+            up, down = (f"{100 * part:.0f} %" for part in each.injection)
+            text += f"\n{each.algorithm}: hosts' links are {up} full up, {down} down"
     ring = next((each for each in summaries if each.algorithm == "ring"), None)
     for each in summaries:
         if each is ring or ring is None or not each.bound_ns:
             continue
-        if each.scenario["collective"] in REDUCING and each.completion_ns and ring.completion_ns:
+        summed = interleaved or each.scenario["collective"] in REDUCING
+        if summed and each.completion_ns and ring.completion_ns:
             measured = ring.completion_ns / each.completion_ns
             text += f"\n{each.algorithm}: {measured:.2f} times as fast as ring"
-            text += f" (their bounds: {ring.bound_ns / each.bound_ns:.2f})"
+            text += f" (their bounds: {ring.bound_ns / each.bound_ns:.2f}"
+            text += f"; 2 - 2/P: {2 - 2 / each.ranks:.2f})" if interleaved else ")"
     return text
 
 

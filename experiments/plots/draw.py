@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +23,7 @@ from experiments.plots.series import (
     tiers_of,
 )
 from experiments.plots.spec import PlotSpec
+from experiments.plots.timeline import draw_timelines, timelines_height_in, timelines_of
 from experiments.results import Results
 from experiments.summary import common_of
 from switch.cache import cache_dir
@@ -45,6 +47,8 @@ PANEL_IN = 2.7
 """Height of a row of panels."""
 HEAD_IN = 0.68
 """What is written above the plot takes so much of its height."""
+LINE_CHARACTERS = 104
+"""Of the line below the title; a longer one is cut."""
 PNG_DPI = 200
 CHARACTER = 0.0145
 """Width of a tick label's character, as a fraction of the x axis."""
@@ -125,7 +129,11 @@ def title_of(spec: PlotSpec) -> str:
         return TITLES[spec.y].format(
             numerator=spec.numerator, denominator=spec.denominator, links=links_of(spec)
         )
-    return "Phases of the slowest rank" if spec.kind == "phases" else "Bytes by kind of link"
+    return {
+        "phases": "Phases of the slowest rank",
+        "tiers": "Bytes by kind of link",
+        "timeline": "Operations on each rank",
+    }[spec.kind]
 
 
 def _saved(figure: Figure, ending: str) -> bytes:
@@ -147,6 +155,11 @@ def _drawn(results: Results, spec: PlotSpec) -> Iterator[Figure]:
             shown = lines_of(results, spec)
             if shown.lines:
                 _draw_lines(figure, shown, spec)
+        elif spec.kind == "timeline":
+            timelines = timelines_of(results, spec)
+            if timelines:
+                figure.set_size_inches(WIDTH_IN, HEAD_IN + timelines_height_in(timelines))
+                _legend(figure, draw_timelines(figure, timelines))
         else:
             panels = phases_of(results, spec) if spec.kind == "phases" else tiers_of(results, spec)
             if panels.panels:
@@ -160,6 +173,7 @@ def _drawn(results: Results, spec: PlotSpec) -> Iterator[Figure]:
         shown_of = [each.scenario for point in selected(results, spec) for each in point]
         if shown_of:
             common = common_of(shown_of, results.swept)
+            common = textwrap.shorten(common, LINE_CHARACTERS, placeholder=" ...")
             figure.text(y=1 - 0.42 / height_in, s=common, color=SOFT, **at)
         yield figure
 

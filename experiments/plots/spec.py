@@ -13,7 +13,7 @@ from experiments.units import shown
 from switch.errors import InputError
 from topo.clos import LINK_TIERS
 
-KINDS = ("lines", "phases", "tiers")
+KINDS = ("lines", "phases", "tiers", "timeline")
 
 METRICS = (
     "completion", "over-bound", "goodput", "speed-up", "bytes", "bytes-ratio", "over-model"
@@ -44,7 +44,8 @@ class PlotSpec:
 
     kind: str = "lines"
     """``lines``; ``phases``: stacked bars of the slowest rank's phases; ``tiers``: bars of bytes by
-    kind of link, against the model."""
+    kind of link, against the model; ``timeline``: when each operation of a run was under way on
+    each rank, or on the fastest and the slowest of many; of the first six runs."""
     name: str = ""
     """Of its files, NAME.svg and NAME.png; by default made of the other fields."""
     title: str = ""
@@ -73,7 +74,7 @@ class PlotSpec:
             if not self.y:
                 raise InputError(f"y is missing: say what is plotted, one of {', '.join(METRICS)}")
             _choose("y", self.y, METRICS)
-        if self.kind == "tiers":
+        if self.kind in ("tiers", "timeline"):
             self._no("x", "log")
         elif not self.x:
             raise InputError("x is missing: name a swept option, or ranks")

@@ -1,0 +1,202 @@
+"""Timelines: when the operations of a run were under way on each rank, and when nothing was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from experiments.fsdp import operation_name
+from experiments.fsdp_models import FSDP
+from experiments.plots.series import selected
+from experiments.plots.spec import PlotSpec
+from experiments.results import RankResult, Results
+from experiments.scenario import title_of
+from experiments.summary import Summary, time_unit
+from experiments.units import said
+
+MAX_RUNS = 6
+MAX_RANKS = 8
+"""Of more, half are the fastest and half the slowest."""
+ROW_IN, HEAD_IN = 0.3, 0.75
+"""Heights: of a rank, and of what stands around a run."""
+PAINTS: dict[str, tuple[str, str]] = {
+    "allgather": ("#0072b2", "#5aaae6"),
+    "reduce-scatter": ("#d55e00", "#f08c3c"),
+}
+"""By collective, of one operation and the next."""
+OTHER_PAINTS = ("#44546a", "#a9b8cb")
+IDLE = "#dfe4ea"
+IN_TURN = ("in-network", "multicast", "switch")
+"""Algorithms whose operations of one kind have the links one after the other."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One operation on one rank; times in ns from the common start."""
+
+    collective: str
+    layer: int
+    begin_ns: int
+    """Of those in turn: when the one before had ended, too."""
+    end_ns: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """One rank."""
+
+    rank: int
+    lanes: tuple[tuple[Bar, ...], ...]
+    """Bars by the place that they are drawn at: a collective has one lane, or more where its
+    operations overlap."""
+    idle: dict[str, tuple[tuple[int, int], ...]]
+    """By collective: (begin, end) in ns of the times in which none of its operations was under way,
+    up to the end of the run."""
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One run."""
+
+    title: str
+    rows: tuple[Row, ...]
+    end_ns: int
+
+
+def timelines_of(results: Results, spec: PlotSpec) -> list[Timeline]:
+    """The runs that a plot shows, the first `MAX_RUNS` of them; those without times of operations
+    are left out."""
+    summaries = [each for point in selected(results, spec) for each in point]
+    shown = [each for each in summaries if any(rank.spans_ns for rank in each.shown.ranks)]
+    return [_timeline(each, results.swept) for each in shown[:MAX_RUNS]]
+
+
+def _timeline(summary: Summary, swept: Sequence[str]) -> Timeline:
+    run = summary.shown
+    ranks = sorted(run.ranks, key=lambda rank: (rank.completion_ns or 0, rank.rank))
+    if len(ranks) > MAX_RANKS:
+        ranks = ranks[: MAX_RANKS // 2] + ranks[-MAX_RANKS // 2 :]
+    else:
+        ranks.sort(key=lambda rank: rank.rank)
+    end_ns = run.completion_ns or 0
+    words = [f"{name.replace('-', ' ')} {value}" for name, value in _points(summary, swept)]
+    title = ", ".join([summary.algorithm, f"{summary.ranks} ranks", *words])
+    return Timeline(title, tuple(_row(summary, rank, end_ns) for rank in ranks), end_ns)
+
+
+def _points(summary: Summary, swept: Sequence[str]) -> list[tuple[str, str]]:
+    """What the plot's subtitle does not say: the run's place in what was swept."""
+    from experiments.options import field_of
+
+    told = ("leaves", "spines", "hosts-per-leaf", "k", "tiers")
+    return [
+        (name, said(name, summary.scenario.get(field_of(name))))
+        for name in swept
+        if name not in told and summary.scenario.get(field_of(name)) is not None
+    ]
+
+
+def _row(summary: Summary, rank: RankResult, end_ns: int) -> Row:
+    collective = str(summary.scenario["collective"])
+    lanes: dict[str, list[list[Bar]]] = {}
+    latest: dict[str, int] = {}
+    for place, (begun_ns, done_ns) in enumerate(rank.spans_ns):
+        name, layer = operation_name(place) if collective == FSDP else (collective, place)
+        in_turn = summary.algorithm in IN_TURN
+        begin_ns = min(max(begun_ns, latest.get(name, 0)), done_ns) if in_turn else begun_ns
+        latest[name] = done_ns
+        bar = Bar(name, layer, begin_ns, done_ns)
+        mine = lanes.setdefault(name, [])
+        free = next((lane for lane in mine if lane[-1].end_ns <= begin_ns), None)
+        if free is None:
+            mine.append([bar])
+        else:
+            free.append(bar)
+    idle = {name: gaps([bar for lane in of for bar in lane], end_ns) for name, of in lanes.items()}
+    return Row(rank.rank, tuple(tuple(lane) for of in lanes.values() for lane in of), idle)
+
+
+def gaps(bars: Sequence[Bar], end_ns: int) -> tuple[tuple[int, int], ...]:
+    """The times up to an end in which none of the bars is."""
+    found = []
+    until_ns = 0
+    for bar in sorted(bars, key=lambda bar: bar.begin_ns):
+        if bar.begin_ns > until_ns:
+            found.append((until_ns, bar.begin_ns))
+        until_ns = max(until_ns, bar.end_ns)
+    if end_ns > until_ns:
+        found.append((until_ns, end_ns))
+    return tuple(found)
+
+
+def timelines_height_in(timelines: Sequence[Timeline]) -> float:
+    """Of a figure that has room for them."""
+    return sum(HEAD_IN + _lanes(each) * ROW_IN * len(each.rows) / 2 for each in timelines)
+
+
+def _lanes(timeline: Timeline) -> int:
+    return max((len(row.lanes) for row in timeline.rows), default=1)
+
+
+def draw_timelines(figure: Figure, timelines: Sequence[Timeline]) -> list[Any]:
+    """Draw into an empty figure; returns the legend's handles."""
+    heights = [timelines_height_in([each]) for each in timelines]
+    cells = figure.subplots(len(timelines), 1, squeeze=False, height_ratios=heights, sharex=True)
+    longest_ns = max(each.end_ns for each in timelines)
+    unit, unit_ns = time_unit(longest_ns)
+    for timeline, axes in zip(timelines, cells[:, 0], strict=True):
+        _draw(axes, timeline, unit_ns)
+        axes.set_xlim(0, longest_ns / unit_ns * 1.01)
+    cells[-1, 0].set_xlabel(f"time ({unit})")
+    names = dict.fromkeys(
+        bar.collective for each in timelines for row in each.rows for lane in row.lanes
+        for bar in lane
+    )  # fmt: skip
+    handles: list[Any] = [Patch(color=_paints(name)[0], label=title_of(name)) for name in names]
+    handles.append(Patch(color=IDLE, label="none of them under way"))
+    return handles
+
+
+def _draw(axes: Axes, timeline: Timeline, unit_ns: int) -> None:
+    lanes = _lanes(timeline)
+    step = 1 / lanes
+    for place, row in enumerate(timeline.rows):
+        for number in range(lanes):
+            y = place + (number + 0.5) * step * 0.9
+            bars = row.lanes[number] if number < len(row.lanes) else ()
+            for begin_ns, end_ns in row.idle[bars[0].collective] if bars else ():
+                span = (end_ns - begin_ns) / unit_ns
+                axes.barh(y, span, step * 0.8, left=begin_ns / unit_ns, color=IDLE, linewidth=0)
+            for bar in bars:
+                _draw_bar(axes, bar, y, step * 0.8, unit_ns, timeline.end_ns)
+    axes.set_yticks(
+        [place + 0.45 for place in range(len(timeline.rows))],
+        [f"rank {row.rank}" for row in timeline.rows],
+    )
+    axes.set_ylim(len(timeline.rows), 0)
+    axes.tick_params(axis="y", length=0, labelsize=9)
+    axes.grid(False, axis="y")
+    axes.set_title(timeline.title, loc="left")
+
+
+def _draw_bar(axes: Axes, bar: Bar, y: float, height: float, unit_ns: int, end_ns: int) -> None:
+    colour = _paints(bar.collective)[bar.layer % 2]
+    span_ns = bar.end_ns - bar.begin_ns
+    axes.barh(
+        y, span_ns / unit_ns, height, left=bar.begin_ns / unit_ns, color=colour, edgecolor="white",
+        linewidth=0.5, zorder=3,
+    )  # fmt: skip
+    if span_ns > 0.02 * end_ns:
+        axes.text(
+            (bar.begin_ns + bar.end_ns) / 2 / unit_ns, y, str(bar.layer), ha="center",
+            va="center", fontsize=6, color="white", zorder=4,
+        )  # fmt: skip
+
+
+def _paints(collective: str) -> tuple[str, str]:
+    return PAINTS.get(collective, OTHER_PAINTS)
