@@ -266,6 +266,8 @@ def optcast_bound_bytes(
             its own.
         block_bytes: of a chunk that is summed up and sent on by itself; 0: one packet.
     """
+    if len(shards) == 1:
+        return 0  # its sum is what it has
     hosts = hosts or range(len(shards) + optcast.servers)
     number = max(hosts) + 1
     rounds = list(optcast_rounds(collective, shards, optcast, operations=operations, sizing=sizing))

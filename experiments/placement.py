@@ -46,8 +46,9 @@ def place(
     on_leaf = hosts_on_leaf - most
     if on_leaf < 1:
         raise InputError(
-            f"{servers} servers on {leaves} leaves of {hosts_on_leaf} hosts leave none for ranks: "
-            "lower servers, or put them on the ranks' hosts (--server-placement ranks)"
+            f"servers {servers}: on {leaves} leaves, each with {hosts_on_leaf} for ranks and "
+            "servers alike, they leave none for ranks; lower servers, or "
+            "put them on the ranks' hosts (--server-placement ranks)"
         )
     ranks = [leaf * hosts_on_leaf + place for leaf in range(leaves) for place in range(on_leaf)]
     if len(ranks) % jobs:

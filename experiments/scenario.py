@@ -54,6 +54,8 @@ PATHS = ("ecmp", "destination")
 MAX_SLOTS = 512
 """Of one job: a switch has 1,024 rows."""
 MAX_JOBS = 16
+MAX_SPLIT = 1 << 12
+"""Pieces of a request. As `agents.servers.plan.MAX_SPLIT`, which this module does not load."""
 
 MAX_SIZE_BYTES = 1 << 32
 MIN_CHUNK_BYTES = 64
@@ -269,6 +271,8 @@ class Scenario:
             object.__setattr__(self, "chains", ranks)
         if self.chains is not None:
             self._whole("chains", self.chains, 1, ranks)
+        if "optcast" in self.algorithms:
+            self._check_servers(ranks)
         if collective == FSDP:
             self._check_fsdp()
         if not self.dtype:
@@ -328,6 +332,21 @@ class Scenario:
                 f"{sum(shard_sizes)} bytes are {packets} chunks of {packet_bytes}: "
                 f"the immediate's 24 bits number {1 << 24} for each worker; choose a smaller "
                 "--size, a larger --mtu or --chunk, or more --workers"
+            )
+
+    def _check_servers(self, ranks: int) -> None:
+        """Check how requests are dealt to servers."""
+        if self.split is not None:
+            self._whole("split", self.split, 1, MAX_SPLIT)
+        if self.fan_in is None:
+            return
+        self._whole("fan-in", self.fan_in, 2, MAX_HOSTS)
+        groups = -(-ranks // self.fan_in)
+        assert self.servers is not None
+        if groups > self.servers:
+            raise InputError(
+                f"fan-in {self.fan_in}: {ranks} ranks make {groups} groups, and each needs a "
+                f"server of its own, so servers {self.servers} are too few; raise servers or fan-in"
             )
 
     def _check_fsdp(self) -> None:

@@ -54,6 +54,10 @@ def test_a_file_has_the_options_of_the_command_line_and_they_override_it(tmp_pat
     assert scenario.faults == (Fault("leaf0-spine1", 0.5), Fault("h0>leaf0", 1.0))
 
 
+BY_SERVERS: dict[str, object] = {"collective": "allreduce", "algorithm": "optcast"}
+BY_SWITCHES: dict[str, object] = {"collective": "allreduce", "algorithm": "switch"}
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -119,6 +123,19 @@ def test_a_file_has_the_options_of_the_command_line_and_they_override_it(tmp_pat
         ({"dtype": ""}, ["dtype ''", "empty"]),
         ({"collective": ["allgather"]}, ["collective ['allgather'] is not text"]),
         ({"algorithm": [["ring"]]}, ["algorithm ['ring'] is not text"]),
+        ({**BY_SERVERS, "split": -1}, ["split -1", "1 to 4096"]),
+        ({**BY_SERVERS, "fan-in": 1}, ["fan-in 1", "2 to 8192"]),
+        ({**BY_SERVERS, "fan-in": 2, "servers": 3}, ["fan-in 2", "8 ranks", "servers 3", "raise"]),
+        ({**BY_SERVERS, "server-placement": "nowhere"}, ["'nowhere'", "dedicated, ranks"]),
+        ({**BY_SERVERS, "server-placement": "ranks", "servers": 9}, ["servers 9", "8 ranks"]),
+        ({**BY_SERVERS, "jobs": 3}, ["jobs 3", "divisor of 8"]),
+        ({**BY_SERVERS, "topology": "fat-tree", "k": 2}, ["servers 1", "--server-placement ranks"]),
+        ({**BY_SWITCHES, "values": 7}, ["7 values", "16, 32, 64, 128 or 256"]),
+        ({**BY_SWITCHES, "values": 256, "mtu": 256}, ["values 256", "1040", "MTU 256"]),
+        ({**BY_SWITCHES, "slots": 3}, ["slots 3", "power of 2"]),
+        ({**BY_SWITCHES, "jobs": 8}, ["slots 128", "8 jobs", "512"]),
+        ({**BY_SWITCHES, "dtype": "int64"}, ["'int64'", "float32, float16, bfloat16, int32"]),
+        ({**BY_SWITCHES, "op": "max"}, ["'max'", "sum or average"]),
     ],
 )
 def test_bad_input_is_named_with_its_value_and_what_is_valid(
