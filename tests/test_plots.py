@@ -283,7 +283,9 @@ def test_a_plot_is_drawn_as_svg_and_png(tmp_path: Path, spec: PlotSpec) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_plot_of_nothing_says_so(kind: str) -> None:
-    spec = PlotSpec(kind, x="" if kind == "tiers" else "ranks", y="bytes" * (kind == "lines"))
+    spec = PlotSpec(
+        kind, x="" if kind in ("tiers", "timeline") else "ranks", y="bytes" * (kind == "lines")
+    )
     empty = dataclasses.replace(scaling(), runs=[])
     assert b"<svg" in svg_of(empty, spec)
 
