@@ -186,6 +186,30 @@ def test_multicast_operations_at_once_take_turns_and_drop_nothing() -> None:
     assert sum(event.report.chunks_fetched for event in done) == 0
 
 
+@pytest.mark.parametrize(
+    "requests",
+    [
+        [replace(MULTICAST, counts=(100, 200_000, 0, 3000, 50_000))] * 4,
+        [
+            replace(MULTICAST, counts=counts)
+            for counts in ((10, 10, 400_000, 0, 10), 1000, (400_000, 0, 0, 0, 10), 1000, 10)
+        ],
+        [
+            replace(MULTICAST, collective="broadcast", counts=100_000, root=root)
+            for root in (0, 0, 3, 0)
+        ],
+        [replace(MULTICAST, counts=50_000, chains=2), replace(MULTICAST, counts=50_000)] * 2,
+    ],
+)
+def test_operations_that_follow_each_other_are_not_missed_before_their_time(
+    requests: list[Request],
+) -> None:
+    group = Group(5, rate_bps=10_000_000, path_mtu=1024, queue_bytes=64 * 1024)
+    done = group.complete(*requests)
+    assert group.network.dropped == 0
+    assert sum(event.report.chunks_fetched for event in done) == 0
+
+
 def test_the_time_limit_allows_for_what_runs_beside() -> None:
     group = Group(4, rate_bps=1_000_000, path_mtu=4096)
     group.complete(*[replace(RING, counts=100_000)] * 24, timeout_ns=300_000_000_000)

@@ -96,9 +96,12 @@ class Communicator:
         """Of RDMA WRITEs of all operations that are posted and not acknowledged."""
         self.server_cursor = 0
         """Where the next request's pieces begin among the servers (Optcast's rule)."""
+        self.turns: list[int] = []
+        """Operations, by number, of which this rank has multicast to send or to wait for before the
+        next may have the link: each of them fills it."""
         self.receiving: list[int] = []
-        """Operations, by number, whose multicast data are to come: they take turns, since each of
-        them fills the link."""
+        """Those that have had their turn to send, and whose multicast data this rank waits for; the
+        first one's are on their way, and the time until they are missed counts."""
 
     def check_peers(self, peers: Iterable[int], what: str) -> None:
         """Raise InputError if there is no queue pair with one of these members."""

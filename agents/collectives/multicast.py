@@ -11,8 +11,10 @@ the root has a shard. The phases of one rank:
     handshake   nothing is missing; the successor is told, the predecessor must say the same
     done        and own chunks are sent, own posts acknowledged: the buffer may be used again
 
-Operations that run at the same time take turns with their data: a rank arms an operation once it
-expects no more multicast of those before, so that no link is filled twice.
+Operations that run at the same time take turns with their data, so that no link is filled twice:
+a rank sends its own of one when it expects no more multicast of those before. Where all roots send
+at once, each goes on to the next operation when its own of the one before have left: it has its
+share of the links all the time. All are armed by then, so that nothing is idle in between.
 
 Departures from the paper: the cutoff is adaptive by default, a chunk's bit is tested before it is
 counted, every control message is retried (by the reliable transport), and roots are paced, since
@@ -90,7 +92,7 @@ class MulticastOperation:
 
     def start(self, now_ns: int) -> None:
         self._clock.enter("barrier", now_ns)
-        self._communicator.receiving.append(self._request.number)
+        self._communicator.turns.append(self._request.number)
         self._send_tokens(POSTED, self._barriers[POSTED].enter())
         self._pass_barriers(now_ns)
 
@@ -131,6 +133,9 @@ class MulticastOperation:
             self._send_own()
         self._fetch.answer()
         if self._clock.phase == "data":
+            mine = self._communicator.receiving[0] == self._request.number
+            if mine and self._cutoff_check_ns is None:
+                self._cutoff_check_ns = self._cutoff.first_check(now_ns)
             if not self._subgroups.missing:
                 if self._own_sent:
                     self._shake_hands(now_ns)
@@ -183,8 +188,8 @@ class MulticastOperation:
         name = self._communicator.name
         if self._clock.phase == "barrier":
             stage = ARMED if self._barriers[POSTED].done else POSTED
-            if stage == ARMED and not self._barriers[ARMED].entered:
-                return f"operation {self._communicator.receiving[0]}, whose turn it is"
+            if self._barriers[ARMED].done:
+                return f"operation {self._communicator.turns[0]}, whose turn it is"
             which = ("first", "second")[stage]
             return f"{name(self._barriers[stage].waiting_for)} at the {which} barrier"
         if self._clock.phase == "data" and self._subgroups.missing:
@@ -231,14 +236,16 @@ class MulticastOperation:
         posted, armed = self._barriers
         if self._clock.phase != "barrier":
             return
-        mine = self._communicator.receiving[0] == self._request.number
-        if posted.done and mine and not armed.entered:
+        mine = self._communicator.turns[0] == self._request.number
+        if posted.done and not armed.entered:
             self._subgroups.attach()
             self._send_tokens(ARMED, armed.enter())
-        if armed.done:
+        if armed.done and mine:
             self._clock.enter("data", now_ns)
-            self._own_start_ns = now_ns + self._head_start_ns()
-            self._cutoff_check_ns = self._cutoff.first_check(now_ns)
+            self._own_start_ns = now_ns
+            if not self._communicator.receiving:  # else this root goes on in step with the others
+                self._own_start_ns += self._head_start_ns()
+            self._communicator.receiving.append(self._request.number)
 
     def _head_start_ns(self) -> int:
         """How long the chains before this one may send their first chunk by themselves.
@@ -279,6 +286,8 @@ class MulticastOperation:
 
     def _sent_own(self) -> None:
         self._own_sent = True
+        if self._chains == self._communicator.size and self._shards[self._communicator.rank]:
+            self._pass_turn()
         if self._communicator.rank + 1 < self._end:
             self._posts.send(self._communicator.next, Control(Kind.ACTIVATE, self._request.number))
 
@@ -298,10 +307,16 @@ class MulticastOperation:
             self._fetch.request_missing()
 
     def _expect_no_more(self) -> None:
-        """Let the next operation have the link."""
         receiving = self._communicator.receiving
         if self._request.number in receiving:
             receiving.remove(self._request.number)
+        self._pass_turn()
+
+    def _pass_turn(self) -> None:
+        """Let the next operation have the link."""
+        turns = self._communicator.turns
+        if self._request.number in turns:
+            turns.remove(self._request.number)
 
     def _shake_hands(self, now_ns: int) -> None:
         self._clock.enter("handshake", now_ns)
