@@ -135,6 +135,7 @@ def test_control_messages_survive_the_wire() -> None:
     assert len(Control(Kind.ABORT, 1, text="x" * 999).encode()) <= 256
     long = Control(Kind.ABORT, 1, text="x" * 999).encode()
     assert len(Control.decode(long).text) == MAX_TEXT_BYTES
+    assert Control.decode(long).text.endswith("x...")
 
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 40, Control(Kind.FETCH, 1).encode()[:-1]])

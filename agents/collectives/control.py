@@ -81,7 +81,10 @@ class Control:
             return head + np.array(self.ranges, ">u4").tobytes()
         if self.kind is Kind.OPEN:
             return head + self.data
-        return head + self.text.encode()[:MAX_TEXT_BYTES]
+        text = self.text.encode()
+        if len(text) > MAX_TEXT_BYTES:
+            text = text[: MAX_TEXT_BYTES - 3] + b"..."
+        return head + text
 
     @staticmethod
     def decode(data: bytes) -> Control:
