@@ -152,10 +152,7 @@ def operate(
                         scenario, world.topology, [Fault(each, 1.0) for each in directions], epoch
                     )
                 ),
-                {
-                    host: meeting.pids[process]
-                    for process, (host, _) in enumerate(cast.roles)
-                },
+                {host: meeting.pids[process] for process, (host, _) in enumerate(cast.roles)},
             )
             stack.callback(outages.end)
             try:
