@@ -18,10 +18,10 @@ from rich.console import Console
 
 from experiments import benchmarks, streams, sweep
 from experiments import options as options_of
-from experiments import scenario as scenarios
 from experiments.benchmarks import NAMES
 from experiments.fsdp_models import MODELS, SLOWDOWN
 from experiments.scenario import Scenario
+from experiments.scenario_checks import COLLECTIVES
 from experiments.sweep import Experiment
 from switch.errors import InputError, WeftError
 
@@ -263,11 +263,11 @@ def run(
     )  # fmt: skip
     if what.endswith(".toml"):
         experiment = sweep.read_file(Path(what), options)
-    elif what in scenarios.COLLECTIVES:
+    elif what in COLLECTIVES:
         experiment = Experiment.of(options_of.from_options({"collective": what, **options}))
     else:
         raise InputError(
-            f"cannot run {what!r}: name a collective ({', '.join(scenarios.COLLECTIVES)}) or a "
+            f"cannot run {what!r}: name a collective ({', '.join(COLLECTIVES)}) or a "
             "scenario file that ends in .toml"
         )
     _run(experiment, folder, as_json)

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.fsdp_models import FSDP
-from experiments.scenario import CHOICES, Fault, Scenario
+from experiments.scenario import Fault, Scenario
+from experiments.scenario_checks import CHOICES
 from experiments.units import (
     parse_duration,
     parse_number,

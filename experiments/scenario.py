@@ -6,63 +6,42 @@ is plain data; `Scenario.network` says which network it means.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from agents.collectives.names import (
-    ALGORITHMS,
     CUTOFFS,
-    MAX_AT_ONCE,
-    MAX_CHUNK_BYTES,
-    OPS,
     REDUCING,
-    SWITCH_DTYPES,
 )
-from experiments.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
-from experiments.fsdp_models import FSDP, MODELS, SLOWDOWN, layer_bytes
+from experiments.fsdp_models import FSDP
 from experiments.outages import check_emulated
 from experiments.placement import Placement, place, servers_on_leaf
+from experiments.scenario_checks import (
+    CHOICES,
+    COLLECTIVES,
+    MAX_HOSTS,
+    MTUS,
+    PATHS,
+    SWITCHES,
+    TOPOLOGIES,
+    WORLDS,
+    check_collective,
+    check_offloading,
+    choose,
+    option,
+    whole,
+)
 from experiments.units import (
     parse_probability,
     shown,
 )
 from switch.errors import InputError
-from switch.program_files import AGGREGATION_VALUES, BMV2_AGGREGATION_VALUES, fabric_macros
+from switch.program_files import AGGREGATION_VALUES, BMV2_AGGREGATION_VALUES
 from topo import clos
 from topo.network import MAX_HOSTS_PER_LEAF, MAX_PORTS
 from topo.packet_faults import OUTAGES, PACKET_ACTIONS, InjectedFault, is_injected, parse_fault
 from topo.switch_kinds import RATE_BPS, check_kind
-
-CHOICES = {**ALGORITHMS, FSDP: FSDP_ALGORITHMS}
-"""Algorithms by collective; a scenario that names none runs the first two."""
-COLLECTIVES = tuple(CHOICES)
-WORLDS = ("emulated", "simulated")
-SWITCHES = ("weft", "bmv2")
-TOPOLOGIES = ("leaf-spine", "single", "fat-tree")
-MTUS = (256, 512, 1024, 2048, 4096)
-"""Path MTUs of the InfiniBand specification: bytes of RoCE payload a packet."""
-
-DTYPES = (
-    "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64",
-    "float16", "bfloat16", "float32", "float64",
-)  # fmt: skip
-SERVER_PLACEMENTS = ("dedicated", "ranks")
-PATHS = ("ecmp", "destination")
-"""As `controller.routes.PATHS`, which this module does not load for two words."""
-MAX_SLOTS = 512
-"""Of one job: a switch has 1,024 rows."""
-MAX_JOBS = 16
-MAX_SPLIT = 1 << 12
-"""Pieces of a request. As `agents.servers.plan.MAX_SPLIT`, which this module does not load."""
-
-MAX_SIZE_BYTES = 1 << 32
-MIN_CHUNK_BYTES = 64
-MAX_WORKERS = 16
-"""Each has a multicast group of its own, and a Linux socket may join 20."""
-MAX_HOSTS = 8192
-"""Of a network: what a fat tree of three tiers and 32 ports has. A larger one takes minutes."""
 
 
 @dataclass(frozen=True)
@@ -193,16 +172,16 @@ class Scenario:
     """Whether an emulated run is simulated first, and its fidelity judged by the difference."""
 
     def __post_init__(self) -> None:
-        self._choose("collective", self.collective, COLLECTIVES)
-        self._choose("world", self.world, WORLDS)
-        self._choose("switch", self.switch, SWITCHES)
-        self._choose("topology", self.topology, TOPOLOGIES)
-        self._choose("paths", self.paths, PATHS)
-        self._choose("cutoff", self.cutoff, CUTOFFS)
+        choose("collective", self.collective, COLLECTIVES)
+        choose("world", self.world, WORLDS)
+        choose("switch", self.switch, SWITCHES)
+        choose("topology", self.topology, TOPOLOGIES)
+        choose("paths", self.paths, PATHS)
+        choose("cutoff", self.cutoff, CUTOFFS)
         if not self.algorithms:
             object.__setattr__(self, "algorithms", CHOICES[self.collective][:2])
         for algorithm in self.algorithms:
-            self._choose(f"{self.collective} algorithm", algorithm, CHOICES[self.collective])
+            choose(f"{self.collective} algorithm", algorithm, CHOICES[self.collective])
             if self.algorithms.count(algorithm) > 1:
                 raise InputError(
                     f"algorithm {algorithm!r} is named more than once: name it once, and say "
@@ -213,15 +192,15 @@ class Scenario:
                 f"mtu {shown(self.mtu)} is no path MTU of RoCE: choose {', '.join(map(str, MTUS))} "
                 "(bytes of payload a packet)"
             )
-        self._whole("delay", self.delay_ns, 0, 10**9)
+        whole("delay", self.delay_ns, 0, 10**9)
         if self.world == "emulated" and self.delay_ns:
             raise InputError(
                 "delay: a host of the emulated world has no way to delay what it sends; choose "
                 "--world simulated, or leave --delay out"
             )
-        self._whole("queue", self.queue_bytes, 2 * 9216, 1 << 30)
-        self._whole("seed", self.seed, 0, (1 << 63) - 1)
-        self._whole("repeat", self.repeat, 1, 10_000)
+        whole("queue", self.queue_bytes, 2 * 9216, 1 << 30)
+        whole("seed", self.seed, 0, (1 << 63) - 1)
+        whole("repeat", self.repeat, 1, 10_000)
         parse_probability(self.loss, "loss")
         if self.timeout_s is not None and not 0 < self.timeout_s <= 3600:
             raise InputError(
@@ -237,16 +216,16 @@ class Scenario:
                 object.__setattr__(self, name, defaults.get(name))
             elif name not in defaults:
                 raise InputError(
-                    f"{_option(name)} {shown(getattr(self, name))} means nothing for --topology "
-                    f"{self.topology}: it takes {', '.join(map(_option, defaults))}"
+                    f"{option(name)} {shown(getattr(self, name))} means nothing for --topology "
+                    f"{self.topology}: it takes {', '.join(map(option, defaults))}"
                 )
         if self.rate_bps == 0:
             object.__setattr__(self, "rate_bps", RATE_BPS[check_kind(self.switch)])
-        self._whole("rate", self.rate_bps, 100_000, 100_000_000_000)
-        self._check_offloading()
+        whole("rate", self.rate_bps, 100_000, 100_000_000_000)
+        check_offloading(self)
         network = self.network()
         ranks = self.placement.ranks
-        self._check_collective(ranks)
+        check_collective(self, ranks)
         for fault in self.faults:
             if isinstance(fault, Fault):
                 network.select(fault.link)
@@ -261,125 +240,6 @@ class Scenario:
             )
         if self.world == "simulated" and self.pcap:
             raise InputError("pcap captures the emulated world's links; the simulated has none")
-
-    def _check_collective(self, ranks: int) -> None:
-        """Check and fill in what the collective and its algorithms take."""
-        collective = self.collective
-        self._choose("op", self.op, OPS)
-        self._check_means_something(ranks)
-        if collective == "allgather" and self.chains is None:
-            object.__setattr__(self, "chains", ranks)
-        if self.chains is not None:
-            self._whole("chains", self.chains, 1, ranks)
-        if "optcast" in self.algorithms:
-            self._check_servers(ranks)
-        if collective == FSDP:
-            self._check_fsdp()
-        if not self.dtype:
-            default = "float32" if self.reducing else "uint8"
-            object.__setattr__(self, "dtype", default)
-        self._choose("dtype", self.dtype, DTYPES)
-        self._whole("root", self.root, 0, ranks - 1)
-        self._whole("radix", self.radix, 2, 64)
-        if self.block_bytes is not None:
-            self._whole("block", self.block_bytes, 1, MAX_SIZE_BYTES)
-        self._whole("workers", self.workers, 1, MAX_WORKERS)
-        self._whole("batch", self.batch, 1, 1 << 16)
-        self._whole("operations", self.operations, 1, 10_000)
-        self._whole("at-once", self.at_once, 1, MAX_AT_ONCE)
-        if self.at_once > self.operations:
-            raise InputError(
-                f"at-once {self.at_once} is more than operations {self.operations}: lower it, or "
-                "raise operations (--operations N), of which so many run at the same time"
-            )
-        if self.chunk_bytes is None:
-            object.__setattr__(self, "chunk_bytes", self.mtu)
-        chunk_bytes = self.chunk_bytes
-        assert chunk_bytes is not None
-        self._whole("chunk", chunk_bytes, MIN_CHUNK_BYTES, MAX_CHUNK_BYTES)
-        if chunk_bytes > self.mtu and chunk_bytes % self.mtu:
-            raise InputError(
-                f"chunk {chunk_bytes} is larger than the path MTU and no multiple of it: choose "
-                f"at most {self.mtu}, or a multiple of that"
-            )
-        if len(self.sizes_bytes) > ranks:
-            raise InputError(
-                f"sizes are {len(self.sizes_bytes)} for {ranks} ranks: give at most one a rank"
-            )
-        if self.adding and self.dtype not in SWITCH_DTYPES:
-            raise InputError(
-                f"dtype {self.dtype!r} by switch: switches add {', '.join(SWITCH_DTYPES)}; choose "
-                "one of these, or other algorithms"
-            )
-        if self.adding and self.op not in ("sum", "average"):
-            raise InputError(
-                f"op {self.op!r} by switch: switches add; choose sum or average, or other "
-                "algorithms"
-            )
-        item_bytes = int(self.dtype.lstrip("buintfloa")) // 8
-        for size in self.sizes_bytes or (self.size_bytes,):
-            self._whole("size", size, 0, MAX_SIZE_BYTES)
-            if size % item_bytes and collective != FSDP:
-                raise InputError(
-                    f"size {size} is no whole number of {self.dtype} elements: choose a multiple "
-                    f"of {item_bytes} bytes"
-                )
-        packet_bytes = min(chunk_bytes, self.mtu)
-        shard_sizes = self._shard_sizes(ranks)
-        packets = sum(-(-size // packet_bytes) for size in shard_sizes)
-        if self.multicasting and -(-packets // self.workers) > (1 << 24) - ranks:
-            raise InputError(
-                f"{sum(shard_sizes)} bytes are {packets} chunks of {packet_bytes}: "
-                f"the immediate's 24 bits number {1 << 24} for each worker; choose a smaller "
-                "--size, a larger --mtu or --chunk, or more --workers"
-            )
-
-    def _check_servers(self, ranks: int) -> None:
-        """Check how requests are dealt to servers."""
-        if self.split is not None:
-            self._whole("split", self.split, 1, MAX_SPLIT)
-        if self.fan_in is None:
-            return
-        self._whole("fan-in", self.fan_in, 2, MAX_HOSTS)
-        groups = -(-ranks // self.fan_in)
-        assert self.servers is not None
-        if groups > self.servers:
-            raise InputError(
-                f"fan-in {self.fan_in}: {ranks} ranks make {groups} groups, and each needs a "
-                f"server of its own, so servers {self.servers} are too few; raise servers or fan-in"
-            )
-
-    def _check_fsdp(self) -> None:
-        """Check and fill in what layers are like."""
-        if self.model is None:
-            given = self.size_bytes != type(self).size_bytes
-            object.__setattr__(self, "model", "" if given else MODELS[0])
-        if self.layers is None:
-            object.__setattr__(self, "layers", 6)
-        assert self.model is not None and self.layers is not None
-        self._whole("layers", self.layers, 1, 1000)
-        if not self.model:
-            if self.slowdown is not None:
-                raise InputError(
-                    f"slowdown {self.slowdown:g} means nothing for a layer of {self.size_bytes} "
-                    "bytes: it scales a model's; leave it out, or name a model in place of the size"
-                )
-            self._whole("size", self.size_bytes, 1, MAX_SIZE_BYTES)
-            return
-        self._choose("model", self.model, MODELS)
-        if self.slowdown is None:
-            object.__setattr__(self, "slowdown", float(SLOWDOWN))
-        assert self.slowdown is not None
-        if not 1e-6 <= self.slowdown <= 1e12:
-            raise InputError(f"slowdown {self.slowdown:g} is out of range: 1e-6 to 1e12")
-        size_bytes = layer_bytes(self.model, self.rate_bps, self.slowdown)
-        if not 0 < size_bytes <= MAX_SIZE_BYTES:
-            raise InputError(
-                f"a layer of {self.model} at {self.rate_bps} bit/s, {self.slowdown:g} times as "
-                f"slow, is {size_bytes} bytes: choose a slowdown with which it is 1 to "
-                f"{MAX_SIZE_BYTES}"
-            )
-        object.__setattr__(self, "size_bytes", size_bytes)
 
     @property
     def reducing(self) -> bool:
@@ -396,40 +256,7 @@ class Scenario:
         """Whether ranks multicast."""
         return not {"multicast", "in-network"}.isdisjoint(self.algorithms)
 
-    def _check_offloading(self) -> None:
-        """Check and fill in what servers, aggregating switches and jobs take, as far as it says
-        which network is meant."""
-        self._choose("server-placement", self.server_placement, SERVER_PLACEMENTS)
-        self._whole("jobs", self.jobs, 1, MAX_JOBS)
-        if "optcast" in self.algorithms:
-            if self.servers is None:
-                object.__setattr__(self, "servers", self._default_servers())
-            assert self.servers is not None
-            self._whole("servers", self.servers, 1, MAX_HOSTS)
-        if self.adding:
-            if self.slots is None:
-                object.__setattr__(self, "slots", 128)
-            assert self.slots is not None
-            self._whole("slots", self.slots, 1, MAX_SLOTS)
-            if self.slots & self.slots - 1:
-                raise InputError(f"slots {self.slots} is no power of 2: choose one, like 64")
-            if self.slots * self.jobs > MAX_SLOTS:
-                raise InputError(
-                    f"slots {self.slots} for each of {self.jobs} jobs: a switch has {MAX_SLOTS} in "
-                    "all; lower slots or jobs"
-                )
-            if self.values is None:
-                fitting = 1 << ((self.mtu - 16) // 4).bit_length() - 1
-                object.__setattr__(self, "values", min(self.program_values, fitting))
-            assert self.values is not None
-            fabric_macros(self.values)
-            if 4 * self.values + 16 > self.mtu:
-                raise InputError(
-                    f"values {self.values} make {4 * self.values + 16} bytes of payload, more than "
-                    f"the path MTU {self.mtu}: lower values, or raise mtu"
-                )
-
-    def _default_servers(self) -> int:
+    def default_servers(self) -> int:
         """As many as ranks; in a fat tree, which has its hosts, half of each leaf's."""
         if self.topology == "single":
             return self.hosts_per_leaf or 1
@@ -468,64 +295,13 @@ class Scenario:
         """Of each job."""
         return self.placement.ranks
 
-    def _check_means_something(self, ranks: int) -> None:
-        """Raise InputError for an option that nothing of what is run would heed."""
-        collective, algorithms = self.collective, self.algorithms
-        multicast = self.multicasting, "it is for the algorithm multicast"
-        optcast = "optcast" in algorithms, "it is for the algorithm optcast"
-        switches = self.adding, "it is for the algorithm switch"
-        layers = collective == FSDP, f"it is for {FSDP}"
-        given = {
-            "root": (self.root, 0, collective == "broadcast", "it is for broadcast"),
-            "op": (
-                self.op, "sum", self.reducing, "it is for reduce-scatter and allreduce"
-            ),
-            "radix": (
-                self.radix, 2, "k-nomial" in algorithms, "it is for broadcast by k-nomial"
-            ),
-            "block": (
-                self.block_bytes, None,
-                not set(algorithms) <= {"multicast", "switch", "in-network"},
-                "it is for unicast algorithms (multicast has chunk, switch values)",
-            ),
-            "chains": (
-                self.chains, ranks if collective == "allgather" else None,
-                collective == "allgather" and multicast[0], "it is for allgather by multicast",
-            ),
-            "workers": (self.workers, 1, *multicast),
-            "chunk": (self.chunk_bytes, self.mtu, *multicast),
-            "batch": (self.batch, 1, *multicast),
-            "cutoff": (self.cutoff, "adaptive", *multicast),
-            "servers": (self.servers, None, *optcast),
-            "server-placement": (self.server_placement, "dedicated", *optcast),
-            "split": (self.split, None, *optcast),
-            "fan-in": (self.fan_in, None, *optcast),
-            "slots": (self.slots, None, *switches),
-            "values": (self.values, None, *switches),
-            "model": (self.model, None, *layers),
-            "layers": (self.layers, None, *layers),
-            "slowdown": (self.slowdown, None, *layers),
-            "operations": (self.operations, 1, not layers[0], "it has layers"),
-            "at-once": (self.at_once, 1, not layers[0], "two layers' are under way at a time"),
-            "sizes": (
-                self.sizes_bytes, (), collective not in ("broadcast", "allreduce", FSDP),
-                "there is one size: use size",
-            ),
-        }  # fmt: skip
-        for name, (value, default, heeded, who) in given.items():
-            if value is not None and value != default and not heeded:
-                raise InputError(
-                    f"{name} {shown(value)} means nothing for {collective} by "
-                    f"{' and '.join(algorithms)}: {who}; leave {name} out"
-                )
-
     @property
     def shard_sizes(self) -> tuple[int, ...]:
         """Bytes that each rank contributes (Reduce-Scatter: ends with; Allreduce: its share of the
         vector; FSDP: of a layer, rounded up to whole elements), one a rank."""
-        return self._shard_sizes(self.ranks)
+        return self.shard_sizes_of(self.ranks)
 
-    def _shard_sizes(self, ranks: int) -> tuple[int, ...]:
+    def shard_sizes_of(self, ranks: int) -> tuple[int, ...]:
         if self.collective == "broadcast":
             return tuple(self.size_bytes if rank == self.root else 0 for rank in range(ranks))
         if self.collective == "allreduce":
@@ -538,22 +314,6 @@ class Scenario:
         if not self.sizes_bytes:
             return (self.size_bytes,) * ranks
         return tuple(self.sizes_bytes[rank % len(self.sizes_bytes)] for rank in range(ranks))
-
-    @staticmethod
-    def _choose(name: str, value: str, choices: Sequence[str]) -> None:
-        if value not in choices:
-            near = difflib.get_close_matches(str(value), choices, n=1)
-            hint = f" (did you mean {near[0]}?)" if near else ""
-            raise InputError(
-                f"{name} {shown(value)} is unknown{hint}: choose from {', '.join(choices)}"
-            )
-
-    @staticmethod
-    def _whole(name: str, value: int, low: int, high: int) -> None:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise InputError(
-                f"{name} {shown(value)} is out of range: a whole number from {low} to {high}"
-            )
 
     def runs(self) -> Iterator[tuple[str, int, str]]:
         """What is to be run, in order: algorithm, repetition, and how to call it."""
@@ -588,7 +348,7 @@ class Scenario:
         """The network that the scenario asks for (raises `InputError` where there is none)."""
         if self.topology == "single":
             assert self.hosts_per_leaf is not None
-            self._whole("hosts-per-leaf", self.hosts_per_leaf, 1, MAX_HOSTS_PER_LEAF)
+            whole("hosts-per-leaf", self.hosts_per_leaf, 1, MAX_HOSTS_PER_LEAF)
             return clos.single(
                 self.hosts_per_leaf + self.dedicated_servers,
                 rate_bps=self.rate_bps,
@@ -598,9 +358,9 @@ class Scenario:
         if self.topology == "leaf-spine":
             assert self.leaves is not None and self.spines is not None
             assert self.hosts_per_leaf is not None
-            self._whole("leaves", self.leaves, 1, MAX_PORTS)
-            self._whole("spines", self.spines, 1, MAX_PORTS)
-            self._whole("hosts-per-leaf", self.hosts_per_leaf, 1, MAX_HOSTS_PER_LEAF)
+            whole("leaves", self.leaves, 1, MAX_PORTS)
+            whole("spines", self.spines, 1, MAX_PORTS)
+            whole("hosts-per-leaf", self.hosts_per_leaf, 1, MAX_HOSTS_PER_LEAF)
             on_leaf = self.hosts_per_leaf + servers_on_leaf(self.dedicated_servers, self.leaves)
             hosts = self.leaves * on_leaf
             if hosts > MAX_HOSTS:
@@ -617,8 +377,8 @@ class Scenario:
                 queue_bytes=self.queue_bytes,
             )
         assert self.k is not None and self.tiers is not None
-        self._whole("tiers", self.tiers, 2, 3)
-        self._whole("k", self.k, 2, 32 if self.tiers == 3 else 64)  # see MAX_HOSTS
+        whole("tiers", self.tiers, 2, 3)
+        whole("k", self.k, 2, 32 if self.tiers == 3 else 64)  # see MAX_HOSTS
         return clos.fat_tree(
             self.k,
             self.tiers,
@@ -639,7 +399,3 @@ class Scenario:
 def title_of(collective: str) -> str:
     """A collective's name as a title has it: ``Reduce-Scatter``, ``FSDP interleaving``."""
     return "FSDP interleaving" if collective == FSDP else collective.title()
-
-
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from controller.routes import PATHS as PLANNED_PATHS
 from experiments.options import from_options
 from experiments.plan import plan_of
-from experiments.scenario import PATHS, Fault, Scenario
+from experiments.scenario import Fault, Scenario
+from experiments.scenario_checks import PATHS
 from experiments.sweep import read_file
 from switch.errors import InputError
 
