@@ -21,6 +21,8 @@ SMALL = 256
 """Bytes of a message that is repeated early: a control message."""
 CHEAP_TIMEOUT_NS = 5_000_000
 """A round trip on a busy machine, and then some."""
+CHEAP_TIMEOUT_PACKETS = 6
+"""Or so many packets' time on the link, where that is longer: queues of slow links."""
 
 malloc = types.ExternalFunction("malloc", types.intp(types.intp))
 """malloc(size) of libc; memory that compiled code takes when a packet makes it necessary."""
@@ -177,9 +179,11 @@ def timeout_of(endpoint: Words, pair: Words) -> int:
     if endpoint[at.RATE_BPS] and is_cheap_to_repeat(pair):
         flight = pair[at.SEND_HIGHEST] - pair[at.UNACKNOWLEDGED]
         flight_ns = flight * endpoint[at.PATH_MTU] * 8_000_000_000 // endpoint[at.RATE_BPS]
-        minimum = min(minimum, CHEAP_TIMEOUT_NS + 2 * flight_ns)
+        packet_ns = endpoint[at.PATH_MTU] * 8_000_000_000 // endpoint[at.RATE_BPS]
+        early_ns = max(CHEAP_TIMEOUT_NS, CHEAP_TIMEOUT_PACKETS * packet_ns)
+        minimum = min(minimum, early_ns + 2 * flight_ns)
         if pair[at.SMOOTHED_RTT] == 0:
-            timeout = min(timeout, 2 * CHEAP_TIMEOUT_NS + 2 * flight_ns)
+            timeout = min(timeout, 2 * early_ns + 2 * flight_ns)
     timeout = max(timeout, minimum)
     limit = max(timeout, endpoint[at.MAXIMUM_TIMEOUT])
     for _ in range(pair[at.RETRIES]):

@@ -115,7 +115,8 @@ class Endpoint:
             window_ns = options.window_bytes * 8 * 1_000_000_000 // self.rate_bps
         minimum_ns = options.minimum_timeout_ns
         if minimum_ns is None:
-            minimum_ns = min(max(window_ns, 5_000_000), 25_000_000)
+            packet_ns = self.path_mtu * 8_000_000_000 // self.rate_bps if self.rate_bps else 0
+            minimum_ns = min(max(window_ns, 5_000_000), max(25_000_000, 32 * packet_ns))
         words[at.ADDRESS] = self.address
         words[at.PATH_MTU] = self.path_mtu
         words[at.RATE_BPS] = self.rate_bps
