@@ -85,7 +85,9 @@ class OptcastOperation:
         self._received_bytes = 0
         rate_bps = communicator.endpoint.rate_bps
         in_time = rate_bps * MAX_POSTED_NS // 8_000_000_000 if rate_bps else MAX_POSTED_BYTES
-        self._most_posted_bytes = min(MAX_POSTED_BYTES, in_time)
+        every_server = 2 * len(self._servers) * terms.block_bytes
+        self._most_posted_bytes = min(MAX_POSTED_BYTES, max(in_time, every_server))
+        """Enough for two chunks a server on slow links, too: else some servers wait for ranks."""
         self._turns = list(self._servers.values())
         self._turn = 0
 
