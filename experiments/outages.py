@@ -17,9 +17,6 @@ from switch.errors import InputError, WeftError
 from topo.network import Topology
 from topo.packet_faults import InjectedFault, Outage
 
-SETTLED_S = 0.02
-"""About how long a change of all switches' tables takes; times are kept no better than this."""
-
 
 def check_emulated(fault: InjectedFault) -> None:
     """Raise InputError for what the emulated world's switches cannot do."""

@@ -264,7 +264,6 @@ EVENT_CHUNKS_RECEIVED = 4
 """Operation."""
 EVENT_FAILED = 5
 """Reason, PSN."""
-EVENTS_PER_PACKET = 2
 
 REASON_TIMEOUT = 0
 """Otherwise a reason is the syndrome of a NAK."""
