@@ -112,10 +112,10 @@ class TransportOptions:
     """A requester asks for an acknowledgement at least this often, besides four times a window."""
     minimum_timeout_ns: int | None = None
     """No retransmission earlier than this after the last progress; by default the time that a whole
-    window takes on the link, but 5 to 25 ms, or that of 32 packets on a slow link, whose queues take
-    so long. So where an acknowledgement is late because a machine is, the link is not idle for it.
-    READ requests and small messages are repeated earlier: after 5 ms (or 6 packets) and twice what
-    is in flight."""
+    window takes on the link, but 5 to 25 ms, or that of 32 packets on a slow link, whose queues
+    take so long. So where an acknowledgement is late because a machine is, the link is not idle for
+    it. READ requests and small messages are repeated earlier: after 5 ms (or 6 packets) and twice
+    what is in flight."""
     maximum_timeout_ns: int = 256_000_000
     """The exponential back-off stops here, or at the round-trip time where that is longer."""
     retries: int = 7
