@@ -30,7 +30,7 @@ from tests.engine_programs import router
 from tests.test_engine import packet
 
 PORTS = (1, 2, 3)
-RATE_BPS = 10_000_000
+RATE_BPS = 1_000_000
 DEADLINE_S = 10.0
 
 
