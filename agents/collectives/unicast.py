@@ -169,7 +169,9 @@ class UnicastOperation:
         """Address and key of the peers' memory."""
         rate_bps = communicator.endpoint.rate_bps
         in_time = rate_bps * MAX_POSTED_NS // 8_000_000_000 if rate_bps else MAX_POSTED_BYTES
-        self._most_posted_bytes = min(MAX_POSTED_BYTES, in_time)
+        block = request.block_bytes or BLOCK_BYTES
+        self._most_posted_bytes = min(MAX_POSTED_BYTES, max(in_time, block))
+        """With one block under way there is room for the next, on the slowest link, too."""
         self._most_own_bytes = self._most_posted_bytes
         if request.algorithm in IN_ROUNDS:
             in_time = rate_bps * MAX_POSTED_IN_ROUNDS_NS // 8_000_000_000
