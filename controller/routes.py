@@ -96,12 +96,17 @@ def plan_salts(topology: Topology, seed: int) -> dict[str, list[Entity]]:
                 fabric.CONFIG_TABLE,
                 Action.of(
                     fabric.SET_SALT,
-                    salt=random.Random(f"salt {seed} {switch.device_id}").getrandbits(32),
+                    salt=salt_of(seed, switch.device_id),
                 ),
             )
         ]
         for switch in topology.switches
     }
+
+
+def salt_of(seed: int, device_id: int) -> int:
+    """The salt, 32 bits, of one switch's ECMP hash."""
+    return random.Random(f"salt {seed} {device_id}").getrandbits(32)
 
 
 def live_directions(

@@ -37,6 +37,12 @@ SANS_IO = (
     "controller/routes.py",
     "controller/multicast.py",
     "controller/faults.py",
+    "controller/flows.py",
+    "controller/clos_paths.py",
+    "controller/ethereal.py",
+    "controller/selector_hash.py",
+    "controller/link_loads.py",
+    "controller/uniform_loads.py",
 )
 """Machines that are handed packets and the time, what is pure data, who plans with it, and the
 world whose time is virtual."""

@@ -1,0 +1,232 @@
+"""The paths of a Clos in numbers: how many there are between two leaves, and which can be used.
+
+A path between leaves is a number. Two tiers: the index of the spine, which is that of the source
+leaf's uplink. Three tiers: within a pod the position of the aggregation switch, which again is that
+of the uplink; between pods the index of the core switch, position * k/2 + the aggregation switch's
+uplink. Both directions of a link fail together.
+
+Unlike a `Topology`, what is here has no object for a link, so it also says what the paths of a
+network of thousands of switches are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from controller.flows import BoolArray, IntArray
+from switch.errors import InputError
+from topo.clos import Topology
+from topo.network import host_address
+
+_NODE = re.compile(r"([a-z]+)([0-9]{1,9})")
+
+
+@dataclass(frozen=True, eq=False)
+class ClosPaths:
+    """A leaf-spine, a fat tree of two or three tiers, or one switch; all leaves alike.
+
+    Raises InputError for counts that make no such network.
+    """
+
+    leaves: int
+    hosts_per_leaf: int
+    uplinks: int
+    """Of every leaf: spines, or the aggregation switches of a pod; 0 where a leaf is all."""
+    pods: int = 1
+    cores: int = 0
+    """Uplinks of every aggregation switch; 0 where there are two tiers at most."""
+    leaf_links: BoolArray | None = None
+    """Whether a leaf's uplink is up, bool [leaves, uplinks]; by default all are."""
+    core_links: BoolArray | None = None
+    """Whether an aggregation switch's uplink is, bool [pods, uplinks, cores]."""
+
+    def __post_init__(self) -> None:
+        if min(self.leaves, self.hosts_per_leaf, self.pods) < 1:
+            raise InputError(
+                f"{self.leaves} leaves, {self.hosts_per_leaf} hosts on each, {self.pods} pods: at "
+                "least 1 of each is needed"
+            )
+        if self.uplinks < (self.leaves > 1) or self.leaves % self.pods:
+            raise InputError(
+                f"{self.leaves} leaves with {self.uplinks} uplinks in {self.pods} pods are no Clos"
+            )
+        if self.cores < (self.pods > 1):
+            raise InputError(f"{self.pods} pods need core switches")
+
+    @staticmethod
+    def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int) -> ClosPaths:
+        """Every leaf linked to every spine."""
+        return ClosPaths(leaves, hosts_per_leaf, spines)
+
+    @staticmethod
+    def fat_tree(k: int, tiers: int = 3) -> ClosPaths:
+        """The k-ary fat tree of `topo.clos.fat_tree`."""
+        if k < 2 or k % 2 or tiers not in (2, 3):
+            raise InputError(
+                f"fat tree of {k}-port switches in {tiers} tiers: k has to be even and at least 2, "
+                "and the tiers 2 or 3"
+            )
+        half = k // 2
+        if tiers == 2:
+            return ClosPaths(k, half, half)
+        return ClosPaths(k * half, half, half, k, half)
+
+    @staticmethod
+    def of(topology: Topology, without: Collection[str] = ()) -> ClosPaths:
+        """The paths of a topology of `topo.clos` over the links that are not in ``without``.
+
+        Raises InputError for a link that does not exist, one of a host, and for a network whose
+        leaves are not alike.
+        """
+        leaves = topology.switches_of("leaf")
+        cores = topology.switches_of("core")
+        pods = len({leaf.pod for leaf in leaves})
+        middle = topology.switches_of("agg") or topology.switches_of("spine")
+        uplinks = len(middle) // (pods if cores else 1)
+        hosts_per_leaf, more = divmod(len(topology.hosts), len(leaves))
+        paths = ClosPaths(
+            len(leaves), hosts_per_leaf, uplinks, pods, len(cores) // uplinks if cores else 0
+        )
+        if more or 2 * len(topology.links) != paths.directions:
+            raise InputError(f"{topology.describe()}: no Clos whose leaves are alike")
+        return paths.without(topology.link(name).name for name in without)
+
+    def without(self, links: Iterable[str]) -> ClosPaths:
+        """The same with these links between switches down, by name, like ``leaf0-spine1``.
+
+        Raises InputError for a link that does not exist, and for one of a host.
+        """
+        leaf_links, core_links = self.leaf_up.copy(), self.core_up.copy()
+        for name in links:
+            place = self._place(name)
+            (leaf_links if len(place) == 2 else core_links)[place] = False
+        return self.with_links(leaf_links, core_links)
+
+    def _place(self, name: str) -> tuple[int, ...]:
+        """(leaf, uplink) or (pod, position, uplink) of a link; its ends in either order."""
+        ends = {
+            end.group(1): int(end.group(2)) for end in map(_NODE.fullmatch, name.split("-")) if end
+        }
+        place = self._placed(ends) if name.count("-") == 1 else None
+        if place is None:
+            there = "there are none"
+            if self.uplinks:
+                above = f"agg{self.uplinks - 1}" if self.cores else f"spine{self.uplinks - 1}"
+                there = f"such are leaf0-{above}"
+                if self.cores:
+                    there += f" and {above}-core{self.uplinks * self.cores - 1}"
+            raise InputError(f"no link {name!r} between switches here: {there}")
+        return place
+
+    def _placed(self, ends: dict[str, int]) -> tuple[int, ...] | None:
+        """The place of the link between switches of these tiers and indices, if there is one."""
+        if ends.keys() == {"h", "leaf"}:
+            raise InputError(
+                f"link h{ends['h']}-leaf{ends['leaf']}: without its only link "
+                "nothing reaches a host"
+            )
+        if ends.keys() == {"leaf", "agg" if self.cores else "spine"}:
+            leaf = ends.pop("leaf")
+            (above,) = ends.values()
+            pod, position = divmod(above, max(1, self.uplinks))
+            if leaf < self.leaves and pod == leaf // self.leaves_per_pod and self.uplinks:
+                return leaf, position
+        if ends.keys() == {"agg", "core"} and self.cores:
+            pod, position = divmod(ends["agg"], self.uplinks)
+            above, core = divmod(ends["core"], self.cores)
+            if pod < self.pods and above == position:
+                return pod, position, core
+        return None
+
+    def with_links(self, leaf_links: BoolArray, core_links: BoolArray) -> ClosPaths:
+        """The same with these links up."""
+        return ClosPaths(
+            self.leaves, self.hosts_per_leaf, self.uplinks, self.pods, self.cores,
+            leaf_links, core_links,
+        )  # fmt: skip
+
+    @property
+    def hosts(self) -> int:
+        """All hosts; host h is on leaf h div `hosts_per_leaf`."""
+        return self.leaves * self.hosts_per_leaf
+
+    @property
+    def leaves_per_pod(self) -> int:
+        """Of two tiers: all."""
+        return self.leaves // self.pods
+
+    @property
+    def directions(self) -> int:
+        """Directions of all links."""
+        fabric = self.leaves * self.uplinks + self.pods * self.uplinks * self.cores
+        return 2 * (self.hosts + fabric)
+
+    @cached_property
+    def leaf_up(self) -> BoolArray:
+        """Which uplinks of leaves are up, bool [leaves, uplinks]."""
+        if self.leaf_links is None:
+            return np.ones((self.leaves, self.uplinks), bool)
+        return self.leaf_links
+
+    @cached_property
+    def core_up(self) -> BoolArray:
+        """Which uplinks of aggregation switches are up, bool [pods, uplinks, cores]."""
+        if self.core_links is None:
+            return np.ones((self.pods, self.uplinks, self.cores), bool)
+        return self.core_links
+
+    @cached_property
+    def all_up(self) -> bool:
+        """Whether no link is down."""
+        return bool(self.leaf_up.all() and self.core_up.all())
+
+    def leaf_of(self, host: IntArray) -> IntArray:
+        """The leaves of hosts."""
+        return host // self.hosts_per_leaf
+
+    def pod_of(self, leaf: IntArray) -> IntArray:
+        """The pods of leaves."""
+        return leaf // self.leaves_per_pod
+
+    def address_of(self, host: IntArray) -> IntArray:
+        """The IPv4 addresses of hosts, as `topo.network.host_address` gives them."""
+        first = host_address(0, 0)
+        return first + (self.leaf_of(host) << 8) + host % self.hosts_per_leaf
+
+    def between_pods(self, source_leaf: int, destination_leaf: int) -> bool:
+        """Whether a path between the two leaves goes over a core switch."""
+        return source_leaf // self.leaves_per_pod != destination_leaf // self.leaves_per_pod
+
+    def usable(self, source_leaf: int, destination_leaf: int) -> BoolArray:
+        """Which paths between two leaves have all their links up, bool [paths]; [0] within one."""
+        if source_leaf == destination_leaf:
+            return np.zeros(0, bool)
+        both: BoolArray = self.leaf_up[source_leaf] & self.leaf_up[destination_leaf]
+        if not self.between_pods(source_leaf, destination_leaf):
+            return both
+        pods = source_leaf // self.leaves_per_pod, destination_leaf // self.leaves_per_pod
+        through: BoolArray = both[:, None] & self.core_up[pods[0]] & self.core_up[pods[1]]
+        return through.ravel()
+
+    def usable_paths(self, source_leaf: int, destination_leaf: int) -> IntArray:
+        """The numbers of the paths that can be used; InputError where there is none."""
+        paths: IntArray = np.flatnonzero(self.usable(source_leaf, destination_leaf))
+        if len(paths) == 0 and source_leaf != destination_leaf:
+            raise InputError(
+                f"no path up and down is left between leaf{source_leaf} and "
+                f"leaf{destination_leaf}: let some link be up"
+            )
+        return paths
+
+    def check_hosts(self, *columns: IntArray) -> None:
+        """Raise InputError for a host that is not there."""
+        for column in columns:
+            if len(column) and column.max() >= self.hosts:
+                raise InputError(
+                    f"a flow of host {column.max()}: the hosts are 0 to {self.hosts - 1}"
+                )

@@ -1,0 +1,238 @@
+"""Ethereal: single-path pieces of flows that load all paths alike.
+
+"Challenging the Need for Packet Spraying in Large-Scale Distributed Training" (Addanki, Goyal,
+Marinos, Schmid; arXiv 2407.00550). Every source decides by itself, from its own flows of a step: of
+n flows of one size to one leaf, to which s paths lead, it places the first n - (n mod s) whole,
+round the paths, and cuts each of the r = n mod s that are left into s / gcd(r, s) equal pieces,
+which go on round the paths. So each path has 1/s of the bytes.
+
+Sizes need not divide: pieces are whole numbers of a unit (a byte, or a packet's payload), but for
+one that ends a flow in the middle of a unit. All the same, of what a source sends to a leaf, flows
+of all sizes together, no path has over one unit more than another. A flow has fewer pieces only
+where it has fewer units.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from controller.clos_paths import ClosPaths
+from controller.flows import WITHIN_LEAF, Flows, IntArray, Pieces
+from switch.errors import InputError
+from topo.clos import Topology
+
+Network = Topology | ClosPaths
+
+Columns = tuple[IntArray, IntArray, IntArray, IntArray]
+"""Rows of pieces: flow, path, offset in bytes, bytes."""
+
+
+def ethereal(
+    network: Network,
+    flows: Flows,
+    seed: int = 1,
+    without: Collection[str] = (),
+    unit_bytes: int = 1,
+) -> Pieces:
+    """Cut the flows of a step and give each piece its path.
+
+    A source sends its destination leaves' groups in an order of its own, by ``seed``, and begins
+    with another path for each, so that sources do not meet. Flows within a leaf stay whole.
+
+    Args:
+        network: a topology, or its paths.
+        without: names of links of the topology that are not to be used (failed ones).
+        unit_bytes: what pieces are whole numbers of; the path MTU, for the fewest packets.
+
+    Raises:
+        InputError: there is no such host or link, or no path is left between two leaves.
+    """
+    paths = network if isinstance(network, ClosPaths) else ClosPaths.of(network, without)
+    if unit_bytes < 1:
+        raise InputError(f"unit {unit_bytes}: a unit has at least 1 byte")
+    paths.check_hosts(flows.source, flows.destination)
+    leaf = paths.leaf_of(flows.destination)
+    order = np.lexsort((leaf, flows.source))
+    group_of_row = flows.source[order] * paths.leaves + leaf[order]
+    firsts = np.flatnonzero(np.diff(group_of_row, prepend=-1))
+    found = _Groups(paths, flows, order, firsts)
+    columns = [found.pieces(alike, unit_bytes) for alike in found.alike()]
+    flow, path, offset, size_bytes = _concatenated(columns)
+    turn = _shuffled(seed, flows.source[flow], leaf[flow])
+    rows = np.lexsort((turn, flows.source[flow]))  # stable: within a group as they were cut
+    return Pieces(flow[rows], path[rows], offset[rows], size_bytes[rows])
+
+
+class _Groups:
+    """The flows of one source to one leaf each, as runs of ``order``."""
+
+    def __init__(self, paths: ClosPaths, flows: Flows, order: IntArray, firsts: IntArray) -> None:
+        self.paths = paths
+        self.order = order
+        self.firsts = firsts
+        self.ends = np.append(firsts, len(order))[1:]
+        self.sizes = flows.size_bytes[order]
+        source, destination = flows.source[order[firsts]], flows.destination[order[firsts]]
+        self.source_leaf = paths.leaf_of(source)
+        self.destination_leaf = paths.leaf_of(destination)
+        self.start = source % paths.hosts_per_leaf + self.source_leaf + self.destination_leaf
+
+    def alike(self) -> Iterable[IntArray]:
+        """Groups that are cut alike: as many flows of the same sizes over the same paths."""
+        found: dict[tuple[bytes, bytes], list[int]] = {}
+        usable: dict[tuple[int, int], bytes] = {}
+        leaves = zip(self.source_leaf.tolist(), self.destination_leaf.tolist(), strict=True)
+        runs = zip(self.firsts.tolist(), self.ends.tolist(), strict=True)
+        for number, (ends, (first, end)) in enumerate(zip(leaves, runs, strict=True)):
+            key = usable.get(ends)
+            if key is None:
+                key = usable[ends] = self.paths.usable_paths(*ends).tobytes()
+            found.setdefault((key, self.sizes[first:end].tobytes()), []).append(number)
+        return (np.array(groups, np.int64) for groups in found.values())
+
+    def pieces(self, groups: IntArray, unit_bytes: int) -> Columns:
+        """All pieces of groups that are cut alike."""
+        one = groups[0]
+        usable = self.paths.usable_paths(
+            int(self.source_leaf[one]), int(self.destination_leaf[one])
+        )
+        sizes = self.sizes[self.firsts[one] : self.ends[one]]
+        row, place, offset, size_bytes = cut(sizes, max(1, len(usable)), unit_bytes)
+        flow = self.order[self.firsts[groups][:, None] + row]
+        if len(usable):
+            path = usable[(place + self.start[groups][:, None]) % len(usable)]
+        else:
+            path = np.full_like(flow, WITHIN_LEAF)
+        offsets, all_sizes = (
+            np.broadcast_to(column, flow.shape) for column in (offset, size_bytes)
+        )
+        return flow.ravel(), path.ravel(), offsets.ravel(), all_sizes.ravel()
+
+
+def cut(sizes: IntArray, paths: int, unit_bytes: int = 1) -> Columns:
+    """What one source does with its flows to one leaf: (row in ``sizes``, path from 0, offset,
+    bytes) of every piece, in order.
+
+    Flows of equal size go together, the sizes in ascending order. Loads of paths differ by at most
+    ``unit_bytes``.
+    """
+    loads = np.zeros(paths, np.int64)
+    found: list[Columns] = []
+    for size_bytes in np.unique(sizes).tolist():
+        rows = np.flatnonzero(sizes == size_bytes)
+        over = len(rows) % paths if size_bytes else 0
+        whole, split = rows[: len(rows) - over], rows[len(rows) - over :]
+        if len(whole):
+            place = np.arange(len(whole), dtype=np.int64) % paths
+            none = np.zeros_like(whole)
+            found.append((whole, place, none, none + size_bytes))
+            loads += len(whole) // paths * size_bytes
+        if len(split):
+            number, place, offset, piece_bytes = _split(size_bytes, len(split), paths, unit_bytes)
+            added = np.zeros(paths, np.int64)
+            np.add.at(added, place, piece_bytes)
+            # Whoever has most so far gets least now, and the difference stays within a unit.
+            renamed = np.empty(paths, np.int64)
+            renamed[np.argsort(-added, kind="stable")] = np.argsort(loads, kind="stable")
+            place = renamed[place]
+            np.add.at(loads, place, piece_bytes)
+            found.append((split[number], place, offset, piece_bytes))
+    return _concatenated(found)
+
+
+def _split(size_bytes: int, flows: int, paths: int, unit_bytes: int) -> Columns:
+    """Cut ``flows`` < ``paths`` flows of one size: (flow from 0, path, offset, bytes).
+
+    With g = gcd(flows, paths), every g-th flow has the same paths; each of these g classes does the
+    same with paths / g paths.
+    """
+    classes = math.gcd(flows, paths)
+    each, turns = paths // classes, flows // classes
+    piece_bytes, offset = _cut_in_turn(size_bytes, turns, each, unit_bytes)
+    flow = np.arange(flows, dtype=np.int64)
+    first_path = flow % classes * each
+    path = first_path[:, None] + np.arange(each, dtype=np.int64)
+    turn = flow // classes
+    columns = (np.repeat(flow, each), path.ravel(), offset[turn].ravel(), piece_bytes[turn].ravel())
+    some = columns[3] > 0
+    flow, path, offset, piece_bytes = (column[some] for column in columns)
+    return flow, path, offset, piece_bytes
+
+
+def _cut_in_turn(
+    size_bytes: int, flows: int, paths: int, unit_bytes: int
+) -> tuple[IntArray, IntArray]:
+    """Cut every flow into a piece for each path, int64 [flows, paths]: bytes and offsets.
+
+    What does not divide goes, unit by unit, to the paths that have least so far; the last unit of
+    a flow, which may be short, belongs to the path that then has most. So loads differ by at most a
+    unit, as they did before.
+    """
+    units = -(-size_bytes // unit_bytes)
+    short = units * unit_bytes - size_bytes
+    least, more = divmod(units, paths)
+    pieces = np.full((flows, paths), least * unit_bytes, np.int64)
+    offsets = np.empty_like(pieces)
+    loads = np.zeros(paths, np.int64)
+    for piece, offset in zip(pieces, offsets, strict=True):
+        last = paths - 1
+        if more or short:
+            piece[np.argsort(loads, kind="stable")[:more]] += unit_bytes
+            last = int(np.argmax(np.where(piece > 0, loads + piece, -1)))
+            piece[last] -= short
+            loads += piece
+            loads -= loads.min()
+        order = (np.arange(paths) + last + 1) % paths  # the piece with the last byte at the end
+        offset[order] = np.cumsum(piece[order]) - piece[order]
+    return pieces, offsets
+
+
+def _concatenated(parts: Collection[Columns]) -> Columns:
+    if not parts:
+        none = np.zeros(0, np.int64)
+        return none, none, none, none
+    flow, path, offset, size_bytes = (
+        np.concatenate(list(column)) for column in zip(*parts, strict=True)
+    )
+    return flow, path, offset, size_bytes
+
+
+def _shuffled(seed: int, source: IntArray, leaf: IntArray) -> npt.NDArray[np.uint64]:
+    """A number for each (source, leaf) that looks random, the same whoever else sends (splitmix64:
+    Steele, Lea, Flood, 2014)."""
+    words = np.uint64(seed % 2**64) + (source << 32 | leaf).astype(np.uint64)
+    words = words * np.uint64(0x9E3779B97F4A7C15)
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(words ^ (words >> np.uint64(31)), np.uint64)
+
+
+def lanes(steps: Iterable[tuple[Flows, Pieces]]) -> dict[tuple[int, int], tuple[int, ...]]:
+    """By (source, destination): the paths that its pieces take in any of the steps, ascending.
+
+    Each is one lane, a queue pair of its own; of two hosts below one leaf the only lane has path
+    `WITHIN_LEAF`.
+    """
+    rows = [
+        np.stack([flows.source[pieces.flow], flows.destination[pieces.flow], pieces.path], axis=1)
+        for flows, pieces in steps
+    ]
+    found: dict[tuple[int, int], list[int]] = {}
+    if rows:
+        unique = np.unique(np.concatenate(rows), axis=0)
+        for source, destination, path in unique.tolist():
+            found.setdefault((source, destination), []).append(path)
+    return {ends: tuple(paths) for ends, paths in found.items()}
+
+
+def parts_of(flows: Flows, pieces: Pieces) -> list[list[tuple[int, int, int]]]:
+    """By flow: (path, offset, bytes) of its pieces, in the order in which they are sent."""
+    found: list[list[tuple[int, int, int]]] = [[] for _ in range(len(flows))]
+    columns = (pieces.flow, pieces.path, pieces.offset_bytes, pieces.size_bytes)
+    for flow, path, offset, size_bytes in zip(*(c.tolist() for c in columns), strict=True):
+        found[flow].append((path, offset, size_bytes))
+    return found

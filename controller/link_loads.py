@@ -1,0 +1,254 @@
+"""What every link carries, without a packet: loads of flows whose paths are known.
+
+Bytes are those of the flows; headers, acknowledgements and what is sent again are not counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from controller.clos_paths import ClosPaths
+from controller.ethereal import ethereal
+from controller.flows import WITHIN_LEAF, BoolArray, Flows, IntArray, Pieces
+from controller.selector_hash import (
+    Salts,
+    choose,
+    core_masks,
+    ecmp_paths,
+    uplink_masks,
+)
+from switch.errors import InputError
+
+Numbers = npt.NDArray[Any]
+"""int64 where bytes are whole, else float64."""
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LinkLoads:
+    """Bytes on every direction of every link, by kind of link."""
+
+    host_up: Numbers
+    """[hosts]"""
+    host_down: Numbers
+    leaf_up: Numbers
+    """From leaves, [leaves, uplinks]."""
+    leaf_down: Numbers
+    """To leaves, by the same links."""
+    core_up: Numbers
+    """From aggregation switches, [pods, uplinks, cores]."""
+    core_down: Numbers
+
+    @staticmethod
+    def zeros(paths: ClosPaths, dtype: type = np.int64) -> LinkLoads:
+        """Nothing on any link."""
+        shapes = ((paths.hosts,), (paths.leaves, paths.uplinks),
+                  (paths.pods, paths.uplinks, paths.cores))  # fmt: skip
+        return LinkLoads(*(np.zeros(shape, dtype) for shape in shapes for _ in range(2)))
+
+    @property
+    def fabric(self) -> Numbers:
+        """All directions of links between switches."""
+        parts = (self.leaf_up, self.leaf_down, self.core_up, self.core_down)
+        return np.concatenate([part.ravel() for part in parts])
+
+    @property
+    def hosts(self) -> Numbers:
+        """All directions of links of hosts."""
+        return np.concatenate([self.host_up, self.host_down])
+
+    def by_direction(self) -> Numbers:
+        """All, in the order of `Topology.directions`."""
+        # A topology's links to cores are by position, then pod, then core.
+        up = (self.host_up, self.leaf_up, self.core_up.transpose(1, 0, 2))
+        down = (self.host_down, self.leaf_down, self.core_down.transpose(1, 0, 2))
+        both = (np.concatenate([part.ravel() for part in parts]) for parts in (up, down))
+        return np.stack(list(both), axis=1).ravel()
+
+    def __add__(self, other: LinkLoads) -> LinkLoads:
+        return LinkLoads(*(one + more for one, more in zip(self._all, other._all, strict=True)))
+
+    def __mul__(self, times: int) -> LinkLoads:
+        return LinkLoads(*(one * times for one in self._all))
+
+    @property
+    def _all(self) -> tuple[Numbers, ...]:
+        return (self.host_up, self.host_down, self.leaf_up, self.leaf_down,
+                self.core_up, self.core_down)  # fmt: skip
+
+
+def direction_name(paths: ClosPaths, number: int) -> str:
+    """The name of a direction by its place in `Topology.directions`: ``leaf0>spine1``."""
+    link, down = divmod(number, 2)
+    leaf_links = paths.leaves * paths.uplinks
+    if link < paths.hosts:
+        ends = f"h{link}", f"leaf{link // paths.hosts_per_leaf}"
+    elif link < paths.hosts + leaf_links:
+        leaf, position = divmod(link - paths.hosts, paths.uplinks)
+        pod = leaf // paths.leaves_per_pod
+        above = f"agg{pod * paths.uplinks + position}" if paths.cores else f"spine{position}"
+        ends = f"leaf{leaf}", above
+    else:
+        position, rest = divmod(link - paths.hosts - leaf_links, paths.pods * paths.cores)
+        pod, core = divmod(rest, paths.cores)
+        ends = f"agg{pod * paths.uplinks + position}", f"core{position * paths.cores + core}"
+    return ">".join(ends[::-1] if down else ends)
+
+
+def loads_of(
+    paths: ClosPaths, source: IntArray, destination: IntArray, size_bytes: IntArray, path: IntArray
+) -> LinkLoads:
+    """The loads of messages between hosts, each on one path (`WITHIN_LEAF`: none); int64."""
+    paths.check_hosts(source, destination)
+    loads = LinkLoads.zeros(paths)
+    apart = source != destination
+    np.add.at(loads.host_up, source[apart], size_bytes[apart])
+    np.add.at(loads.host_down, destination[apart], size_bytes[apart])
+    away = path != WITHIN_LEAF
+    leaf, far_leaf = paths.leaf_of(source[away]), paths.leaf_of(destination[away])
+    size_bytes, path = size_bytes[away], path[away]
+    pod, far_pod = paths.pod_of(leaf), paths.pod_of(far_leaf)
+    between = pod != far_pod
+    position = np.where(between, path // max(1, paths.cores), path)
+    np.add.at(loads.leaf_up, (leaf, position), size_bytes)
+    np.add.at(loads.leaf_down, (far_leaf, position), size_bytes)
+    if paths.cores:
+        core, position = path[between] % paths.cores, position[between]
+        np.add.at(loads.core_up, (pod[between], position, core), size_bytes[between])
+        np.add.at(loads.core_down, (far_pod[between], position, core), size_bytes[between])
+    return loads
+
+
+def pieces_loads(paths: ClosPaths, flows: Flows, pieces: Pieces) -> LinkLoads:
+    """The loads of flows that are sent in pieces."""
+    source, destination = flows.source[pieces.flow], flows.destination[pieces.flow]
+    return loads_of(paths, source, destination, pieces.size_bytes, pieces.path)
+
+
+def ethereal_loads(paths: ClosPaths, flows: Flows, seed: int = 1, unit_bytes: int = 1) -> LinkLoads:
+    """The loads of a step by Ethereal."""
+    return pieces_loads(paths, flows, ethereal(paths, flows, seed, unit_bytes=unit_bytes))
+
+
+def ecmp_loads(paths: ClosPaths, salts: Salts, flows: Flows, source_ports: IntArray) -> LinkLoads:
+    """The loads of flows that are hashed, exactly as the switches do.
+
+    ``source_ports``: int64 [flows, lanes]; every flow is cut in as many parts, nearly equal ones.
+    """
+    if source_ports.ndim != 2 or len(source_ports) != len(flows):
+        raise InputError(
+            f"source ports of shape {source_ports.shape} for {len(flows)} flows: one row a flow, "
+            "one column a lane"
+        )
+    lanes = source_ports.shape[1]
+    loads = LinkLoads.zeros(paths)
+    for lane in range(lanes):
+        size_bytes = (flows.size_bytes + lanes - 1 - lane) // lanes
+        ends = flows.source, flows.destination
+        path = ecmp_paths(paths, salts, *ends, source_ports[:, lane])
+        loads = loads + loads_of(paths, *ends, size_bytes, path)
+    return loads
+
+
+def destination_loads(paths: ClosPaths, flows: Flows) -> LinkLoads:
+    """The loads of flows that go by destination, as `controller.routes` has it."""
+    path = destination_paths(paths, flows.source, flows.destination)
+    return loads_of(paths, flows.source, flows.destination, flows.size_bytes, path)
+
+
+def destination_paths(paths: ClosPaths, source: IntArray, destination: IntArray) -> IntArray:
+    """The paths of flows by destination (D-Mod-K), int64 [flows]."""
+    paths.check_hosts(source, destination)
+    path = np.full(len(source), WITHIN_LEAF, np.int64)
+    away = np.flatnonzero(paths.leaf_of(source) != paths.leaf_of(destination))
+    leaf, far_leaf = paths.leaf_of(source[away]), paths.leaf_of(destination[away])
+    up = _in_turn(uplink_masks(paths, leaf, far_leaf), paths.uplinks, destination[away])
+    path[away] = up
+    pod, far_pod = paths.pod_of(leaf), paths.pod_of(far_leaf)
+    between = np.flatnonzero(pod != far_pod)
+    if len(between):
+        up, pod, far_pod = up[between], pod[between], far_pod[between]
+        number = destination[away[between]] // paths.uplinks
+        core = _in_turn(core_masks(paths, pod, far_pod, up), paths.cores, number)
+        path[away[between]] = up * paths.cores + core
+    return path
+
+
+def _in_turn(masks: BoolArray | None, uplinks: int, number: IntArray) -> IntArray:
+    """The uplink of a destination of that number; those whose own is down take the others."""
+    turn, place = np.divmod(number, uplinks)
+    if masks is None:
+        return place
+    missing = np.cumsum(~masks, axis=1)
+    rows = np.arange(len(number))
+    other = choose(masks, uplinks, turn * missing[:, -1] + missing[rows, place] - 1)
+    return np.where(masks[rows, place], place, other)
+
+
+def leaf_demand(paths: ClosPaths, flows: Flows) -> IntArray:
+    """Bytes from leaf to leaf, int64 [leaves, leaves]; 0 within a leaf."""
+    paths.check_hosts(flows.source, flows.destination)
+    demand = np.zeros((paths.leaves, paths.leaves), np.int64)
+    ends = paths.leaf_of(flows.source), paths.leaf_of(flows.destination)
+    np.add.at(demand, ends, flows.size_bytes)
+    np.fill_diagonal(demand, 0)
+    return demand
+
+
+def spray_loads(paths: ClosPaths, flows: Flows) -> LinkLoads:
+    """The loads of ideal spraying: every path between two leaves has as many bytes; float64."""
+    none = np.full(len(flows), WITHIN_LEAF, np.int64)
+    hosts = loads_of(paths, flows.source, flows.destination, flows.size_bytes, none)
+    return demand_loads(paths, leaf_demand(paths, flows), hosts)
+
+
+def demand_loads(paths: ClosPaths, demand: IntArray, hosts: LinkLoads) -> LinkLoads:
+    """The loads of ideal spraying by bytes from leaf to leaf; ``hosts`` has those of host links.
+
+    Leaves of a pod that have the same uplinks up are alike, so pairs of kinds are looked at.
+    """
+    zeros = LinkLoads.zeros(paths, np.float64)
+    loads = LinkLoads(hosts.host_up, hosts.host_down, *zeros._all[2:])
+    kinds = kinds_of(paths)
+    to_kind = np.stack([demand[:, there].sum(axis=1) for there in kinds], axis=1)
+    for here in kinds:
+        from_here = demand[here].sum(axis=0)
+        for column, there in enumerate(kinds):
+            size_bytes = int(from_here[there].sum())
+            if not size_bytes:
+                continue
+            usable = kind_paths(paths, here, there)
+            number = usable.sum()
+            by_uplink = usable.reshape(paths.uplinks, -1).sum(axis=1)
+            loads.leaf_up[here] += to_kind[here, column, None] * by_uplink / number
+            loads.leaf_down[there] += from_here[there, None] * by_uplink / number
+            if paths.between_pods(int(here[0]), int(there[0])):
+                share = size_bytes * usable.reshape(paths.uplinks, -1) / number
+                loads.core_up[here[0] // paths.leaves_per_pod] += share
+                loads.core_down[there[0] // paths.leaves_per_pod] += share
+    return loads
+
+
+def kinds_of(paths: ClosPaths) -> list[IntArray]:
+    """Leaves of the same pod with the same uplinks up, together."""
+    found: dict[tuple[int, bytes], list[int]] = {}
+    for leaf in range(paths.leaves):
+        key = (leaf // paths.leaves_per_pod, paths.leaf_up[leaf].tobytes())
+        found.setdefault(key, []).append(leaf)
+    return [np.array(leaves, np.int64) for leaves in found.values()]
+
+
+def kind_paths(paths: ClosPaths, here: IntArray, there: IntArray) -> BoolArray:
+    """Which paths lead from a leaf of one kind to another leaf of the other, bool [paths]."""
+    one, other = int(here[0]), int(there[-1])
+    if one == other:  # nothing goes there, or there is but one leaf of the kind
+        return np.asarray(paths.leaf_up[one])
+    usable = paths.usable(one, other)
+    if not usable.any():
+        paths.usable_paths(one, other)
+    return usable
