@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agents.collectives.agent import HostAgent
 from agents.collectives.aggregation import SwitchJob
-from agents.collectives.communicator import Communicator
+from agents.collectives.communicator import Communicator, Lane
 from agents.collectives.partners import partners
 from agents.collectives.requests import Request
 from agents.datagrams import ipv4
 from agents.host import Host
 from agents.servers.server import ReductionServer
 from agents.transport.endpoint import Endpoint
+from agents.transport.types import TransportOptions
 
 Member = tuple[int, int]
 """(team, member of it): ranks are members 0 to P - 1, servers P to P + S - 1."""
 Introductions = dict[str, list[int]]
-"""[queue pair number, initial PSN] by ``team:member:peer``."""
+"""[queue pair number, initial PSN], of each lane, by ``team:member:peer``."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,10 @@ class Cast:
     roles: tuple[tuple[int, tuple[Member, ...]], ...]
     """By process, (number of the host in the topology, what runs there): the ranks first, team by
     team, then hosts of servers alone."""
+    lanes: Mapping[int, Mapping[int, tuple[Lane, ...]]] = field(default_factory=dict)
+    """By process, the lanes of its rank by peer, where data takes paths chosen for it."""
+    transport: TransportOptions = field(default_factory=TransportOptions)
+    """Of all endpoints."""
 
     def rank_of(self, process: int) -> Member | None:
         """Which rank of which team a process is, if any."""
@@ -74,6 +79,7 @@ class Participant:
     Args:
         members: what the host is: a rank, or a server of any number of teams, or both.
         partners: ranks that its rank needs a queue pair with beside those that every rank has.
+        lanes: of its rank, by peer, as `Communicator` has them.
 
     Raises:
         InputError: a team's values make no sense.
@@ -85,6 +91,7 @@ class Participant:
         teams: Sequence[Team],
         members: Sequence[Member],
         partners: Iterable[int] = (),
+        lanes: Mapping[int, Sequence[Lane]] | None = None,
     ) -> None:
         self.endpoint = endpoint
         self.agent: HostAgent | None = None
@@ -97,7 +104,14 @@ class Participant:
             if member < len(addresses):
                 groups = [ipv4(group) for group in team.groups]
                 communicator = Communicator(
-                    endpoint, member, addresses, groups, partners, servers, team.aggregation
+                    endpoint,
+                    member,
+                    addresses,
+                    groups,
+                    partners,
+                    servers,
+                    team.aggregation,
+                    lanes,
                 )
                 self.agent = HostAgent(endpoint, communicator)
             else:
@@ -131,18 +145,18 @@ class Participant:
             InputError: a peer's is lacking.
         """
         for team, member in self._members:
-            found = {}
+            found: dict[int, tuple[int, ...]] = {}
             for peer in self._introduction(team, member):
                 entry = introductions.get(f"{team}:{peer}:{member}")
                 if entry is not None:
-                    found[peer] = (entry[0], entry[1])
+                    found[peer] = tuple(entry)
             if self._is_rank(member):
                 self.rank_agent.communicator.connect(found)
             else:
                 assert self.server is not None
                 self.server.connect(team, found)
 
-    def _introduction(self, team: int, member: int) -> Mapping[int, tuple[int, int]]:
+    def _introduction(self, team: int, member: int) -> Mapping[int, tuple[int, ...]]:
         if self._is_rank(member):
             return self.rank_agent.communicator.introduction()
         assert self.server is not None

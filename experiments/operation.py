@@ -99,6 +99,10 @@ def gathered_ranks(
                     members=list(members),
                     processes=len(names),
                     partners=sorted(cast.partners(process, operation.kinds)),
+                    lanes={
+                        peer: list(chosen) for peer, chosen in cast.lanes.get(process, {}).items()
+                    },
+                    transport=cast.transport,
                     workers=operation.request.workers,
                     path_mtu=scenario.mtu,
                     rate_bps=scenario.rate_bps,

@@ -84,8 +84,8 @@ class ServerGroup:
             said = [agent.communicator.introduction() for agent in agents]
             said += [server.introduction(job) for server in self.servers]
 
-            def heard(member: int, said: list[dict[int, tuple[int, int]]] = said) -> (
-                dict[int, tuple[int, int]]
+            def heard(member: int, said: list[dict[int, tuple[int, ...]]] = said) -> (
+                dict[int, tuple[int, ...]]
             ):  # fmt: skip
                 return {peer: to[member] for peer, to in enumerate(said) if member in to}
 

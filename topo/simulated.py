@@ -219,9 +219,11 @@ class _Operation:
                 world.path_mtu,
                 rate_bps[process],
                 seed=operation.seed * len(cast.roles) + process,
+                options=cast.transport,
             )
             peers = cast.partners(process, operation.kinds)
-            self._participants.append(Participant(endpoint, cast.teams, members, peers))
+            lanes = cast.lanes.get(process)
+            self._participants.append(Participant(endpoint, cast.teams, members, peers, lanes))
         introductions: Introductions = {}
         for participant in self._participants:
             introductions.update(participant.introductions())

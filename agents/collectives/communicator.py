@@ -29,8 +29,9 @@ class Communicator:
 
     The peers are the ring neighbours and the barrier's partners at the distances 2^k, so 2
     ceil(log2 P) queue pairs at most, and `partners`, of algorithms that need more
-    (`agents.collectives.partners`). A queue pair serves everything between its two members. With
-    every reduction server there is one.
+    (`agents.collectives.partners`). A queue pair serves everything between its two members, but for
+    data that is to take several paths: peers with *lanes* have a queue pair for each, the first of
+    them the one that serves all the rest. With every reduction server there is one.
 
     Args:
         endpoint: of this host.
@@ -41,6 +42,9 @@ class Communicator:
         servers: IPv4 address of every reduction server; `agents.servers.ReductionServer`s know of
             the group (`add_job`).
         aggregation: the job of the switches that add for this group; None: there is none.
+        lanes: of each peer to which data takes paths that were chosen for it, those paths; what is
+            written there goes to the lane that has been given least. A peer has the same number of
+            them towards this rank.
 
     Raises:
         InputError: the rank is not one of the addresses', the endpoint has another address, or the
@@ -56,6 +60,7 @@ class Communicator:
         partners: Iterable[int] = (),
         servers: Sequence[int] = (),
         aggregation: SwitchJob | None = None,
+        lanes: Mapping[int, Sequence[Lane]] | None = None,
     ) -> None:
         if not 0 <= rank < len(addresses):
             raise InputError(
@@ -78,10 +83,16 @@ class Communicator:
         neighbours = {self.next, self.previous, *partners}
         peers = sorted((barrier_peers(rank, self.size) | neighbours) - {rank})
         peers += range(self.size, len(self.members))
-        self.queue_pairs: dict[int, RcQueuePair] = {
-            peer: queue_pair_to(endpoint, self.members, rank, peer) for peer in peers
+        self._lanes: dict[int, Lanes] = {
+            peer: Lanes(endpoint, chosen) for peer, chosen in (lanes or {}).items() if peer in peers
         }
-        """By member."""
+        self.queue_pairs: dict[int, RcQueuePair] = {
+            peer: self._lanes[peer].pairs[0]
+            if peer in self._lanes
+            else queue_pair_to(endpoint, self.members, rank, peer)
+            for peer in peers
+        }
+        """By member; of those with lanes, the first."""
         self.multicast: list[UdQueuePair] = [
             endpoint.create_ud(group, MULTICAST_QKEY, source_port=path_entropy(rank, rank))
             for group in groups
@@ -90,7 +101,9 @@ class Communicator:
         if aggregation is not None:
             source_port = path_entropy(rank, rank)
             self.aggregation = join(endpoint, aggregation, rank, self.size, source_port)
-        self._peers: dict[object, int] = {pair: peer for peer, pair in self.queue_pairs.items()}
+        self._peers: dict[object, int] = {
+            pair: peer for peer in peers for pair in self._pairs_of(peer)
+        }
 
         self.writing_bytes = 0
         """Of RDMA WRITEs of all operations that are posted and not acknowledged."""
@@ -112,26 +125,46 @@ class Communicator:
                 "the communicators with what agents.collectives.partners says"
             )
 
-    def introduction(self) -> dict[int, tuple[int, int]]:
-        """What each peer must be told: (queue pair number, initial PSN) by member."""
+    def introduction(self) -> dict[int, tuple[int, ...]]:
+        """What each peer must be told: queue pair number and initial PSN of each lane, by
+        member."""
         return {
-            peer: (pair.local.number, pair.local.initial_psn)
-            for peer, pair in self.queue_pairs.items()
+            peer: tuple(
+                word
+                for pair in self._pairs_of(peer)
+                for word in (pair.local.number, pair.local.initial_psn)
+            )
+            for peer in self.queue_pairs
         }
 
-    def connect(self, introductions: Mapping[int, tuple[int, int]]) -> None:
+    def connect(self, introductions: Mapping[int, Sequence[int]]) -> None:
         """Connect all queue pairs, given what the peers say in their introductions to this rank.
 
         Raises:
-            InputError: a peer's is lacking.
+            InputError: a peer's is lacking, or it has another number of lanes.
         """
-        for peer, pair in self.queue_pairs.items():
+        for peer in self.queue_pairs:
             if peer not in introductions:
                 raise InputError(
                     f"rank {self.rank}: {self.title(peer)} said nothing of its queue pair"
                 )
-            number, initial_psn = introductions[peer]
-            pair.connect(RemoteQueuePair(self.members[peer], number, initial_psn))
+            pairs, words = self._pairs_of(peer), introductions[peer]
+            if len(words) != 2 * len(pairs):
+                raise InputError(
+                    f"rank {self.rank} has {len(pairs)} lanes with {self.title(peer)}, which has "
+                    f"{len(words) // 2}: both ends need the same number"
+                )
+            for pair, number, initial_psn in zip(pairs, words[::2], words[1::2], strict=True):
+                pair.connect(RemoteQueuePair(self.members[peer], number, initial_psn))
+
+    def pair_for(self, peer: int, size_bytes: int) -> RcQueuePair:
+        """The queue pair that so many bytes of data for a peer go by."""
+        lanes = self._lanes.get(peer)
+        return self.queue_pairs[peer] if lanes is None else lanes.take(size_bytes)
+
+    def _pairs_of(self, peer: int) -> Sequence[RcQueuePair]:
+        lanes = self._lanes.get(peer)
+        return (self.queue_pairs[peer],) if lanes is None else lanes.pairs
 
     def peer_of(self, pair: RcQueuePair | UdQueuePair | AggregationQueuePair) -> int:
         """The member at the other end of an RC queue pair."""
@@ -144,6 +177,30 @@ class Communicator:
     def title(self, member: int) -> str:
         """A member's name without its address."""
         return title(member, self.size)
+
+
+Lane = tuple[int, ...]
+"""The UDP source port of a lane's packets, then those with which to go on, one after the other,
+where nothing is acknowledged on that. None: this end sends no data on it."""
+
+
+class Lanes:
+    """The queue pairs with one peer among which data is spread, and how much each was given."""
+
+    def __init__(self, endpoint: Endpoint, lanes: Sequence[Lane]) -> None:
+        self.pairs: list[RcQueuePair] = []
+        for lane in lanes:
+            pair = endpoint.create_rc(source_port=lane[0] if lane else None)
+            self.pairs.append(pair)
+        self._given_bytes = {index: 0 for index, lane in enumerate(lanes) if lane}
+
+    def take(self, size_bytes: int) -> RcQueuePair:
+        """The lane that was given least, and now gets so many bytes; of several the first."""
+        if not self._given_bytes:
+            return self.pairs[0]
+        index = min(self._given_bytes, key=self._given_bytes.__getitem__)
+        self._given_bytes[index] += size_bytes
+        return self.pairs[index]
 
 
 def title(member: int, size: int) -> str:

@@ -147,7 +147,7 @@ class Posts:
         what = f"{self._communicator.name(peer)} to acknowledge an RDMA WRITE"
         ticket = self.ticket(what, WrittenBytes(length))
         self.open_writes += 1
-        self._communicator.queue_pairs[peer].post_write(
+        self._communicator.pair_for(peer, length).post_write(
             region, offset, length, address, rkey, immediate=immediate, context=ticket
         )
 

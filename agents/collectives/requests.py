@@ -27,6 +27,7 @@ MAX_NUMBER = (1 << 32) - 1
 _NUMBERS = (
     "number", "chains", "timeout_ns", "root", "block_bytes", "chunk_bytes", "workers", "batch",
     "radix", "split", "fan_in", "beside_bytes",
+    "lanes",
 )  # fmt: skip
 
 
@@ -64,6 +65,9 @@ class Request:
     block_bytes: int = 0
     """Unicast algorithms pass on blocks of so many bytes, rounded up to whole packets; 0: 64 KiB,
     or an eighth of the largest shard where that is less."""
+    lanes: int = 1
+    """Unicast: what one rank sends another is cut into a multiple of so many blocks, if that is
+    possible, so that as many lanes of the communicator get equal parts of it."""
     chains: int = 0
     """Multicast Allgather: chains M side by side; 0 is M = P."""
     workers: int = 1
@@ -127,7 +131,7 @@ class Request:
 
     def _check_numbers(self) -> None:
         """Make Python's integers of all numbers, and raise InputError for those out of range."""
-        least = {"workers": 1, "batch": 1, "radix": 2}
+        least = {"workers": 1, "batch": 1, "radix": 2, "lanes": 1}
         most = {"number": MAX_NUMBER, "chunk_bytes": MAX_CHUNK_BYTES}
         for name in _NUMBERS:
             value = _whole(name, getattr(self, name))

@@ -30,8 +30,10 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, TypeVar
 
 from agents.collectives.aggregation import SwitchJob
+from agents.collectives.communicator import Lane
 from agents.collectives.requests import Request
 from agents.participant import Introductions, Member, Team
+from agents.transport.types import TransportOptions
 from switch.errors import ProtocolError
 
 
@@ -53,6 +55,9 @@ class RankConfig:
     """How many there are; by default the ranks of the first team."""
     partners: list[int] = field(default_factory=list)
     """Ranks that this one needs a queue pair with beside those that every rank has."""
+    lanes: dict[int, list[Lane]] = field(default_factory=dict)
+    """Of the rank by peer, where data takes paths that were chosen for it."""
+    transport: TransportOptions = field(default_factory=TransportOptions)
     workers: int = 1
     """Threads that receive multicast, each the groups of one subgroup, beside the one that does
     all the rest; with 1 that one receives multicast, too."""
@@ -82,7 +87,17 @@ class RankConfig:
         """From the JSON object that `asdict` makes. Raises ProtocolError as `record` does."""
         teams = [_team(team) for team in document.get("teams", [])]
         members = [(team, member) for team, member in document.get("members", [])]
-        return record(RankConfig, {**document, "teams": teams, "members": members})
+        lanes = {
+            int(peer): [tuple(lane) for lane in chosen]
+            for peer, chosen in document.get("lanes", {}).items()
+        }
+        values = {
+            "teams": teams,
+            "members": members,
+            "lanes": lanes,
+            "transport": record(TransportOptions, document.get("transport", {})),
+        }
+        return record(RankConfig, {**document, **values})
 
 
 @dataclass(frozen=True)

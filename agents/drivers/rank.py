@@ -267,8 +267,11 @@ def participant_of(config: RankConfig) -> Participant:
         config.path_mtu,
         config.rate_bps,
         seed=config.seed * config.processes + config.rank,
+        options=config.transport,
     )
-    return Participant(endpoint, config.teams, config.members, config.partners)
+    return Participant(
+        endpoint, config.teams, config.members, config.partners, config.lanes
+    )
 
 
 def receive_workers(participant: Participant, workers: int) -> list[ReceiveWorker]:

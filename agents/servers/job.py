@@ -65,14 +65,14 @@ class Job:
         """A member as messages name it."""
         return f"{title(member, self.size)} ({ipv4_text(self.members[member])})"
 
-    def introduction(self) -> dict[int, tuple[int, int]]:
+    def introduction(self) -> dict[int, tuple[int, ...]]:
         """What each member must be told: (queue pair number, initial PSN) by member."""
         return {
             member: (pair.local.number, pair.local.initial_psn)
             for member, pair in self.queue_pairs.items()
         }
 
-    def connect(self, introductions: Mapping[int, tuple[int, int]]) -> None:
+    def connect(self, introductions: Mapping[int, Sequence[int]]) -> None:
         """Connect all queue pairs. Raises InputError where a member's introduction is lacking."""
         for member, pair in self.queue_pairs.items():
             if member not in introductions:

@@ -80,11 +80,11 @@ class ReductionServer:
         self.jobs[job] = made
         self._places.update((pair, (made, member)) for member, pair in made.queue_pairs.items())
 
-    def introduction(self, job: int) -> dict[int, tuple[int, int]]:
+    def introduction(self, job: int) -> dict[int, tuple[int, ...]]:
         """What each member must be told: (queue pair number, initial PSN) by member."""
         return self.jobs[job].introduction()
 
-    def connect(self, job: int, introductions: Mapping[int, tuple[int, int]]) -> None:
+    def connect(self, job: int, introductions: Mapping[int, Sequence[int]]) -> None:
         """Connect a job's queue pairs, given what its members say in their introductions to this
         one. Raises InputError where one is lacking."""
         self.jobs[job].connect(introductions)
