@@ -106,9 +106,40 @@ def run(
     hosts_per_leaf: HostsPerLeaf = None,
     k: K = None,
     tiers: Tiers = None,
+    oversubscription: Annotated[
+        Text,
+        typer.Option(
+            metavar="X", help="Slower links between switches: a leaf's hosts send X times as much."
+        ),
+    ] = None,
     paths: Annotated[
         Text,
-        typer.Option(help="Flows go by ecmp (hashed) or destination (a fixed way to each). [ecmp]"),
+        typer.Option(
+            help="How flows get to their paths: ecmp (hashed), ecmp-N (in N pieces), destination "
+            "(a fixed way to each), spray, spray-round-robin, reps, plb, ethereal, "
+            "ethereal-ports. [ecmp]"
+        ),
+    ] = None,
+    placement: Annotated[
+        Text, typer.Option(help="Ranks on hosts: in-order, strided or random. [in-order]")
+    ] = None,
+    congestion: Annotated[
+        Text,
+        typer.Option(help="Senders react to losses (window) or to marks (dctcp). [by paths]"),
+    ] = None,
+    recovery: Annotated[
+        Text, typer.Option(help="go-back-n or selective. [selective where paths reorder]")
+    ] = None,
+    ecn_threshold: Annotated[
+        Text,
+        typer.Option(metavar="N", help="Switches mark from a queue of N packets on. [16 of dctcp]"),
+    ] = None,
+    reorder: Annotated[
+        Text,
+        typer.Option(
+            metavar="N",
+            help="Selective: lost is what N packets have overtaken. [3; 32 where paths reorder]",
+        ),
     ] = None,
     rate: Rate = None,
     mtu: Annotated[
@@ -253,6 +284,8 @@ def run(
     options = _given(
         world=world, switch=switch, topology=topology, leaves=leaves, spines=spines,
         hosts_per_leaf=hosts_per_leaf, k=k, tiers=tiers, paths=paths, rate=rate, mtu=mtu,
+        oversubscription=oversubscription, placement=placement, congestion=congestion,
+        recovery=recovery, ecn_threshold=ecn_threshold, reorder=reorder,
         size=size, sizes=sizes, algorithm=algorithm, dtype=dtype, op=op, root=root, radix=radix,
         block=block, chains=chains, workers=workers, chunk=chunk, batch=batch, cutoff=cutoff,
         servers=servers, server_placement=server_placement, split=split,

@@ -133,8 +133,8 @@ def operate(
     # Data and its errors differ from repetition to repetition, and repeat with the scenario.
     operation = operation_of(scenario, algorithm, scenario.seed + repetition)
     epoch = next(testbed.epochs)
-    plan = plan_of(scenario, world.topology, epoch=epoch)
-    cast = cast_of(scenario, world.topology, plan)
+    plan = plan_of(scenario, world.topology, epoch=epoch, algorithm=algorithm)
+    cast = cast_of(scenario, world.topology, plan, algorithm)
     before: Counts | None = None
     after: Counts | None = None
     watch = _Watch(world, advance)
@@ -153,7 +153,11 @@ def operate(
                 world.topology,
                 lambda directions: testbed.controller.apply(
                     plan_of(
-                        scenario, world.topology, [Fault(each, 1.0) for each in directions], epoch
+                        scenario,
+                        world.topology,
+                        [Fault(each, 1.0) for each in directions],
+                        epoch,
+                        algorithm,
                     )
                 ),
                 {host: meeting.pids[process] for process, (host, _) in enumerate(cast.roles)},

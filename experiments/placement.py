@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 
 from switch.errors import InputError
@@ -28,7 +29,14 @@ def servers_on_leaf(servers: int, leaves: int) -> int:
 
 
 def place(
-    leaves: int, hosts_on_leaf: int, *, jobs: int, servers: int = 0, dedicated: bool = True
+    leaves: int,
+    hosts_on_leaf: int,
+    *,
+    jobs: int,
+    servers: int = 0,
+    dedicated: bool = True,
+    order: str = "in-order",
+    seed: int = 1,
 ) -> Placement:
     """Spread ranks and servers over the leaves.
 
@@ -38,6 +46,9 @@ def place(
     Args:
         hosts_on_leaf: all of them, servers' included.
         servers: reduction servers; without hosts of their own server s is on the host of rank s.
+        order: of ranks: ``in-order``, leaf by leaf; ``strided``, each on another leaf than the one
+            before, as far as there are leaves; ``random``.
+        seed: of the random order.
 
     Raises:
         InputError: there are too few hosts, or the jobs do not come out equal.
@@ -51,6 +62,10 @@ def place(
             "put them on the ranks' hosts (--server-placement ranks)"
         )
     ranks = [leaf * hosts_on_leaf + place for leaf in range(leaves) for place in range(on_leaf)]
+    if order == "strided":
+        ranks = [leaf * hosts_on_leaf + place for place in range(on_leaf) for leaf in range(leaves)]
+    elif order == "random":
+        random.Random(f"placement {seed}").shuffle(ranks)
     if len(ranks) % jobs:
         raise InputError(
             f"jobs {jobs}: {len(ranks)} hosts for ranks do not make as many equal jobs; choose a "

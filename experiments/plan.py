@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 from agents.collectives.aggregation import SwitchJob
+from agents.collectives.communicator import Lane
 from agents.collectives.dtypes import dtype_of
 from agents.collectives.requests import Request
 from agents.collectives.timing import Pace
 from agents.datagrams import ipv4_text
 from agents.drivers.messages import OperationConfig
 from agents.participant import Cast, Member, Team
+from agents.transport.types import TransportOptions
 from controller import Plan, fabric_plan
 from controller.aggregation import JOB_BASE_ADDRESS, AggregationJob
 from controller.routes import check_paths
 from experiments.bounds import step_bound_bytes
 from experiments.fsdp import AT_ONCE, WAITS, parts
 from experiments.fsdp_models import FSDP
+from experiments.lanes import assignment_of
+from experiments.path_schemes import scheme_of
 from experiments.scenario import Fault, Scenario
 from switch.compiler import ProgramFiles, compile_cached
 from switch.program_files import fabric_macros, fabric_program
@@ -70,6 +75,7 @@ def _request_of(scenario: Scenario, algorithm: str) -> Request:
         split=scenario.split or 0,
         fan_in=scenario.fan_in or 0,
         cutoff=scenario.cutoff,
+        lanes=assignment_of(scenario, algorithm).pieces,
         timeout_ns=round((scenario.timeout_s or 0) * 1e9),
     )
 
@@ -79,8 +85,9 @@ def program_of(scenario: Scenario) -> ProgramFiles:
     return compile_cached(fabric_program(), defines=fabric_macros(scenario.program_values))
 
 
-def cast_of(scenario: Scenario, network: Topology, plan: Plan) -> Cast:
-    """What runs on which host of a scenario's network: teams of ranks, reduction servers."""
+def cast_of(scenario: Scenario, network: Topology, plan: Plan, algorithm: str = "") -> Cast:
+    """What runs on which host of a scenario's network: teams of ranks, reduction servers; and by
+    which paths an algorithm's ranks send, where that is decided for them."""
     placement = scenario.placement
     ips = [host.ip for host in network.hosts]
     each = len(plan.groups) // len(placement.jobs)
@@ -102,7 +109,34 @@ def cast_of(scenario: Scenario, network: Topology, plan: Plan) -> Cast:
     for server, host in enumerate(placement.servers):
         members = [(job, placement.ranks + server) for job in range(len(teams))]
         roles.setdefault(host, []).extend(members)
-    return Cast(teams, tuple((host, tuple(members)) for host, members in roles.items()))
+    return Cast(
+        teams,
+        tuple((host, tuple(members)) for host, members in roles.items()),
+        _lanes_of(scenario, algorithm),
+        transport_of(scenario),
+    )
+
+
+def _lanes_of(scenario: Scenario, algorithm: str) -> dict[int, dict[int, tuple[Lane, ...]]]:
+    """By process of a rank and by peer."""
+    found: dict[int, dict[int, tuple[Lane, ...]]] = {}
+    jobs = scenario.placement.jobs
+    ranks = {host: rank for hosts in jobs for rank, host in enumerate(hosts)}
+    processes = {host: process for process, host in enumerate(chain(*jobs))}
+    for (source, destination), lanes in assignment_of(scenario, algorithm).lanes.items():
+        found.setdefault(processes[source], {})[ranks[destination]] = lanes
+    return found
+
+
+def transport_of(scenario: Scenario) -> TransportOptions:
+    """What is asked of every host's transport."""
+    assert scenario.congestion and scenario.recovery and scenario.reorder_packets
+    return TransportOptions(
+        congestion=scenario.congestion,
+        recovery=scenario.recovery,
+        reorder_packets=scenario.reorder_packets,
+        entropy=scheme_of(scenario.paths).entropy,
+    )
 
 
 def _groups(scenario: Scenario, plan: Plan, job: int, each: int) -> tuple[str, ...]:
@@ -121,7 +155,11 @@ def _switch_job(job: AggregationJob, scenario: Scenario) -> SwitchJob:
 
 
 def plan_of(
-    scenario: Scenario, network: Topology, more: Sequence[Fault] = (), epoch: int = 1
+    scenario: Scenario,
+    network: Topology,
+    more: Sequence[Fault] = (),
+    epoch: int = 1,
+    algorithm: str = "",
 ) -> Plan:
     """All the entries of a scenario, with multicast groups of each job's hosts: one for each top
     switch, and as many for each worker; and with what the switches add for each job.
@@ -129,6 +167,7 @@ def plan_of(
     Args:
         more: links that lose packets now, beside those of the scenario.
         epoch: of the aggregation jobs; a new one for every run on the same network.
+        algorithm: whose flows' paths are pinned, if the scenario's paths are.
     """
     jobs = [[network.hosts[host].name for host in hosts] for hosts in scenario.placement.jobs]
     top = max(switch.level for switch in network.switches)
@@ -155,5 +194,7 @@ def plan_of(
         faults=[*scenario.losses, *more],
         groups=[hosts for hosts in jobs for _ in range(groups)],
         aggregation=adding,
-        paths=check_paths(scenario.paths),
+        paths=check_paths(scheme_of(scenario.paths).routes),
+        ecn_threshold_packets=scenario.ecn_threshold_packets or 0,
+        pins=assignment_of(scenario, algorithm).pins if algorithm else (),
     )

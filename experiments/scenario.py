@@ -16,13 +16,13 @@ from agents.collectives.names import (
 )
 from experiments.fsdp_models import FSDP
 from experiments.outages import check_emulated
+from experiments.path_checks import check_transport, fabric_rate_bps
 from experiments.placement import Placement, place, servers_on_leaf
 from experiments.scenario_checks import (
     CHOICES,
     COLLECTIVES,
     MAX_HOSTS,
     MTUS,
-    PATHS,
     SWITCHES,
     TOPOLOGIES,
     WORLDS,
@@ -92,9 +92,25 @@ class Scenario:
     """Ports of each switch of a fat tree (4 by default): k/2 hosts a leaf."""
     tiers: int | None = None
     """Tiers of switches of a fat tree: 2 or 3 (default)."""
+    oversubscription: float | None = None
+    """What a leaf's hosts can send, over what its uplinks carry: sets the rate of links between
+    switches. By default all links have one rate."""
     paths: str = "ecmp"
-    """How unicast flows choose among shortest paths: ``ecmp`` by a hash of the flow,
-    ``destination`` by where they go, so that those to different hosts keep apart."""
+    """How unicast flows choose among shortest paths (`experiments.path_schemes`): ``ecmp`` by a
+    hash of the flow, ``destination`` by where they go, so that those to different hosts keep
+    apart."""
+    congestion: str | None = None
+    """What the reliable transport reacts to: ``window``, to losses alone; ``dctcp``, to marks of
+    the switches' queues too, as RFC 8257 says. The default goes by `paths` and collective."""
+    recovery: str | None = None
+    """What it sends again: ``go-back-n`` or ``selective``, the default where paths reorder."""
+    ecn_threshold_packets: int | None = None
+    """Switches mark what finds so many packets in its queue, or more; 0: nothing."""
+    reorder_packets: int | None = None
+    """Selective recovery: a packet counts as lost when one sent so many later has arrived."""
+    rank_placement: str = "in-order"
+    """Where ranks are: ``in-order``, a leaf after the other; ``strided``, the next rank on the next
+    leaf; ``random``, by the seed."""
     rate_bps: int = 0
     """Of every link, bits a second of Ethernet frames without FCS; 0: what two cores carry with
     ease (`topo.switch_kinds.RATE_BPS`)."""
@@ -176,7 +192,6 @@ class Scenario:
         choose("world", self.world, WORLDS)
         choose("switch", self.switch, SWITCHES)
         choose("topology", self.topology, TOPOLOGIES)
-        choose("paths", self.paths, PATHS)
         choose("cutoff", self.cutoff, CUTOFFS)
         if not self.algorithms:
             object.__setattr__(self, "algorithms", CHOICES[self.collective][:2])
@@ -223,6 +238,7 @@ class Scenario:
             object.__setattr__(self, "rate_bps", RATE_BPS[check_kind(self.switch)])
         whole("rate", self.rate_bps, 100_000, 100_000_000_000)
         check_offloading(self)
+        check_transport(self)
         network = self.network()
         ranks = self.placement.ranks
         check_collective(self, ranks)
@@ -288,6 +304,8 @@ class Scenario:
             jobs=self.jobs,
             servers=self.servers or 0,
             dedicated=self.server_placement == "dedicated",
+            order=self.rank_placement,
+            seed=self.seed,
         )
 
     @property
@@ -349,6 +367,11 @@ class Scenario:
         if self.topology == "single":
             assert self.hosts_per_leaf is not None
             whole("hosts-per-leaf", self.hosts_per_leaf, 1, MAX_HOSTS_PER_LEAF)
+            if self.oversubscription is not None:
+                raise InputError(
+                    "oversubscription means nothing for --topology single, which has no uplinks: "
+                    "leave it out, or choose leaf-spine or fat-tree"
+                )
             return clos.single(
                 self.hosts_per_leaf + self.dedicated_servers,
                 rate_bps=self.rate_bps,
@@ -373,6 +396,7 @@ class Scenario:
                 self.spines,
                 on_leaf,
                 rate_bps=self.rate_bps,
+                fabric_rate_bps=fabric_rate_bps(self, self.hosts_per_leaf, self.spines),
                 delay_ns=self.delay_ns,
                 queue_bytes=self.queue_bytes,
             )
@@ -383,6 +407,7 @@ class Scenario:
             self.k,
             self.tiers,
             rate_bps=self.rate_bps,
+            fabric_rate_bps=fabric_rate_bps(self, self.k // 2, self.k // 2),
             delay_ns=self.delay_ns,
             queue_bytes=self.queue_bytes,
         )

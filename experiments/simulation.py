@@ -41,7 +41,7 @@ def simulate(
         scenario.network(), seed=seed, path_mtu=scenario.mtu, faults=scenario.injected
     )
     with Controller(world.topology, world.switch_addresses, program) as controller:
-        plan = plan_of(scenario, world.topology)
+        plan = plan_of(scenario, world.topology, algorithm=algorithm)
         controller.apply(plan)
         before = Counts.read(controller, world)
         error = None
@@ -50,7 +50,7 @@ def simulate(
             reports = world.run_operation(
                 operation_of(scenario, algorithm, seed),
                 lambda state: advance(state.fraction),
-                cast=cast_of(scenario, world.topology, plan),
+                cast=cast_of(scenario, world.topology, plan, algorithm),
             )
         except RunError as failure:
             error = str(failure)

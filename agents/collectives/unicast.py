@@ -178,7 +178,8 @@ class UnicastOperation:
         self._most_own_bytes = self._most_posted_bytes
         if request.algorithm in IN_ROUNDS:
             in_time = rate_bps * MAX_POSTED_IN_ROUNDS_NS // 8_000_000_000
-            self._most_own_bytes = min(MAX_POSTED_IN_ROUNDS_BYTES, in_time or MAX_POSTED_BYTES)
+            in_time = max(in_time, block) if rate_bps else MAX_POSTED_BYTES
+            self._most_own_bytes = min(MAX_POSTED_IN_ROUNDS_BYTES, in_time)
         self._writing_bytes = 0
         """Posted by this operation and not acknowledged."""
         self._to_post: deque[Iterator[Write]] = deque()
