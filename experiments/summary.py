@@ -12,6 +12,7 @@ from typing import Any
 from experiments.bounds import tier_model_bytes
 from experiments.fsdp_models import FSDP
 from experiments.options import field_of
+from experiments.path_figures import PathFigures, path_figures
 from experiments.results import RankResult, Results, Run, scenario_of
 from experiments.scenario import title_of
 from experiments.units import format_rate, format_size, said
@@ -139,6 +140,11 @@ class Summary:
     def dropped(self) -> int:
         """Packets lost anywhere, in all runs."""
         return sum(run.dropped for run in self.runs)
+
+    @cached_property
+    def paths(self) -> PathFigures:
+        """How the flows of the run that is shown shared the fabric."""
+        return path_figures(self.shown)
 
     @property
     def fidelity(self) -> str:

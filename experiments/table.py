@@ -152,7 +152,22 @@ def _caption(summaries: Sequence[Summary], several: bool) -> str:
             of = "all operations of " if each.operations > 1 else ""
             which = f"{of}rank {each.slowest.rank}, the slowest"
             text += f"\nphases of {each.algorithm} ({which}): {parts}"
-    return text + _speed_ups(summaries)
+    return text + "".join(map(_paths, summaries)) + _speed_ups(summaries)
+
+
+def _paths(summary: Summary) -> str:
+    """How flows shared the links between switches, where somebody asked for more than ECMP."""
+    figures = summary.paths
+    asked = summary.scenario.get("congestion") == "dctcp"
+    if figures.imbalance is None or not asked:
+        return ""
+    text = f"\npaths of {summary.algorithm}: fullest fabric link {figures.imbalance:.2f} of the mean"
+    text += f", {_count(figures.marks)} marks, {_count(figures.reordered)} reordered"
+    if figures.reordered:
+        text += f" (by {figures.reorder_distance} at most)"
+    if figures.path_changes:
+        text += f", {_count(figures.path_changes)} changes of path"
+    return text
 
 
 def _speed_ups(summaries: Sequence[Summary]) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from agents.collectives.agent import Done, Failed, HostAgent
-from agents.collectives.communicator import Communicator
+from agents.collectives.communicator import Communicator, Lane
 from agents.collectives.names import ALGORITHMS, OFFLOADED
 from agents.collectives.partners import partners
 from agents.collectives.requests import Request
@@ -55,6 +55,7 @@ class Group:
         keep_trace: bool = False,
         options: TransportOptions | None = None,
         requests: Sequence[Request] | None = None,
+        lanes: Mapping[tuple[int, int], Sequence[Lane]] | None = None,
     ) -> None:
         self.size = size
         addresses = [ipv4("10.0.0.1") + rank for rank in range(size)]
@@ -65,7 +66,10 @@ class Group:
             others = set(range(size))
             if requests is not None:
                 others = set().union(*(partners(request, rank, size) for request in requests))
-            communicator = Communicator(endpoint, rank, addresses, multicast, others)
+            own = {to: each for (source, to), each in (lanes or {}).items() if source == rank}
+            communicator = Communicator(
+                endpoint, rank, addresses, multicast, others, lanes=own or None
+            )
             self.agents.append(HostAgent(endpoint, communicator))
         introductions = [agent.communicator.introduction() for agent in self.agents]
         for rank, agent in enumerate(self.agents):

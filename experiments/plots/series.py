@@ -18,6 +18,13 @@ TIMED = ("completion", "over-bound", "goodput", "speed-up")
 """What follows the completion time from run to run, or the inverse of it."""
 Value = Callable[[Summary], float | None]
 
+_OF_PATHS: dict[str, tuple[str, Value]] = {
+    "imbalance": ("fullest link between switches / mean", lambda each: each.paths.imbalance),
+    "marks": ("packets with a congestion mark", lambda each: each.paths.marks),
+    "reordered": ("packets that overtook others", lambda each: each.paths.reordered),
+    "retransmitted": ("packets sent again", lambda each: each.paths.retransmitted),
+}
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -199,6 +206,9 @@ def _measure(points: Sequence[Sequence[Summary]], spec: PlotSpec) -> tuple[str, 
             _ratio(points, spec.denominator, _rate),
             _ratio(points, spec.denominator, _ideal_rate),
         )
+    if spec.y in _OF_PATHS:
+        label, figure = _OF_PATHS[spec.y]
+        return label, figure, lambda each: None
     if spec.y == "over-model":
         return (
             f"bytes on {where}, measured / model",

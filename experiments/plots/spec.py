@@ -16,7 +16,8 @@ from topo.clos import LINK_TIERS
 KINDS = ("lines", "phases", "tiers", "timeline")
 
 METRICS = (
-    "completion", "over-bound", "goodput", "speed-up", "bytes", "bytes-ratio", "over-model"
+    "completion", "over-bound", "goodput", "speed-up", "bytes", "bytes-ratio", "over-model",
+    "imbalance", "marks", "reordered", "retransmitted",
 )  # fmt: skip
 """What the y axis of lines may show."""
 
