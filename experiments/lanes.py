@@ -7,17 +7,17 @@ lane to its path, or by source ports that hash to it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
-
-from agents.collectives.communicator import Lane, path_entropy
-from controller.ethereal import ethereal
+from controller.ethereal import ethereal, lanes
 from controller.flows import WITHIN_LEAF, Flows
 from controller.pinned_paths import Pin
 from controller.selector_hash import source_ports
+
+from agents.collectives.communicator import Lane, path_entropy
 from experiments.flow_steps import has_steps, steps_of
 from experiments.path_schemes import PathScheme, scheme_of
 from experiments.scenario import Scenario
@@ -45,21 +45,37 @@ class Assignment:
 
 
 @lru_cache(maxsize=64)
-def assignment_of(scenario: Scenario, algorithm: str) -> Assignment:
+def assignment_of(
+    scenario: Scenario,
+    algorithm: str,
+    known: frozenset[str] = frozenset(),
+    failed: frozenset[str] = frozenset(),
+) -> Assignment:
     """The lanes between a scenario's hosts; none where the paths of its algorithm's flows are left
-    to the switches or to the transport."""
+    to the switches or to the transport.
+
+    Args:
+        known: links that were down when flows were cut into pieces.
+        failed: links that have failed since; lanes stay, and are pinned to the paths that are left.
+    """
     scheme = scheme_of(scenario.paths)
     if scheme.lanes == 1 and not scheme.assigned:
         return Assignment()
     network = scenario.network()
     steps = placed_steps(scenario, algorithm)
     if scheme.assigned:
-        paths = _assigned_paths(network, steps, scenario.seed)
+        paths = _assigned_paths(network, steps, scenario.seed, known)
     else:
-        paths = {pair: (WITHIN_LEAF,) * scheme.lanes for pair in _pairs(steps)}
-    lanes, pins = _lanes(scenario, scheme, network, paths)
+        pairs = _assigned_paths(network, steps, scenario.seed, known)
+        paths = {pair: (WITHIN_LEAF,) * scheme.lanes for pair in pairs}
+    ports = _ports(scenario, scheme, network, paths)
+    pinned = paths
+    if failed:
+        left = _assigned_paths(network, steps, scenario.seed, known | failed)
+        pinned = {pair: _moved(chosen, left[pair]) for pair, chosen in paths.items()}
     pieces = max((len(chosen) for chosen in paths.values()), default=1)
-    return Assignment(paths, lanes, pins, pieces)
+    pins = _pins(ports, pinned) if scheme.assigned == "pins" else ()
+    return Assignment(paths, _both_ways(ports), pins, pieces)
 
 
 def placed_steps(scenario: Scenario, algorithm: str) -> list[Flows]:
@@ -72,72 +88,67 @@ def placed_steps(scenario: Scenario, algorithm: str) -> list[Flows]:
     return [Flows.together([step.placed(hosts) for hosts in jobs]) for step in steps]
 
 
-def _pairs(steps: list[Flows]) -> list[Pair]:
-    found: dict[Pair, None] = {}
-    for step in steps:
-        found.update(
-            dict.fromkeys(zip(step.source.tolist(), step.destination.tolist(), strict=True))
-        )
-    return list(found)
-
-
 def _assigned_paths(
-    network: Topology, steps: list[Flows], seed: int
+    network: Topology, steps: list[Flows], seed: int, without: Collection[str]
 ) -> dict[Pair, tuple[int, ...]]:
     """Ethereal's, step by step; a pair that sends in several steps has the paths of all."""
-    found: dict[Pair, dict[int, None]] = {}
-    for step in steps:
-        pieces = ethereal(network, step, seed)
-        sources, destinations = step.source[pieces.flow], step.destination[pieces.flow]
-        rows = zip(sources.tolist(), destinations.tolist(), pieces.path.tolist(), strict=True)
-        for source, destination, path in rows:
-            found.setdefault((source, destination), {})[path] = None
-    return {pair: tuple(paths) for pair, paths in found.items()}
+    return lanes((step, ethereal(network, step, seed, without)) for step in steps)
 
 
-def _lanes(
+def _moved(chosen: Sequence[int], left: Sequence[int]) -> tuple[int, ...]:
+    """Lanes whose paths are still among those that are left stay; the others take those in turn."""
+    spare = [path for path in left if path not in chosen] or list(left)
+    moved = 0
+    paths = []
+    for path in chosen:
+        if path not in left:
+            path = spare[moved % len(spare)]
+            moved += 1
+        paths.append(path)
+    return tuple(paths)
+
+
+def _ports(
     scenario: Scenario,
     scheme: PathScheme,
     network: Topology,
     paths: Mapping[Pair, tuple[int, ...]],
-) -> tuple[dict[Pair, tuple[Lane, ...]], tuple[Pin, ...]]:
-    lanes: dict[Pair, list[Lane]] = {}
-    pins: list[Pin] = []
+) -> dict[Pair, list[Lane]]:
+    """The source port of each lane, and those that it goes on with where nothing comes back."""
+    found: dict[Pair, list[Lane]] = {}
     for pair, chosen in paths.items():
+        count = len(chosen)
         if scheme.assigned == "ports" and chosen[0] != WITHIN_LEAF:
-            ports = source_ports(network, scenario.seed, *pair).tolist()
-            lanes[pair] = [(ports[path], *_others(ports, path)) for path in chosen]
+            by_path = source_ports(network, scenario.seed, *pair).tolist()
+            found[pair] = [(*by_path[path:], *by_path[:path]) for path in chosen]
         else:
-            lanes[pair] = [(_port(pair, lane),) for lane in range(len(chosen))]
-        if scheme.assigned == "pins":
-            pins += [
-                Pin(*pair, lane[0], path)
-                for lane, path in zip(lanes[pair], chosen, strict=True)
-                if path != WITHIN_LEAF
-            ]
-            lanes[pair] = [
-                (*lane, *_port_range(pair, len(chosen), len(chosen))) for lane in lanes[pair]
-            ]
-    padded: dict[Pair, tuple[Lane, ...]] = {}
-    for source, destination in list(lanes):
-        for pair, back in (
-            ((source, destination), (destination, source)),
-            ((destination, source), (source, destination)),
-        ):
-            own = lanes.get(pair, [])
-            more = max(0, len(lanes.get(back, [])) - len(own))
-            padded[pair] = (*own, *[()] * more)
-    return padded, tuple(pins)
+            # What no lane of the pair has goes by its hash.
+            others = tuple(_port(pair, lane) for lane in range(count, 2 * count))
+            more = others if scheme.assigned == "pins" else ()
+            found[pair] = [(_port(pair, lane), *more) for lane in range(count)]
+    return found
 
 
-def _others(ports: list[int], path: int) -> list[int]:
-    """The ports of the other paths, from the next one on."""
-    return [*ports[path + 1 :], *ports[:path]]
+def _pins(
+    ports: Mapping[Pair, list[Lane]], paths: Mapping[Pair, tuple[int, ...]]
+) -> tuple[Pin, ...]:
+    return tuple(
+        Pin(*pair, lane[0], path)
+        for pair, chosen in paths.items()
+        for lane, path in zip(ports[pair], chosen, strict=True)
+        if path != WITHIN_LEAF
+    )
 
 
-def _port_range(pair: Pair, first: int, count: int) -> list[int]:
-    """Ports that no lane of the pair has: what goes by them is hashed."""
-    return [_port(pair, first + lane) for lane in range(count)]
+def _both_ways(ports: Mapping[Pair, list[Lane]]) -> dict[Pair, tuple[Lane, ...]]:
+    """As many lanes each way; those added carry only what answers data."""
+    found: dict[Pair, tuple[Lane, ...]] = {}
+    for one, other in list(ports):
+        most = max(len(ports.get(pair, ())) for pair in ((one, other), (other, one)))
+        for pair in ((one, other), (other, one)):
+            own = ports.get(pair, [])
+            found[pair] = (*own, *[()] * (most - len(own)))
+    return found
 
 
 def _port(pair: Pair, lane: int) -> int:

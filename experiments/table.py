@@ -161,7 +161,7 @@ def _paths(summary: Summary) -> str:
     asked = summary.scenario.get("congestion") == "dctcp"
     if figures.imbalance is None or not asked:
         return ""
-    text = f"\npaths of {summary.algorithm}: fullest fabric link {figures.imbalance:.2f} of the mean"
+    text = f"\npaths of {summary.algorithm}: fullest fabric link {figures.imbalance:.2f} of mean"
     text += f", {_count(figures.marks)} marks, {_count(figures.reordered)} reordered"
     if figures.reordered:
         text += f" (by {figures.reorder_distance} at most)"
