@@ -18,7 +18,10 @@ from controller.pinned_paths import Pin
 from controller.selector_hash import source_ports
 
 from agents.collectives.communicator import Lane, path_entropy
-from experiments.flow_steps import has_steps, steps_of
+from agents.collectives.dtypes import dtype_of
+from agents.collectives.names import OFFLOADED
+from experiments.flow_steps import steps_of_shards
+from experiments.fsdp_models import FSDP
 from experiments.path_schemes import PathScheme, scheme_of
 from experiments.scenario import Scenario
 from topo.network import Topology
@@ -81,9 +84,16 @@ def assignment_of(
 def placed_steps(scenario: Scenario, algorithm: str) -> list[Flows]:
     """The flows of a scenario's collective, step by step, between hosts; those of all jobs
     together. Empty for algorithms that are no unicast flows between ranks."""
-    if not has_steps(scenario.collective, algorithm):
+    if scenario.collective == FSDP or algorithm in (*OFFLOADED, "multicast"):
         return []
-    steps = steps_of(scenario.collective, algorithm, scenario.ranks, scenario.size_bytes)
+    steps = steps_of_shards(
+        scenario.collective,
+        algorithm,
+        scenario.shard_sizes,
+        item_bytes=dtype_of(scenario.dtype).itemsize,
+        root=scenario.root,
+        radix=scenario.radix,
+    )
     jobs = [np.array(hosts, np.int64) for hosts in scenario.placement.jobs]
     return [Flows.together([step.placed(hosts) for hosts in jobs]) for step in steps]
 
