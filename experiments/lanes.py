@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
+from controller.clos_paths import ClosPaths
 from controller.ethereal import ethereal, lanes
 from controller.flows import WITHIN_LEAF, Flows
 from controller.pinned_paths import Pin
-from controller.selector_hash import source_ports
+from controller.selector_hash import Salts, source_ports
 
 from agents.collectives.communicator import Lane, path_entropy
 from agents.collectives.dtypes import dtype_of
@@ -126,11 +127,20 @@ def _ports(
 ) -> dict[Pair, list[Lane]]:
     """The source port of each lane, and those that it goes on with where nothing comes back."""
     found: dict[Pair, list[Lane]] = {}
+    mapped: dict[Pair, list[int]] = {}
+    if scheme.assigned == "ports":
+        away = [pair for pair, chosen in paths.items() if chosen[0] != WITHIN_LEAF]
+        ends = np.array(away, np.int64).reshape(-1, 2)
+        numbered = ClosPaths.of(network)
+        by_path = source_ports(
+            numbered, Salts.of(numbered, scenario.seed), ends[:, 0], ends[:, 1]
+        )
+        mapped = dict(zip(away, by_path.tolist(), strict=True))
     for pair, chosen in paths.items():
         count = len(chosen)
-        if scheme.assigned == "ports" and chosen[0] != WITHIN_LEAF:
-            by_path = source_ports(network, scenario.seed, *pair).tolist()
-            found[pair] = [(*by_path[path:], *by_path[:path]) for path in chosen]
+        if pair in mapped:
+            turned = ((*mapped[pair][path:], *mapped[pair][:path]) for path in chosen)
+            found[pair] = [tuple(port for port in ports if port >= 0) for ports in turned]
         else:
             # What no lane of the pair has goes by its hash.
             others = tuple(_port(pair, lane) for lane in range(count, 2 * count))
