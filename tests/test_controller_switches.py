@@ -6,11 +6,12 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from p4.v1 import p4runtime_pb2
 
-from controller import Controller, LinkCounters, Plan, fabric_plan
+from controller import Controller, LinkCounters, Pin, Plan, fabric_plan
 from controller.client import Program, Session, SwitchError, WriteError
 from controller.entities import Action, Entity, Exact, GroupRef, Lpm, entry
 from controller.plan import Update
@@ -30,6 +31,7 @@ from topo.clos import Topology, fat_tree, leaf_spine, single
 pytest_plugins = ["tests.p4runtime_fixtures"]
 
 SMALL = leaf_spine(2, 2, 2)
+PINS = [Pin(port % 2, 2 + port % 3 % 2, port, port % 2) for port in range(49152, 49172)]
 
 
 @pytest.fixture(params=["weft", "bmv2"])
@@ -66,18 +68,21 @@ def held(controller: Controller, switch: str) -> list[bytes]:
     query = p4runtime_pb2.Entity()
     query.packet_replication_engine_entry.multicast_group_entry.SetInParent()
     queries.append(query)
-    found = controller.session(switch).read(queries)
-    return sorted(entity.SerializeToString(deterministic=True) for entity in found)
+    return as_bytes(controller.session(switch).read(queries))
 
 
 def planned(files: Files, plan: Plan, switch: str) -> list[bytes]:
     names = Program(files).names
     messages = [names.message(entity) for entity in plan.entities.get(switch, ())]
-    return sorted(
-        message.SerializeToString(deterministic=True)
-        for message in messages
-        if not message.table_entry.is_default_action
-    )
+    return as_bytes([one for one in messages if not one.table_entry.is_default_action])
+
+
+def as_bytes(entities: list[Any]) -> list[bytes]:
+    """Entities in an order of their own, their key fields in the order of their ids."""
+    for entity in entities:
+        if entity.HasField("table_entry"):
+            entity.table_entry.match.sort(key=lambda field: field.field_id)
+    return sorted(entity.SerializeToString(deterministic=True) for entity in entities)
 
 
 def test_switches_hold_what_the_plan_says_and_follow_its_changes(
@@ -89,6 +94,11 @@ def test_switches_hold_what_the_plan_says_and_follow_its_changes(
             fabric_plan(SMALL, seed=2, loss=0.01, groups=[["h0", "h3"]]),
             fabric_plan(SMALL, seed=2, loss=1.0, without=["leaf0-spine1"]),
             fabric_plan(SMALL, seed=2, paths="destination"),
+            fabric_plan(SMALL, seed=2, paths="spray-random", ecn_threshold_packets=30),
+            fabric_plan(SMALL, seed=2, paths="pinned", pins=PINS),
+            fabric_plan(SMALL, seed=2, paths="pinned", pins=PINS, without=["leaf1-spine1"]),
+            fabric_plan(SMALL, seed=3, paths="spray-round-robin", pins=PINS[:5]),
+            fabric_plan(SMALL, seed=4, paths="spray-round-robin"),
             fabric_plan(SMALL, seed=2),
             Plan(),
         ):
@@ -164,7 +174,7 @@ def test_a_switch_that_ends_is_an_error(tmp_path: Path, fabric: Files) -> None:
     with built_in_switches(SMALL, tmp_path) as (_, addresses):
         controller = Controller(SMALL, addresses, fabric)
         controller.apply(fabric_plan(SMALL))
-    with pytest.raises(SwitchError, match=r"leaf0 .*could not read 20 queries: UNAVAILABLE"):
+    with pytest.raises(SwitchError, match=r"leaf0 .*could not read 24 queries: UNAVAILABLE"):
         controller.read_counters()
     controller.close()
 
