@@ -173,6 +173,9 @@ def bound_bytes(
       two; else T more, for the rank that stands in for another.
     - double binary tree: what the fullest link carries, 2T from P = 4 on, where some rank has two
       children and a parent in the same tree.
+    - direct: what the fullest link carries, twice T - n_r.
+
+    All-to-all: T - n_r. Many-to-one: what the root's link carries, T less the root's shard.
 
     Several operations, at once or one after the other, are as one of so many times the bytes: a
     rank that has done its part begins the next.
@@ -209,9 +212,11 @@ def bound_bytes(
     if algorithm == "linear":
         return max((ranks - 1) * largest, total - least)
     rounds = list(
-        unicast_rounds(collective, algorithm, shards, item_bytes=item_bytes, sizing=sizing)
+        unicast_rounds(
+            collective, algorithm, shards, root=root, item_bytes=item_bytes, sizing=sizing
+        )
     )
-    if collective == "allreduce":
+    if collective == "allreduce" or algorithm == "direct":
         return operations * fullest_link_bytes(ranks, rounds)
     return max(critical_path_bytes(ranks, rounds), operations * fullest_link_bytes(ranks, rounds))
 

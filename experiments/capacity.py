@@ -30,6 +30,10 @@ def check_capacity(scenario: Scenario) -> None:
         )
     available = available_bytes()
     data = sum(scenario.shard_sizes)
+    if scenario.collective == "many-to-one":
+        data = 2 * data // scenario.ranks  # all on the root, and a shard on each other
+    if scenario.collective == "alltoall":
+        data *= 2  # what comes
     if scenario.reducing:
         data *= 3  # partial sums, results; of FSDP, what is gathered, too
     if "optcast" in scenario.algorithms:

@@ -92,8 +92,8 @@ def run(
         str,
         typer.Argument(
             metavar="COLLECTIVE|FILE.toml",
-            help="allgather, broadcast, reduce-scatter, allreduce, fsdp-interleave, or a scenario "
-            "file.",
+            help="allgather, broadcast, reduce-scatter, allreduce, alltoall, many-to-one, "
+            "fsdp-interleave, or a scenario file.",
         ),
     ],
     world: Annotated[Text, typer.Option(help="emulated or simulated. [emulated]")] = None,
@@ -168,7 +168,8 @@ def run(
             help="May be repeated. Allgather: multicast, ring, linear, recursive-doubling; "
             "Broadcast: multicast, k-nomial, binary-tree, pipelined-ring; Reduce-Scatter: ring, "
             "recursive-halving, optcast, switch; Allreduce: ring, switch, optcast, "
-            "halving-doubling, double-binary-tree; fsdp-interleave: ring, in-network. "
+            "halving-doubling, double-binary-tree, direct; alltoall, many-to-one: direct; "
+            "fsdp-interleave: ring, in-network. "
             "[the first two]"
         ),
     ] = None,

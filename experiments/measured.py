@@ -165,7 +165,7 @@ def _received_bytes(scenario: Scenario, algorithm: str) -> int:
         workload = Workload(request, scenario.ranks, 0)
         # Of Reduce-Scatter, what it has that others need: sums take the room of one of their terms.
         total += max(
-            workload.buffer_bytes - shard
+            workload.buffer_bytes(rank) - shard
             if request.collective == "reduce-scatter"
             else workload.received_bytes(rank)
             for rank, shard in enumerate(scenario.shard_sizes)

@@ -18,6 +18,7 @@ ALGORITHMS: dict[str, tuple[str, str]] = {
     "optcast": ("#cc79a7", "#e09cc2"),
     "halving-doubling": ("#009e73", "#3fc79e"),
     "double-binary-tree": ("#e69f00", "#f3bd4a"),
+    "direct": ("#56b4e9", "#8fd0f5"),
 }
 """On white and on a dark page. Of Okabe and Ito's colours (2008), those that no algorithm of the
 same collective has."""

@@ -13,6 +13,7 @@ from typing import Any
 from agents.collectives.names import (
     CUTOFFS,
     REDUCING,
+    VECTORS,
 )
 from experiments.fsdp_models import FSDP
 from experiments.outages import check_emulated
@@ -118,7 +119,7 @@ class Scenario:
     """Path MTU: bytes of RoCE payload a packet."""
     size_bytes: int = 1 << 20
     """Bytes that each rank contributes; of Broadcast, all; of Reduce-Scatter, what each ends
-    with; of Allreduce, of the vector; of FSDP, of a layer on all ranks together."""
+    with; of Allreduce and All-to-all, of the vector; of FSDP, of a layer on all ranks together."""
     sizes_bytes: tuple[int, ...] = ()
     """In place of `size_bytes`: of each rank by itself, from the start again if ranks are more."""
     dtype: str = ""
@@ -127,7 +128,7 @@ class Scenario:
     """Of Reduce-Scatter and Allreduce: sum, min, max or average."""
     algorithms: tuple[str, ...] = ()
     root: int = 0
-    """Of Broadcast: the rank whose buffer all others get."""
+    """Of Broadcast: the rank whose buffer all others get; of many-to-one: that gets all."""
     radix: int = 2
     """k of the k-nomial tree."""
     block_bytes: int | None = None
@@ -315,14 +316,14 @@ class Scenario:
 
     @property
     def shard_sizes(self) -> tuple[int, ...]:
-        """Bytes that each rank contributes (Reduce-Scatter: ends with; Allreduce: its share of the
-        vector; FSDP: of a layer, rounded up to whole elements), one a rank."""
+        """Bytes that each rank contributes (Reduce-Scatter: ends with; Allreduce, All-to-all: its
+        part of the vector; FSDP: of a layer, rounded up to whole elements), one a rank."""
         return self.shard_sizes_of(self.ranks)
 
     def shard_sizes_of(self, ranks: int) -> tuple[int, ...]:
         if self.collective == "broadcast":
             return tuple(self.size_bytes if rank == self.root else 0 for rank in range(ranks))
-        if self.collective == "allreduce":
+        if self.collective in VECTORS:
             item_bytes = int(self.dtype.lstrip("buintfloa")) // 8
             each, more = divmod(self.size_bytes // item_bytes, ranks)
             return tuple(item_bytes * (each + (rank < more)) for rank in range(ranks))

@@ -11,7 +11,9 @@ from agents.collectives.names import (
     MAX_AT_ONCE,
     MAX_CHUNK_BYTES,
     OPS,
+    ROOTED,
     SWITCH_DTYPES,
+    VECTORS,
 )
 from experiments.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
 from experiments.fsdp_models import FSDP, MODELS, SLOWDOWN, layer_bytes
@@ -215,7 +217,7 @@ def _check_means_something(scenario: Scenario, ranks: int) -> None:
     switches = scenario.adding, "it is for the algorithm switch"
     layers = collective == FSDP, f"it is for {FSDP}"
     given = {
-        "root": (scenario.root, 0, collective == "broadcast", "it is for broadcast"),
+        "root": (scenario.root, 0, collective in ROOTED, f"it is for {' and '.join(ROOTED)}"),
         "op": (
             scenario.op, "sum", scenario.reducing, "it is for reduce-scatter and allreduce"
         ),
@@ -247,7 +249,7 @@ def _check_means_something(scenario: Scenario, ranks: int) -> None:
         "operations": (scenario.operations, 1, not layers[0], "it has layers"),
         "at-once": (scenario.at_once, 1, not layers[0], "two layers' are under way at a time"),
         "sizes": (
-            scenario.sizes_bytes, (), collective not in ("broadcast", "allreduce", FSDP),
+            scenario.sizes_bytes, (), collective not in ("broadcast", *VECTORS, FSDP),
             "there is one size: use size",
         ),
     }  # fmt: skip

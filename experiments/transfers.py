@@ -64,9 +64,9 @@ def unicast_rounds(
     """All messages of one operation, in rounds.
 
     A ring's P - 1 rounds, which are all alike to a link, are one. Of a broadcast the root's shard
-    is what is sent, of an Allreduce the vector is all shards. Every shard is cut into packets by
-    itself; recursive halving sends ranges of sums, which are cut as a whole. Elements of
-    ``item_bytes`` stay whole where a vector is cut for other than P.
+    is what is sent, of an Allreduce or All-to-all the vector is all shards. Every shard is cut
+    into packets by itself; recursive halving sends ranges of sums, which are cut as a whole.
+    Elements of ``item_bytes`` stay whole where a vector is cut for other than P.
 
     Raises:
         InputError: there is no such unicast algorithm.
@@ -96,6 +96,14 @@ def unicast_rounds(
         yield from _halving_doubling(sizes, item_bytes, sizing)
     elif (collective, algorithm) == ("allreduce", "double-binary-tree"):
         yield from _double_binary_tree(sizes, item_bytes, sizing)
+    elif (collective, algorithm) == ("alltoall", "direct"):
+        yield from _to_owners(sizing(sizes))
+    elif (collective, algorithm) == ("allreduce", "direct"):
+        yield from _to_owners(sizing(sizes))
+        yield from _linear(sizing(sizes))
+    elif (collective, algorithm) == ("many-to-one", "direct"):
+        others = np.delete(np.arange(len(sizes), dtype=np.int64), root)
+        yield Transfers(others, np.full_like(others, root), sizing(sizes)[others])
     else:
         raise InputError(
             f"{collective} by {algorithm!r} has no traffic model: add its transfers to "
@@ -146,6 +154,13 @@ def _linear(sizes: IntArray) -> Iterator[Transfers]:
     ranks = np.arange(len(sizes), dtype=np.int64)
     for distance in range(1, len(sizes)):
         yield Transfers(ranks, np.roll(ranks, -distance), sizes)
+
+
+def _to_owners(sizes: IntArray) -> Iterator[Transfers]:
+    """Every rank sends to every other what is that one's of its vector."""
+    ranks = np.arange(len(sizes), dtype=np.int64)
+    for distance in range(1, len(sizes)):
+        yield Transfers(ranks, np.roll(ranks, -distance), np.roll(sizes, -distance))
 
 
 def _recursive_doubling(sizes: IntArray) -> Iterator[Transfers]:

@@ -24,6 +24,8 @@ def messages_of(
             ((source + root) % ranks, (destination + root) % ranks, shards[root])
             for source, destination in tree_edges(algorithm, ranks, radix)
         ]
+    if collective == "many-to-one":
+        return [(rank, root, shard) for rank, shard in enumerate(shards) if rank != root]
     act = {
         ("allgather", "ring"): ring_allgather,
         ("allgather", "linear"): linear_allgather,
@@ -33,6 +35,8 @@ def messages_of(
         ("allreduce", "ring"): ring_allreduce,
         ("allreduce", "halving-doubling"): halving_doubling,
         ("allreduce", "double-binary-tree"): double_binary_tree,
+        ("allreduce", "direct"): direct_allreduce,
+        ("alltoall", "direct"): everyone_to_owners,
     }[collective, algorithm]
     return act(shards)
 
@@ -54,6 +58,16 @@ def ring_allgather(shards: Sequence[int]) -> list[Message]:
 def linear_allgather(shards: Sequence[int]) -> list[Message]:
     everyone = range(len(shards))
     return [(one, other, shards[one]) for one in everyone for other in everyone if one != other]
+
+
+def everyone_to_owners(shards: Sequence[int]) -> list[Message]:
+    """Of everybody's vector, each its own."""
+    everyone = range(len(shards))
+    return [(one, other, shards[other]) for one in everyone for other in everyone if one != other]
+
+
+def direct_allreduce(shards: Sequence[int]) -> list[Message]:
+    return everyone_to_owners(shards) + linear_allgather(shards)
 
 
 def ring_reduce_scatter(shards: Sequence[int]) -> list[Message]:

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from agents.collectives.allreduce_direct import DirectAllreduce
 from agents.collectives.allreduce_halving import HalvingDoublingAllreduce
 from agents.collectives.allreduce_ring import RingAllreduce
 from agents.collectives.allreduce_trees import DoubleBinaryTreeAllreduce
+from agents.collectives.direct import DirectAlltoall, DirectGather
 from agents.collectives.halving import RecursiveHalvingReduceScatter
 from agents.collectives.linear import LinearAllgather
-from agents.collectives.names import REDUCING
 from agents.collectives.recursive import RecursiveDoublingAllgather
 from agents.collectives.requests import Request
 from agents.collectives.ring import RingAllgather, RingReduceScatter
@@ -33,6 +34,9 @@ PATTERNS: dict[tuple[str, str], Callable[..., Pattern]] = {
     ("allreduce", "ring"): RingAllreduce,
     ("allreduce", "halving-doubling"): HalvingDoublingAllreduce,
     ("allreduce", "double-binary-tree"): DoubleBinaryTreeAllreduce,
+    ("allreduce", "direct"): DirectAllreduce,
+    ("alltoall", "direct"): DirectAlltoall,
+    ("many-to-one", "direct"): DirectGather,
 }
 PACKET_BYTES = 16
 """Small, so that small shards have many blocks."""
@@ -48,12 +52,10 @@ class Ideal:
 
     def __init__(self, request: Request, size: int, buffers: list[Bytes], seed: int) -> None:
         self.chance = random.Random(seed)
-        shards = request.shard_bytes(size)
         make = PATTERNS[request.collective, request.algorithm]
-        self.outputs = [np.zeros(shards[rank], np.uint8) for rank in range(size)]
-        if request.collective == "allreduce":
-            self.outputs = [np.zeros(sum(shards), np.uint8) for _ in range(size)]
-        results = self.outputs if request.collective in REDUCING else None
+        counts = [request.output_elements(rank, size) for rank in range(size)]
+        self.outputs = [np.zeros((count or 0) * request.item_bytes, np.uint8) for count in counts]
+        results = None if counts[0] is None else self.outputs
         self.overwrites = request.collective == "allreduce"
         self.patterns = [
             make(
@@ -137,8 +139,8 @@ def carry_out(request: Request, size: int, seed: int = 0) -> Ideal:
     ideal = Ideal(request, size, [array.view(np.uint8) for array in arrays], seed)
     ideal.run()
     for rank in range(size):
-        reduced = request.collective in REDUCING
-        output = ideal.outputs[rank].view(request.dtype) if reduced else None
+        apart = request.output_elements(rank, size) is not None
+        output = ideal.outputs[rank].view(request.dtype) if apart else None
         assert not workload.check(rank, arrays[rank], output)
-        assert not reduced or arrays[rank].tobytes() == before[rank]
+        assert not apart or arrays[rank].tobytes() == before[rank]
     return ideal

@@ -82,7 +82,7 @@ def sample_run(
             )
         )
     received = (scenario.ranks - 1) * scenario.size_bytes
-    if scenario.collective == "broadcast":
+    if scenario.collective in ("broadcast", "alltoall"):
         received = scenario.size_bytes
     return Run(
         scenario=scenario.to_dict(),

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.collectives.agent import Done, Failed
+from agents.collectives.names import VECTORS
 from agents.collectives.requests import Request
 from agents.datagrams import Datagram, ipv4
 from switch.errors import RunError
@@ -68,7 +69,7 @@ def requests(draw: st.DrawFn, size: int) -> Request:
     request = draw(st.sampled_from(EVERY))
     count = st.integers(0, 3000)
     counts: int | tuple[int, ...] = draw(count)
-    if request.collective not in ("broadcast", "allreduce") and draw(st.booleans()):
+    if request.collective not in ("broadcast", *VECTORS) and draw(st.booleans()):
         counts = draw(st.tuples(*[count] * size))
     return replace(
         request,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.collectives.barrier import barrier_peers
-from agents.collectives.names import OPS
+from agents.collectives.names import OPS, VECTORS
 from agents.collectives.partners import partners
 from agents.collectives.recursive import Folding
 from agents.collectives.requests import Request
@@ -33,7 +33,7 @@ def test_everything_arrives_once_in_any_order(data: st.DataObject) -> None:
     size = data.draw(st.integers(1, 20), "ranks")
     count = st.integers(0, 40)
     counts: int | tuple[int, ...] = data.draw(count, "count")
-    if request.collective not in ("broadcast", "allreduce") and data.draw(st.booleans()):
+    if request.collective not in ("broadcast", *VECTORS) and data.draw(st.booleans()):
         counts = data.draw(st.tuples(*[count] * size), "counts")
     request = replace(
         request,
@@ -51,7 +51,7 @@ def test_everything_arrives_once_in_any_order(data: st.DataObject) -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 11, 16, 20])
 def test_who_writes_agrees_with_who_expects(request_: Request, size: int) -> None:
     for counts in (0, 1, 50, tuple((7 * rank) % 5 * 10 for rank in range(size))):
-        if request_.collective in ("broadcast", "allreduce") and isinstance(counts, tuple):
+        if request_.collective in ("broadcast", *VECTORS) and isinstance(counts, tuple):
             continue
         request = replace(request_, counts=counts, root=size // 2)
         bytes_ = sum(request.shard_bytes(size))

@@ -36,7 +36,7 @@ UNEQUAL_NUMBERS = {"sizes_bytes": (100_000, 0, 4, 65_536)}
 LOSS = {"loss": 0.01}
 MULTICAST = {"algorithms": ("multicast",)}
 LONG = dict.fromkeys(("allgather", "reduce-scatter"), 4 << 20)
-LONG |= dict.fromkeys(("broadcast", "allreduce"), 16 << 20)
+LONG |= dict.fromkeys(("broadcast", "allreduce", "alltoall", "many-to-one"), 16 << 20)
 """Bytes that take longer than anything waits here before it breaks the operation."""
 
 Options = dict[str, Any]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.collectives.names import ALGORITHMS, OFFLOADED, REDUCING
+from agents.collectives.names import ALGORITHMS, OFFLOADED, REDUCING, ROOTED
 from agents.servers.plan import Plan, terms_of
 from controller.aggregation import AggregationJob, plan_aggregation
 from controller.multicast import plan_trees
@@ -106,7 +106,7 @@ def fabric_ratio(network: Topology, algorithm: str) -> Fraction:
 def test_every_pair_exchanges_what_the_algorithm_acted_out_does(
     collective: str, algorithm: str, shards: list[int], data: st.DataObject
 ) -> None:
-    root = data.draw(st.integers(0, len(shards) - 1)) if collective == "broadcast" else 0
+    root = data.draw(st.integers(0, len(shards) - 1)) if collective in ROOTED else 0
     radix = data.draw(st.integers(2, 6))
     found: Counter[tuple[int, int]] = Counter()
     for each in unicast_rounds(collective, algorithm, shards, root=root, radix=radix):

@@ -317,7 +317,9 @@ class _Operation:
     def _prepare(self) -> None:
         """Make every rank's arrays and fill in what it contributes."""
         needed = sum(
-            workload.buffer_bytes for team, _ in self._ranks for workload in self._workloads[team]
+            workload.buffer_bytes(rank)
+            for team, rank in self._ranks
+            for workload in self._workloads[team]
         )
         memory = self._world.memory(needed)
         self._jobs = []
@@ -325,8 +327,8 @@ class _Operation:
         for team, rank in self._ranks:
             jobs = []
             for workload in self._workloads[team]:
-                part = memory[start : start + workload.buffer_bytes]
-                start += workload.buffer_bytes
+                part = memory[start : start + workload.buffer_bytes(rank)]
+                start += len(part)
                 for _ in workload.fill(rank, part):
                     pass
                 buffer = part.view(workload.request.dtype)

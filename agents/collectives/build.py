@@ -7,15 +7,17 @@ from collections.abc import Callable
 import numpy as np
 
 from agents.collectives.aggregation_operation import SwitchOperation
+from agents.collectives.allreduce_direct import DirectAllreduce
 from agents.collectives.allreduce_halving import HalvingDoublingAllreduce
 from agents.collectives.allreduce_ring import RingAllreduce
 from agents.collectives.allreduce_trees import DoubleBinaryTreeAllreduce
 from agents.collectives.communicator import Communicator
+from agents.collectives.direct import DirectAlltoall, DirectGather
 from agents.collectives.dtypes import Array
+from agents.collectives.flows_operation import FlowsOperation
 from agents.collectives.halving import RecursiveHalvingReduceScatter
 from agents.collectives.linear import LinearAllgather
 from agents.collectives.multicast import MulticastOperation
-from agents.collectives.names import REDUCING
 from agents.collectives.operation import Operation
 from agents.collectives.optcast import OptcastOperation
 from agents.collectives.recursive import RecursiveDoublingAllgather
@@ -33,13 +35,16 @@ _IN_PLACE: dict[str, Callable[..., Pattern]] = {
     "k-nomial": TreeBroadcast,
     "binary-tree": TreeBroadcast,
     "pipelined-ring": TreeBroadcast,
+    "direct": DirectGather,
 }
-_REDUCING: dict[tuple[str, str], Callable[..., Pattern]] = {
+_WITH_OUTPUT: dict[tuple[str, str], Callable[..., Pattern]] = {
     ("reduce-scatter", "ring"): RingReduceScatter,
     ("reduce-scatter", "recursive-halving"): RecursiveHalvingReduceScatter,
     ("allreduce", "ring"): RingAllreduce,
     ("allreduce", "halving-doubling"): HalvingDoublingAllreduce,
     ("allreduce", "double-binary-tree"): DoubleBinaryTreeAllreduce,
+    ("allreduce", "direct"): DirectAllreduce,
+    ("alltoall", "direct"): DirectAlltoall,
 }
 
 
@@ -61,9 +66,10 @@ def build(
     """
     name = f"{request.collective.title()} on {communicator.size} ranks"
     rank, size, path_mtu = communicator.rank, communicator.size, communicator.endpoint.path_mtu
-    elements = request.elements(size)
-    data = flat_bytes(buffer, request, sum(elements), f"{name}, the buffer of rank {rank}")
-    if request.collective not in REDUCING:
+    own = request.buffer_elements(rank, size)
+    data = flat_bytes(buffer, request, own, f"{name}, the buffer of rank {rank}")
+    count = request.output_elements(rank, size)
+    if count is None:
         if output is not None:
             raise InputError(f"{name}: it works in place and has no output")
         if request.algorithm == "multicast":
@@ -75,14 +81,15 @@ def build(
     else:
         if output is None:
             raise InputError(f"{name}: pass the array for the result as output")
-        count = sum(elements) if request.collective == "allreduce" else elements[rank]
         result = flat_bytes(output, request, count, f"{name}, the output of rank {rank}")
         if np.may_share_memory(data, result):
             raise InputError(f"{name}: buffer and output overlap; pass arrays of their own")
+        if request.flows is not None:
+            return FlowsOperation(communicator, request, data, result, register)
         if request.algorithm == "optcast":
             return OptcastOperation(communicator, request, data, result, register)
         if request.algorithm == "switch":
             return SwitchOperation(communicator, request, data, result)
-        kind = _REDUCING[request.collective, request.algorithm]
+        kind = _WITH_OUTPUT[request.collective, request.algorithm]
         pattern = kind(request, rank, size, path_mtu, data, result)
     return UnicastOperation(communicator, request, pattern, register)

@@ -57,6 +57,8 @@ class Kind(enum.IntEnum):
     """Answer: the server does not take part; ``text`` says why."""
     WAITING = 13
     """From a server to who has contributed: nothing comes from member ``rank``."""
+    HAPPENED = 14
+    """Flows: the event of dependency ``address`` has happened on the sender."""
 
 
 @dataclass(frozen=True)

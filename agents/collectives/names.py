@@ -6,9 +6,16 @@ ALGORITHMS: dict[str, tuple[str, ...]] = {
     "allgather": ("multicast", "ring", "linear", "recursive-doubling"),
     "broadcast": ("multicast", "k-nomial", "binary-tree", "pipelined-ring"),
     "reduce-scatter": ("ring", "recursive-halving", "optcast", "switch"),
-    "allreduce": ("ring", "switch", "optcast", "halving-doubling", "double-binary-tree"),
+    "allreduce": ("ring", "switch", "optcast", "halving-doubling", "double-binary-tree", "direct"),
+    "alltoall": ("direct",),
+    "many-to-one": ("direct",),
 }
 """By collective; a scenario that names none runs the first two."""
+FLOWS = "flows"
+"""Flows that depend on each other, of any workload (`agents.collectives.flow_graph`)."""
+FLOW_ALGORITHMS = ("given", "ring", "direct", "halving-doubling", "double-binary-tree")
+"""How the collectives in such a workload are done; ``given``: it has none, and the flows are as the
+workload names them."""
 CUTOFFS = ("adaptive", "paper", "fetch-only")
 """When a multicast operation fetches what is missing: near the expected time; at the paper's five
 times it; or at once, without any multicast."""
@@ -16,6 +23,10 @@ OFFLOADED = ("switch", "optcast")
 """Algorithms that need more than ranks: switches that add, or reduction servers."""
 REDUCING = ("reduce-scatter", "allreduce")
 """The collectives that combine all ranks' elements."""
+VECTORS = ("allreduce", "alltoall")
+"""Those to which each rank contributes a vector, which has a part for every rank."""
+ROOTED = ("broadcast", "many-to-one")
+"""Those in which one rank, the root, has another part than the others."""
 OPS = ("sum", "min", "max", "average")
 """What those do with them."""
 SWITCH_DTYPES = ("float32", "float16", "bfloat16", "int32")

@@ -10,6 +10,16 @@ from agents.collectives.control import Control
 from agents.transport.types import MemoryRegion
 
 
+@dataclass(frozen=True)
+class Moment:
+    """Something that happened to a flow."""
+
+    flow: int
+    what: str
+    """``begun`` or ``acknowledged``, at its source, or ``received``, at its destination."""
+    at_ns: int
+
+
 @dataclass
 class Report:
     """What one rank has counted and timed in one operation."""
@@ -23,6 +33,8 @@ class Report:
     chunks_duplicate: int = 0
     blocks_saturated: int = 0
     """Blocks of this rank's result in which a sum left the range of int32 (algorithm switch)."""
+    flows: list[Moment] = field(default_factory=list)
+    """Of the collective flows: what happened to them on this rank, in order."""
 
     def __add__(self, other: Report) -> Report:
         """Of both together; phases are summed up."""
@@ -36,6 +48,7 @@ class Report:
             self.chunks_fetched + other.chunks_fetched,
             self.chunks_duplicate + other.chunks_duplicate,
             self.blocks_saturated + other.blocks_saturated,
+            [*self.flows, *other.flows],
         )
 
 
@@ -103,6 +116,8 @@ class WrittenBytes:
     """The detail of an RDMA WRITE's ticket."""
 
     length: int
+    flow: int = 0
+    """Of the collective flows: which it belongs to."""
 
 
 class Posts:
@@ -142,10 +157,10 @@ class Posts:
 
     def write(
         self, peer: int, region: MemoryRegion, offset: int, length: int, address: int, rkey: int,
-        immediate: int,
+        immediate: int, flow: int = 0,
     ) -> None:  # fmt: skip
         what = f"{self._communicator.name(peer)} to acknowledge an RDMA WRITE"
-        ticket = self.ticket(what, WrittenBytes(length))
+        ticket = self.ticket(what, WrittenBytes(length, flow))
         self.open_writes += 1
         self._communicator.pair_for(peer, length).post_write(
             region, offset, length, address, rkey, immediate=immediate, context=ticket

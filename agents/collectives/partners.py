@@ -11,7 +11,11 @@ def partners(request: Request, rank: int, size: int) -> set[int]:
     """The ranks that `rank` writes to or is written to by; empty for the algorithms of the ring and
     for multicast."""
     algorithm = request.algorithm
-    if algorithm == "linear":
+    if request.flows is not None:
+        return request.flows.partners(rank)
+    if request.collective == "many-to-one":
+        return set(range(size)) - {rank} if rank == request.root else {request.root}
+    if algorithm in ("linear", "direct"):
         return set(range(size)) - {rank}
     if algorithm in ("k-nomial", "binary-tree"):
         parent, children = place_in_tree(request, (rank - request.root) % size, size)

@@ -10,18 +10,24 @@ import numpy as np
 import numpy.typing as npt
 
 from agents.collectives.dtypes import dtype_of, is_float, is_integer, is_number
+from agents.collectives.flow_graph import FlowGraph
 from agents.collectives.names import (
     ALGORITHMS,
     CUTOFFS,
+    FLOW_ALGORITHMS,
+    FLOWS,
     MAX_CHUNK_BYTES,
     OPS,
     REDUCING,
+    ROOTED,
     SWITCH_DTYPES,
+    VECTORS,
 )
 from agents.collectives.timing import operation_timeout_ns
 from switch.errors import InputError
 
 _UFUNCS: dict[str, np.ufunc] = dict(zip(OPS, (np.add, np.minimum, np.maximum, np.add), strict=True))
+_KNOWN = {**ALGORITHMS, FLOWS: FLOW_ALGORITHMS}
 MAX_NUMBER = (1 << 32) - 1
 """Control messages carry 32 bits of it."""
 _NUMBERS = (
@@ -37,8 +43,10 @@ class Request:
 
     Buffers: an Allgather gathers in place into one array of all ranks' elements, a Broadcast's is
     the root's array on every rank, a Reduce-Scatter reads an array of all ranks' elements and
-    writes one of this rank's, an Allreduce reads one array and writes another like it. Arrays are
-    C-contiguous, of `dtype`, of any shape; nothing is copied.
+    writes one of this rank's, an Allreduce reads one array and writes another like it. An
+    All-to-all reads a vector with a part for every rank and writes one of the parts that all ranks
+    have for this one; a many-to-one's is the rank's own, on the root of all ranks' elements. Arrays
+    are C-contiguous, of `dtype`, of any shape; nothing is copied.
 
     Raises:
         InputError: a value makes no sense.
@@ -47,19 +55,19 @@ class Request:
     number: int
     """Counts the operations of the communicator, from 0; each rank starts them in this order."""
     collective: str
-    """``allgather``, ``broadcast``, ``reduce-scatter`` or ``allreduce``."""
+    """One of `ALGORITHMS`."""
     algorithm: str
     """One of the collective's `ALGORITHMS`."""
     counts: int | tuple[int, ...]
     """Elements of every rank, or of each by itself (MPI's Allgatherv); of Broadcast: of the
-    root; of Allreduce: of the vector that each rank contributes and gets."""
+    root; of Allreduce and All-to-all: of the vector that each rank contributes."""
     dtype: str = "uint8"
     """By numpy's name, or ``bfloat16``."""
     op: str = "sum"
     """Reduce-Scatter and Allreduce: one of `OPS`. An average is the sum, divided once at the end;
     integers truncate toward zero."""
     root: int = 0
-    """Broadcast: the rank whose elements all others get."""
+    """Broadcast: the rank whose elements all others get; many-to-one: the rank that gets all."""
     radix: int = 2
     """k of the k-nomial tree."""
     block_bytes: int = 0
@@ -89,22 +97,28 @@ class Request:
     """Multicast: ``adaptive``, ``paper`` (5 x the expected time) or ``fetch-only`` (nothing is
     multicast)."""
     timeout_ns: int = 0
-    """0: `operation_timeout_ns`."""
+    """0: `operation_timeout_ns`, and of flows what they wait beside."""
+    flows: FlowGraph | None = None
+    """Of the collective flows: what they are; `counts` says nothing then."""
 
     def __post_init__(self) -> None:
-        if self.collective not in ALGORITHMS:
-            raise InputError(f"collective {self.collective!r}: choose from {', '.join(ALGORITHMS)}")
-        if self.algorithm not in ALGORITHMS[self.collective]:
+        if self.collective not in _KNOWN:
+            raise InputError(f"collective {self.collective!r}: choose from {', '.join(_KNOWN)}")
+        if self.algorithm not in _KNOWN[self.collective]:
             raise InputError(
                 f"{self.collective} algorithm {self.algorithm!r}: choose from "
-                f"{', '.join(ALGORITHMS[self.collective])}"
+                f"{', '.join(_KNOWN[self.collective])}"
             )
+        if (self.collective == FLOWS) != (self.flows is not None) or (
+            self.flows is not None and self.dtype != "uint8"
+        ):
+            raise InputError(f"{self.collective}: flows have a graph, and bytes; nothing else has")
         if self.cutoff not in CUTOFFS:
             raise InputError(f"cutoff {self.cutoff!r}: choose from {', '.join(CUTOFFS)}")
         if self.op not in OPS:
             raise InputError(f"op {self.op!r}: choose from {', '.join(OPS)}")
         self._check_numbers()
-        if isinstance(self.counts, tuple) and self.collective in ("broadcast", "allreduce"):
+        if isinstance(self.counts, tuple) and self.collective in ("broadcast", *VECTORS):
             whose = "that of the root" if self.collective == "broadcast" else "of the vector"
             raise InputError(
                 f"counts {self.counts}: {self.collective.title()} has one count, {whose}"
@@ -154,20 +168,25 @@ class Request:
 
     def elements(self, size: int) -> tuple[int, ...]:
         """Elements of each of `size` ranks: what it contributes, or of Reduce-Scatter ends with;
-        of Allreduce, parts of the vector that differ by one element at most, the longer first.
+        of `VECTORS`, parts of the vector that differ by one element at most, the longer first; of
+        flows, the bytes that it sends.
 
         Raises InputError where the request is of another number of ranks.
         """
         counts = self.counts
+        if self.collective in ROOTED and self.root >= size:
+            raise InputError(f"root {self.root} of {size} ranks: choose 0 to {size - 1}")
+        if self.flows is not None:
+            if self.flows.ranks > size:
+                raise InputError(f"flows of {self.flows.ranks} ranks on {size}: that is too many")
+            return tuple(sum(self.flows.sizes(self.flows.sent_by(rank))) for rank in range(size))
         if isinstance(counts, tuple):
             if len(counts) != size:
                 raise InputError(f"{len(counts)} counts for {size} ranks: one a rank is needed")
             return counts
         if self.collective == "broadcast":
-            if self.root >= size:
-                raise InputError(f"root {self.root} of {size} ranks: choose 0 to {size - 1}")
             return tuple(counts if rank == self.root else 0 for rank in range(size))
-        if self.collective == "allreduce":
+        if self.collective in VECTORS:
             each, more = divmod(counts, size)
             return (each + 1,) * more + (each,) * (size - more)
         return (counts,) * size
@@ -176,11 +195,30 @@ class Request:
         """`elements` in bytes."""
         return tuple(count * self.item_bytes for count in self.elements(size))
 
+    def buffer_elements(self, rank: int, size: int) -> int:
+        """Of a rank's buffer."""
+        elements = self.elements(size)
+        if self.collective == FLOWS or (self.collective == "many-to-one" and rank != self.root):
+            return elements[rank]
+        return sum(elements)
+
+    def output_elements(self, rank: int, size: int) -> int | None:
+        """Of a rank's output; None where the collective works in place."""
+        if self.flows is not None:
+            return sum(self.flows.sizes(self.flows.received_by(rank)))
+        elements = self.elements(size)
+        if self.collective == "alltoall":
+            return size * elements[rank]
+        if self.collective in REDUCING:
+            return sum(elements) if self.collective == "allreduce" else elements[rank]
+        return None
+
     def limit_ns(self, size: int, rate_bps: int) -> int:
         """The time limit on each rank, from its own start."""
         if self.timeout_ns:
             return self.timeout_ns
-        return operation_timeout_ns(size, sum(self.shard_bytes(size)), rate_bps)
+        limit_ns = operation_timeout_ns(size, sum(self.shard_bytes(size)), rate_bps)
+        return limit_ns + (0 if self.flows is None else self.flows.span_ns(0))
 
     @property
     def ufunc(self) -> np.ufunc:

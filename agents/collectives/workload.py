@@ -1,14 +1,15 @@
 """The data of one operation on all ranks: what each contributes, and whether each got what it must.
 
 Contributions are functions of seed, operation, rank and place, so every rank checks its result on
-its own. Allgather and Broadcast carry any bytes (`pattern`). What Reduce-Scatter and Allreduce sum
-are integers so small that floating-point sums are exact, whatever the order; integer types wrap
-around, but for those that switches add, which saturate.
+its own. Collectives that reduce nothing carry any bytes (`pattern`). What Reduce-Scatter and
+Allreduce sum are integers so small that floating-point sums are exact, whatever the order; integer
+types wrap around, but for those that switches add, which saturate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,8 @@ from agents.collectives.dtypes import (
     is_float,
     significand_bits,
 )
-from agents.collectives.names import REDUCING
+from agents.collectives.flow_graph import FlowGraph
+from agents.collectives.names import FLOWS, REDUCING
 from agents.collectives.pattern import fill_shard, first_difference, shard_key, words
 from agents.collectives.requests import Request
 from switch.errors import InputError
@@ -32,6 +34,18 @@ SLICE_BYTES = 1 << 20
 UNFILLED = 0xEE
 """What a byte is that an operation has to bring."""
 _MAX_MAGNITUDE = 1 << 15
+
+
+class Part(NamedTuple):
+    """A part of a buffer or an output that one rank contributes as a whole."""
+
+    key: int
+    """Which of the operation's: tells its bytes from those of all others."""
+    size_bytes: int
+    source: int
+    """The rank that contributes it."""
+    what: str
+    """What messages call it."""
 
 
 class Workload:
@@ -64,35 +78,39 @@ class Workload:
                     f"{size} ranks: sums in {request.dtype} are not exact, so not to be checked"
                 )
 
-    @property
-    def buffer_bytes(self) -> int:
-        """Of every rank's buffer."""
-        return sum(self._shards)
+    def buffer_bytes(self, rank: int) -> int:
+        """Of a rank's buffer."""
+        return self.request.buffer_elements(rank, self.size) * self.request.item_bytes
 
     def received_bytes(self, rank: int) -> int:
         """Of others' data that the operation brings a rank, at least."""
         if self._reducing:
-            own = self._result_elements(rank) * self.request.item_bytes
-            return own * (self.size > 1)
-        return self.buffer_bytes - self._shards[rank]
+            return self._output_bytes(rank) * (self.size > 1)
+        flows = self.request.flows
+        if flows is not None:
+            return sum(flows.sizes(flows.received_by(rank)))
+        if self.request.collective == "alltoall":
+            return (self.size - 1) * self._shards[rank]
+        return self.buffer_bytes(rank) - self._shards[rank]
 
     def buffer(self, rank: int) -> Array:
         """A filled buffer."""
-        buffer = np.empty(self.buffer_bytes, np.uint8)
+        buffer = np.empty(self.buffer_bytes(rank), np.uint8)
         for _ in self.fill(rank, buffer):
             pass
         return buffer.view(self.request.dtype)
 
     def output(self, rank: int) -> Array | None:
         """The array for a rank's result, where the operation is not in place."""
-        if not self._reducing:
+        count = self.request.output_elements(rank, self.size)
+        if count is None:
             return None
-        output = np.empty(self._result_elements(rank), self.request.dtype)
+        output = np.empty(count, self.request.dtype)
         output.view(np.uint8)[:] = UNFILLED
         return output
 
     def fill(self, rank: int, buffer: Bytes) -> Iterator[None]:
-        """Write what a rank contributes into uint8[`buffer_bytes`], a slice a step."""
+        """Write what a rank contributes into uint8[`buffer_bytes(rank)`], a slice a step."""
         if self._reducing:
             values = buffer.view(self.request.dtype)
             for first in range(0, len(values), SLICE_BYTES // 8):
@@ -100,11 +118,11 @@ class Workload:
                 part[:] = self._values(rank, first, len(part))
                 yield
             return
-        for source, offset, part in self._slices(buffer):
-            if source == rank:
-                fill_shard(part, self._seed, self.request.number, source, offset)
+        for contributed, offset, piece in _slices(self._buffer_parts(rank), buffer):
+            if contributed.source == rank:
+                fill_shard(piece, self._seed, self.request.number, contributed.key, offset)
             else:
-                part[:] = UNFILLED
+                piece[:] = UNFILLED
             yield
 
     def check(self, rank: int, buffer: Array, output: Array | None) -> str:
@@ -113,35 +131,59 @@ class Workload:
 
     def checks(self, rank: int, buffer: Array, output: Array | None) -> Iterator[str]:
         """Check a result, a slice a step; what is wrong with the slice, or nothing."""
-        if output is not None:
+        if self._reducing:
+            assert output is not None
             yield from self._check_reduced(rank, output)
             return
-        for source, offset, part in self._slices(buffer.reshape(-1).view(np.uint8)):
-            wrong = self._difference(source, offset, part)
-            yield "" if wrong is None else f"byte {wrong} of the shard of rank {source} is wrong"
+        parts = self._buffer_parts(rank) if output is None else self._output_parts(rank)
+        result = buffer if output is None else output
+        for part, offset, piece in _slices(parts, result.reshape(-1).view(np.uint8)):
+            wrong = self._difference(part, offset, piece)
+            yield "" if wrong is None else f"byte {wrong} of {part.what} is wrong"
 
-    def _slices(self, buffer: Bytes) -> Iterator[tuple[int, int, Bytes]]:
-        """A buffer of shards in parts of one shard each: (rank, offset in its shard, bytes)."""
-        start = 0
-        for source, size in enumerate(self._shards):
-            for offset in range(0, size, SLICE_BYTES):
-                end = min(offset + SLICE_BYTES, size)
-                yield source, offset, buffer[start + offset : start + end]
-            start += size
+    def _buffer_parts(self, rank: int) -> list[Part]:
+        """Of what reduces nothing: the parts of a rank's buffer, in order."""
+        if self.request.flows is not None:
+            return _flows(self.request.flows, self.request.flows.sent_by(rank).tolist())
+        if self.request.collective == "alltoall":
+            return [self._exchanged(rank, peer) for peer in range(self.size)]
+        sources = range(self.size)
+        if self.request.collective == "many-to-one" and rank != self.request.root:
+            sources = range(rank, rank + 1)
+        return [
+            Part(source, self._shards[source], source, f"the shard of rank {source}")
+            for source in sources
+        ]
 
-    def _difference(self, source: int, offset: int, part: Bytes) -> int | None:
-        if self._kept is not None:
-            if source not in self._kept:
-                self._kept[source] = np.empty(self._shards[source], np.uint8)
-                fill_shard(self._kept[source], self._seed, self.request.number, source)
-            if np.array_equal(part, self._kept[source][offset : offset + len(part)]):
+    def _output_parts(self, rank: int) -> list[Part]:
+        """Of what reduces nothing: the parts of a rank's output, in order; none if in place."""
+        if self.request.flows is not None:
+            return _flows(self.request.flows, self.request.flows.received_by(rank).tolist())
+        if self.request.collective != "alltoall":
+            return []
+        return [self._exchanged(source, rank) for source in range(self.size)]
+
+    def _exchanged(self, source: int, destination: int) -> Part:
+        what = f"what rank {source} has for rank {destination}"
+        return Part(source * self.size + destination, self._shards[destination], source, what)
+
+    def _difference(self, part: Part, offset: int, piece: Bytes) -> int | None:
+        number = self.request.number
+        if self._kept is not None and not self._once:
+            if part.key not in self._kept:
+                self._kept[part.key] = np.empty(part.size_bytes, np.uint8)
+                fill_shard(self._kept[part.key], self._seed, number, part.key)
+            if np.array_equal(piece, self._kept[part.key][offset : offset + len(piece)]):
                 return None
-        return first_difference(part, self._seed, self.request.number, source, offset)
+        return first_difference(piece, self._seed, number, part.key, offset)
 
-    def _result_elements(self, rank: int) -> int:
-        if self.request.collective == "allreduce":
-            return sum(self._elements)
-        return self._elements[rank]
+    @property
+    def _once(self) -> bool:
+        """Whether no part is on more than one rank in the end."""
+        return self.request.collective in ("alltoall", "many-to-one", FLOWS)
+
+    def _output_bytes(self, rank: int) -> int:
+        return (self.request.output_elements(rank, self.size) or 0) * self.request.item_bytes
 
     def _check_reduced(self, rank: int, output: Array) -> Iterator[str]:
         everything = self.request.collective == "allreduce"
@@ -182,3 +224,23 @@ class Workload:
         else:
             values = mixed.astype(kind)
         return values
+
+
+def _flows(graph: FlowGraph, flows: Iterable[int]) -> list[Part]:
+    return [
+        Part(
+            flow, graph.size_bytes[flow], graph.source[flow],
+            f"flow {flow} from rank {graph.source[flow]}",
+        )
+        for flow in flows
+    ]  # fmt: skip
+
+
+def _slices(parts: Iterable[Part], buffer: Bytes) -> Iterator[tuple[Part, int, Bytes]]:
+    """The parts that a buffer consists of, in slices: (part, offset in it, bytes)."""
+    start = 0
+    for part in parts:
+        for offset in range(0, part.size_bytes, SLICE_BYTES):
+            end = min(offset + SLICE_BYTES, part.size_bytes)
+            yield part, offset, buffer[start + offset : start + end]
+        start += part.size_bytes

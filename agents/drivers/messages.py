@@ -31,10 +31,11 @@ from typing import Any, ClassVar, TypeVar
 
 from agents.collectives.aggregation import SwitchJob
 from agents.collectives.communicator import Lane
+from agents.collectives.flow_graph import FlowGraph
 from agents.collectives.requests import Request
 from agents.participant import Introductions, Member, Team
 from agents.transport.types import TransportOptions
-from switch.errors import ProtocolError
+from switch.errors import InputError, ProtocolError
 
 
 @dataclass(frozen=True)
@@ -156,8 +157,8 @@ class OperationConfig:
     @staticmethod
     def of(document: dict[str, Any]) -> OperationConfig:
         """From the JSON object that `asdict` makes. Raises ProtocolError as `record` does."""
-        request = record(Request, document.get("request", {}))
-        more = tuple(record(Request, each) for each in document.get("more", ()))
+        request = _request(document.get("request", {}))
+        more = tuple(_request(each) for each in document.get("more", ()))
         waits = tuple(tuple(each) for each in document.get("waits", ()))
         return record(
             OperationConfig, {**document, "request": request, "more": more, "waits": waits}
@@ -198,6 +199,9 @@ class RankResult:
     """Counters of the transport and of the driver, by name."""
     spans_ns: list[tuple[int, int]] = field(default_factory=list)
     """Of each operation that ended: when it began and when it was done, from the common start."""
+    moments: list[tuple[int, str, int]] = field(default_factory=list)
+    """Of the collective flows: (flow, what happened to it as `operation.Moment` has it, when, in ns
+    from the common start)."""
 
 
 @dataclass(frozen=True)
@@ -376,6 +380,17 @@ def record(kind: type[Record], document: dict[str, Any]) -> Record:
         return kind(**document)
     except TypeError as error:
         raise ProtocolError(f"{kind.__name__}: {error}") from error
+
+
+def _request(document: dict[str, Any]) -> Request:
+    """From the JSON object that `asdict` makes. Raises ProtocolError as `record` does."""
+    flows = document.get("flows")
+    if flows is None:
+        return record(Request, document)
+    try:
+        return record(Request, {**document, "flows": FlowGraph.of(flows)})
+    except InputError as error:
+        raise ProtocolError(f"a request: {error}") from error
 
 
 def _team(document: dict[str, Any]) -> Team:

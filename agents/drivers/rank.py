@@ -182,10 +182,11 @@ class _Rank:
         self._workloads = [Workload(each, size, seed) for each in operation.requests()]
         before, self._jobs = self._jobs, []
         for index, workload in enumerate(self._workloads):
-            if index < len(before) and before[index].buffer.nbytes == workload.buffer_bytes:
+            own_bytes = workload.buffer_bytes(self._member)
+            if index < len(before) and before[index].buffer.nbytes == own_bytes:
                 memory = before[index].buffer.view(np.uint8)  # its pages are there already
             else:
-                memory = np.empty(workload.buffer_bytes, np.uint8)
+                memory = np.empty(own_bytes, np.uint8)
             for _ in workload.fill(self._member, memory):
                 yield
             output = workload.output(self._member)

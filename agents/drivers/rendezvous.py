@@ -192,7 +192,9 @@ class Rendezvous:
         request = operation.request
         self._operations += operation.count
         workloads = [Workload(each, size, operation.seed) for each in operation.kinds]
-        memory_bytes = operation.operations * ranks * sum(each.buffer_bytes for each in workloads)
+        memory_bytes = operation.operations * (ranks // size) * sum(
+            each.buffer_bytes(rank) for each in workloads for rank in range(size)
+        )
         memory_s = 10.0 + memory_bytes / MEMORY_BYTES_PER_S
 
         self._phase = "preparing its buffer"

@@ -1,0 +1,247 @@
+"""Flows that depend on each other, by RDMA WRITEs: one rank's part of a `FlowGraph`.
+
+Each rank tells those that send to it where they may write, and begins once all that it sends to
+have said so. A flow is cut into blocks, each an RDMA WRITE with immediate; the flows that a rank
+sends at the same time take turns, a block each. What happens on one rank and is waited for on
+another is told by a message (`Kind.HAPPENED`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from agents.collectives.communicator import Communicator
+from agents.collectives.control import Control, Kind
+from agents.collectives.flow_graph import DONE, RECEIVED, FlowGraph
+from agents.collectives.flow_schedule import Schedule
+from agents.collectives.operation import Moment, PhaseClock, Posts, Report, Ticket, WrittenBytes
+from agents.collectives.requests import Request
+from agents.collectives.unicast import Blocks, Bytes, block_bytes
+from agents.transport.types import MemoryRegion
+from switch.errors import ProtocolError
+
+BLOCKS_UNDER_WAY = 8
+"""Of each flow: enough to fill a link, and not all, so that flows share the link."""
+
+
+@dataclass
+class _Sending:
+    """A flow that has begun."""
+
+    flow: int
+    offset: int
+    """Of its first byte, in this rank's buffer."""
+    target: int
+    """The same, in the memory of its destination."""
+    block: int
+    """The destination's number of its first block."""
+    size_bytes: int
+    posted_bytes: int = 0
+    under_way: int = 0
+
+
+class FlowsOperation:
+    """See the module.
+
+    Args:
+        buffer: the bytes of the flows that this rank sends, one after the other.
+        output: room for those that come to it.
+        register: gives the memory region of an array.
+
+    Raises:
+        InputError: the communicator has no queue pair with a peer.
+    """
+
+    def __init__(
+        self,
+        communicator: Communicator,
+        request: Request,
+        buffer: Bytes,
+        output: Bytes,
+        register: Callable[[Bytes], MemoryRegion],
+    ) -> None:
+        assert request.flows is not None
+        graph = self._graph = request.flows
+        rank = communicator.rank
+        communicator.check_peers(graph.partners(rank), "flows")
+        self._communicator = communicator
+        self._number = request.number
+        self._posts = Posts(communicator, request.number)
+        self._clock = PhaseClock()
+        self._buffer, self._output = register(buffer), register(output)
+        path_mtu = communicator.endpoint.path_mtu
+        self._block_bytes = block_bytes(request, graph.sizes(graph.flows), path_mtu)
+        self._incoming = graph.received_by(rank).tolist()
+        self._blocks = Blocks(graph.sizes(graph.received_by(rank)), self._block_bytes)
+        self._left = [len(self._blocks.of(place)) for place in range(len(self._incoming))]
+        """Blocks to come of each incoming flow."""
+        self._missing = self._blocks.total
+        """Blocks to come of all."""
+        self._arrived: set[int] = set()
+        self._outgoing = _outgoing(graph, rank, self._block_bytes)
+        self._targets = {graph.destination[flow] for flow in self._outgoing}
+        self._ready: dict[int, tuple[int, int]] = {}
+        """Address and key of the targets' memory."""
+        self._schedule = Schedule(graph, rank)
+        self._turns: deque[_Sending] = deque()
+        """Flows that have a block to be posted, and may."""
+        self._sending: dict[int, _Sending] = {}
+        self._received_bytes = 0
+        self._moments: list[Moment] = []
+
+    @property
+    def done(self) -> bool:
+        return self._clock.phase == "done"
+
+    @property
+    def phase(self) -> str:
+        return self._clock.phase
+
+    def start(self, now_ns: int) -> None:
+        self._schedule.start(now_ns)
+        self._clock.enter("barrier", now_ns)
+        ready = Control(
+            Kind.READY, self._number, address=self._output.address, rkey=self._output.rkey
+        )
+        for peer in sorted({self._graph.source[flow] for flow in self._incoming}):
+            self._posts.send(peer, ready)
+        self._proceed(now_ns)
+
+    def control(self, peer: int, message: Control, now_ns: int) -> None:
+        if message.kind is Kind.HAPPENED:
+            self._schedule.hear(peer, message.address, now_ns)
+        elif message.kind is not Kind.READY or peer not in self._targets:
+            raise ProtocolError(f"{message.kind.name}, which does not belong to flows")
+        elif peer in self._ready:
+            raise ProtocolError("READY a second time")
+        else:
+            self._ready[peer] = (message.address, message.rkey)
+        self._proceed(now_ns)
+
+    def written(self, peer: int, block: int, length_bytes: int, now_ns: int) -> None:
+        if block >= self._blocks.total or block in self._arrived:
+            raise ProtocolError(f"an RDMA WRITE announced block {block}, which is not due")
+        place = self._blocks.part_of(block)
+        flow = self._incoming[place]
+        length = self._blocks.span(block)[1]
+        if self._graph.source[flow] != peer or length_bytes != length:
+            raise ProtocolError(
+                f"an RDMA WRITE of {length_bytes} bytes announced block {block}, which is one of "
+                f"{length} from rank {self._graph.source[flow]}"
+            )
+        self._arrived.add(block)
+        self._received_bytes += length
+        self._missing -= 1
+        self._left[place] -= 1
+        if not self._left[place]:
+            self._moments.append(Moment(flow, "received", now_ns))
+            self._schedule.happened(flow, RECEIVED, now_ns)
+        self._proceed(now_ns)
+
+    def completed(self, ticket: Ticket, now_ns: int) -> None:
+        self._posts.completed(ticket)
+        if not isinstance(ticket.detail, WrittenBytes):
+            return
+        self._communicator.writing_bytes -= ticket.detail.length
+        sending = self._sending[ticket.detail.flow]
+        sending.under_way -= 1
+        if sending.posted_bytes < sending.size_bytes:
+            if sending.under_way == BLOCKS_UNDER_WAY - 1:
+                self._turns.append(sending)
+        elif not sending.under_way:
+            del self._sending[sending.flow]
+            self._moments.append(Moment(sending.flow, "acknowledged", now_ns))
+            self._schedule.happened(sending.flow, DONE, now_ns)
+        self._proceed(now_ns)
+
+    def advance(self, now_ns: int) -> None:
+        self._proceed(now_ns)
+        if self._clock.phase != "data" or self._schedule.unfinished or self._posts.outstanding:
+            return
+        if not self._missing:
+            self._clock.enter("done", now_ns)
+
+    def deadline(self) -> int | None:
+        return self._schedule.deadline() if self._clock.phase == "data" else None
+
+    @property
+    def attentive(self) -> bool:
+        return False
+
+    def waits_on(self) -> set[int]:
+        """Whoever sends to this rank, is sent to, or has something to tell it."""
+        return self._graph.partners(self._communicator.rank)
+
+    def waiting_for(self) -> str:
+        name = self._communicator.name
+        unready = sorted(self._targets - self._ready.keys())
+        if unready:
+            return f"{name(unready[0])} to be ready"
+        lacking = [place for place, left in enumerate(self._left) if left]
+        if lacking:
+            flow = self._incoming[lacking[0]]
+            return (
+                f"{len(lacking)} flows of {len(self._left)}, the first number {flow} from "
+                f"{name(self._graph.source[flow])}"
+            )
+        return self._schedule.waiting_for() or self._posts.describe()
+
+    def close(self) -> None:
+        pass
+
+    def report(self, now_ns: int) -> Report:
+        return Report(
+            self._clock.durations(now_ns), self._received_bytes, flows=list(self._moments)
+        )
+
+    def _proceed(self, now_ns: int) -> None:
+        """Begin what can begin, tell what is to be told, post what can be posted."""
+        if self._clock.phase == "barrier":
+            if len(self._ready) < len(self._targets):
+                return
+            self._clock.enter("data", now_ns)
+        schedule = self._schedule
+        for flow in schedule.due(now_ns):
+            self._moments.append(Moment(flow, "begun", now_ns))
+            self._sending[flow] = self._outgoing[flow]
+            self._turns.append(self._outgoing[flow])
+        while schedule.notices:
+            peer, edge = schedule.notices.popleft()
+            self._posts.send(peer, Control(Kind.HAPPENED, self._number, address=edge))
+        while self._turns:
+            sending = self._turns.popleft()
+            self._post(sending)
+            more = sending.posted_bytes < sending.size_bytes
+            if more and sending.under_way < BLOCKS_UNDER_WAY:
+                self._turns.append(sending)
+
+    def _post(self, sending: _Sending) -> None:
+        """The next block of a flow."""
+        peer = self._graph.destination[sending.flow]
+        address, rkey = self._ready[peer]
+        done = sending.posted_bytes
+        length = min(self._block_bytes, sending.size_bytes - done)
+        block = sending.block + done // self._block_bytes
+        self._communicator.writing_bytes += length
+        sending.posted_bytes += length
+        sending.under_way += 1
+        self._posts.write(
+            peer, self._buffer, sending.offset + done, length, address + sending.target + done,
+            rkey, (self._number & 0xFF) << 24 | block, flow=sending.flow,
+        )  # fmt: skip
+
+
+def _outgoing(graph: FlowGraph, rank: int, block_size: int) -> dict[int, _Sending]:
+    """A rank's flows: where their bytes are, and where they go."""
+    flows = graph.sent_by(rank)
+    sizes = graph.table.size_bytes[flows]
+    columns = (
+        flows, np.cumsum(sizes) - sizes, graph.target_bytes[flows],
+        graph.first_blocks(block_size)[flows], sizes,
+    )  # fmt: skip
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return {row[0]: _Sending(*row) for row in rows}

@@ -1,0 +1,202 @@
+"""Flows that depend on each other: the graph, the schedule of a rank, and whole workloads on a
+network in memory."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.collectives.agent import Failed
+from agents.collectives.flow_graph import DONE, RECEIVED, FlowGraph, GraphBuilder
+from agents.collectives.flow_schedule import Schedule
+from agents.collectives.requests import Request
+from agents.drivers.messages import OperationConfig
+from switch.errors import InputError, ProtocolError
+from tests.collective_group import Group
+from tests.memory_network import Faults
+
+
+def request_of(graph: FlowGraph) -> Request:
+    return Request(0, "flows", "given", 0, flows=graph)
+
+
+def run(graph: FlowGraph, size: int, **options: object) -> dict[tuple[int, str], int]:
+    """Carry a graph out and verify it; when each thing happened, from the start."""
+    group = Group(size, requests=[request_of(graph)], **options)  # type: ignore[arg-type]
+    done = group.complete(request_of(graph))
+    found: dict[tuple[int, str], int] = {}
+    for event in done:
+        for moment in event.report.flows:
+            assert (moment.flow, moment.what) not in found
+            found[moment.flow, moment.what] = moment.at_ns - group.started_ns
+    for flow in graph.flows.tolist():
+        times = [found[flow, what] for what in ("begun", "received", "acknowledged")]
+        assert times == sorted(times)
+    assert len(found) == 3 * len(graph.flows)
+    return found
+
+
+@st.composite
+def graphs(draw: st.DrawFn, size: int) -> FlowGraph:
+    """Any graph in which tasks wait for earlier ones."""
+    builder = GraphBuilder()
+    events: list[tuple[int, int]] = []
+    for _ in range(draw(st.integers(1, 12), "tasks")):
+        after = draw(st.lists(st.sampled_from(events), max_size=4, unique=True)) if events else []
+        source, destination = draw(st.tuples(*[st.integers(0, size - 1)] * 2))
+        delay_ns = draw(st.sampled_from([0, 0, 1, 50_000]))
+        if source == destination:
+            needed = draw(st.integers(0, len(after)))
+            task = builder.wait(source, delay_ns, after, needed)
+            events.append((task, DONE))
+        else:
+            size_bytes = draw(st.sampled_from([1, 255, 256, 1000, 5000]))
+            task = builder.flow(source, destination, size_bytes, after, delay_ns)
+            events += [(task, DONE), (task, RECEIVED)]
+    return builder.build()
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_graph_is_carried_out_in_an_order_that_it_allows(data: st.DataObject) -> None:
+    size = data.draw(st.integers(2, 5), "ranks")
+    graph = data.draw(graphs(size))
+    found = run(graph, size)
+    least = graph.least_ns(1_000_000_000)
+    for flow in graph.flows.tolist():
+        end_ns = least[flow]
+        assert end_ns is not None and found[flow, "received"] >= end_ns
+        causes = [
+            found.get((graph.cause[edge], "received" if graph.event[edge] else "acknowledged"), 0)
+            for edge in range(len(graph.cause))
+            if graph.waiting[edge] == flow
+        ]
+        begun_ns = found[flow, "begun"]
+        assert begun_ns >= graph.delay_ns[flow] + max(causes, default=0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_every_byte_arrives_on_a_network_that_loses_repeats_and_reorders(
+    data: st.DataObject,
+) -> None:
+    faults = Faults(
+        seed=data.draw(st.integers(0, 1 << 20), "seed"), loss=0.03, duplication=0.03, reordering=0.03
+    )
+    run(data.draw(graphs(4)), 4, faults=faults)
+
+
+def test_a_chain_of_flows_takes_the_sum_of_their_times_and_delays() -> None:
+    builder = GraphBuilder()
+    after: list[tuple[int, int]] = []
+    for hop in range(4):
+        flow = builder.flow(hop, hop + 1, 125_000, after, delay_ns=1_000_000)
+        after = [(flow, RECEIVED)]
+    graph = builder.build()
+    found = run(graph, 5, path_mtu=4096)
+    assert graph.span_ns(1_000_000_000) == 4 * (1_000_000 + 1_000_000)
+    assert 8_000_000 < found[3, "received"] < 8_500_000
+
+
+def test_what_happened_on_another_rank_is_told_by_a_message() -> None:
+    builder = GraphBuilder()
+    first = builder.flow(0, 1, 1000)
+    far = builder.flow(2, 3, 1000, [(first, RECEIVED)])
+    found = run(builder.build(), 4, delay_ns=1_000_000)
+    # The flow's way, and then the message's from rank 1 to rank 2.
+    assert found[far, "begun"] >= found[first, "received"] + 1_000_000
+
+
+def test_some_of_several_events_are_enough_where_no_more_are_needed() -> None:
+    builder = GraphBuilder()
+    short, long = builder.flow(0, 2, 100), builder.flow(1, 2, 1_000_000)
+    either = builder.wait(2, after=[(short, RECEIVED), (long, RECEIVED)], needed=1)
+    both = builder.wait(2, after=[(short, RECEIVED), (long, RECEIVED)])
+    early = builder.flow(2, 3, 100, [(either, DONE)])
+    late = builder.flow(2, 3, 100, [(both, DONE)])
+    found = run(builder.build(), 4)
+    assert found[early, "begun"] < found[long, "received"] <= found[late, "begun"]
+
+
+def test_flows_of_a_rank_share_its_link() -> None:
+    builder = GraphBuilder()
+    flows = [builder.flow(0, 1 + number, 400_000) for number in range(3)]
+    found = run(builder.build(), 4, path_mtu=4096)
+    ends = [found[flow, "received"] for flow in flows]
+    assert max(ends) - min(ends) < 0.2 * max(ends)
+
+
+def test_a_graph_crosses_the_rendezvous_as_json() -> None:
+    builder = GraphBuilder()
+    builder.flow(0, 1, 10, [(builder.wait(0, 5), DONE)])
+    config = OperationConfig(request_of(builder.build()))
+    assert OperationConfig.of(asdict(config)) == config
+    with pytest.raises(ProtocolError, match="flow"):
+        document = asdict(config)
+        document["request"]["flows"]["size_bytes"] = (0, 0)
+        OperationConfig.of(document)
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"size_bytes": (0,)}, "of 0 bytes"),
+        ({"size_bytes": (-5,)}, "of -5 bytes"),
+        ({"destination": (-1,)}, "out of range"),
+        ({"delay_ns": (-1,)}, "out of range"),
+        ({"delay_ns": (1 << 80,)}, "out of range"),
+        ({"needed": (1,)}, "1 of 0 events"),
+        ({"source": (0, 1)}, "different lengths"),
+        ({"cause": (0,), "event": (0,), "waiting": (7,)}, "none of the 1"),
+        ({"cause": (0,), "event": (3,), "waiting": (0,)}, "event"),
+        ({"cause": (0,), "event": (0,), "waiting": (0,), "needed": (1,)}, "wait for each other"),
+    ],
+)
+def test_a_graph_that_makes_no_sense_is_refused(
+    columns: dict[str, tuple[int, ...]], words: str
+) -> None:
+    sound = {
+        "source": (0,), "destination": (1,), "size_bytes": (10,), "delay_ns": (0,), "needed": (0,),
+    }  # fmt: skip
+    assert FlowGraph(**sound).ranks == 2
+    with pytest.raises(InputError, match=words):
+        FlowGraph(**{**sound, **columns})
+
+
+def test_a_rank_that_dies_is_named() -> None:
+    builder = GraphBuilder()
+    builder.flow(0, 1, 1_000_000)
+    builder.flow(1, 2, 100, [(0, RECEIVED)])
+    group = Group(3, rate_bps=10_000_000)
+    group.start(request_of(builder.build()), ranks=[0, 2])
+    events = group.finish(60_000_000_000, ranks=[0, 2])
+    assert all(isinstance(event, Failed) and "rank 1" in event.error for event in events)
+
+
+@given(edge=st.integers(0, 9), peer=st.integers(0, 4), again=st.booleans())
+def test_word_of_what_is_not_between_two_ranks_is_refused(
+    edge: int, peer: int, again: bool
+) -> None:
+    builder = GraphBuilder()
+    first = builder.flow(0, 1, 10)
+    builder.flow(2, 3, 10, [(first, RECEIVED)])  # dependency 0: rank 1 tells rank 2
+    builder.flow(2, 4, 10, [(first, DONE)])  # dependency 1: rank 0 tells rank 2
+    schedule = Schedule(builder.build(), 2)
+    schedule.start(0)
+    if (edge, peer) in ((0, 1), (1, 0)):
+        schedule.hear(peer, edge, 5)
+        assert schedule.due(5) == [edge + 1]
+        if not again:
+            return
+    with pytest.raises(ProtocolError, match="dependency"):
+        schedule.hear(peer, edge, 5)
+
+
+def test_flows_of_more_ranks_than_there_are_are_refused() -> None:
+    builder = GraphBuilder()
+    builder.flow(0, 9, 10)
+    with pytest.raises(InputError, match="10 ranks on 4"):
+        replace(request_of(builder.build())).elements(4)
