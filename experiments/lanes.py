@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
+
+from agents.collectives.communicator import Lane, path_entropy
+from agents.collectives.dtypes import dtype_of
+from agents.collectives.names import OFFLOADED
 from controller.clos_paths import ClosPaths
 from controller.ethereal import ethereal, lanes
 from controller.flows import WITHIN_LEAF, Flows
 from controller.pinned_paths import Pin
 from controller.selector_hash import Salts, source_ports
-
-from agents.collectives.communicator import Lane, path_entropy
-from agents.collectives.dtypes import dtype_of
-from agents.collectives.names import OFFLOADED
 from experiments.flow_steps import steps_of_shards
 from experiments.fsdp_models import FSDP
 from experiments.path_schemes import PathScheme, scheme_of

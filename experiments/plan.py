@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 from agents.collectives.aggregation import SwitchJob
 from agents.collectives.communicator import Lane
@@ -130,13 +131,13 @@ def _lanes_of(scenario: Scenario, algorithm: str) -> dict[int, dict[int, tuple[L
 
 def transport_of(scenario: Scenario) -> TransportOptions:
     """What is asked of every host's transport."""
-    assert scenario.congestion and scenario.recovery and scenario.reorder_packets
-    return TransportOptions(
-        congestion=scenario.congestion,
-        recovery=scenario.recovery,
-        reorder_packets=scenario.reorder_packets,
-        entropy=scheme_of(scenario.paths).entropy,
-    )
+    options: dict[str, Any] = {
+        "congestion": scenario.congestion,
+        "recovery": scenario.recovery,
+        "reorder_packets": scenario.reorder_packets,
+        "entropy": scheme_of(scenario.paths).entropy,
+    }
+    return TransportOptions(**options)
 
 
 def _groups(scenario: Scenario, plan: Plan, job: int, each: int) -> tuple[str, ...]:

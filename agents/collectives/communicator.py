@@ -191,6 +191,8 @@ class Lanes:
         self.pairs: list[RcQueuePair] = []
         for lane in lanes:
             pair = endpoint.create_rc(source_port=lane[0] if lane else None)
+            if len(lane) > 1:
+                pair.set_source_ports(lane)
             self.pairs.append(pair)
         self._given_bytes = {index: 0 for index, lane in enumerate(lanes) if lane}
 
