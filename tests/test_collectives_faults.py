@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.collectives.agent import Done, Failed
-from agents.collectives.names import VECTORS
+from agents.collectives.names import ROOTED, VECTORS
 from agents.collectives.requests import Request
 from agents.datagrams import Datagram, ipv4
 from switch.errors import RunError
@@ -129,14 +129,14 @@ def check_death(group: Group, dead: int, at_ns: int, timeout_ns: int = 0) -> lis
 @ALL
 @pytest.mark.parametrize("size", [2, 3, 4, 7])
 def test_a_rank_that_is_dead_from_the_start_is_named_by_all(request_: Request, size: int) -> None:
-    """But not by those of a Broadcast that need nothing of it."""
+    """But not by those of a Broadcast or many-to-one that need nothing of it."""
     for dead in {0, 1, size - 1}:
         group = Group(size, requests=[request_])
         dies(group, dead, 0)
         group.start(request_)
         events = check_death(group, dead, 0)
         assert isinstance(events[dead], Failed)
-        if request_.collective != "broadcast" or request_.algorithm == "multicast":
+        if request_.collective not in ROOTED or request_.algorithm == "multicast":
             assert all(isinstance(event, Failed) for event in events)
 
 

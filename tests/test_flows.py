@@ -84,8 +84,9 @@ def test_every_byte_arrives_on_a_network_that_loses_repeats_and_reorders(
     data: st.DataObject,
 ) -> None:
     faults = Faults(
-        seed=data.draw(st.integers(0, 1 << 20), "seed"), loss=0.03, duplication=0.03, reordering=0.03
-    )
+        seed=data.draw(st.integers(0, 1 << 20), "seed"),
+        loss=0.03, duplication=0.03, corruption=0.02, lateness=0.03,
+    )  # fmt: skip
     run(data.draw(graphs(4)), 4, faults=faults)
 
 

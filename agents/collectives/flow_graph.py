@@ -227,7 +227,8 @@ def _by_rank(flows: IntArray, rank_of: IntArray) -> dict[int, IntArray]:
     ranks = rank_of[flows]
     order = np.argsort(ranks, kind="stable")
     found, starts = np.unique(ranks[order], return_index=True)
-    return dict(zip(found.tolist(), np.split(flows[order], starts[1:]), strict=True))
+    groups = np.split(flows[order], starts[1:])
+    return dict(zip(found.tolist(), groups, strict=False))  # of no flows there is an empty group
 
 
 def _before(groups: dict[int, IntArray], amounts: IntArray) -> IntArray:
