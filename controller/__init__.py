@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from controller.aggregation import AggregationJob
 from controller.counters import AggregationCounters, LinkCounters
 from controller.multicast import Tree
+from controller.pinned_paths import Pin
 from controller.plan import Plan, diff, fabric_plan
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ __all__ = [
     "AggregationJob",
     "Controller",
     "LinkCounters",
+    "Pin",
     "Plan",
     "Tree",
     "diff",

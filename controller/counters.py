@@ -25,6 +25,8 @@ class LinkCounters:
     lost_bytes: int
     """What was lost on purpose. Of sums towards a host the bytes are those of the packet that
     completed them."""
+    marked_packets: int = 0
+    """What the switch that sends it marked for a long queue."""
 
     def __sub__(self, earlier: LinkCounters) -> LinkCounters:
         return LinkCounters(
@@ -32,6 +34,7 @@ class LinkCounters:
             self.tx_bytes - earlier.tx_bytes,
             self.lost_packets - earlier.lost_packets,
             self.lost_bytes - earlier.lost_bytes,
+            self.marked_packets - earlier.marked_packets,
         )
 
 
@@ -40,6 +43,7 @@ EVERYWHERE = (
     fabric.PORT_EGRESS_HEADERS,
     fabric.PORT_EGRESS_VALUES,
     fabric.INGRESS_LOST,
+    fabric.ECN_MARKED,
 )
 """The counters that matter at every port of a switch."""
 
@@ -71,13 +75,15 @@ def link_counters(
         source, destination = direction.source, direction.destination
         if topology.nodes[source.node].level == 0:
             sent = read[destination.node][fabric.PORT_INGRESS, destination.number]
+            marked = 0
         else:
+            marked = read[source.node][fabric.ECN_MARKED, source.number][0]
             sent = _sent(read[source.node], source.number, values)
         if topology.nodes[destination.node].level == 0:
             lost = read[source.node][fabric.EGRESS_LOST, source.number]
         else:
             lost = read[destination.node][fabric.INGRESS_LOST, destination.number]
-        found[direction.ends] = LinkCounters(sent[0], sent[1], lost[0], lost[1])
+        found[direction.ends] = LinkCounters(sent[0], sent[1], lost[0], lost[1], marked)
     return found
 
 

@@ -8,6 +8,24 @@ FORWARD = "FabricIngress.forwarding.forward"
 DROP = "FabricIngress.forwarding.drop"
 DESTINATION = "hdr.ipv4.dst_addr"
 
+PINNED_TABLE = "FabricIngress.forwarding.pinned_path"
+PIN = "FabricIngress.forwarding.pin"
+SOURCE = "hdr.ipv4.src_addr"
+SOURCE_PORT = "hdr.udp.src_port"
+PINNED_ENTRIES = 65536
+
+SPRAY = "FabricIngress.forwarding.spray"
+SPRAY_TABLE = "FabricIngress.forwarding.spray_port"
+SPRAY_PLACE = "meta.place"
+SPRAY_SETS = 4096
+SPRAY_PLACES = 16384
+
+ECN_TABLE = "FabricEgress.congestion.ecn"
+MARK_FROM = "FabricEgress.congestion.mark_from"
+ECN_MARKED = "FabricEgress.congestion.ecn_marked"
+MAX_ECN_THRESHOLD = (1 << 19) - 1
+"""v1model's queue depths have 19 bits."""
+
 CONFIG_TABLE = "FabricIngress.forwarding.switch_config"
 SET_SALT = "FabricIngress.forwarding.set_salt"
 

@@ -6,12 +6,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from controller import fabric
 from controller.aggregation import (
     AggregationJob,
     AggregationTree,
     aggregation_entries,
     plan_aggregation,
 )
+from controller.congestion import plan_marking
 from controller.entities import (
     DefaultAction,
     Entity,
@@ -22,6 +24,7 @@ from controller.entities import (
 )
 from controller.faults import Fault, losses, plan_faults
 from controller.multicast import Tree, plan_trees, tree_entities
+from controller.pinned_paths import Pin, plan_pins
 from controller.routes import Paths, plan_routes, plan_salts
 from switch.errors import InputError
 from topo.clos import Topology
@@ -72,11 +75,13 @@ def fabric_plan(
     without: Collection[str] = (),
     aggregation: Iterable[AggregationJob] = (),
     paths: Paths = "ecmp",
+    pins: Iterable[Pin] = (),
+    ecn_threshold_packets: int = 0,
 ) -> Plan:
     """The plan for p4/fabric.p4 on a topology.
 
     Args:
-        seed: the ECMP salts are drawn from it.
+        seed: the ECMP salts, and orders of spraying, are drawn from it.
         loss: probability of loss on every direction of every link.
         faults: links with a loss of their own instead.
         groups: multicast groups as names of hosts; by default as many groups as there are hosts,
@@ -84,6 +89,10 @@ def fabric_plan(
         without: names of links that carry no traffic.
         aggregation: jobs that the switches add for.
         paths: how unicast flows choose among shortest paths.
+        pins: paths of single flows, which come before ``paths``; one that needs a link of
+            ``without`` is left out.
+        ecn_threshold_packets: how many packets wait in a queue where packets are marked; 0: none
+            is.
 
     Raises InputError for what does not fit the topology.
     """
@@ -94,7 +103,9 @@ def fabric_plan(
     adding = plan_aggregation(topology, aggregation, without)
     entities = merge(
         plan_salts(topology, seed),
-        plan_routes(topology, without, paths),
+        plan_routes(topology, without, paths, seed),
+        plan_pins(topology, pins, without),
+        plan_marking(topology, ecn_threshold_packets),
         tree_entities(trees),
         aggregation_entries(topology, adding),
         plan_faults(topology, losses(topology, loss, faults)),
@@ -121,17 +132,21 @@ def diff(old: Plan, new: Plan) -> dict[str, list[list[Update]]]:
 def _batches(old: Sequence[Entity], new: Sequence[Entity]) -> list[list[Update]]:
     before = {entity.key: entity for entity in old}
     after = {entity.key: entity for entity in new}
+    places: list[Update] = []
     targets: list[Update] = []
     groups: list[Update] = []
     entries: list[Update] = []
     group_deletions: list[Update] = []
     member_deletions: list[Update] = []
+    place_deletions: list[Update] = []
     for key, entity in after.items():
         if before.get(key) == entity:
             continue
         present = key in before or isinstance(entity, DefaultAction)
         update = Update("modify" if present else "insert", entity)
-        if isinstance(entity, Member | MulticastGroup):
+        if _is_place(entity):
+            places.append(update)
+        elif isinstance(entity, Member | MulticastGroup):
             targets.append(update)
         elif isinstance(entity, Group):
             groups.append(update)
@@ -142,11 +157,26 @@ def _batches(old: Sequence[Entity], new: Sequence[Entity]) -> list[list[Update]]
             continue
         if isinstance(entity, DefaultAction):
             entries.append(Update("modify", DefaultAction(entity.table, None)))
+        elif _is_place(entity):
+            place_deletions.append(Update("delete", entity))
         elif isinstance(entity, TableEntry):
             entries.append(Update("delete", entity))
         elif isinstance(entity, Member):
             member_deletions.append(Update("delete", entity))
         else:
             group_deletions.append(Update("delete", entity))
-    stages = (targets, groups, entries, group_deletions, member_deletions)
+    stages = (
+        places,
+        targets,
+        groups,
+        entries,
+        group_deletions,
+        member_deletions,
+        place_deletions,
+    )
     return [stage for stage in stages if stage]
+
+
+def _is_place(entity: Entity) -> bool:
+    """Whether it is a place of a set, which the members that spray refer to."""
+    return isinstance(entity, TableEntry) and entity.table == fabric.SPRAY_TABLE

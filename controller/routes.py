@@ -11,8 +11,12 @@ uplink (d div u) mod its own. All ways to a host then come down from one top swi
 that lead down to a leaf or pod have equal shares of its hosts: where there is no oversubscription,
 none carries more than one host receives, whoever sends.
 
-A member of the action selector is a port (its id is the port's number). Group 1 is all uplinks;
-another set of ports has id 2 + index of the first leaf that is reached by it.
+Where packets are sprayed, a route that has several shortest paths names a member that says over
+which set of ports (`controller.spraying`). Pinned paths (`controller.pinned_paths`) come before all
+routes; what is not pinned goes by ECMP.
+
+A member of the action selector is a port (its id is the port's number). Group 1, and set 1, is all
+uplinks; another set of ports has id 2 + index of the first leaf that is reached by it.
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ from controller.entities import (
     MemberRef,
     entry,
 )
+from controller.spraying import Spraying
 from switch.errors import InputError
 from topo.clos import Direction, Host, Switch, Topology
 
@@ -49,35 +54,40 @@ MAX_ROUTES = 4096
 
 Ports = tuple[int, ...]
 
-Paths = Literal["ecmp", "destination"]
-"""How flows choose among shortest paths: by their hash, or by where they go."""
+Paths = Literal["ecmp", "destination", "spray-random", "spray-round-robin", "pinned"]
+"""How flows choose among shortest paths: by their hash; by where they go; each packet anew, at
+random or in turn; as pinned, else by their hash."""
 
 PATHS: tuple[Paths, ...] = get_args(Paths)
 
 
 def plan_routes(
-    topology: Topology, without: Collection[str] = (), paths: Paths = "ecmp"
+    topology: Topology, without: Collection[str] = (), paths: Paths = "ecmp", seed: int = 1
 ) -> dict[str, list[Entity]]:
     """Route entries of every switch, by its name.
 
     ``without``: names of links not to be used (failed ones). A host or leaf that cannot be reached
-    then has no route. Raises InputError for a link that does not exist, and for more routes by
-    destination than a switch holds.
+    then has no route. ``seed``: of the orders in which packets are sprayed. Raises InputError for a
+    link that does not exist, and for more routes or sets of ports than a switch holds.
     """
     live = live_directions(topology, without)
     next_hops = _next_hops(topology, live)
-    if paths == "ecmp":
+    if paths == "destination":
+        divisors = _divisors(topology)
         return {
-            switch.name: _entries(topology, switch, live[switch.name], next_hops[switch.name])
+            switch.name: _entries_by_destination(
+                topology, switch, live[switch.name], next_hops[switch.name], divisors[switch.level]
+            )
             for switch in topology.switches
         }
-    divisors = _divisors(topology)
-    return {
-        switch.name: _entries_by_destination(
-            topology, switch, live[switch.name], next_hops[switch.name], divisors[switch.level]
-        )
-        for switch in topology.switches
-    }
+    found = {}
+    for switch in topology.switches:
+        spraying = None
+        if paths in ("spray-random", "spray-round-robin"):
+            spraying = Spraying(paths == "spray-round-robin", seed, switch.device_id)
+        here = switch.name
+        found[here] = _entries(topology, switch, live[here], next_hops[here], spraying)
+    return found
 
 
 def check_paths(text: str) -> Paths:
@@ -154,6 +164,7 @@ def _entries(
     switch: Switch,
     live: Sequence[Direction],
     next_hops: dict[str, Ports],
+    spraying: Spraying | None,
 ) -> list[Entity]:
     uplinks = tuple(
         direction.source.number
@@ -161,19 +172,26 @@ def _entries(
         if topology.nodes[direction.destination.node].level > switch.level
     )
     by_default = bool(uplinks) and any(one.level > 2 for one in topology.switches)
+    ways = {d.source.number: _member(topology, switch, d) for d in live}
     members: dict[int, Member] = {}
     groups: dict[Ports, Group] = {}
+    sprayed: dict[Ports, Member] = {}
+    places: list[Entity] = []
     routes: list[Entity] = []
 
     def towards(ports: Ports, group_id: int) -> MemberRef | GroupRef:
-        for direction in live:
-            port = direction.source.number
-            if port in ports and port not in members:
-                members[port] = _member(topology, switch, direction)
+        number = UPLINK_GROUP if ports == uplinks else group_id
+        if spraying is not None and len(ports) > 1:
+            if ports not in sprayed:
+                actions = [ways[port].action for port in ports]
+                sprayed[ports], found = spraying.entities(number, actions)
+                places.extend(found)
+            return MemberRef(sprayed[ports].member_id)
+        for port in ports:
+            members.setdefault(port, ways[port])
         if len(ports) == 1:
             return MemberRef(ports[0])
         if ports not in groups:
-            number = UPLINK_GROUP if ports == uplinks else group_id
             weighted = tuple((port, 1) for port in ports)
             groups[ports] = Group(fabric.ECMP, number, weighted)
         return GroupRef(groups[ports].group_id)
@@ -199,7 +217,12 @@ def _entries(
         ports = next_hops.get(leaf.name, ())
         if ports and not (by_default and ports == uplinks):
             route(subnet, SUBNET_BITS, towards(ports, UPLINK_GROUP + 1 + leaf.index))
-    return [*members.values(), *groups.values(), *routes]
+    if len(places) > fabric.SPRAY_PLACES:
+        raise InputError(
+            f"{switch.name}: {len(places)} places to spray over, and a switch holds "
+            f"{fabric.SPRAY_PLACES}: choose paths ecmp, or a smaller network"
+        )
+    return [*members.values(), *groups.values(), *sprayed.values(), *places, *routes]
 
 
 def _entries_by_destination(

@@ -38,8 +38,9 @@ DTYPES = (
     "float16", "bfloat16", "float32", "float64",
 )  # fmt: skip
 SERVER_PLACEMENTS = ("dedicated", "ranks")
-PATHS = ("ecmp", "destination")
-"""As `controller.routes.PATHS`, which this module does not load for two words."""
+PATHS = ("ecmp", "destination", "spray-random", "spray-round-robin")
+"""Those of `controller.routes.PATHS`, which this module does not load for a few words, that need
+no pins."""
 MAX_SLOTS = 512
 """Of one job: a switch has 1,024 rows."""
 MAX_JOBS = 16

@@ -1,9 +1,9 @@
 // The switch program of Weft's fabrics: every leaf, spine and core runs it.
 //
-// It routes IPv4 with equal-cost multipath, replicates multicast along the trees that the
-// controller installed, adds what the ranks of an aggregation job send, counts packets and bytes
-// per port, and loses packets on purpose where the controller asked for it. All tables are owned by
-// the controller (folder controller/).
+// It routes IPv4 by pinned paths, equal-cost multipath or spraying, marks packets that find a long
+// queue, replicates multicast along the trees that the controller installed, adds what the ranks of
+// an aggregation job send, counts packets and bytes per port, and loses packets on purpose where the
+// controller asked for it. All tables are owned by the controller (folder controller/).
 
 #include <core.p4>
 #include <v1model.p4>
@@ -14,6 +14,7 @@
 #include "include/multicast.p4"
 #include "include/aggregation.p4"
 #include "include/forwarding.p4"
+#include "include/congestion.p4"
 
 control FabricIngress(inout headers_t hdr,
                   inout metadata_t meta,
@@ -57,6 +58,7 @@ control FabricEgress(inout headers_t hdr,
 
     EgressFault() fault;
     AggregationEgress() aggregation;
+    CongestionMarking() congestion;
 
     apply {
         if (meta.aggregated == 1) {
@@ -67,6 +69,7 @@ control FabricEgress(inout headers_t hdr,
             // A multicast tree is undirected: a packet never goes back to where it came from.
             mark_to_drop(standard_metadata);
         } else {
+            congestion.apply(hdr, standard_metadata);
             if (meta.aggregated == 0) {
                 port_egress.count((bit<32>)standard_metadata.egress_port);
             } else if (hdr.values.isValid()) {

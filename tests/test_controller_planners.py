@@ -85,12 +85,27 @@ class Tables:
         if best is None:
             return []
         if isinstance(best.target, MemberRef):
-            return [self.member(best.target.member_id)]
+            action = self.member(best.target.member_id)
+            return self.places(action) if action.name == fabric.SPRAY else [action]
         assert isinstance(best.target, GroupRef)
         group = self.by_key["group", fabric.ECMP, best.target.group_id]
         assert isinstance(group, Group)
         assert len(group.members) > 1
         return [self.member(member_id) for member_id, weight in group.members if weight]
+
+    def places(self, spray: Action) -> list[Action]:
+        """What a packet may meet that is sprayed over a set."""
+        params = dict(spray.params)
+        found = []
+        for index in range(params["last"] + 1):
+            place = Exact(params["set"] << 16 | index)
+            key = "entry", fabric.SPRAY_TABLE, ((fabric.SPRAY_PLACE, place),), 0
+            one = self.by_key[key]
+            assert isinstance(one, TableEntry) and isinstance(one.target, Action)
+            found.append(one.target)
+        ports = Counter(dict(action.params)["port"] for action in found)
+        assert len(ports) > 1 and len(set(ports.values())) == 1
+        return list(dict.fromkeys(found))
 
     def member(self, member_id: int) -> Action:
         member = self.by_key["member", fabric.ECMP, member_id]

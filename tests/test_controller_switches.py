@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from p4.v1 import p4runtime_pb2
 
-from controller import Controller, LinkCounters, Plan, fabric_plan
+from controller import Controller, LinkCounters, Pin, Plan, fabric_plan
 from controller.client import Program, Session, SwitchError, WriteError
 from controller.entities import Action, Entity, Exact, GroupRef, Lpm, entry
 from controller.plan import Update
@@ -30,6 +30,7 @@ from topo.clos import Topology, fat_tree, leaf_spine, single
 pytest_plugins = ["tests.p4runtime_fixtures"]
 
 SMALL = leaf_spine(2, 2, 2)
+PINS = [Pin(port % 2, 2 + port % 3 % 2, port, port % 2) for port in range(49152, 49172)]
 
 
 @pytest.fixture(params=["weft", "bmv2"])
@@ -89,6 +90,11 @@ def test_switches_hold_what_the_plan_says_and_follow_its_changes(
             fabric_plan(SMALL, seed=2, loss=0.01, groups=[["h0", "h3"]]),
             fabric_plan(SMALL, seed=2, loss=1.0, without=["leaf0-spine1"]),
             fabric_plan(SMALL, seed=2, paths="destination"),
+            fabric_plan(SMALL, seed=2, paths="spray-random", ecn_threshold_packets=30),
+            fabric_plan(SMALL, seed=2, paths="pinned", pins=PINS),
+            fabric_plan(SMALL, seed=2, paths="pinned", pins=PINS, without=["leaf1-spine1"]),
+            fabric_plan(SMALL, seed=3, paths="spray-round-robin", pins=PINS[:5]),
+            fabric_plan(SMALL, seed=4, paths="spray-round-robin"),
             fabric_plan(SMALL, seed=2),
             Plan(),
         ):
@@ -164,7 +170,7 @@ def test_a_switch_that_ends_is_an_error(tmp_path: Path, fabric: Files) -> None:
     with built_in_switches(SMALL, tmp_path) as (_, addresses):
         controller = Controller(SMALL, addresses, fabric)
         controller.apply(fabric_plan(SMALL))
-    with pytest.raises(SwitchError, match=r"leaf0 .*could not read 20 queries: UNAVAILABLE"):
+    with pytest.raises(SwitchError, match=r"leaf0 .*could not read 24 queries: UNAVAILABLE"):
         controller.read_counters()
     controller.close()
 

@@ -9,6 +9,7 @@
 const bit<16> ETHERTYPE_IPV4 = 0x0800;
 const bit<8> PROTOCOL_UDP = 17;
 const bit<16> UDP_PORT_ROCEV2 = 4791;
+const bit<8> OPCODE_RC_ACKNOWLEDGE = 0x11;
 const bit<8> OPCODE_UD_SEND_ONLY_WITH_IMMEDIATE = 0x65;
 const bit<16> AGGREGATION_PREFIX = 0xEFFF; // 239.255.0.0/16
 const bit<4> MULTICAST_PREFIX = 0xE; // 224.0.0.0/4
@@ -142,6 +143,7 @@ struct headers_t {
 struct metadata_t {
     bit<1> lost;       // 1: lost on purpose, on the link that it came in by
     bit<32> salt;      // of the multipath hash, different on every switch
+    bit<32> place;     // in the set of ports that the packet is sprayed over: set, index
     bit<1> aggregated; // 1: it belongs to an aggregation job, whether or not it is whole
     port_t owner_port; // that leads to the one rank that needs the values; 0: all ports do
 }

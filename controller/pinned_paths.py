@@ -1,0 +1,147 @@
+"""Pinned paths: the entries that lead single flows by paths that the controller chose.
+
+A flow is what one UDP source port carries from one host to another. Its path is a number: between
+leaves of two tiers, the spine's index; between pods of a fat tree of three tiers, the core's;
+within a pod, that of the aggregation switch, counted within the pod. What a path needs is an entry
+on each switch of it that has a choice: on the leaf, and between pods on the aggregation switch
+above it; from the top there is one way down.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from controller import fabric
+from controller.entities import Action, Entity, Exact, entry
+from switch.errors import InputError
+from topo.clos import Direction, Switch, Topology
+
+WITHIN_LEAF = -1
+"""The path between two hosts of one leaf."""
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A flow and its path."""
+
+    source: int
+    """Number of the host that sends."""
+    destination: int
+    source_port: int
+    """UDP source port of the flow's packets."""
+    path: int
+    """-1 between hosts of one leaf, which has nothing to choose."""
+
+    def __str__(self) -> str:
+        return f"pin of h{self.source} > h{self.destination} from port {self.source_port}"
+
+
+class PathMap:
+    """The paths between the leaves of a topology, by number."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._spines = topology.switches_of("spine")
+        self._cores = topology.switches_of("core")
+        self._aggs: dict[int | None, list[str]] = defaultdict(list)
+        for agg in topology.switches_of("agg"):
+            self._aggs[agg.pod].append(agg.name)
+        self._above = {
+            (core.name, topology.switch(name).pod): name
+            for core in self._cores
+            for name in topology.neighbours(core.name)
+        }
+
+    def count(self, source: Switch, destination: Switch) -> int:
+        """How many paths lead from a leaf to another one; 0 to itself."""
+        if source == destination:
+            return 0
+        if source.pod is None:
+            return len(self._spines)
+        return len(self._aggs[source.pod] if source.pod == destination.pod else self._cores)
+
+    def directions(self, source: Switch, destination: Switch, path: int) -> tuple[Direction, ...]:
+        """The links of a path from leaf to leaf, in order; none within a leaf (path -1).
+
+        Raises InputError for a path that there is not.
+        """
+        if source == destination and path == WITHIN_LEAF:
+            return ()
+        known = self.count(source, destination)
+        if not 0 <= path < known:
+            there = f"0 to {known - 1}" if known else f"{WITHIN_LEAF} alone"
+            raise InputError(
+                f"path {path} from {source.name} to {destination.name}: the paths are {there}"
+            )
+        if source.pod is None:
+            between = [self._spines[path].name]
+        elif source.pod == destination.pod:
+            between = [self._aggs[source.pod][path]]
+        else:
+            core = self._cores[path].name
+            between = [self._above[core, source.pod], core, self._above[core, destination.pod]]
+        way = [source.name, *between, destination.name]
+        return tuple(self._topology.direction(*ends) for ends in pairwise(way))
+
+
+def plan_pins(
+    topology: Topology, pins: Iterable[Pin], without: Collection[str] = ()
+) -> dict[str, list[Entity]]:
+    """The pinned paths of every switch that has any, by its name.
+
+    ``without``: names of links not to be used; a flow whose path needs one of them is not pinned,
+    on any switch. Raises InputError for an unknown host, link or path, a source port that UDP has
+    not, a flow with two paths, and more flows than a switch holds.
+    """
+    paths = PathMap(topology)
+    down = {topology.link(name).name for name in without}
+    actions: dict[tuple[str, str, int], list[tuple[str, Action]]] = {}
+    chosen: dict[tuple[int, int, int], int] = {}
+    found: dict[str, list[Entity]] = {}
+    for pin in pins:
+        source, destination = topology.host(pin.source), topology.host(pin.destination)
+        if not 0 <= pin.source_port < 1 << 16:
+            raise InputError(f"{pin}: a UDP port is 0 to 65535")
+        flow = pin.source, pin.destination, pin.source_port
+        if flow in chosen:
+            if chosen[flow] != pin.path:
+                raise InputError(f"{pin}: it has two paths, {chosen[flow]} and {pin.path}")
+            continue
+        chosen[flow] = pin.path
+        way = source.leaf, destination.leaf, pin.path
+        if way not in actions:
+            ends = topology.switch(source.leaf), topology.switch(destination.leaf)
+            actions[way] = _choices(topology, paths.directions(*ends, pin.path), down)
+        match = {
+            fabric.SOURCE: Exact(source.address),
+            fabric.DESTINATION: Exact(destination.address),
+            fabric.SOURCE_PORT: Exact(pin.source_port),
+        }
+        for switch, action in actions[way]:
+            found.setdefault(switch, []).append(entry(fabric.PINNED_TABLE, match, action))
+    for switch, entries in found.items():
+        if len(entries) > fabric.PINNED_ENTRIES:
+            raise InputError(
+                f"{switch}: {len(entries)} pinned paths, and a switch holds "
+                f"{fabric.PINNED_ENTRIES}: choose paths by source ports, or fewer flows"
+            )
+    return found
+
+
+def _choices(
+    topology: Topology, path: Iterable[Direction], down: Collection[str]
+) -> list[tuple[str, Action]]:
+    """The switches of a path that have a choice, and what they do; none if a link is down."""
+    found = []
+    for direction in path:
+        if direction.link.name in down:
+            return []
+        if direction.upward:
+            here, there = (topology.node(name) for name in direction.ends)
+            port = direction.source.number
+            action = Action.of(fabric.PIN, port=port, src_mac=here.mac, dst_mac=there.mac)
+            found.append((here.name, action))
+    return found
