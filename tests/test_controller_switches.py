@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from p4.v1 import p4runtime_pb2
@@ -67,18 +68,21 @@ def held(controller: Controller, switch: str) -> list[bytes]:
     query = p4runtime_pb2.Entity()
     query.packet_replication_engine_entry.multicast_group_entry.SetInParent()
     queries.append(query)
-    found = controller.session(switch).read(queries)
-    return sorted(entity.SerializeToString(deterministic=True) for entity in found)
+    return as_bytes(controller.session(switch).read(queries))
 
 
 def planned(files: Files, plan: Plan, switch: str) -> list[bytes]:
     names = Program(files).names
     messages = [names.message(entity) for entity in plan.entities.get(switch, ())]
-    return sorted(
-        message.SerializeToString(deterministic=True)
-        for message in messages
-        if not message.table_entry.is_default_action
-    )
+    return as_bytes([one for one in messages if not one.table_entry.is_default_action])
+
+
+def as_bytes(entities: list[Any]) -> list[bytes]:
+    """Entities in an order of their own, their key fields in the order of their ids."""
+    for entity in entities:
+        if entity.HasField("table_entry"):
+            entity.table_entry.match.sort(key=lambda field: field.field_id)
+    return sorted(entity.SerializeToString(deterministic=True) for entity in entities)
 
 
 def test_switches_hold_what_the_plan_says_and_follow_its_changes(
