@@ -97,7 +97,7 @@ def block_bytes(request: Request, shard_bytes: Sequence[int], path_mtu: int) -> 
     """Bytes of a block: whole packets, and large enough for 24 bits to number all blocks."""
     largest = max(shard_bytes, default=0)
     wanted = request.block_bytes or min(BLOCK_BYTES, -(-largest // BLOCKS_PER_SHARD))
-    if request.lanes > 1 and wanted:
+    if request.lanes > 1 and largest:
         rounds = -(-largest // (wanted * request.lanes))
         wanted = -(-largest // (rounds * request.lanes))
     # Blocks are numbered through all that a rank is sent: up to three times all shards.

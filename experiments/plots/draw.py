@@ -87,6 +87,10 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 TITLES = {
     "completion": "Completion time",
     "over-bound": "Completion time against the bound",
+    "imbalance": "Load of the fullest link between switches",
+    "marks": "Congestion marks",
+    "reordered": "Reordering",
+    "retransmitted": "Packets sent again",
     "goodput": "Goodput",
     "speed-up": "Speed-up over {denominator}",
     "bytes": "Bytes on {links}",
