@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from agents.collectives.aggregation import SwitchJob
@@ -20,8 +20,10 @@ from experiments.fsdp import AT_ONCE, WAITS, parts
 from experiments.fsdp_models import FSDP
 from experiments.scenario import Fault, Scenario
 from switch.compiler import ProgramFiles, compile_cached
+from switch.errors import InputError
 from switch.program_files import fabric_macros, fabric_program
 from topo.network import Topology
+from topo.notices import known_from_start
 
 MAX_GROUPS = 16
 """Multicast groups of a run. Linux lets a socket join 20 (net.ipv4.igmp_max_memberships)."""
@@ -121,7 +123,11 @@ def _switch_job(job: AggregationJob, scenario: Scenario) -> SwitchJob:
 
 
 def plan_of(
-    scenario: Scenario, network: Topology, more: Sequence[Fault] = (), epoch: int = 1
+    scenario: Scenario,
+    network: Topology,
+    more: Sequence[Fault] = (),
+    epoch: int = 1,
+    without: Collection[str] = (),
 ) -> Plan:
     """All the entries of a scenario, with multicast groups of each job's hosts: one for each top
     switch, and as many for each worker; and with what the switches add for each job.
@@ -129,6 +135,7 @@ def plan_of(
     Args:
         more: links that lose packets now, beside those of the scenario.
         epoch: of the aggregation jobs; a new one for every run on the same network.
+        without: names of links that are known to have failed.
     """
     jobs = [[network.hosts[host].name for host in hosts] for hosts in scenario.placement.jobs]
     top = max(switch.level for switch in network.switches)
@@ -154,6 +161,36 @@ def plan_of(
         loss=scenario.loss,
         faults=[*scenario.losses, *more],
         groups=[hosts for hosts in jobs for _ in range(groups)],
+        without=without,
         aggregation=adding,
         paths=check_paths(scenario.paths),
     )
+
+
+def plan_at_start(scenario: Scenario, network: Topology, epoch: int = 1) -> Plan:
+    """`plan_of` as an operation starts: without the links that are known to have failed then."""
+    known = known_from_start(scenario.injected, network, scenario.notice_delay_ns)
+    return plan_around(scenario, network, known, epoch=epoch)
+
+
+def plan_around(
+    scenario: Scenario,
+    network: Topology,
+    without: Collection[str],
+    lost: Sequence[str] = (),
+    epoch: int = 1,
+) -> Plan:
+    """`plan_of` that leads around links, as far as it can be done: where what is left does not
+    serve (a multicast group that no switch has below it any more), everything stays where it is.
+
+    Args:
+        without: names of links that are known to have failed.
+        lost: directions of links on which everything is lost now.
+    """
+    more = [Fault(each, 1.0) for each in lost]
+    try:
+        return plan_of(scenario, network, more, epoch, without)
+    except InputError:
+        if not without:
+            raise
+        return plan_of(scenario, network, more, epoch)
