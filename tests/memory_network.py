@@ -93,7 +93,8 @@ class MemoryNetwork:
     """Joins hosts by one ideal switch: per host an up and a down link of `rate_bps` (0: no
     limit), `delay_ns` across.
 
-    A down link's queue holds `queue_bytes` (None: any number), then drops. With `batched` false,
+    A down link's queue holds `queue_bytes` (None: any number), then drops; where more than
+    `mark_bytes` wait (None: never), ECN-capable datagrams are marked. With `batched` false,
     every datagram is received in a batch of its own. `trace` has (time of arrival, receiver,
     datagram) of each delivery if `keep_trace`.
     """
@@ -105,6 +106,7 @@ class MemoryNetwork:
         rate_bps: int = 1_000_000_000,
         delay_ns: int = 10_000,
         queue_bytes: int | None = None,
+        mark_bytes: int | None = None,
         faults: Faults | None = None,
         batched: bool = True,
         keep_trace: bool = False,
@@ -113,6 +115,7 @@ class MemoryNetwork:
         self.rate_bps = rate_bps
         self.delay_ns = delay_ns
         self.queue_bytes = queue_bytes
+        self.mark_bytes = mark_bytes
         self.faults = faults or Faults()
         self.batched = batched
         self.keep_trace = keep_trace
@@ -150,11 +153,12 @@ class MemoryNetwork:
             for extra_ns, copy in copies:
                 reached = left + self.delay_ns + extra_ns
                 start = max(reached, self._down_free[receiver])
-                if self.queue_bytes is not None and self.rate_bps:
-                    waiting = (start - reached) * self.rate_bps // 8_000_000_000
-                    if waiting > self.queue_bytes:
-                        self.dropped += 1
-                        continue
+                waiting = (start - reached) * self.rate_bps // 8_000_000_000
+                if self.queue_bytes is not None and waiting > self.queue_bytes:
+                    self.dropped += 1
+                    continue
+                if self.mark_bytes is not None and waiting > self.mark_bytes and copy.tos & 3:
+                    copy = copy._replace(tos=copy.tos | 3)
                 arrival = start + self._duration(copy)
                 if not extra_ns:
                     self._down_free[receiver] = arrival

@@ -20,9 +20,15 @@ SIZE = 256 * 9 + 7
 """Ten packets."""
 
 
-def transfer(faults: Faults, *, batched: bool = True, rate_bps: int = 10**9) -> tuple[Pair, int]:
+def transfer(
+    faults: Faults,
+    *,
+    batched: bool = True,
+    rate_bps: int = 10**9,
+    options: TransportOptions = PATIENT,
+) -> tuple[Pair, int]:
     """Every kind of operation: each must complete once, in order, with the right bytes."""
-    pair = Pair(rate_bps=rate_bps, faults=faults, batched=batched, options=PATIENT)
+    pair = Pair(rate_bps=rate_bps, faults=faults, batched=batched, options=options)
     written, read, data = np.zeros(SIZE, np.uint8), np.zeros(SIZE, np.uint8), pattern(SIZE)
     at_b = pair.b.register(written)
     at_a = pair.a.register(read)

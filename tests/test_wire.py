@@ -47,7 +47,14 @@ def some_packet(draw: st.DrawFn) -> Packet:
     payload = draw(st.binary(max_size=300)) if bits & HAS_PAYLOAD else b""
     number = st.integers(0, 2**24 - 1)
     return Packet(
-        opcode, draw(number), draw(number), draw(st.booleans()), payload=payload, **values
+        opcode,
+        draw(number),
+        draw(number),
+        draw(st.booleans()),
+        payload=payload,
+        congested=draw(st.booleans()),
+        begins_message=draw(st.booleans()),
+        **values,
     )
 
 
@@ -123,6 +130,8 @@ def test_the_compiled_decoder_finds_the_same_fields(listed: list[Packet]) -> Non
         assert fields[packets.SYNDROME] == packet.syndrome
         assert fields[packets.MESSAGE_SEQUENCE] == packet.message_sequence
         assert fields[packets.IMMEDIATE] == packet.immediate
+        assert fields[packets.CONGESTED] == packet.congested
+        assert fields[packets.BEGINS_MESSAGE] == packet.begins_message
         start = fields[packets.PAYLOAD_OFFSET]
         payload = batch.data[row, start : start + fields[packets.PAYLOAD_LENGTH]]
         assert payload.tobytes() == packet.payload

@@ -10,6 +10,7 @@ from agents.datagrams import Datagrams
 from agents.transport import Endpoint
 from agents.transport import layout as at
 from agents.transport.compiled_chunks import NEVER, chunk_time, send_chunk
+from agents.transport.compiled_echo import send_echo
 from agents.transport.compiled_frames import frame_size
 from agents.transport.compiled_requester import can_request, request_is_read, send_request
 from agents.transport.compiled_responder import (
@@ -17,9 +18,8 @@ from agents.transport.compiled_responder import (
     send_acknowledgement,
     send_response,
 )
-from agents.transport.compiled_state import fail, go_back, timeout_of
+from agents.transport.compiled_transmit import echo_waits, serve_timeout
 from agents.wire.compiled import internal, numba, table_at
-from agents.wire.headers import PSN_MASK
 
 Words = npt.NDArray[np.int64]
 
@@ -36,23 +36,13 @@ def scan_timers(endpoint: Words, pairs: Words, now: int) -> None:
             continue
         if pair[at.TIMER] == 0 or pair[at.TIMER] > now:
             continue
-        if (
-            pair[at.RETRIES] >= endpoint[at.RETRY_LIMIT]
-            and now - pair[at.LAST_PROGRESS] >= endpoint[at.GIVE_UP]
-        ):
-            fail(endpoint, pair, index, at.REASON_TIMEOUT, pair[at.UNACKNOWLEDGED] & PSN_MASK)
-            continue
-        endpoint[at.TIMEOUTS] += 1
-        pair[at.RETRIES] += 1
-        pair[at.PROBING] = 1
-        go_back(pair)
-        pair[at.TIMER] = now + timeout_of(endpoint, pair)
+        serve_timeout(endpoint, pair, index, now)
 
 
 @internal
 def scan_deadline(endpoint: Words, pairs: Words) -> int:
     """The earliest that any row waits for."""
-    control = NEVER
+    control = 0 if echo_waits(endpoint) else NEVER
     data = NEVER
     for index in range(endpoint[at.QUEUE_PAIRS]):
         pair = pairs[index]
@@ -99,7 +89,14 @@ def scanned_transmit(endpoint: Words, batch: Words, now: int, budget: int) -> in
     if endpoint[at.WAS_IDLE]:
         endpoint[at.LINK_FREE] = max(endpoint[at.LINK_FREE], now)
     full = False
-    for index in range(total):
+    while echo_waits(endpoint) and not full:
+        if count == room or budget < frame_size(16, 0):
+            full = True
+            break
+        frame = send_echo(endpoint, pairs, batch, count, now)
+        budget -= frame
+        count += frame > 0
+    for index in range(0 if full else total):
         pair = pairs[index]
         if pair[at.KIND] != at.RC or pair[at.STATE] != at.READY:
             continue

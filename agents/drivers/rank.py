@@ -50,6 +50,7 @@ from agents.participant import Participant, Team
 from agents.servers.sums import prepare as prepare_sums
 from agents.transport import Endpoint
 from agents.transport.receive_worker import ReceiveWorker
+from agents.transport.types import PEAKS
 from switch.errors import MachineError, ProtocolError, RunError, WeftError
 
 PROGRESS_NS = 100_000_000
@@ -233,7 +234,9 @@ class _Rank:
         self, report: Report, completion_ns: int, error: str, spans_ns: list[tuple[int, int]]
     ) -> RankResult:
         before, after = self._statistics, self._counters()
-        statistics = {name: after[name] - before.get(name, 0) for name in after}
+        statistics = {
+            name: after[name] - (0 if name in PEAKS else before.get(name, 0)) for name in after
+        }
         return RankResult(
             rank=self._rank,
             team=self._team,
@@ -257,7 +260,8 @@ class _Rank:
         )
 
     def _counters(self) -> dict[str, int]:
-        """All counters of transport and driver; they only grow."""
+        """All counters of transport and driver; they only grow, the most there was of something
+        too."""
         return {**asdict(self._participant.endpoint.statistics), **self._driver.counters()}
 
 

@@ -132,6 +132,8 @@ def find_deadline(endpoint: Words) -> int:
     control = min(
         words_at(endpoint[at.TIMER_TREE], 2)[1], words_at(endpoint[at.CONTROL_TREE], 2)[1]
     )
+    if endpoint[at.ECHOES] > endpoint[at.ECHOES_SENT]:
+        control = 0
     data = words_at(endpoint[at.DATA_TREE], 2)[1]
     endpoint[at.DATA_TIME] = data
     if data < NEVER and endpoint[at.RATE_BPS]:

@@ -26,8 +26,8 @@ from agents.transport.compiled_aggregation_state import (
     span_of,
 )
 from agents.transport.compiled_frames import finish, frame_size, row_address
+from agents.transport.compiled_memory import work_at
 from agents.transport.compiled_quantize import block_exponent, item_bytes, store_swapped
-from agents.transport.compiled_state import work_at
 from agents.wire.compiled import internal, words_at
 from agents.wire.headers import MULTICAST_QPN
 from agents.wire.packets import put_bth, put_word

@@ -24,13 +24,14 @@ from agents.transport.compiled_aggregation_state import (
     slots_of,
     span_of,
 )
+from agents.transport.compiled_memory import work_at
 from agents.transport.compiled_quantize import (
     add_saturating,
     dequantize,
     item_bytes,
     load_swapped,
 )
-from agents.transport.compiled_state import measure, note_change, work_at
+from agents.transport.compiled_state import measure, note_change
 from agents.wire import packets as wire
 from agents.wire.compiled import internal, items_at, load32, table_at, words_at
 from agents.wire.crc import swap32

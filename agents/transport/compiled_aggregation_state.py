@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from agents.transport import aggregation_layout as job
 from agents.transport import layout as at
+from agents.transport.compiled_memory import add_event, work_at
 from agents.transport.compiled_quantize import item_bytes, quantize
-from agents.transport.compiled_state import add_event, work_at
 from agents.wire.compiled import internal, items_at, load32, table_at, words_at
 
 Words = npt.NDArray[np.int64]

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from agents.transport import layout as at
 from agents.transport.compiled_frames import finish, frame_size, pacing_ns, row_address
-from agents.transport.compiled_state import (
+from agents.transport.compiled_memory import (
     add_event,
     work_at,
 )

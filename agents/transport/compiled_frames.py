@@ -46,16 +46,40 @@ def row_address(batch: Words, index: int) -> int:
 def finish(endpoint: Words, pair: Words, batch: Words, count: int, used: int, now: int) -> int:
     """Seal the packet in row `count`, address it, charge it to the link; returns its frame
     bytes."""
+    port = pair[at.SOURCE_PORT]
+    return finish_from(endpoint, pair, batch, count, used, now, port, pair[at.TOS])
+
+
+@internal
+def service_of_data(endpoint: Words, pair: Words) -> int:
+    """The TOS of a connection's data: marked as ECN-capable where marks are asked for."""
+    result: int = pair[at.TOS]
+    if endpoint[at.ECT]:
+        result = (result & ~3) | endpoint[at.ECT]
+    return result
+
+
+@internal
+def finish_from(
+    endpoint: Words,
+    pair: Words,
+    batch: Words,
+    count: int,
+    used: int,
+    now: int,
+    source_port: int,
+    tos: int,
+) -> int:
+    """As `finish`, from another source port and with another TOS."""
     row = row_address(batch, count)
     source = endpoint[at.ADDRESS]
     destination = pair[at.PEER_ADDRESS]
-    source_port = pair[at.SOURCE_PORT]
     size = put_icrc(row, used, source, destination, source_port)
     store32(batch[at.BATCH_LENGTH] + 4 * count, np.uint32(size))
     store32(batch[at.BATCH_SOURCE] + 4 * count, np.uint32(source))
     store32(batch[at.BATCH_DESTINATION] + 4 * count, np.uint32(destination))
     store16(batch[at.BATCH_SOURCE_PORT] + 2 * count, np.uint16(source_port))
-    store8(batch[at.BATCH_TOS] + count, np.uint8(pair[at.TOS]))
+    store8(batch[at.BATCH_TOS] + count, np.uint8(tos))
     frame = size + FRAME_OVERHEAD_BYTES
     endpoint[at.TRANSMITTED_PACKETS] += 1
     endpoint[at.TRANSMITTED_BYTES] += frame

@@ -72,6 +72,8 @@ def open_packet(endpoint: Words, batch: Words, number: int, fields: Words) -> bo
     if status != wire.GOOD:
         count_fault(endpoint, status)
         return False
+    fields[wire.MARKED] = load8(batch[at.BATCH_TOS] + number) & 3 == 3
+    fields[wire.SOURCE_PORT] = source_port
     return True
 
 
@@ -117,6 +119,8 @@ def receive_batch(endpoint: Words, batch: Words, count: int, now: int) -> None:
             continue
         note_change(endpoint, pair, index)
         bits = fields[wire.PROPERTY_BITS]
+        if fields[wire.MARKED] and bits & HAS_PAYLOAD:
+            endpoint[at.MARKS_RECEIVED] += 1
         if not bits & IS_RESPONSE:
             receive_request(endpoint, pair, fields, row, index, number)
         elif bits & HAS_PAYLOAD:

@@ -9,15 +9,34 @@ import numpy as np
 import numpy.typing as npt
 
 from agents.transport import layout as at
-from agents.transport.compiled_frames import finish, frame_size, row_address
+from agents.transport.compiled_board import (
+    board_of,
+    find_lost,
+    lose_reads,
+    note_arrival,
+    note_transmission,
+    packets_in_flight,
+    restore,
+    seek,
+    take_board,
+)
+from agents.transport.compiled_congestion import take_feedback
+from agents.transport.compiled_entropy import next_port
+from agents.transport.compiled_frames import (
+    finish,
+    finish_from,
+    frame_size,
+    row_address,
+    service_of_data,
+)
+from agents.transport.compiled_memory import extend, work_at
 from agents.transport.compiled_state import (
     acknowledge,
     advance,
-    extend,
     fail,
     go_back,
+    slow_down,
     timeout_of,
-    work_at,
 )
 from agents.wire import packets as wire
 from agents.wire.compiled import (
@@ -27,7 +46,7 @@ from agents.wire.compiled import (
 from agents.wire.headers import (
     SYNDROME_PSN_SEQUENCE_ERROR,
 )
-from agents.wire.packets import put_bth, put_reth, put_word
+from agents.wire.packets import put_bth, put_reth, put_word, set_begins_message
 
 Words = npt.NDArray[np.int64]
 
@@ -53,7 +72,13 @@ def can_request(endpoint: Words, pair: Words) -> bool:
     if pair[at.STATE] != at.READY or pair[at.SEND_NEXT] >= pair[at.POSTED_END]:
         return False
     flight = pair[at.SEND_NEXT] - pair[at.UNACKNOWLEDGED]
-    if flight == 0:
+    room = at.UNLIMITED
+    if endpoint[at.RECOVERY] == at.SELECTIVE:
+        flight = packets_in_flight(endpoint, pair)
+        if pair[at.SEND_NEXT] == pair[at.SEND_HIGHEST]:
+            outstanding = pair[at.SEND_HIGHEST] - pair[at.UNACKNOWLEDGED]
+            room = endpoint[at.BOARD_ROOM] - outstanding
+    if flight == 0 and room > 0:
         return True
     if pair[at.PROBING]:
         return False
@@ -64,7 +89,7 @@ def can_request(endpoint: Words, pair: Words) -> bool:
         # Two segments at least, or the responder would wait for each next request.
         window = max(window, 2 * endpoint[at.READ_SEGMENT])
         more = next_read_packets(endpoint, pair, work)
-    result: bool = flight + more <= window
+    result: bool = flight + more <= window and more <= room
     return result
 
 
@@ -90,12 +115,16 @@ def note_sent(endpoint: Words, pair: Words, packets: int, timed: bool, now: int)
         pair[at.LAST_PROGRESS] = now
     if pair[at.TIMER] == 0:
         pair[at.TIMER] = now + timeout_of(endpoint, pair)
+    if pair[at.BOARD]:
+        note_transmission(endpoint, pair, first, end, request_is_read(pair))
     pair[at.SEND_NEXT] = end
     if end > pair[at.SEND_HIGHEST]:
         pair[at.SEND_HIGHEST] = end
     work = work_at(pair, pair[at.SEND_WORK])
     if end >= work[at.WORK_END]:
         pair[at.SEND_WORK] += 1
+    if pair[at.BOARD]:
+        seek(endpoint, pair)
 
 
 @internal
@@ -104,6 +133,9 @@ def send_request(
 ) -> int:
     """The next packet of posted work; returns its frame bytes, or 0 if the budget does not take
     it."""
+    selective = endpoint[at.RECOVERY] == at.SELECTIVE
+    if selective and not take_board(endpoint, pair):
+        return 0
     work = work_at(pair, pair[at.SEND_WORK])
     kind = work[at.WORK_KIND]
     mtu = endpoint[at.PATH_MTU]
@@ -127,10 +159,11 @@ def send_request(
     immediate = last and (kind == at.SEND_WITH_IMMEDIATE or kind == at.WRITE_WITH_IMMEDIATE)
     write = kind >= at.WRITE
     size = min(mtu, length - offset)
-    headers = 12 + (16 if write and first else 0) + (4 if immediate else 0)
+    addressed = write and (first or selective)
+    headers = 12 + (16 if addressed else 0) + (4 if immediate else 0)
     if budget < frame_size(headers, size):
         return 0
-    if first and last:
+    if (first and last) or (write and selective):
         opcode = _WRITE_ONLY if write else _SEND_ONLY
     elif first:
         opcode = _WRITE_FIRST if write else _SEND_FIRST
@@ -152,13 +185,21 @@ def send_request(
         pair[at.ASKED_AT] = now
         pair[at.ACKNOWLEDGE_ASKED] = psn + 1
     used = put_bth(row, opcode, size, 1 if ask else 0, peer, psn)
-    if write and first:
-        used = put_reth(row, used, work[at.WORK_REMOTE_ADDRESS], work[at.WORK_RKEY], length)
+    if selective and first:
+        set_begins_message(row)
+    if addressed:
+        if selective:
+            length = size
+        remote = work[at.WORK_REMOTE_ADDRESS] + (offset if selective else 0)
+        used = put_reth(row, used, remote, work[at.WORK_RKEY], length)
     if immediate:
         used = put_word(row, used, work[at.WORK_IMMEDIATE])
     memcpy(row + used, work[at.WORK_ADDRESS] + offset, size)
-    note_sent(endpoint, pair, 1, ask, now)
-    return finish(endpoint, pair, batch, count, used + size, now)
+    note_sent(endpoint, pair, 1, ask or endpoint[at.ECHO] == at.ECHO_EVERY, now)
+    port, tos = pair[at.SOURCE_PORT], service_of_data(endpoint, pair)
+    if endpoint[at.ENTROPY] == at.REPS:
+        port = next_port(endpoint, pair, now)
+    return finish_from(endpoint, pair, batch, count, used + size, now, port, tos)
 
 
 @internal
@@ -171,6 +212,81 @@ def go_back_once(pair: Words) -> None:
 
 @internal
 def receive_acknowledgement(
+    endpoint: Words, pair: Words, fields: Words, index: int, now: int
+) -> None:
+    """An ACK or a NAK for the requester side, and what it says of congestion."""
+    before = pair[at.UNACKNOWLEDGED]
+    if endpoint[at.RECOVERY] == at.SELECTIVE:
+        receive_selective_acknowledgement(endpoint, pair, fields, index, now)
+    else:
+        receive_cumulative_acknowledgement(endpoint, pair, fields, index, now)
+    if endpoint[at.ECHO]:
+        take_feedback(endpoint, pair, fields, before, now)
+
+
+@internal
+def receive_selective_acknowledgement(
+    endpoint: Words, pair: Words, fields: Words, index: int, now: int
+) -> None:
+    """An ACK, or a NAK that names a packet that came ahead of a gap.
+
+    It may arrive before the READ responses that were sent before it; so it is kept in mind, and
+    nothing is asked for again.
+    """
+    syndrome = fields[wire.SYNDROME]
+    reached = extend(fields[wire.PSN], pair[at.UNACKNOWLEDGED])
+    if syndrome >> 5 == 0:
+        reached += 1
+    elif syndrome >> 5 == 3:
+        endpoint[at.NAKS_RECEIVED] += 1
+    else:
+        return
+    if reached > pair[at.SEND_HIGHEST]:
+        endpoint[at.OUT_OF_ORDER_PACKETS] += 1
+        return
+    if pair[at.BOARD] == 0 or pair[at.UNACKNOWLEDGED] == pair[at.SEND_HIGHEST]:
+        return
+    if syndrome >> 5 == 3 and syndrome != SYNDROME_PSN_SEQUENCE_ERROR:
+        refused = pair[at.UNACKNOWLEDGED] <= reached < pair[at.SEND_HIGHEST]
+        if refused and acknowledge(endpoint, pair, index, reached, now):
+            fail(endpoint, pair, index, syndrome, fields[wire.PSN])
+        return
+    if syndrome == SYNDROME_PSN_SEQUENCE_ERROR:
+        named = extend(fields[wire.MESSAGE_SEQUENCE], pair[at.UNACKNOWLEDGED])
+        if named > reached and note_arrival(endpoint, pair, named) and pair[at.PROBING]:
+            restore(endpoint, pair)
+            pair[at.PROBING] = 0
+    take_promise(endpoint, pair, index, reached, now)
+    if pair[at.BOARD]:
+        if board_of(endpoint, pair)[at.SACKED_COUNT] and find_lost(endpoint, pair):
+            pair[at.TIMED_PSN] = -1
+            slow_down(pair)
+        seek(endpoint, pair)
+
+
+@internal
+def take_promise(endpoint: Words, pair: Words, index: int, reached: int, now: int) -> None:
+    """Everything before `reached` has arrived at the peer; the data of READs may be missing."""
+    board = board_of(endpoint, pair)
+    board[at.PROMISED] = max(board[at.PROMISED], reached)
+    if board[at.PROMISED] > pair[at.UNACKNOWLEDGED]:
+        acknowledge(endpoint, pair, index, board[at.PROMISED], now)
+
+
+@internal
+def ask_again(endpoint: Words, pair: Words) -> None:
+    """READ responses are missing."""
+    if endpoint[at.RECOVERY] != at.SELECTIVE:
+        go_back_once(pair)
+    elif pair[at.REWOUND_AT] != pair[at.UNACKNOWLEDGED]:
+        pair[at.REWOUND_AT] = pair[at.UNACKNOWLEDGED]
+        lose_reads(endpoint, pair)
+        slow_down(pair)
+        seek(endpoint, pair)
+
+
+@internal
+def receive_cumulative_acknowledgement(
     endpoint: Words, pair: Words, fields: Words, index: int, now: int
 ) -> None:
     """An ACK or a NAK for the requester side (specification, 9.7.5)."""
@@ -213,7 +329,7 @@ def receive_response(
         not acknowledge(endpoint, pair, index, sequence, now) or pair[at.STATE] != at.READY
     ):
         endpoint[at.OUT_OF_ORDER_PACKETS] += 1
-        go_back_once(pair)
+        ask_again(endpoint, pair)
         return
     work = work_at(pair, pair[at.FIRST_WORK])
     if pair[at.FIRST_WORK] == pair[at.NEXT_WORK] or work[at.WORK_KIND] != at.READ:
@@ -226,4 +342,9 @@ def receive_response(
         return
     if size > 0:
         memcpy(work[at.WORK_ADDRESS] + offset, row + fields[wire.PAYLOAD_OFFSET], size)
+    before = pair[at.UNACKNOWLEDGED]
     advance(endpoint, pair, index, sequence + 1, now)
+    if endpoint[at.ECHO]:
+        take_feedback(endpoint, pair, fields, before, now)
+    if endpoint[at.RECOVERY] == at.SELECTIVE and pair[at.BOARD]:
+        take_promise(endpoint, pair, index, sequence + 1, now)

@@ -9,15 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from agents.transport import layout as at
-from agents.transport.compiled_frames import finish, frame_size, row_address
+from agents.transport.compiled_board import board_of
+from agents.transport.compiled_echo import echo_arrival, put_acknowledgement
+from agents.transport.compiled_frames import finish_from, frame_size, row_address, service_of_data
+from agents.transport.compiled_kept import pass_over, receive_ahead, take_kept
+from agents.transport.compiled_memory import add_event, extend, packets_of
 from agents.transport.compiled_state import (
-    add_event,
     drop_reads,
-    extend,
     find_memory,
-    packets_of,
+    queue_read,
     reads_of,
-    take_read_block,
+    refuse,
 )
 from agents.wire import packets as wire
 from agents.wire.compiled import (
@@ -41,53 +43,8 @@ from agents.wire.packets import put_bth, put_word
 
 Words = npt.NDArray[np.int64]
 
-_ACKNOWLEDGE = 0x11
 # Opcodes by place in the message.
 _RESPONSE_FIRST, _RESPONSE_MIDDLE, _RESPONSE_LAST, _RESPONSE_ONLY = 0x0D, 0x0E, 0x0F, 0x10
-
-
-@internal
-def refuse(endpoint: Words, pair: Words, syndrome: int) -> None:
-    """Answer the expected packet with a NAK that ends the connection at the peer."""
-    endpoint[at.ACCESS_ERRORS] += 1
-    pair[at.NAK_PENDING] = syndrome
-    pair[at.IN_MESSAGE] = at.NO_MESSAGE
-
-
-@internal
-def queue_read(endpoint: Words, pair: Words, fields: Words, first: int, repeated: int) -> bool:
-    """Line up a READ to be answered, in PSN order; False if there is no room for it.
-
-    A READ that is asked for again while its responses wait is answered from where it is asked for.
-    """
-    end = first + packets_of(fields[wire.DMA_LENGTH], endpoint[at.PATH_MTU])
-    if pair[at.READS] == 0 and not take_read_block(endpoint, pair):
-        return False
-    reads = reads_of(pair)
-    place = at.READ_TABLE
-    stop = at.READ_TABLE + pair[at.READS] * at.READ_WORDS
-    while place < stop and reads[place + at.READ_END] < end:
-        place += at.READ_WORDS
-    same = place < stop and reads[place + at.READ_END] == end
-    if same:
-        if reads[place + at.READ_NEXT] <= first:
-            return True
-    elif pair[at.READS] == at.READ_ROOM:
-        return False
-    else:
-        word = stop - 1
-        while word >= place:
-            reads[word + at.READ_WORDS] = reads[word]
-            word -= 1
-        pair[at.READS] += 1
-    reads[place + at.READ_FIRST] = first
-    reads[place + at.READ_NEXT] = first
-    reads[place + at.READ_END] = end
-    reads[place + at.READ_ADDRESS] = fields[wire.REMOTE_ADDRESS]
-    reads[place + at.READ_KEY] = fields[wire.RKEY]
-    reads[place + at.READ_LENGTH] = fields[wire.DMA_LENGTH]
-    reads[place + at.READ_REPEATED] = repeated
-    return True
 
 
 @internal
@@ -105,7 +62,10 @@ def receive_write(endpoint: Words, pair: Words, fields: Words, row: int, index: 
         pair[at.WRITE_ADDRESS] = fields[wire.REMOTE_ADDRESS]
         pair[at.WRITE_KEY] = fields[wire.RKEY]
         pair[at.WRITE_REMAINING] = total
-        pair[at.WRITE_LENGTH] = total
+        if endpoint[at.RECOVERY] == at.SELECTIVE and not fields[wire.BEGINS_MESSAGE]:
+            pair[at.WRITE_LENGTH] += total
+        else:
+            pair[at.WRITE_LENGTH] = total
     remaining = pair[at.WRITE_REMAINING] - length
     if remaining < 0 or (bits & IS_LAST and remaining != 0):
         refuse(endpoint, pair, SYNDROME_INVALID_REQUEST)
@@ -157,7 +117,8 @@ def receive_expected(
         if size and not find_memory(endpoint, fields[wire.REMOTE_ADDRESS], fields[wire.RKEY], size):
             refuse(endpoint, pair, SYNDROME_REMOTE_ACCESS_ERROR)
             return False
-        if not queue_read(endpoint, pair, fields, expected, 0):
+        address, key = fields[wire.REMOTE_ADDRESS], fields[wire.RKEY]
+        if not queue_read(endpoint, pair, address, key, size, expected, 0):
             return False
         pair[at.EXPECTED] = expected + packets_of(size, mtu)
         pair[at.ACKNOWLEDGE_PENDING] = 0
@@ -195,14 +156,33 @@ def receive_expected(
 
 
 @internal
+def pass_behind(endpoint: Words, pair: Words, index: int, expected: int) -> None:
+    """What was kept behind the expected request has its turn, too."""
+    if pair[at.BOARD] == 0:
+        return
+    packets = pair[at.EXPECTED] - expected
+    pair[at.EXPECTED] = expected
+    pass_over(endpoint, pair, board_of(endpoint, pair), packets)
+    take_kept(endpoint, pair, index)
+
+
+@internal
 def receive_request(
     endpoint: Words, pair: Words, fields: Words, row: int, index: int, number: int
 ) -> None:
     """A request for the responder side (specification, 9.7.4)."""
     sequence = extend(fields[wire.PSN], pair[at.EXPECTED])
-    if sequence == pair[at.EXPECTED]:
-        receive_expected(endpoint, pair, fields, row, index, number)
-    elif sequence > pair[at.EXPECTED]:
+    expected = pair[at.EXPECTED]
+    unacknowledged = pair[at.SINCE_ACKNOWLEDGE]
+    if sequence == expected:
+        if receive_expected(endpoint, pair, fields, row, index, number):
+            if endpoint[at.RECOVERY] == at.SELECTIVE:
+                pass_behind(endpoint, pair, index, expected)
+            if endpoint[at.ECHO] and fields[wire.PROPERTY_BITS] & HAS_PAYLOAD:
+                echo_arrival(endpoint, pair, fields, index, expected, unacknowledged)
+    elif sequence > expected and endpoint[at.RECOVERY] == at.SELECTIVE:
+        receive_ahead(endpoint, pair, fields, row, index, number, sequence)
+    elif sequence > expected:
         endpoint[at.OUT_OF_ORDER_PACKETS] += 1
         if not pair[at.NAK_SENT]:
             pair[at.NAK_SENT] = 1
@@ -211,12 +191,15 @@ def receive_request(
         endpoint[at.DUPLICATE_PACKETS] += 1
         if fields[wire.PROPERTY_BITS] & HAS_PAYLOAD:
             pair[at.ACKNOWLEDGE_PENDING] = 1
+            if endpoint[at.ECHO]:
+                echo_arrival(endpoint, pair, fields, index, expected, unacknowledged)
             return
         size = fields[wire.DMA_LENGTH]
         end = sequence + packets_of(size, endpoint[at.PATH_MTU])
         known = find_memory(endpoint, fields[wire.REMOTE_ADDRESS], fields[wire.RKEY], size)
         if end <= pair[at.EXPECTED] and (size == 0 or known):
-            queue_read(endpoint, pair, fields, sequence, 1)
+            address, key = fields[wire.REMOTE_ADDRESS], fields[wire.RKEY]
+            queue_read(endpoint, pair, address, key, size, sequence, 1)
 
 
 @internal
@@ -230,13 +213,14 @@ def send_acknowledgement(endpoint: Words, pair: Words, batch: Words, count: int,
         syndrome = SYNDROME_ACK
         psn -= 1
         endpoint[at.ACKNOWLEDGEMENTS_SENT] += 1
-    row = row_address(batch, count)
-    used = put_bth(row, _ACKNOWLEDGE, 0, 0, pair[at.PEER_NUMBER], psn)
-    used = put_word(row, used, (syndrome << 24) | (pair[at.MESSAGES] & PSN_MASK))
+    aeth = (syndrome << 24) | (pair[at.MESSAGES] & PSN_MASK)
     pair[at.NAK_PENDING] = 0
     pair[at.ACKNOWLEDGE_PENDING] = 0
     pair[at.SINCE_ACKNOWLEDGE] = 0
-    return finish(endpoint, pair, batch, count, used, now)
+    mark = pair[at.CE_STATE]
+    return put_acknowledgement(
+        endpoint, pair, batch, count, psn, aeth, mark, pair[at.ECHO_PORT], now
+    )
 
 
 @internal
@@ -301,7 +285,8 @@ def send_response(
     reads[read + at.READ_NEXT] = psn + 1
     if last:
         drop_first_read(endpoint, pair)
-    return finish(endpoint, pair, batch, count, used + size, now)
+    port, tos = pair[at.SOURCE_PORT], service_of_data(endpoint, pair)
+    return finish_from(endpoint, pair, batch, count, used + size, now, port, tos)
 
 
 @internal

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from agents.transport import layout as at
-from agents.wire.compiled import compiled, internal, table_at, types, words_at
-from agents.wire.headers import PSN_MASK
+from agents.transport.compiled_board import drop_board, drop_idle_board, restore, retire, seek
+from agents.transport.compiled_memory import add_event, free, malloc, packets_of, work_at
+from agents.wire.compiled import compiled, internal, table_at, words_at
 
 Words = npt.NDArray[np.int64]
 
@@ -23,43 +24,6 @@ CHEAP_TIMEOUT_NS = 5_000_000
 """A round trip on a busy machine, and then some."""
 CHEAP_TIMEOUT_PACKETS = 6
 """Or so many packets' time on the link, where that is longer: queues of slow links."""
-
-malloc = types.ExternalFunction("malloc", types.intp(types.intp))
-"""malloc(size) of libc; memory that compiled code takes when a packet makes it necessary."""
-free = types.ExternalFunction("free", types.void(types.intp))
-
-
-@internal
-def add_event(
-    endpoint: Words,
-    kind: int,
-    index: int,
-    first: int,
-    second: int,
-    third: int,
-    fourth: int,
-    fifth: int,
-) -> None:
-    """Tell Python what happened; there is room for it by construction."""
-    count = endpoint[at.EVENTS]
-    if count >= endpoint[at.EVENT_ROOM]:
-        return
-    events = table_at(endpoint[at.EVENT_TABLE], endpoint[at.EVENT_ROOM], at.EVENT_WORDS)
-    row = events[count]
-    row[0] = kind
-    row[1] = index
-    row[2] = first
-    row[3] = second
-    row[4] = third
-    row[5] = fourth
-    row[6] = fifth
-    endpoint[at.EVENTS] = count + 1
-
-
-@internal
-def extend(psn: int, near: int) -> int:
-    """The unbounded sequence number next to `near` that has this PSN."""
-    return near + ((psn - near + 0x800000) & PSN_MASK) - 0x800000
 
 
 @internal
@@ -75,17 +39,6 @@ def find_memory(endpoint: Words, address: int, rkey: int, size: int) -> int:
         return 0
     found: int = region[at.REGION_MEMORY] + offset
     return found
-
-
-@internal
-def work_at(pair: Words, number: int) -> Words:
-    """The words of a piece of posted work."""
-    ring = pair[at.WORK_RING]
-    if ring == 0:
-        ring = np.int64(pair.ctypes.data) + 8 * at.WORK_TABLE
-    place = number & (pair[at.WORK_ROOM] - 1)
-    words: Words = words_at(ring + place * (8 * at.WORK_WORDS), at.WORK_WORDS)
-    return words
 
 
 @internal
@@ -146,12 +99,6 @@ def free_read_blocks(endpoint: Words) -> None:
 
 
 @internal
-def packets_of(length: int, path_mtu: int) -> int:
-    """How many packets, and so PSNs, a message of `length` bytes takes."""
-    return max(1, (length + path_mtu - 1) // path_mtu)
-
-
-@internal
 def is_cheap_to_repeat(pair: Words) -> bool:
     """Whether the oldest packet that is not acknowledged is a READ request or a small message."""
     if pair[at.FIRST_WORK] == pair[at.NEXT_WORK]:
@@ -201,8 +148,15 @@ def go_back(pair: Words) -> None:
     pair[at.SEND_WORK] = pair[at.FIRST_WORK]
     pair[at.ACKNOWLEDGE_ASKED] = pair[at.UNACKNOWLEDGED]
     pair[at.TIMED_PSN] = -1
+    slow_down(pair)
+
+
+@internal
+def slow_down(pair: Words) -> None:
+    """Something is lost: halve the window, once a window."""
     if pair[at.UNACKNOWLEDGED] >= pair[at.RECOVERY_END]:
-        pair[at.WINDOW] = max(MINIMUM_WINDOW, pair[at.WINDOW] // 2)
+        halved = max(MINIMUM_WINDOW, pair[at.WINDOW] // 2)
+        pair[at.WINDOW] = min(pair[at.WINDOW], halved)
         pair[at.RECOVERY_END] = pair[at.SEND_HIGHEST]
 
 
@@ -228,6 +182,7 @@ def fail(endpoint: Words, pair: Words, index: int, reason: int, psn: int) -> Non
     pair[at.STATE] = at.FAILED
     pair[at.TIMER] = 0
     drop_reads(endpoint, pair)
+    drop_board(endpoint, pair)
     pair[at.NAK_PENDING] = 0
     pair[at.ACKNOWLEDGE_PENDING] = 0
     add_event(endpoint, at.EVENT_FAILED, index, reason, psn, 0, 0, 0)
@@ -255,12 +210,19 @@ def advance(endpoint: Words, pair: Words, index: int, reached: int, now: int) ->
     before = pair[at.UNACKNOWLEDGED]
     if reached <= before:
         return
+    selective = pair[at.BOARD] != 0
+    if selective:
+        retire(endpoint, pair, reached)
     pair[at.UNACKNOWLEDGED] = reached
     if pair[at.TIMED_PSN] >= 0 and reached > pair[at.TIMED_PSN]:
         measure(pair, now)
     pair[at.RETRIES] = 0
     if pair[at.PROBING] and reached > before + 1:
-        undo_go_back(endpoint, pair)
+        if selective:
+            restore(endpoint, pair)
+            pair[at.WINDOW] = min(2 * pair[at.WINDOW], endpoint[at.MAXIMUM_WINDOW] * 256)
+        else:
+            undo_go_back(endpoint, pair)
     pair[at.PROBING] = 0
     pair[at.LAST_PROGRESS] = now
     limit = endpoint[at.MAXIMUM_WINDOW] * 256
@@ -281,6 +243,9 @@ def advance(endpoint: Words, pair: Words, index: int, reached: int, now: int) ->
         pair[at.ACKNOWLEDGE_ASKED] = reached
     if pair[at.SEND_WORK] < pair[at.FIRST_WORK]:
         pair[at.SEND_WORK] = pair[at.FIRST_WORK]
+    if selective:
+        seek(endpoint, pair)
+        drop_idle_board(endpoint, pair)
     if reached < pair[at.SEND_HIGHEST]:
         pair[at.TIMER] = now + timeout_of(endpoint, pair)
     else:
@@ -308,3 +273,49 @@ def acknowledge(endpoint: Words, pair: Words, index: int, reached: int, now: int
         number += 1
     advance(endpoint, pair, index, stop, now)
     return whole
+
+
+@internal
+def refuse(endpoint: Words, pair: Words, syndrome: int) -> None:
+    """Answer the expected packet with a NAK that ends the connection at the peer."""
+    endpoint[at.ACCESS_ERRORS] += 1
+    pair[at.NAK_PENDING] = syndrome
+    pair[at.IN_MESSAGE] = at.NO_MESSAGE
+
+
+@internal
+def queue_read(
+    endpoint: Words, pair: Words, address: int, key: int, size: int, first: int, repeated: int
+) -> bool:
+    """Line up a READ to be answered, in PSN order; False if there is no room for it.
+
+    A READ that is asked for again while its responses wait is answered from where it is asked for.
+    """
+    end = first + packets_of(size, endpoint[at.PATH_MTU])
+    if pair[at.READS] == 0 and not take_read_block(endpoint, pair):
+        return False
+    reads = reads_of(pair)
+    place = at.READ_TABLE
+    stop = at.READ_TABLE + pair[at.READS] * at.READ_WORDS
+    while place < stop and reads[place + at.READ_END] < end:
+        place += at.READ_WORDS
+    same = place < stop and reads[place + at.READ_END] == end
+    if same:
+        if reads[place + at.READ_NEXT] <= first:
+            return True
+    elif pair[at.READS] == at.READ_ROOM:
+        return False
+    else:
+        word = stop - 1
+        while word >= place:
+            reads[word + at.READ_WORDS] = reads[word]
+            word -= 1
+        pair[at.READS] += 1
+    reads[place + at.READ_FIRST] = first
+    reads[place + at.READ_NEXT] = first
+    reads[place + at.READ_END] = end
+    reads[place + at.READ_ADDRESS] = address
+    reads[place + at.READ_KEY] = key
+    reads[place + at.READ_LENGTH] = size
+    reads[place + at.READ_REPEATED] = repeated
+    return True

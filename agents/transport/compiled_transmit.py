@@ -15,7 +15,10 @@ from agents.transport.compiled_active import (
     take_changed,
 )
 from agents.transport.compiled_aggregation import send_round, serve_slots
+from agents.transport.compiled_board import lose_all
 from agents.transport.compiled_chunks import send_chunk
+from agents.transport.compiled_echo import send_echo
+from agents.transport.compiled_entropy import leave_path
 from agents.transport.compiled_frames import frame_size
 from agents.transport.compiled_requester import (
     can_request,
@@ -30,6 +33,7 @@ from agents.transport.compiled_responder import (
 from agents.transport.compiled_state import (
     fail,
     go_back,
+    slow_down,
     timeout_of,
 )
 from agents.wire.compiled import (
@@ -45,6 +49,34 @@ Words = npt.NDArray[np.int64]
 
 
 @internal
+def serve_timeout(endpoint: Words, pair: Words, index: int, now: int) -> None:
+    """The timer of a connection has expired: send again, or give up what timed out too often."""
+    if (
+        pair[at.RETRIES] >= endpoint[at.RETRY_LIMIT]
+        and now - pair[at.LAST_PROGRESS] >= endpoint[at.GIVE_UP]
+    ):
+        fail(endpoint, pair, index, at.REASON_TIMEOUT, pair[at.UNACKNOWLEDGED] & PSN_MASK)
+        return
+    endpoint[at.TIMEOUTS] += 1
+    pair[at.RETRIES] += 1
+    pair[at.PROBING] = 1
+    leave_path(endpoint, pair, index, now)
+    if endpoint[at.RECOVERY] == at.SELECTIVE:
+        lose_all(endpoint, pair)
+        slow_down(pair)
+    else:
+        go_back(pair)
+    pair[at.TIMER] = now + timeout_of(endpoint, pair)
+
+
+@internal
+def echo_waits(endpoint: Words) -> bool:
+    """Whether acknowledgements with echoes are lined up."""
+    result: bool = endpoint[at.ECHOES] > endpoint[at.ECHOES_SENT]
+    return result
+
+
+@internal
 def serve_timers(endpoint: Words, pairs: Words, now: int) -> None:
     """Retransmit what timed out, give up what has timed out too often."""
     rows = endpoint[at.TREE_ROWS]
@@ -53,17 +85,8 @@ def serve_timers(endpoint: Words, pairs: Words, now: int) -> None:
         pair = pairs[index]
         if pair[at.KIND] == job.AGGREGATION:
             serve_slots(endpoint, pair, index, now)
-        elif (
-            pair[at.RETRIES] >= endpoint[at.RETRY_LIMIT]
-            and now - pair[at.LAST_PROGRESS] >= endpoint[at.GIVE_UP]
-        ):
-            fail(endpoint, pair, index, at.REASON_TIMEOUT, pair[at.UNACKNOWLEDGED] & PSN_MASK)
         else:
-            endpoint[at.TIMEOUTS] += 1
-            pair[at.RETRIES] += 1
-            pair[at.PROBING] = 1
-            go_back(pair)
-            pair[at.TIMER] = now + timeout_of(endpoint, pair)
+            serve_timeout(endpoint, pair, index, now)
         look_again(endpoint, pair, index, False)
         index = next_due(endpoint[at.TIMER_TREE], rows, index + 1, now)
 
@@ -90,7 +113,15 @@ def transmit_batch(endpoint: Words, batch: Words, now: int, budget: int) -> int:
     if endpoint[at.WAS_IDLE]:
         endpoint[at.LINK_FREE] = max(endpoint[at.LINK_FREE], now)
     full = False
-    index = next_due(endpoint[at.CONTROL_TREE], rows, 0, now)
+    while echo_waits(endpoint) and not full:
+        if count == room or budget < frame_size(16, 0):
+            full = True
+        else:
+            frame = send_echo(endpoint, pairs, batch, count, now)
+            if frame > 0:
+                budget -= frame
+                count += 1
+    index = -1 if full else next_due(endpoint[at.CONTROL_TREE], rows, 0, now)
     while index >= 0:
         pair = pairs[index]
         if acknowledgement_waits(pair):

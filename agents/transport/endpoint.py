@@ -21,6 +21,7 @@ from agents.datagrams import Datagrams, ipv4_text
 from agents.transport import aggregation_layout as job
 from agents.transport import layout as at
 from agents.transport.aggregation import AggregationQueuePair, make_job
+from agents.transport.compiled_board import free_boards
 from agents.transport.compiled_chunks import NEVER
 from agents.transport.compiled_receive import receive_batch
 from agents.transport.compiled_state import free_read_blocks
@@ -35,6 +36,7 @@ from agents.transport.types import (
     Statistics,
     TransportMisuse,
     TransportOptions,
+    check_options,
 )
 from agents.wire.headers import HEADER_ROOM_BYTES, PSN_MASK
 from agents.wire.packets import FIELDS
@@ -54,6 +56,8 @@ def _free_memory(words: Words) -> None:
     """Give back what compiled code took for an endpoint that is gone."""
     if words[at.READ_BLOCKS]:
         free_read_blocks(words)
+    if words[at.BOARDS]:
+        free_boards(words)
 
 
 class Endpoint:
@@ -102,8 +106,12 @@ class Endpoint:
         self._event_rows = 64 + 2 * self.options.batch_packets
         """How many events there may be in one transmit: what is here for each queue pair, and of
         the batch."""
+        self._held_rows = 0
+        """And how many more for what was kept ahead of gaps."""
         self._stale = True
+        self._echoes: Words = np.zeros((0, at.ECHO_WORDS), np.int64)
         self._set_words()
+        self._set_control(seed)
         finalizer = weakref.finalize(self, _free_memory, self._words)
         finalizer.atexit = False
 
@@ -135,6 +143,37 @@ class Endpoint:
         words[at.PACING_CREDIT] = options.pacing_credit_ns
         words[at.SCRATCH] = self._scratch.ctypes.data
         self._make_rows(4)
+
+    def _set_control(self, seed: int) -> None:
+        """What the options say of congestion, recovery and entropy."""
+        words, options = self._words, self.options
+        check_options(options)
+        dctcp = options.congestion == "dctcp"
+        selective = options.recovery == "selective"
+        entropy = ("fixed", "reps", "plb").index(options.entropy)
+        words[at.CONGESTION] = at.DCTCP if dctcp else at.WINDOW_CONTROL
+        words[at.RECOVERY] = at.SELECTIVE if selective else at.GO_BACK_N
+        words[at.REORDER] = options.reorder_packets
+        words[at.ENTROPY] = entropy
+        words[at.ENTROPIES] = options.entropies
+        words[at.FREEZE] = options.freeze_ns
+        words[at.RANDOM] = random.Random(f"{seed} {self.address} entropy").getrandbits(63)
+        if dctcp or entropy != at.FIXED:
+            words[at.ECT] = 2
+            words[at.ECHO] = at.ECHO_CHANGES
+            most = min(options.acknowledge_every, 4)
+            words[at.ACKNOWLEDGE_EVERY] = most
+        if selective or entropy == at.REPS:
+            words[at.ECHO] = at.ECHO_EVERY
+            words[at.ACKNOWLEDGE_EVERY] = 1
+        if words[at.ECHO]:
+            self._echoes = np.zeros((at.ECHO_ROOM, at.ECHO_WORDS), np.int64)
+            words[at.ECHO_TABLE] = self._echoes.ctypes.data
+        if selective:
+            window = max(int(words[at.MAXIMUM_WINDOW]), 2 * int(words[at.READ_SEGMENT]))
+            words[at.BOARD_ROOM] = 1 << (2 * window - 1).bit_length()
+            self._held_rows = at.MAXIMUM_HELD_EVENTS
+            self._make_event_room(self._event_rows + self._held_rows)
 
     def _set_tables(self) -> None:
         words = self._words
@@ -217,6 +256,9 @@ class Endpoint:
         row[at.WINDOW] = self._first_window
         row[at.TIMED_PSN] = -1
         row[at.REWOUND_AT] = -1
+        row[at.ROUND_END] = pair.initial_psn
+        row[at.ALPHA] = at.ONE_ALPHA
+        row[at.EXPLORE] = self._words[at.MAXIMUM_WINDOW]
         self._queue_pairs.append(pair)
         return pair
 
@@ -347,7 +389,7 @@ class Endpoint:
         # A connection can fail, a job can fail when operations without values have just ended, runs
         # of no chunks complete without a packet.
         self._event_rows += {at.RC: 1, job.AGGREGATION: 2}.get(kind, at.MAXIMUM_WORK_ROOM)
-        self._make_event_room(self._event_rows)
+        self._make_event_room(self._event_rows + self._held_rows)
         return index, number
 
     def _make_rows(self, rows: int) -> None:
@@ -393,6 +435,11 @@ class Endpoint:
             self._times[8 * len(self._pairs) + count] = index
             self._words[at.CHANGED] = count + 1
 
+    def expect_repathing(self) -> None:
+        """For queue pairs: one more may change its path in a transmit."""
+        self._event_rows += 1
+        self._make_event_room(self._event_rows + self._held_rows)
+
     def complete(self, completion: Completion) -> None:
         """For queue pairs: something for `poll`."""
         self._completions.append(completion)
@@ -414,8 +461,9 @@ class Endpoint:
     def receive(self, batch: Datagrams, now_ns: int) -> None:
         """Take in datagrams that arrived; the batch is not kept."""
         count = batch.count
-        if 2 * count + 8 > len(self._events):
-            self._make_event_room(2 * count + 8)
+        rows = 2 * count + 8 + self._held_rows
+        if rows > len(self._events):
+            self._make_event_room(rows)
         receive_batch(self._words, batch.addresses, count, now_ns)
         self._stale = True
         if self._words[at.EVENTS]:

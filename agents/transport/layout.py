@@ -71,7 +71,34 @@ READ_BLOCKS = 35
 FREE_READ_BLOCKS = 36
 FIRST_AGGREGATION = 37
 """The first row of an aggregation queue pair, plus 1; 0 for none."""
-STATISTICS = 38
+CONGESTION = 38
+"""WINDOW_CONTROL or DCTCP."""
+RECOVERY = 39
+"""GO_BACK_N or SELECTIVE."""
+REORDER = 40
+"""A gap counts as lost when a packet sent so much later has arrived."""
+ENTROPY = 41
+"""FIXED, REPS or PLB."""
+ENTROPIES = 42
+FREEZE = 43
+RANDOM = 44
+"""The state of the endpoint's random numbers."""
+ECT = 45
+"""The ECN bits of the data of connections."""
+ECHO = 46
+"""Whether acknowledgements echo marks: 0, ECHO_CHANGES or ECHO_EVERY."""
+ECHO_TABLE = 47
+"""Address of the ring of echoes to be sent, and how many there have been, and have been sent."""
+ECHOES = 48
+ECHOES_SENT = 49
+BOARDS = 50
+"""Address of the last board that was made, 0 for none; and of the first that nobody uses."""
+FREE_BOARDS = 51
+BOARD_ROOM = 52
+"""How many sequence numbers a board knows: a power of 2."""
+HELD_EVENTS = 53
+"""How many of the packets kept ahead of a gap will be events."""
+STATISTICS = 54
 """From here on the counters of `Statistics`, in their order."""
 
 RECEIVED_PACKETS = STATISTICS
@@ -97,7 +124,14 @@ CHUNKS_OUT_OF_BOUNDS = STATISTICS + 19
 CHUNKS_RECEIVED = STATISTICS + 20
 CHUNKS_SENT = STATISTICS + 21
 CONGESTION_MARKS = STATISTICS + 22
-ENDPOINT_WORDS = STATISTICS + 23
+MARKS_RECEIVED = STATISTICS + 23
+MARKS_ECHOED = STATISTICS + 24
+REORDERED_PACKETS = STATISTICS + 25
+REORDER_PEAK_PACKETS = STATISTICS + 26
+REORDER_DISTANCE_PEAK = STATISTICS + 27
+PATH_CHANGES = STATISTICS + 28
+ENTROPIES_DRAWN = STATISTICS + 29
+ENDPOINT_WORDS = STATISTICS + 30
 
 # A row of the queue pair table.
 KIND = 0
@@ -196,9 +230,104 @@ WORK_CHUNK_BYTES = 8
 WORK_RATE_BPS = 9
 WORK_WORDS = 10
 
-QUEUE_PAIR_WORDS = 72
+# What connections have beside that, behind their ring of work.
+CE_STATE = 68
+"""Whether the last request came with a congestion mark."""
+ECHO_PORT = 69
+"""The UDP source port that it came from."""
+MARKED = 70
+"""Of the round at hand, how many packets are acknowledged, and how many of them were marked."""
+ACKED = 71
+ROUND_END = 72
+"""A round ends when this is acknowledged."""
+ALPHA = 73
+"""The part of packets that are marked, smoothed; 1 is ONE_ALPHA."""
+CONGESTED_ROUNDS = 74
+"""How many in a row."""
+BOARD = 75
+"""Address of the board of what is sent and what came ahead of a gap; 0 while there is none."""
+CACHE = 76
+"""REPS: two words of four entropies each, the place of the next, how many are fresh, how many
+there are, the next one while frozen."""
+CACHE_HEAD = 78
+CACHE_FRESH = 79
+CACHE_SIZE = 80
+CACHE_TURN = 81
+EXPLORE = 82
+"""So many packets more take a random entropy."""
+FROZEN_UNTIL = 83
+PORTS = 84
+"""Address of the source ports that a timeout goes through, how many, and the one in use."""
+PORT_COUNT = 85
+PORT_AT = 86
+
+QUEUE_PAIR_WORDS = 88
 """Whole cache lines, and no power of 2: the same word of many rows would share few places in the
 processor's cache."""
+
+# CONGESTION, RECOVERY, ENTROPY and ECHO.
+UNLIMITED = 1 << 60
+WINDOW_CONTROL = 0
+DCTCP = 1
+GO_BACK_N = 0
+SELECTIVE = 1
+FIXED = 0
+REPS = 1
+PLB = 2
+ECHO_CHANGES = 1
+"""An acknowledgement's packets were all marked, or none."""
+ECHO_EVERY = 2
+"""Every packet has an acknowledgement of its own."""
+ONE_ALPHA = 1 << 16
+
+# A row of the ring of echoes: acknowledgements with what they echo.
+ECHO_ROOM = 1024
+ECHO_PAIR = 0
+ECHO_PSN = 1
+ECHO_AETH = 2
+ECHO_MARK = 3
+ECHO_FROM = 4
+"""UDP source port."""
+ECHO_WORDS = 5
+
+# A board (selective repeat): these words, then a word for each sequence number that is sent and
+# not acknowledged, then KEPT_WORDS for each that came ahead of a gap.
+NEXT_BOARD = 0
+"""Address of the board that was made before it, and of the next one that nobody uses."""
+NEXT_FREE_BOARD = 1
+SACKED_COUNT = 2
+LOST_COUNT = 3
+STAMP = 4
+"""How many packets have been sent."""
+DELIVERED = 5
+"""The latest stamp of a packet that has arrived and was sent once."""
+HIGHEST_SACKED = 6
+PROMISED = 7
+"""Everything before this has arrived; of READs the data may be missing."""
+KEPT_COUNT = 8
+BOARD_WORDS = 9
+
+# A word of what is sent: a state, two bits, the stamp.
+IN_FLIGHT = 0
+SACKED = 1
+LOST = 2
+ASKED = 3
+"""Of a READ: its request has arrived, or it is no packet of its own."""
+STATE_MASK = 3
+RESENT = 4
+OF_READ = 8
+STAMP_SHIFT = 4
+
+# What is kept of a packet ahead of a gap: kind, whether it begins a message, its property bits;
+# then length and immediate, or a READ's address, key and length.
+KEPT_WORDS = 4
+KEPT_WRITE = 1
+KEPT_SEND = 2
+KEPT_READ = 3
+KEPT_KIND_MASK = 3
+KEPT_BEGINS = 4
+KEPT_SHIFT = 3
+MAXIMUM_HELD_EVENTS = 256
 
 # A block of READs that wait to be answered.
 NEXT_READ_BLOCK = 0
@@ -264,6 +393,12 @@ EVENT_CHUNKS_RECEIVED = 4
 """Operation."""
 EVENT_FAILED = 5
 """Reason, PSN."""
+EVENT_FRAGMENT_KEPT = 6
+"""As EVENT_FRAGMENT, but ahead of a gap; then its sequence number."""
+EVENT_FRAGMENT_DUE = 7
+"""The turn of a fragment that was kept: its sequence number."""
+EVENT_REPATHED = 8
+"""UDP source port."""
 
 REASON_TIMEOUT = 0
 """Otherwise a reason is the syndrome of a NAK."""

@@ -3,6 +3,7 @@ and becomes no packet."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,9 @@ class LocalQueuePair(RcQueuePair):
         before, self._before = self._before, []
         for context, length, arrival, error in before:
             self._deliver(context, length, arrival, error)
+
+    def set_source_ports(self, ports: Sequence[int]) -> None:
+        """Nothing of it becomes a packet, so it has none."""
 
     def post_send(self, data: bytes, context: object = None, immediate: int | None = None) -> None:
         """Send a message; see `RcQueuePair.post_send`."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -141,7 +142,7 @@ class RcQueuePair(Posting):
     error.
     """
 
-    __slots__ = ("_parts", "error", "initial_psn", "remote")
+    __slots__ = ("_kept", "_parts", "_ports", "error", "initial_psn", "remote")
 
     def __init__(self, endpoint: Endpoint, index: int, number: int, initial_psn: int) -> None:
         super().__init__(endpoint, index, number)
@@ -152,6 +153,10 @@ class RcQueuePair(Posting):
         """Why the queue pair failed, or empty."""
         self._parts: list[bytes] | None = None
         """Of a message that has not ended."""
+        self._kept: dict[int, tuple[bytes, int, int]] | None = None
+        """Parts of messages that came ahead of a gap, with bits and immediate, by sequence
+        number."""
+        self._ports: npt.NDArray[np.int64] | None = None
 
     @property
     def local(self) -> RemoteQueuePair:
@@ -171,6 +176,23 @@ class RcQueuePair(Posting):
         row[at.EXPECTED] = remote.initial_psn
         row[at.STATE] = at.READY
         self._endpoint.changed(self._index)
+
+    def set_source_ports(self, ports: Sequence[int]) -> None:
+        """The UDP source ports of the packets: the first one, and after each timeout the next,
+        round and round (completes as `repathed`). TransportMisuse if the endpoint's `entropy`
+        chooses them, or for ports that there are not."""
+        entropy = self._endpoint.options.entropy
+        if entropy != "fixed":
+            raise TransportMisuse(f"source ports of a queue pair whose entropy is {entropy}")
+        if not ports or not all(0 < port < 1 << 16 for port in ports):
+            raise TransportMisuse(f"UDP source ports {list(ports)}: at least one, of 1 to 65535")
+        self._ports = np.array(ports, np.int64)
+        row = self._endpoint.row_of(self._index)
+        row[at.SOURCE_PORT] = ports[0]
+        row[at.PORTS] = self._ports.ctypes.data
+        row[at.PORT_COUNT] = len(ports)
+        row[at.PORT_AT] = 0
+        self._endpoint.expect_repathing()
 
     def post_send(self, data: bytes, context: object = None, immediate: int | None = None) -> None:
         """Send a message (it may be empty); completes as `sent`, and as `received` at the peer."""
@@ -255,7 +277,16 @@ class RcQueuePair(Posting):
             del self._posted[: event[2]]
             self._fill()
         elif kind == at.EVENT_FRAGMENT:
-            self._take_fragment(event, batch)
+            _, _, row, offset, length, bits, immediate, _ = event
+            data = batch.data[row, offset : offset + length].tobytes()
+            self._take_fragment(data, bits, immediate)
+        elif kind == at.EVENT_FRAGMENT_KEPT:
+            self._keep_fragment(event, batch)
+        elif kind == at.EVENT_FRAGMENT_DUE:
+            if self._kept and event[2] in self._kept:
+                self._take_fragment(*self._kept.pop(event[2]))
+        elif kind == at.EVENT_REPATHED:
+            self._endpoint.complete(Completion(CompletionKind.REPATHED, self, source_port=event[2]))
         elif kind == at.EVENT_WRITE_WITH_IMMEDIATE:
             self._endpoint.complete(
                 Completion(
@@ -265,11 +296,21 @@ class RcQueuePair(Posting):
         elif kind == at.EVENT_FAILED:
             self._fail(event[2], event[3])
 
-    def _take_fragment(self, event: list[int], batch: Datagrams) -> None:
-        _, _, row, offset, length, bits, immediate, _ = event
+    def _keep_fragment(self, event: list[int], batch: Datagrams) -> None:
+        _, _, row, offset, length, bits, immediate, sequence = event
+        if self._kept is None:
+            self._kept = {}
+        # What compiled code has forgotten since, because the peer contradicted itself.
+        room = self._endpoint.words[at.BOARD_ROOM]
+        for old in [old for old in self._kept if old + room <= sequence]:
+            del self._kept[old]
+        data = batch.data[row, offset : offset + length].tobytes()
+        self._kept[sequence] = (data, bits, immediate)
+
+    def _take_fragment(self, data: bytes, bits: int, immediate: int) -> None:
         if bits & IS_FIRST or self._parts is None:
             self._parts = []
-        self._parts.append(batch.data[row, offset : offset + length].tobytes())
+        self._parts.append(data)
         if bits & IS_LAST:
             data = b"".join(self._parts)
             self._parts = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -71,6 +71,9 @@ class CompletionKind(enum.Enum):
     `ChunkSink.mark`)."""
     REDUCED = "reduced"
     """A posted reduction has its whole result in place: `length` values."""
+    REPATHED = "repathed"
+    """After a timeout the queue pair goes on from the next of several UDP source ports that it was
+    given (`RcQueuePair.set_source_ports`): `source_port`."""
     ERROR = "error"
     """A posted operation failed and so did its queue pair: `error` says why and names the peer."""
 
@@ -88,6 +91,7 @@ class Completion:
     length: int = 0
     error: str = ""
     sink: ChunkSink | None = None
+    source_port: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +128,41 @@ class TransportOptions:
     """How far a pacer that was called late may catch up."""
     batch_packets: int = 64
     """Most datagrams in one `transmit`."""
+    congestion: Literal["window", "dctcp"] = "window"
+    """What controls the window: losses alone, or ECN marks too (DCTCP, RFC 8257: once a window, by
+    the part of its packets that were marked)."""
+    recovery: Literal["go-back-n", "selective"] = "go-back-n"
+    """What is sent again after a loss: everything from there on, or only what is missing (IRN,
+    SIGCOMM 2018). READs are repeated from the loss on either way. The same at both ends."""
+    reorder_packets: int = 3
+    """With selective repeat: what has not arrived when a packet sent this much later has."""
+    entropy: Literal["fixed", "reps", "plb"] = "fixed"
+    """The UDP source port of data: a queue pair's own, one for each packet (REPS, arXiv
+    2407.21625), or a new one when its path is congested (PLB, SIGCOMM 2022). The same at both
+    ends."""
+    entropies: int = 64
+    """How many source ports REPS and PLB draw from for each peer: 1 to 16384."""
+    freeze_ns: int = 10_000_000
+    """How long after a timeout REPS uses only paths that it knows to work."""
+
+
+def check_options(options: TransportOptions) -> None:
+    """TransportMisuse, by name, for options that make no sense."""
+    choices = {
+        "congestion": ("window", "dctcp"),
+        "recovery": ("go-back-n", "selective"),
+        "entropy": ("fixed", "reps", "plb"),
+    }
+    for name, known in choices.items():
+        value = getattr(options, name)
+        if value not in known:
+            raise TransportMisuse(f"{name} {value!r}: it is {' or '.join(known)}")
+    if options.reorder_packets < 1:
+        raise TransportMisuse(f"reorder_packets {options.reorder_packets}: at least 1 is needed")
+    if not 1 <= options.entropies <= 1 << 14:
+        raise TransportMisuse(f"entropies {options.entropies}: there are 1 to 16384")
+    if options.freeze_ns < 0:
+        raise TransportMisuse(f"freeze_ns {options.freeze_ns}: it is not negative")
 
 
 @dataclass(slots=True)
@@ -164,6 +203,24 @@ class Statistics:
     chunks_sent: int = 0
     congestion_marks: int = 0
     """Packets that arrived with ECN congestion experienced."""
+    marks_received: int = 0
+    """Of them, data of connections: requests with payload and READ responses."""
+    marks_echoed: int = 0
+    """Acknowledgements sent that tell of a mark."""
+    reordered_packets: int = 0
+    """Requests that came ahead of a gap and were kept (selective repeat)."""
+    reorder_peak_packets: int = 0
+    """The most that one queue pair kept ahead of gaps at a time."""
+    reorder_distance_peak: int = 0
+    """The most sequence numbers that a kept request was ahead of the expected one."""
+    path_changes: int = 0
+    """Source ports given up for others: by PLB, or for the next alternate."""
+    entropies_drawn: int = 0
+    """Source ports that REPS and PLB drew at random."""
+
+
+PEAKS = frozenset({"reorder_peak_packets", "reorder_distance_peak"})
+"""The counters of `Statistics` that are the most there ever was, and no sums."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,12 @@ class MalformedPacket(ProtocolError):
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """One packet's fields; those that its opcode does not carry are zero. Numbers in host order."""
+    """One packet's fields; those that its opcode does not carry are zero. Numbers in host order.
+
+    `congested` is the BTH's BECN bit. `begins_message` is the lowest of its seven reserved bits
+    beside the acknowledge request, which others send as zero and ignore: where every packet of an
+    RDMA WRITE is a WRITE ONLY (selective repeat), it is set in the first.
+    """
 
     opcode: Opcode
     queue_pair: int
@@ -121,6 +126,8 @@ class Packet:
     message_sequence: int = 0
     immediate: int = 0
     payload: bytes = b""
+    congested: bool = False
+    begins_message: bool = False
 
     def encode(self, source: int, destination: int, source_port: int) -> bytes:
         """The datagram: from BTH to ICRC."""
@@ -132,8 +139,8 @@ class Packet:
                 self.opcode,
                 pad << 4,
                 PARTITION_KEY,
-                self.queue_pair,
-                self.acknowledge_request << 31 | self.psn,
+                self.congested << 30 | self.queue_pair,
+                self.acknowledge_request << 31 | self.begins_message << 24 | self.psn,
             )
         ]
         if has & HAS_DETH:
@@ -195,5 +202,7 @@ class Packet:
             psn & PSN_MASK,
             bool(psn >> 31),
             payload=data[at:end],
+            congested=bool(queue_pair >> 30 & 1),
+            begins_message=bool(psn >> 24 & 1),
             **values,
         )

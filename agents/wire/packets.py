@@ -53,7 +53,14 @@ MESSAGE_SEQUENCE = 11
 IMMEDIATE = 12
 PAYLOAD_OFFSET = 13
 PAYLOAD_LENGTH = 14
-FIELDS = 15
+CONGESTED = 15
+"""The BECN bit of the BTH."""
+BEGINS_MESSAGE = 16
+"""The lowest of the reserved bits beside the acknowledge request; see `Packet`."""
+MARKED = 17
+"""Not of `parse`: whether the packet came with ECN congestion experienced, and its source port."""
+SOURCE_PORT = 18
+FIELDS = 19
 
 # What `parse` returns.
 GOOD = 0
@@ -105,6 +112,8 @@ def parse(
     last = swap32(np.int64(load32(row + 8)))
     fields[PSN] = last & PSN_MASK
     fields[ACKNOWLEDGE_REQUEST] = last >> 31
+    fields[BEGINS_MESSAGE] = last >> 24 & 1
+    fields[CONGESTED] = np.int64(load8(row + 4)) >> 6 & 1
     at = BTH_BYTES
     need = BTH_BYTES + ICRC_BYTES
     if bits & HAS_DETH:
@@ -150,6 +159,18 @@ def put_bth(
     store32(row + 4, np.uint32(swap32(queue_pair)))
     store32(row + 8, np.uint32(swap32((psn & PSN_MASK) | (acknowledge_request << 31))))
     return BTH_BYTES
+
+
+@internal
+def set_congested(row: int) -> None:
+    """Set BECN in the BTH at address `row`; the ICRC does not cover it."""
+    store8(row + 4, np.uint8(np.int64(load8(row + 4)) | 0x40))
+
+
+@internal
+def set_begins_message(row: int) -> None:
+    """Say in the BTH at address `row` that the packet begins a message; see `Packet`."""
+    store8(row + 8, np.uint8(np.int64(load8(row + 8)) | 1))
 
 
 @internal
