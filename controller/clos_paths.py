@@ -103,12 +103,15 @@ class ClosPaths:
         """
         leaf_links, core_links = self.leaf_up.copy(), self.core_up.copy()
         for name in links:
-            place = self._place(name)
+            place = self.place_of(name)
             (leaf_links if len(place) == 2 else core_links)[place] = False
         return self.with_links(leaf_links, core_links)
 
-    def _place(self, name: str) -> tuple[int, ...]:
-        """(leaf, uplink) or (pod, position, uplink) of a link; its ends in either order."""
+    def place_of(self, name: str) -> tuple[int, ...]:
+        """(leaf, uplink) or (pod, position, uplink) of a link; its ends in either order.
+
+        Raises InputError for a link that does not exist, and for one of a host.
+        """
         ends = {
             end.group(1): int(end.group(2)) for end in map(_NODE.fullmatch, name.split("-")) if end
         }

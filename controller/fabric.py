@@ -28,6 +28,7 @@ MAX_ECN_THRESHOLD = (1 << 19) - 1
 
 CONFIG_TABLE = "FabricIngress.forwarding.switch_config"
 SET_SALT = "FabricIngress.forwarding.set_salt"
+SET_SALT_BY_FLOW = "FabricIngress.forwarding.set_salt_by_flow"
 
 MULTICAST_TABLE = "FabricIngress.multicast.multicast_route"
 REPLICATE = "FabricIngress.multicast.replicate"

@@ -99,13 +99,16 @@ def check_paths(text: str) -> Paths:
 
 
 def plan_salts(topology: Topology, seed: int) -> dict[str, list[Entity]]:
-    """The salt of every switch's ECMP hash, drawn from ``seed`` and its device id."""
+    """The salt of every switch's ECMP hash, drawn from ``seed`` and its device id.
+
+    Aggregation switches, which choose after a leaf has, make one of it for each flow.
+    """
     return {
         switch.name: [
             DefaultAction(
                 fabric.CONFIG_TABLE,
                 Action.of(
-                    fabric.SET_SALT,
+                    fabric.SET_SALT_BY_FLOW if switch.tier == "agg" else fabric.SET_SALT,
                     salt=salt_of(seed, switch.device_id),
                 ),
             )

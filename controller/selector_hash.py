@@ -4,7 +4,8 @@ The action selector of p4/include/forwarding.p4 takes CRC-32 of source and desti
 protocol, UDP ports and the switch's salt, and of that the remainder by the number of members, which
 are in the order of their ports. CRC-32 is affine over bits: that of a message is the exclusive or
 of a constant and of a word for each of its bytes, by place and value. So all flows are hashed at
-once by tables.
+once by tables. Aggregation switches hash a product in place of the salt: with what is linear alone
+they would repeat the leaves' choice.
 """
 
 from __future__ import annotations
@@ -79,6 +80,14 @@ def _pair_hash(source: IntArray, destination: IntArray) -> Words:
     return ends
 
 
+def salt_by_flow(
+    source: IntArray, destination: IntArray, source_port: IntArray, salt: IntArray
+) -> IntArray:
+    """What an aggregation switch hashes in place of its salt: ``set_salt_by_flow``."""
+    flow = source + (destination << 12) + (source_port << 4) & 0xFFFFFFFF
+    return np.asarray(flow * (salt | 1) & 0xFFFFFFFF, np.int64)
+
+
 @dataclass(frozen=True, eq=False)
 class Salts:
     """The salts of the switches that choose, int64."""
@@ -129,7 +138,12 @@ def _ecmp_paths(
     between = np.flatnonzero(pod != far_pod)
     if len(between):
         pod, far_pod, up = pod[between], far_pod[between], up[between]
-        salt = salts.agg[pod * paths.uplinks + up]
+        salt = salt_by_flow(
+            paths.address_of(source)[away[between]],
+            paths.address_of(destination)[away[between]],
+            source_port[away[between]],
+            salts.agg[pod * paths.uplinks + up],
+        )
         core = choose(
             core_masks(paths, pod, far_pod, up), paths.cores, flow[between] ^ _part("salt", salt)
         )

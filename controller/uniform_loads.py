@@ -75,6 +75,21 @@ def uniform_ethereal(paths: ClosPaths, size_bytes: int, unit_bytes: int = 1) -> 
     return loads
 
 
+def uniform_pieces(paths: ClosPaths, size_bytes: int, unit_bytes: int = 1) -> int:
+    """How many pieces Ethereal cuts the flows of all hosts into."""
+    each = paths.hosts_per_leaf
+    total = paths.hosts * (each - 1)
+    kinds = kinds_of(paths)
+    for here in kinds:
+        for there in kinds:
+            pairs = len(here) * len(there) - len(here) * np.array_equal(here, there)
+            if pairs:
+                sizes = np.full(each, size_bytes, np.int64)
+                number = int(kind_paths(paths, here, there).sum())
+                total += pairs * each * len(cut(sizes, number, unit_bytes)[0])
+    return total
+
+
 def _circle(flows: int, size_bytes: int, paths: int, unit_bytes: int) -> tuple[int, FloatArray]:
     """What all hosts of a leaf send to another leaf whose numbers add up to o: bytes that every
     path has, and float64 [o, path], what it has more."""

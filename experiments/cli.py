@@ -250,6 +250,13 @@ def run(
     fault: Annotated[
         Texts, typer.Option(help="LINK:loss=P, like leaf0-spine1:loss=0.1; may be repeated.")
     ] = None,
+    notice: Annotated[
+        Text,
+        typer.Option(help="Failed links are known and avoided never, at-once or late. [never]"),
+    ] = None,
+    notice_after: Annotated[
+        Text, typer.Option(metavar="TIME", help="Of --notice late: after that time. [100ms]")
+    ] = None,
     delay: Annotated[
         Text, typer.Option(help="Propagation delay of every link; simulated world alone. [0]")
     ] = None,
@@ -292,7 +299,8 @@ def run(
         servers=servers, server_placement=server_placement, split=split,
         fan_in=fan_in, slots=slots, values=values, jobs=jobs, model=model, layers=layers,
         slowdown=slowdown, loss=loss,
-        fault=fault, delay=delay, queue=queue, operations=operations, at_once=at_once,
+        fault=fault, notice=notice, notice_after=notice_after,
+        delay=delay, queue=queue, operations=operations, at_once=at_once,
         timeout=timeout, seed=seed, repeat=repeat, pcap=pcap, predict=predict,
     )  # fmt: skip
     if what.endswith(".toml"):

@@ -72,7 +72,7 @@ def assignment_of(
     else:
         pairs = _assigned_paths(network, steps, scenario.seed, known)
         paths = {pair: (WITHIN_LEAF,) * scheme.lanes for pair in pairs}
-    ports = _ports(scenario, scheme, network, paths)
+    ports = _ports(scenario.seed, scheme, ClosPaths.of(network, known), paths)
     pinned = paths
     if failed:
         left = _assigned_paths(network, steps, scenario.seed, known | failed)
@@ -120,9 +120,9 @@ def _moved(chosen: Sequence[int], left: Sequence[int]) -> tuple[int, ...]:
 
 
 def _ports(
-    scenario: Scenario,
+    seed: int,
     scheme: PathScheme,
-    network: Topology,
+    network: ClosPaths,
     paths: Mapping[Pair, tuple[int, ...]],
 ) -> dict[Pair, list[Lane]]:
     """The source port of each lane, and those that it goes on with where nothing comes back."""
@@ -131,10 +131,7 @@ def _ports(
     if scheme.assigned == "ports":
         away = [pair for pair, chosen in paths.items() if chosen[0] != WITHIN_LEAF]
         ends = np.array(away, np.int64).reshape(-1, 2)
-        numbered = ClosPaths.of(network)
-        by_path = source_ports(
-            numbered, Salts.of(numbered, scenario.seed), ends[:, 0], ends[:, 1]
-        )
+        by_path = source_ports(network, Salts.of(network, seed), ends[:, 0], ends[:, 1])
         mapped = dict(zip(away, by_path.tolist(), strict=True))
     for pair, chosen in paths.items():
         count = len(chosen)

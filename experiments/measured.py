@@ -14,6 +14,7 @@ from experiments.bounds import completion_bound_ns
 from experiments.plan import operation_of
 from experiments.results import Fidelity, LinkResult, RankResult, Run, tier_bytes
 from experiments.scenario import Scenario
+from experiments.telemetry import queue_figures, trimmed
 from topo.network import HOST_PORT, Topology
 
 
@@ -50,6 +51,10 @@ class Counts:
     """Packets that a switch lost though no queue was full and no fault asked for it, by where."""
     switches: Mapping[str, Any]
     """The switches' own statistics."""
+    queue_depths: Mapping[tuple[str, int], list[tuple[int, int]]]
+    """How full a built-in switch's queue was when packets came to it."""
+    loads: Mapping[tuple[str, str], list[int]]
+    """By direction of a link, what it carried in each bin of time."""
 
     @staticmethod
     def read(controller: Controller, world: World) -> Counts:
@@ -57,13 +62,25 @@ class Counts:
         statistics = world.switch_statistics()
         queue_drops = dict(world.switch_queue_drops())
         max_queue_bytes = {}
+        queue_depths = {}
+        loads = {}
         unplanned = {}
+        peers = {
+            (each.source.node, each.source.number): each.destination.node
+            for each in world.topology.directions
+        }
+        hosts_links = {each.ends for each in world.topology.directions_of("host_up")}
         if world.switch_kind == "weft":
             for switch in statistics["switches"]:
                 for port in switch["ports"]:
                     place = switch["name"], port["port"]
                     queue_drops[place] = port["queue_drops"]
                     max_queue_bytes[place] = port["queue_peak_bytes"]
+                    queue_depths[place] = [(size, count) for size, count in port["queue_depths"]]
+                    ends = place[0], peers[place]
+                    loads[ends] = port["load_bytes"]
+                    if ends[::-1] in hosts_links:
+                        loads[ends[::-1]] = port["arrived_load_bytes"]
                     where = f"port {port['port']} of {switch['name']}"
                     unplanned[f"{where}: not read in time"] = port["kernel_drops"]
                     unplanned[f"{where}: refused by the kernel"] = port.get("send_errors", 0)
@@ -73,7 +90,9 @@ class Counts:
         for host, drops in world.host_queue_drops().items():
             queue_drops[host, HOST_PORT] = drops
         counters = controller.read_counters()
-        return Counts(counters, queue_drops, max_queue_bytes, unplanned, statistics)
+        return Counts(
+            counters, queue_drops, max_queue_bytes, unplanned, statistics, queue_depths, loads
+        )
 
     def unplanned_since(self, before: Counts) -> dict[str, int]:
         """Packets that were lost between two moments and should not have been, by where."""
@@ -100,6 +119,9 @@ class Counts:
                     lost=counted.lost_packets,
                     queue_dropped=None if later is None else later - (earlier or 0),
                     max_queue_bytes=self.max_queue_bytes.get(port),
+                    marked=counted.marked_packets,
+                    queue_depths=self.queue_depths.get(port, []),
+                    load_bytes=self.loads.get(direction.ends, []),
                 )
             )
         return links
@@ -120,11 +142,13 @@ def assemble(
     links: list[LinkResult],
     fidelity: Fidelity,
     *,
+    load_bin_ns: int = 0,
     error: str | None = None,
     digest: str | None = None,
     predicted_ns: int | None = None,
 ) -> Run:
-    """A run's result, from what its ranks reported and its links carried."""
+    """A run's result, from what its ranks reported and its links carried (`load_bin_ns`: how long
+    the links' bins of time are)."""
     if error is not None and not reports:
         hosts = scenario.network().hosts
         reports = [
@@ -139,6 +163,7 @@ def assemble(
             error += f" (and {more} more rank{'s' if more > 1 else ''} failed)"
     completion_ns = None if error else completion_of(reports)
     received = _received_bytes(scenario, algorithm)
+    links, load_bin_ns = trimmed(links, load_bin_ns, completion_ns)
     return Run(
         scenario=scenario.to_dict(),
         algorithm=algorithm,
@@ -154,6 +179,8 @@ def assemble(
         error=error,
         digest=digest,
         predicted_ns=predicted_ns,
+        queues=queue_figures(links),
+        load_bin_ns=load_bin_ns,
     )
 
 

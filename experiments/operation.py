@@ -12,12 +12,14 @@ from agents.drivers.messages import RankResult as RankReport
 from agents.drivers.rendezvous import Rendezvous, RunProgress
 from agents.participant import Cast
 from controller import Controller
+from experiments.bounds import completion_bound_ns
 from experiments.fidelity import judge
 from experiments.measured import Counts, assemble, completion_of
-from experiments.outages import Outages
-from experiments.plan import cast_of, operation_of, plan_of
+from experiments.outages import Network, Outages
+from experiments.plan import cast_of, operation_of, plan_around, plan_at_start
 from experiments.results import Fidelity, Run
-from experiments.scenario import Fault, Scenario
+from experiments.scenario import Scenario
+from experiments.telemetry import first_bin_ns
 from switch.errors import RunError
 from topo.emulated import EmulatedWorld
 from topo.machine import CpuTimes, cpu_use, read_cpu_times
@@ -60,6 +62,7 @@ class _Watch:
             self.start = read_cpu_times()
         if state.finished_ranks == len(state.received_bytes):
             self.end = read_cpu_times()
+            self._world.end_loads()
         self._advance(state.fraction)
 
 
@@ -133,7 +136,7 @@ def operate(
     # Data and its errors differ from repetition to repetition, and repeat with the scenario.
     operation = operation_of(scenario, algorithm, scenario.seed + repetition)
     epoch = next(testbed.epochs)
-    plan = plan_of(scenario, world.topology, epoch=epoch, algorithm=algorithm)
+    plan = plan_at_start(scenario, world.topology, epoch, algorithm)
     cast = cast_of(scenario, world.topology, plan, algorithm)
     before: Counts | None = None
     after: Counts | None = None
@@ -150,25 +153,29 @@ def operate(
             world.reset_lateness()
             outages = Outages(
                 scenario.injected,
-                world.topology,
-                lambda directions: testbed.controller.apply(
-                    plan_of(
-                        scenario,
-                        world.topology,
-                        [Fault(each, 1.0) for each in directions],
-                        epoch,
-                        algorithm,
-                    )
+                Network(
+                    world.topology,
+                    lambda lost, without: testbed.controller.apply(
+                        plan_around(scenario, world.topology, without, lost, epoch, algorithm)
+                    ),
+                    world.set_rates,
+                    {host: meeting.pids[process] for process, (host, _) in enumerate(cast.roles)},
                 ),
-                {host: meeting.pids[process] for process, (host, _) in enumerate(cast.roles)},
+                scenario.notice_delay_ns,
             )
             stack.callback(outages.end)
+            bin_ns = first_bin_ns(completion_bound_ns(scenario, algorithm))
+
+            def begin(start_ns: int) -> None:
+                outages.begin(start_ns)
+                world.record_loads(start_ns, bin_ns)
+
             try:
                 reports = meeting.run(
                     operation,
                     watch,
                     scenario.rate_bps,
-                    outages.begin,
+                    begin,
                 )
             except RunError as failure:
                 world.check_alive()
@@ -186,6 +193,7 @@ def operate(
         reports,
         after.links_since(before, world.topology),
         _fidelity(scenario, reports, before, after, watch, predicted_ns),
+        load_bin_ns=after.switches.get("load_bin_ns", 0),
         error=error,
         predicted_ns=predicted_ns,
     )

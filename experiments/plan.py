@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -22,12 +22,14 @@ from controller.routes import check_paths
 from experiments.bounds import step_bound_bytes
 from experiments.fsdp import AT_ONCE, WAITS, parts
 from experiments.fsdp_models import FSDP
-from experiments.lanes import assignment_of
+from experiments.lanes import Assignment, assignment_of
 from experiments.path_schemes import scheme_of
 from experiments.scenario import Fault, Scenario
 from switch.compiler import ProgramFiles, compile_cached
+from switch.errors import InputError
 from switch.program_files import fabric_macros, fabric_program
 from topo.network import Topology
+from topo.notices import known_from_start
 
 MAX_GROUPS = 16
 """Multicast groups of a run. Linux lets a socket join 20 (net.ipv4.igmp_max_memberships)."""
@@ -76,7 +78,7 @@ def _request_of(scenario: Scenario, algorithm: str) -> Request:
         split=scenario.split or 0,
         fan_in=scenario.fan_in or 0,
         cutoff=scenario.cutoff,
-        lanes=assignment_of(scenario, algorithm).pieces,
+        lanes=_assignment(scenario, algorithm).pieces,
         timeout_ns=round((scenario.timeout_s or 0) * 1e9),
     )
 
@@ -124,7 +126,7 @@ def _lanes_of(scenario: Scenario, algorithm: str) -> dict[int, dict[int, tuple[L
     jobs = scenario.placement.jobs
     ranks = {host: rank for hosts in jobs for rank, host in enumerate(hosts)}
     processes = {host: process for process, host in enumerate(chain(*jobs))}
-    for (source, destination), lanes in assignment_of(scenario, algorithm).lanes.items():
+    for (source, destination), lanes in _assignment(scenario, algorithm).lanes.items():
         found.setdefault(processes[source], {})[ranks[destination]] = lanes
     return found
 
@@ -160,6 +162,7 @@ def plan_of(
     network: Topology,
     more: Sequence[Fault] = (),
     epoch: int = 1,
+    without: Collection[str] = (),
     algorithm: str = "",
 ) -> Plan:
     """All the entries of a scenario, with multicast groups of each job's hosts: one for each top
@@ -168,6 +171,7 @@ def plan_of(
     Args:
         more: links that lose packets now, beside those of the scenario.
         epoch: of the aggregation jobs; a new one for every run on the same network.
+        without: names of links that are known to have failed.
         algorithm: whose flows' paths are pinned, if the scenario's paths are.
     """
     jobs = [[network.hosts[host].name for host in hosts] for hosts in scenario.placement.jobs]
@@ -194,8 +198,47 @@ def plan_of(
         loss=scenario.loss,
         faults=[*scenario.losses, *more],
         groups=[hosts for hosts in jobs for _ in range(groups)],
+        without=without,
         aggregation=adding,
         paths=check_paths(scheme_of(scenario.paths).routes),
         ecn_threshold_packets=scenario.ecn_threshold_packets or 0,
-        pins=assignment_of(scenario, algorithm).pins if algorithm else (),
+        pins=_assignment(scenario, algorithm, without).pins if algorithm else (),
     )
+
+
+def _assignment(scenario: Scenario, algorithm: str, without: Collection[str] = ()) -> Assignment:
+    """Of the flows' paths, as an operation starts, or around links that have failed since."""
+    known = known_from_start(scenario.injected, scenario.network(), scenario.notice_delay_ns)
+    return assignment_of(scenario, algorithm, frozenset(known), frozenset(without) - {*known})
+
+
+def plan_at_start(
+    scenario: Scenario, network: Topology, epoch: int = 1, algorithm: str = ""
+) -> Plan:
+    """`plan_of` as an operation starts: without the links that are known to have failed then."""
+    known = known_from_start(scenario.injected, network, scenario.notice_delay_ns)
+    return plan_around(scenario, network, known, epoch=epoch, algorithm=algorithm)
+
+
+def plan_around(
+    scenario: Scenario,
+    network: Topology,
+    without: Collection[str],
+    lost: Sequence[str] = (),
+    epoch: int = 1,
+    algorithm: str = "",
+) -> Plan:
+    """`plan_of` that leads around links, as far as it can be done: where what is left does not
+    serve (a multicast group that no switch has below it any more), everything stays where it is.
+
+    Args:
+        without: names of links that are known to have failed.
+        lost: directions of links on which everything is lost now.
+    """
+    more = [Fault(each, 1.0) for each in lost]
+    try:
+        return plan_of(scenario, network, more, epoch, without, algorithm)
+    except InputError:
+        if not without:
+            raise
+        return plan_of(scenario, network, more, epoch, algorithm=algorithm)

@@ -10,6 +10,7 @@ plotted.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -22,11 +23,14 @@ from experiments.scenario import Fault, Scenario
 from experiments.units import shown
 from switch.errors import InputError
 
+_FIGURES = re.compile(r"\[\n[-+.0-9eE,\s]+\]")
+
 SCHEMA = "weft.results"
 SCHEMA_VERSION = 1
 
 TIERS = ("host_up", "host_down", "fabric_up", "fabric_down")
 """Directions of links: a host's first link, or one between switches."""
+QUEUE_FIGURES = frozenset({"packets", "p50", "p99", "max"})
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,14 @@ class LinkResult:
     """Packets that the sending switch's queue had no room for; None where that is not known."""
     max_queue_bytes: int | None = None
     """The most that waited in the sending switch's queue; None where that is not known."""
+    marked: int = 0
+    """Packets that the sending switch marked (ECN) for a long queue."""
+    queue_depths: list[tuple[int, int]] = field(default_factory=list)
+    """How full the sending switch's queue was when packets came to it: (bytes, packets), ascending:
+    so many packets found that many bytes waiting, or fewer but more than the pair before says."""
+    load_bytes: list[int] = field(default_factory=list)
+    """Bytes put on the link in each `Run.load_bin_ns`, from the common start on; what hosts sent is
+    counted where it arrived."""
 
     @property
     def dropped(self) -> int:
@@ -133,6 +145,11 @@ class Run:
     """Of a simulated run: tells its trace, every frame on every link, from any other."""
     predicted_ns: int | None = None
     """Of an emulated run: the completion time of the same run in the simulated world."""
+    queues: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Of each kind of link, the bytes that packets found waiting in switches' queues: ``p50``,
+    ``p99``, ``max``; and their number, ``packets``."""
+    load_bin_ns: int = 0
+    """How long each of `LinkResult.load_bytes` took; 0 where they were not counted."""
 
     @property
     def retransmitted_packets(self) -> int:
@@ -189,7 +206,10 @@ class Results:
     def write(self, folder: Path) -> Path:
         """Write ``results.json`` into `folder`."""
         path = folder / "results.json"
-        path.write_text(json.dumps(self.to_dict(), indent=1) + "\n")
+        text = json.dumps(self.to_dict(), indent=1)
+        # Lists of figures are one line each; within a string there is no line's end.
+        text = _FIGURES.sub(lambda found: " ".join(found[0].split()), text)
+        path.write_text(text + "\n")
         return path
 
     @staticmethod
@@ -273,13 +293,41 @@ def _check(run: Run, place: str) -> None:
             raise documents.Damage(
                 f"{place}.links[{index}].tier is {shown(link.tier)}, not one of {', '.join(TIERS)}"
             )
+    _check_telemetry(run, place)
     for rank in run.ranks:
         if any(len(span) != 2 for span in rank.spans_ns):
             raise documents.Damage(f"{place}: a span of rank {rank.rank} is not a begin and an end")
     try:
-        scenario_of(run.scenario)
+        asked = scenario_of(run.scenario).algorithms
     except InputError as error:
         raise documents.Damage(f"{place}.scenario: {error}") from None
+    if run.algorithm not in asked:
+        raise documents.Damage(
+            f"{place}.algorithm is {shown(run.algorithm)}, not one of the scenario's: "
+            f"{', '.join(asked)}"
+        )
+
+
+def _check_telemetry(run: Run, place: str) -> None:
+    """Raise `documents.Damage` for distributions and loads over time that are none."""
+    if run.load_bin_ns < 0:
+        raise documents.Damage(f"{place}.load_bin_ns is {run.load_bin_ns}, which is no time")
+    bins = {len(link.load_bytes) for link in run.links}
+    if len(bins) > 1 or (any(bins) and not run.load_bin_ns):
+        raise documents.Damage(f"{place}: the links' load_bytes are not bins of the same times")
+    for index, link in enumerate(run.links):
+        figures = [*link.load_bytes, *(each for pair in link.queue_depths for each in pair)]
+        if any(len(pair) != 2 for pair in link.queue_depths) or min(figures, default=0) < 0:
+            raise documents.Damage(
+                f"{place}.links[{index}]: queue_depths are pairs of bytes and packets, load_bytes "
+                "are bytes, and none is below 0"
+            )
+    for tier, queue in run.queues.items():
+        if tier not in TIERS or set(queue) != QUEUE_FIGURES or min(queue.values()) < 0:
+            raise documents.Damage(
+                f"{place}.queues.{tier} is not {', '.join(sorted(QUEUE_FIGURES))} of one of "
+                f"{', '.join(TIERS)}"
+            )
 
 
 def _check_swept(results: Results) -> None:

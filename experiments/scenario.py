@@ -28,6 +28,7 @@ from experiments.scenario_checks import (
     TOPOLOGIES,
     WORLDS,
     check_collective,
+    check_notice,
     check_offloading,
     choose,
     option,
@@ -41,8 +42,15 @@ from switch.errors import InputError
 from switch.program_files import AGGREGATION_VALUES, BMV2_AGGREGATION_VALUES
 from topo import clos
 from topo.network import MAX_HOSTS_PER_LEAF, MAX_PORTS
-from topo.packet_faults import OUTAGES, PACKET_ACTIONS, InjectedFault, is_injected, parse_fault
-from topo.switch_kinds import RATE_BPS, check_kind
+from topo.packet_faults import (
+    OUTAGES,
+    PACKET_ACTIONS,
+    InjectedFault,
+    Outage,
+    is_injected,
+    parse_fault,
+)
+from topo.switch_kinds import RATE_BPS, check_kind, require
 
 
 @dataclass(frozen=True)
@@ -176,6 +184,11 @@ class Scenario:
     loss: float = 0.0
     """Probability that a link loses a packet, for every link and each direction by itself."""
     faults: tuple[Fault | InjectedFault, ...] = ()
+    notice: str = "never"
+    """When the controller knows that a link between switches has failed, or is back, and leads
+    everything around it: ``never``, ``at-once``, or ``late``, after `notice_after_ns`."""
+    notice_after_ns: int | None = None
+    """Of a late notice: 100 ms by default."""
     delay_ns: int = 0
     """Propagation delay of every link; in the simulated world alone."""
     queue_bytes: int = 512 * 1024
@@ -194,6 +207,7 @@ class Scenario:
         choose("switch", self.switch, SWITCHES)
         choose("topology", self.topology, TOPOLOGIES)
         choose("cutoff", self.cutoff, CUTOFFS)
+        check_notice(self)
         if not self.algorithms:
             object.__setattr__(self, "algorithms", CHOICES[self.collective][:2])
         for algorithm in self.algorithms:
@@ -250,6 +264,8 @@ class Scenario:
                 fault.check(network)
                 if self.world == "emulated":
                     check_emulated(fault)
+                    if isinstance(fault, Outage) and fault.action == "slow":
+                        require(check_kind(self.switch), ["links that become slow"])
         if self.world == "simulated" and self.switch != "weft":
             raise InputError(
                 f"switch {self.switch!r} does not run in the simulated world: that world's switch "
@@ -362,6 +378,11 @@ class Scenario:
     def injected(self) -> tuple[InjectedFault, ...]:
         """What happens to single packets, links, switches and ranks."""
         return tuple(fault for fault in self.faults if not isinstance(fault, Fault))
+
+    @property
+    def notice_delay_ns(self) -> int | None:
+        """How long after a link went down, or came back, the controller knows it; None: never."""
+        return {"never": None, "at-once": 0, "late": self.notice_after_ns}[self.notice]
 
     def network(self) -> clos.Topology:
         """The network that the scenario asks for (raises `InputError` where there is none)."""

@@ -38,6 +38,8 @@ DTYPES = (
     "float16", "bfloat16", "float32", "float64",
 )  # fmt: skip
 SERVER_PLACEMENTS = ("dedicated", "ranks")
+NOTICES = ("never", "at-once", "late")
+NOTICE_AFTER_NS = 100_000_000
 MAX_SLOTS = 512
 """Of one job: a switch has 1,024 rows."""
 MAX_JOBS = 16
@@ -84,6 +86,21 @@ def check_offloading(scenario: Scenario) -> None:
                 f"values {scenario.values} make {4 * scenario.values + 16} bytes of payload, more "
                 f"than the path MTU {scenario.mtu}: lower values, or raise mtu"
             )
+
+
+def check_notice(scenario: Scenario) -> None:
+    """Check and fill in when failures are known."""
+    choose("notice", scenario.notice, NOTICES)
+    if scenario.notice == "late" and scenario.notice_after_ns is None:
+        object.__setattr__(scenario, "notice_after_ns", NOTICE_AFTER_NS)
+    if scenario.notice_after_ns is None:
+        return
+    if scenario.notice != "late":
+        raise InputError(
+            f"notice-after {scenario.notice_after_ns} ns means nothing for notice "
+            f"{scenario.notice}: it is for notice late; leave it out"
+        )
+    whole("notice-after", scenario.notice_after_ns, 1, 10**12)
 
 
 def check_collective(scenario: Scenario, ranks: int) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from controller import Controller
+from experiments.bounds import completion_bound_ns
 from experiments.measured import Counts, assemble
-from experiments.plan import cast_of, operation_of, plan_of
+from experiments.plan import cast_of, operation_of, plan_around, plan_at_start
 from experiments.results import Fidelity, LinkResult, Run
 from experiments.scenario import Scenario
+from experiments.telemetry import first_bin_ns
 from switch.compiler import ProgramFiles
 from switch.errors import RunError
 from topo.simulated import SimulatedWorld
@@ -41,7 +43,7 @@ def simulate(
         scenario.network(), seed=seed, path_mtu=scenario.mtu, faults=scenario.injected
     )
     with Controller(world.topology, world.switch_addresses, program) as controller:
-        plan = plan_of(scenario, world.topology, algorithm=algorithm)
+        plan = plan_at_start(scenario, world.topology, algorithm=algorithm)
         controller.apply(plan)
         before = Counts.read(controller, world)
         error = None
@@ -51,6 +53,11 @@ def simulate(
                 operation_of(scenario, algorithm, seed),
                 lambda state: advance(state.fraction),
                 cast=cast_of(scenario, world.topology, plan, algorithm),
+                notice_after_ns=scenario.notice_delay_ns,
+                noticed=lambda links: controller.apply(
+                    plan_around(scenario, world.topology, links, algorithm=algorithm)
+                ),
+                load_bin_ns=first_bin_ns(completion_bound_ns(scenario, algorithm)),
             )
         except RunError as failure:
             error = str(failure)
@@ -63,6 +70,7 @@ def simulate(
         reports,
         [_with_losses(link, lost) for link in after.links_since(before, world.topology)],
         IN_VIRTUAL_TIME,
+        load_bin_ns=after.switches["load_bin_ns"],
         error=error,
         digest=world.digest,
     )

@@ -52,6 +52,20 @@ class Summary:
         """How many there are."""
         return len(self.runs[0].ranks)
 
+    def place_among(self, swept: Sequence[str]) -> list[str]:
+        """What tells the point from the others, but for options of which the number of ranks tells:
+        ``8 ranks``, ``world simulated``."""
+        told = ("leaves", "spines", "hosts-per-leaf", "k", "tiers")
+        values = {name: self.scenario.get(field_of(name)) for name in swept if name not in told}
+        return [
+            f"{self.ranks} ranks",
+            *(
+                f"{name.replace('-', ' ')} {said(name, value)}"
+                for name, value in values.items()
+                if value is not None
+            ),
+        ]
+
     @property
     def operations(self) -> int:
         """Of each run."""

@@ -143,7 +143,7 @@ def said(option: str, value: object) -> str:
             return format_size(int(value))
         if option == "rate":
             return format_rate(value)
-        if option == "delay":
+        if option in ("delay", "notice-after"):
             return format_duration(value)
         if option == "loss":
             return f"{100 * value:g} %"

@@ -9,8 +9,10 @@ from experiments.bounds import completion_bound_ns
 from experiments.results import Fidelity, LinkResult, RankResult, Results, Run, tier_bytes
 from experiments.scenario import Scenario
 from experiments.sweep import Experiment
+from experiments.telemetry import queue_figures
 from experiments.traffic_model import tier_model_bytes
 
+BINS = 32
 FRAME = {"header": 90, "control": 1.002}
 
 
@@ -79,6 +81,10 @@ def sample_run(
                 max_queue_bytes=4200 * luck.randrange(1, 20)
                 if direction.tier != "host_up"
                 else None,
+                queue_depths=[(0, packets // 2), (4224, packets - packets // 2)]
+                if direction.tier != "host_up" and packets
+                else [],
+                load_bytes=[int(share + packets * FRAME["header"]) // BINS] * BINS,
             )
         )
     received = (scenario.ranks - 1) * scenario.size_bytes
@@ -104,4 +110,6 @@ def sample_run(
             lateness_ns={"switch_p50": 61_000, "switch_p99": 480_000, "switch_max": 1_900_000},
             unplanned_losses=0,
         ),
+        queues=queue_figures(links),
+        load_bin_ns=-(-slowest_ns // BINS),
     )

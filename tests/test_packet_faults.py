@@ -15,6 +15,7 @@ from topo.packet_faults import (
     is_injected,
     parse_fault,
     parse_faults,
+    slow_rates_bps,
 )
 
 
@@ -47,6 +48,25 @@ def test_outages_have_a_time_or_an_event() -> None:
     assert parse_fault("h3:kill,after=5,opcode=chunk,on=h3>leaf1") == Outage(
         "kill", "h3", after=5, match=PacketMatch("h3>leaf1", "chunk")
     )
+
+
+def test_a_slow_link_has_a_part_of_its_rate() -> None:
+    assert parse_fault("leaf0-spine1:slow,rate=0.25") == Outage(
+        "slow", "leaf0-spine1", at_ns=0, rate=0.25
+    )
+    assert parse_fault("spine0:slow,rate=10%,at=5ms,for=1ms") == Outage(
+        "slow", "spine0", at_ns=5_000_000, for_ns=1_000_000, rate=0.1
+    )
+
+
+def test_of_several_slow_rates_the_least_holds() -> None:
+    faults = parse_faults(
+        ["leaf0-spine1:slow,rate=0.25", "spine1:slow,rate=0.5", "spine0:fail,at=0ms"], leaf_spine()
+    )
+    rates = slow_rates_bps([each for each in faults if isinstance(each, Outage)], leaf_spine())
+    assert len(rates) == 8
+    assert rates["leaf0", "spine1"] == rates["spine1", "leaf0"] == 25_000_000
+    assert rates["leaf1", "spine1"] == 50_000_000
 
 
 def test_a_fault_is_written_as_it_was_read() -> None:
@@ -86,6 +106,12 @@ def test_they_are_told_from_probabilities_of_loss() -> None:
         ("spine0:fail,at=1ms,after=2", "say when, either"),
         ("spine0:fail,at=1ms,opcode=ack", "for after=N only"),
         ("h0:kill,at=1ms,for=2ms", "does not come back"),
+        ("spine0:slow", "say how slow"),
+        ("spine0:slow=0.5", "say how slow"),
+        ("spine0:slow,rate=1", "no part of a rate"),
+        ("spine0:slow,rate=0%", "no part of a rate"),
+        ("spine0:slow,rate=.", "no part of a rate"),
+        ("spine0:slow,rate=0.5,after=3", "unknown key of slow 'after'"),
     ],
 )
 def test_a_line_that_makes_no_sense_is_refused(line: str, said: str) -> None:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from experiments.bounds import completion_bound_ns
 from experiments.palette import in_order
 from experiments.plots.draw import _drawn, _saved, svg_of, title_of, write_plots
+from experiments.plots.heatmap import heat_map, heat_maps_of
 from experiments.plots.series import lines_of, phases_of, tiers_of
 from experiments.plots.spec import KINDS, METRICS, TIERS, PlotSpec, read_plots
 from experiments.results import Results, scenario_of
@@ -24,7 +25,7 @@ from experiments.scenario import Scenario
 from experiments.summary import by_point
 from experiments.sweep import Experiment, Point
 from switch.errors import InputError
-from tests.results_samples import sample_experiment
+from tests.results_samples import sample_experiment, sample_results
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -66,6 +67,8 @@ def scaling(**options: Any) -> Results:
         ({"kind": "phases", "x": "ranks", "y": "bytes"}, ["y means nothing", "'phases'"]),
         ({"kind": "phases", "x": "ranks", "log": "x"}, ["log means nothing"]),
         ({"kind": "tiers", "x": "ranks"}, ["x means nothing", "'tiers'"]),
+        ({"kind": "heatmap", "log": "x"}, ["log means nothing", "'heatmap'"]),
+        ({"kind": "tiers", "tier": "host"}, ["tier 'host' means nothing", "'heatmap'"]),
         ({"kind": "tiers", "name": "../up"}, ["name '../up'", "letters"]),
         ({"kind": "tiers", "colour": "red"}, ["unknown key 'colour'", "where"]),
         ({"kind": "tiers", "model": "no"}, ["model 'no' is not true or false"]),
@@ -244,6 +247,31 @@ def test_phases_are_those_of_the_slowest_rank() -> None:
     assert titles == ["multicast, emulated", "multicast, simulated"]
 
 
+def test_a_heat_map_has_what_part_of_its_rate_each_link_carried_when() -> None:
+    results = scaling(algorithms=("ring",))
+    spec = PlotSpec(kind="heatmap", tier="host")
+    [(title, shown), *_] = heat_maps_of(results, spec)
+    run = results.runs[0]
+    assert title.startswith("ring, ")
+    assert len(shown.names) == sum(link.tier.startswith("host") for link in run.links)
+    assert shown.names[0] == "h0>leaf0" and shown.sources[-1].startswith("leaf")
+    assert [name for _, name in shown.marks()] == list(shown.names)
+    for name, loads in zip(shown.names, shown.loads, strict=True):
+        (link,) = (each for each in run.links if f"{each.from_node}>{each.to_node}" == name)
+        carried = sum(loads) * shown.bin_ns * run.scenario["rate_bps"] / 8e9
+        assert carried == pytest.approx(sum(link.load_bytes))
+    assert shown.end_ns == run.load_bin_ns * len(run.links[0].load_bytes)
+
+
+def test_rows_of_a_large_heat_map_are_named_by_node() -> None:
+    results = sample_results(algorithms=("ring",), leaves=8, spines=8, hosts_per_leaf=8)
+    shown = heat_map(results.runs[0], ["fabric_up"])
+    assert shown is not None and len(shown.names) == 64
+    assert shown.marks() == [(8 * leaf + 4.0, f"leaf{leaf}>") for leaf in range(8)]
+    nothing = dataclasses.replace(results.runs[0], load_bin_ns=0)
+    assert heat_map(nothing, ["fabric_up"]) is None
+
+
 def test_tiers_are_measured_and_modelled_for_each_algorithm() -> None:
     results = points(Scenario(world="simulated"), swept=())
     shown = tiers_of(results, PlotSpec(kind="tiers"))
@@ -267,6 +295,8 @@ SPECS = [
     PlotSpec(x="hosts-per-leaf", y="bytes", tier="host-up", log="xy", title="Ünits in $ & <b>"),
     PlotSpec(kind="phases", x="ranks"),
     PlotSpec(kind="tiers"),
+    PlotSpec(kind="heatmap"),
+    PlotSpec(kind="heatmap", tier="fabric-up"),
 ]
 
 
@@ -284,7 +314,9 @@ def test_a_plot_is_drawn_as_svg_and_png(tmp_path: Path, spec: PlotSpec) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_plot_of_nothing_says_so(kind: str) -> None:
     spec = PlotSpec(
-        kind, x="" if kind in ("tiers", "timeline") else "ranks", y="bytes" * (kind == "lines")
+        kind,
+        x="" if kind in ("tiers", "timeline", "heatmap") else "ranks",
+        y="bytes" * (kind == "lines"),
     )
     empty = dataclasses.replace(scaling(), runs=[])
     assert b"<svg" in svg_of(empty, spec)

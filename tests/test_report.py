@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import io
 import re
 import shlex
 import shutil
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib import image
 from rich.console import Console
 from rich.table import Table
 
@@ -25,6 +27,7 @@ from agents.collectives.names import ALGORITHMS as ALGORITHMS_OF
 from experiments.options import from_options
 from experiments.palette import ALGORITHMS, style_sheet
 from experiments.plots import PlotSpec
+from experiments.plots.heatmap import RAMP
 from experiments.report import write_report
 from experiments.report.charts import ticks
 from experiments.report.overview import headline
@@ -133,7 +136,7 @@ def sample_sweep() -> Results:
 def test_the_page_is_whole_and_needs_no_other_file(make: Callable[[], Results]) -> None:
     text = render(make())
     page = Page(text)
-    assert page.references == []
+    assert all(each.startswith("data:image/png;base64,") for each in page.references)
     assert "url(" not in text
     assert "@import" not in text
     # An SVG's name of its own namespace is no address that anything is loaded from.
@@ -288,6 +291,34 @@ def test_the_page_names_every_rank_link_and_reason() -> None:
     assert "fidelity strained" in words
     assert "a run does not repeat" in words
     assert "data verified in all 2 runs" in words
+
+
+def test_a_run_has_its_loads_over_time_as_a_picture_of_a_pixel_a_bin() -> None:
+    results = sample_results(algorithms=("ring",))
+    run = results.runs[0]
+    most = run.load_bin_ns * run.scenario["rate_bps"] // (8 * 10**9)
+    links = [
+        dataclasses.replace(link, load_bytes=[0, most // 2, most] if number == 0 else [0, 0, 0])
+        for number, link in enumerate(run.links)
+    ]
+    changed(results, 0, links=links)
+    (picture,) = Page(render(results)).references
+    pixels = image.imread(io.BytesIO(base64.b64decode(picture.partition(",")[2])))
+    assert pixels.shape[:2] == (len(links), 3)
+    colours = [tuple(round(255 * float(part)) for part in pixel[:3]) for pixel in pixels[0]]
+    assert colours[0] == RAMP[0] and colours[2] == RAMP[-1]
+    assert all(abs(one - other) < 8 for one, other in zip(colours[1], RAMP[2], strict=True))
+    assert (pixels[1:, :, :3] == 1).all()
+
+
+def test_queues_and_loads_are_told_by_kind_of_link() -> None:
+    results = sample_results(algorithms=("ring",))
+    queue = {"packets": 9, "p50": 0, "p99": 12 << 10, "max": 20 << 10}
+    changed(results, 0, queues={"fabric_up": queue})
+    words = Page(render(results)).words()
+    ups = [link.tx_bytes for link in results.runs[0].links if link.tier == "fabric_up"]
+    spread = three_digits(max(ups) * len(ups) / sum(ups))
+    assert f"{spread} 0 B 12 KiB 20 KiB 0 0" in words
 
 
 def test_an_error_is_shown_and_cannot_become_markup() -> None:

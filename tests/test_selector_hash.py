@@ -108,7 +108,8 @@ def test_mapped_source_ports_lead_along_their_paths(
     for source, destination in ((0, last), (last, 0), (1, last - 2)):
         ports = source_ports(network.paths, network.salts, source, destination)
         used = [path for path, port in enumerate(ports.tolist()) if port >= 0]
-        assert used
+        leaves = (host // network.paths.hosts_per_leaf for host in (source, destination))
+        assert used == network.paths.usable_paths(*leaves).tolist()
         for path in used:
             assert network.path(source, destination, int(ports[path])) == path
 

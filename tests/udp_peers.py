@@ -20,7 +20,7 @@ import numpy as np
 
 from agents.datagrams import ipv4
 from agents.drivers.udp import UdpDriver
-from agents.transport import ChunkSink, Completion, Endpoint, RemoteQueuePair
+from agents.transport import ChunkSink, Completion, Endpoint, RemoteQueuePair, TransportOptions
 from agents.wire import Packet
 
 CLONE_NEWNET = 0x40000000
@@ -88,7 +88,10 @@ def sniff(count: int, listener: socket.socket) -> dict[str, object]:
 
 
 def be_a_host(rank: int, meeting: Meeting, listener: socket.socket | None) -> dict[str, object]:
-    endpoint = Endpoint(ADDRESSES[rank], 4096, seed=rank)
+    options = None
+    if "entropy" in sys.argv:
+        options = TransportOptions(entropy="reps", recovery="selective", congestion="dctcp")
+    endpoint = Endpoint(ADDRESSES[rank], 4096, seed=rank, options=options)
     pair = endpoint.create_rc(source_port=PORT + rank, tos=0x40)
     group = endpoint.create_ud(GROUP, 0x77, source_port=PORT + 2)
     workers = [endpoint.hand_over([group])] if "workers" in sys.argv else []

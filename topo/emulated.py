@@ -8,6 +8,7 @@ namespace; P4Runtime is reached over Unix sockets in the run's folder.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -330,6 +331,29 @@ class EmulatedWorld:
         """Start the built-in switch's lateness statistics anew; nothing on BMv2."""
         if isinstance(self._switches, BuiltinSwitches):
             self._switches.reset_lateness()
+
+    def record_loads(self, start_ns: int, bin_ns: int) -> None:
+        """Count from that time of CLOCK_MONOTONIC on what links carry, in bins of that length or of
+        a multiple of it; it is among the built-in switch's statistics. Nothing on BMv2."""
+        if isinstance(self._switches, BuiltinSwitches):
+            self._switches.ask(f"loads {start_ns} {bin_ns}")
+
+    def end_loads(self) -> None:
+        """Count no more of it."""
+        if isinstance(self._switches, BuiltinSwitches):
+            self._switches.ask("loads end")
+
+    def set_rates(self, rates_bps: Mapping[tuple[str, str], int]) -> None:
+        """Let directions of links between switches, by their ends, go on at other rates.
+
+        The built-in switch alone can do it. Raises RunError.
+        """
+        if not isinstance(self._switches, BuiltinSwitches):
+            raise RunError(f"the rates of {self.switch_kind}'s links cannot be changed")
+        words = ["rates"]
+        for (source, target), rate_bps in rates_bps.items():
+            words += [source, str(self.topology.port_to(source, target)), str(rate_bps)]
+        self._switches.ask(" ".join(words))
 
     def check_alive(self) -> None:
         """Raise RunError, naming it, if a process that the network consists of has ended."""

@@ -15,10 +15,12 @@ is delayed, or waits for its successor.
 
 An outage: ``fail`` (a link, one direction of it, or a switch) or ``kill`` (a host's rank), at a
 time from the start of the operation, or when so many packets that match have arrived (``after``,
-with the keys above and ``on`` for where); ``for`` how long, or for good.
+with the keys above and ``on`` for where); ``for`` how long, or for good. ``slow``: links between
+switches go on at a part of their ``rate``, from the start if no time is given.
 
     leaf0-spine1:fail,at=2ms                     spine0:fail,at=10ms,for=5ms
     h3:kill,at=1ms                               h3:kill,after=5,opcode=chunk,on=h3>leaf1
+    leaf0-spine1:slow,rate=0.25                  spine0:slow,rate=10%,at=5ms,for=20ms
 
 WHERE is a link (both directions), a direction, a tier (``host_up``, ``host_down``, ``fabric_up``,
 ``fabric_down``) or ``*``. Each direction of a link, a tier or ``*`` counts into the same number.
@@ -37,7 +39,7 @@ from switch.errors import InputError
 from topo.network import LINK_TIERS, Direction, Host, Switch, Topology
 
 PACKET_ACTIONS = ("lose", "duplicate", "corrupt", "delay", "swap")
-OUTAGES = ("fail", "kill")
+OUTAGES = ("fail", "kill", "slow")
 EVERY = (1, 1 << 62)
 
 DEFAULT_DELAY_NS = 1_000_000
@@ -115,7 +117,8 @@ class PacketFault:
 
 @dataclass(frozen=True)
 class Outage:
-    """A link, a switch or a rank is gone, from ``at_ns`` on or once ``after`` packets matched."""
+    """A link, a switch or a rank is gone, or a link is slow, from ``at_ns`` on or once ``after``
+    packets matched."""
 
     action: str
     where: str
@@ -124,6 +127,8 @@ class Outage:
     match: PacketMatch = PacketMatch()
     for_ns: int | None = None
     """None: for good."""
+    rate: float | None = None
+    """Of ``slow``: the part of its rate that a link still carries, above 0 and below 1."""
     text: str = field(default="", compare=False)
 
     def check(self, topology: Topology) -> None:
@@ -131,8 +136,18 @@ class Outage:
         if self.action == "kill":
             self.host(topology)
         else:
-            self.directions(topology)
+            directions = self.directions(topology)
+            if self.action == "slow":
+                self._check_fabric(directions)
         self.match.directions(topology)
+
+    def _check_fabric(self, directions: Iterable[Direction]) -> None:
+        for each in directions:
+            if each.tier not in ("fabric_up", "fabric_down"):
+                raise InputError(
+                    f"fault {self.text!r}: {each.name} is a host's link; slow is for links between "
+                    "switches: name one, a spine, fabric_up or fabric_down"
+                )
 
     def host(self, topology: Topology) -> Host:
         """Whose rank is killed."""
@@ -145,7 +160,7 @@ class Outage:
         return node
 
     def directions(self, topology: Topology) -> tuple[Direction, ...]:
-        """What no longer carries anything."""
+        """What no longer carries anything, or is slow."""
         if isinstance(topology.nodes.get(self.where), Switch):
             return tuple(item for item in topology.directions if self.where in item.ends)
         return PacketMatch(self.where).directions(topology)
@@ -155,6 +170,20 @@ class Outage:
 
 
 InjectedFault: TypeAlias = PacketFault | Outage
+
+
+def slow_rates_bps(outages: Iterable[Outage], topology: Topology) -> dict[tuple[str, str], int]:
+    """What directions, by their ends, carry while these outages last: of several, the least.
+
+    Of outages that make links slow; others change no rate.
+    """
+    found: dict[tuple[str, str], int] = {}
+    for outage in outages:
+        if outage.rate is not None:
+            for each in outage.directions(topology):
+                rate_bps = max(1, round(each.link.rate_bps * outage.rate))
+                found[each.ends] = min(rate_bps, found.get(each.ends, rate_bps))
+    return found
 
 _MATCH_KEYS = ("opcode", "rank", "to", "chunk")
 
@@ -205,7 +234,23 @@ def parse_faults(lines: Iterable[str], topology: Topology) -> list[InjectedFault
     return faults
 
 
+def _slow(text: str, where: str, which: str, values: Mapping[str, str]) -> Outage:
+    _check_keys(text, "slow", values, ("rate", "at", "for"))
+    if which or "rate" not in values:
+        raise InputError(f"fault {text!r}: say how slow, as slow,rate=PART, like slow,rate=0.25")
+    return Outage(
+        "slow",
+        where,
+        _duration(text, "at", values.get("at", "0ns")),
+        for_ns=_duration(text, "for", values["for"]) if "for" in values else None,
+        rate=_part(text, "rate", values["rate"]),
+        text=text,
+    )
+
+
 def _outage(text: str, action: str, where: str, which: str, values: Mapping[str, str]) -> Outage:
+    if action == "slow":
+        return _slow(text, where, which, values)
     _check_keys(text, action, values, ("at", "after", "for", "on", *_MATCH_KEYS))
     if which:
         raise InputError(f"fault {text!r}: {action} takes no number; say when: at=TIME or after=N")
@@ -223,7 +268,7 @@ def _outage(text: str, action: str, where: str, which: str, values: Mapping[str,
         _count(text, "after", values["after"]) if "after" in values else None,
         _match(text, values.get("on", "*"), values),
         _duration(text, "for", values["for"]) if "for" in values else None,
-        text,
+        text=text,
     )
 
 
@@ -273,6 +318,18 @@ def _whole(text: str, what: str, value: str) -> int:
     if not re.fullmatch(r"[0-9]{1,15}", value.strip()):
         raise InputError(f"fault {text!r}: {what} {value!r} is not a whole number, 0 or more")
     return int(value)
+
+
+def _part(text: str, key: str, value: str) -> float:
+    """A number above 0 and below 1, or as many per cent."""
+    found = re.fullmatch(r"([0-9]{0,4}(?:\.[0-9]{1,9})?)(%?)", value)
+    part = float(found[1]) / (100 if found[2] else 1) if found and found[1] else 0.0
+    if not 0 < part < 1:
+        raise InputError(
+            f"fault {text!r}: {key}={value} is no part of a rate; write one above 0 and below 1, "
+            "like 0.25 or 25%"
+        )
+    return part
 
 
 def _duration(text: str, key: str, value: str) -> int:

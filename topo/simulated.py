@@ -159,6 +159,9 @@ class SimulatedWorld:
         groups: Sequence[int] = (),
         cast: Cast | None = None,
         faults: Sequence[InjectedFault] | None = None,
+        load_bin_ns: int = 0,
+        notice_after_ns: int | None = None,
+        noticed: Callable[[Sequence[str]], None] | None = None,
     ) -> list[RankResult]:
         """Run an operation, or several, on fresh agents, which start at the same time.
 
@@ -168,6 +171,12 @@ class SimulatedWorld:
             cast: what runs on which host; by default every host is a rank of one team, which has
                 the `groups`.
             faults: in place of the world's.
+            load_bin_ns: unless 0, what links carry until all ranks are done is counted in bins of
+                that length, or of a multiple of it; `switch_statistics` has it.
+            notice_after_ns: how long after a link between switches went down, or came back, that is
+                known (see `topo.notices`); None: never.
+            noticed: is told then the names of all links that are known to be down, and may change
+                the switches' tables. What `known_from_start` says, the caller knows already.
 
         Returns:
             one result a rank, in order; ``verified`` is false and ``error`` set where it failed.
@@ -176,7 +185,9 @@ class SimulatedWorld:
         if cast is None:
             addresses = [host.ip for host in self.topology.hosts]
             cast = Cast.of_one_team(addresses, [ipv4_text(group) for group in groups])
-        return _Operation(self, operation, progress, cast).run(chosen)
+        return _Operation(self, operation, progress, cast).run(
+            chosen, load_bin_ns, notice_after_ns, noticed
+        )
 
     def memory(self, size: int) -> npt.NDArray[np.uint8]:
         """Memory for all ranks' buffers, used again by every operation of the same size."""
@@ -249,11 +260,21 @@ class _Operation:
         self._killed: dict[int, int] = {}
         self._started_ns = 0
 
-    def run(self, faults: Sequence[InjectedFault]) -> list[RankResult]:
+    def run(
+        self,
+        faults: Sequence[InjectedFault],
+        load_bin_ns: int,
+        notice_after_ns: int | None,
+        noticed: Callable[[Sequence[str]], None] | None,
+    ) -> list[RankResult]:
         self._prepare()
         fabric = self._fabric
         self._started_ns = fabric.now_ns
-        plan = FaultPlan(fabric, faults, self._started_ns, self._kill)
+        if load_bin_ns:
+            fabric.record_loads(load_bin_ns)
+        plan = FaultPlan(
+            fabric, faults, self._started_ns, self._kill, notice_after_ns, noticed
+        )
         try:
             machines = [participant.machine for participant in self._participants]
             fabric.attach(dict(zip(self._hosts, machines, strict=True)))
@@ -262,6 +283,7 @@ class _Operation:
                 fabric.wake(self._hosts[rank])
                 self._attended(self._hosts[rank])
             self._go_on(plan, self._started_ns + self._limit_ns, self._all_ended)
+            fabric.end_loads()
             self._check_ended()
             self._pause()
             self._go_on(plan, fabric.now_ns + SETTLE_NS, None)

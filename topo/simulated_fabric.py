@@ -213,6 +213,20 @@ class Fabric:
         for ends in directions:
             self.down[self.port_indices[ends]] = down
 
+    def set_rate(self, ends: tuple[str, str], rate_bps: int) -> None:
+        """From now on a direction, given by its ends, carries so much."""
+        index = self.port_indices[ends]
+        ports = self.dataplane.port_count
+        self.dataplane.set_rate(index // ports, index % ports, rate_bps)
+
+    def record_loads(self, bin_ns: int) -> None:
+        """Count from now on what links carry over time, as `Dataplane.record_loads`."""
+        self.dataplane.record_loads(self.now_ns, bin_ns)
+
+    def end_loads(self) -> None:
+        """Count no more of it."""
+        self.dataplane.end_loads()
+
     def inject(self, ends: tuple[str, str], frame: bytes) -> None:
         """Put a frame of any bytes on a link direction, behind the frame that is on it."""
         send_frame(
@@ -314,9 +328,27 @@ class Fabric:
             for direction in self.topology.outward(switch.name):
                 number = direction.source.number
                 figures = dataplane.statistics(index, number)
-                ports.append({"port": number, **figures.__dict__, "kernel_drops": 0})
+                ports.append(
+                    {
+                        "port": number,
+                        **figures.__dict__,
+                        "kernel_drops": 0,
+                        "queue_depths": dataplane.queue_depths(index, number),
+                        "load_bytes": self._load(direction.ends),
+                        "arrived_load_bytes": self._load(direction.ends[::-1]),
+                    }
+                )
             switches.append({"name": switch.name, "device_id": switch.device_id, "ports": ports})
-        return {"switches": switches, "cpu_seconds": 0.0}
+        return {
+            "switches": switches,
+            "cpu_seconds": 0.0,
+            "load_bin_ns": dataplane.load_bin_ns,
+        }
+
+    def _load(self, ends: tuple[str, str]) -> list[int]:
+        index = self.port_indices[ends]
+        ports = self.dataplane.port_count
+        return self.dataplane.load_bytes(index // ports, index % ports)
 
 
 def prepare() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from switch.engine.layout import NONE
 from topo import simulated_layout as at
-from topo.packet_faults import InjectedFault, Outage, PacketFault, PacketMatch
+from topo.notices import Notices, known_from_start
+from topo.packet_faults import InjectedFault, Outage, PacketFault, PacketMatch, slow_rates_bps
 from topo.simulated_fabric import Fabric
 
 _ACTIONS = {
@@ -25,7 +26,8 @@ class FaultPlan:
     """The faults of one operation, on a fabric; counts start at 0, times at the operation's start.
 
     What an outage takes away at a time is gone for every event at that time. Of what ``killed`` is
-    told, with a rank, nobody hears again.
+    told, with a rank, nobody hears again. ``noticed`` is told which links are known to have failed,
+    whenever that changes.
     """
 
     def __init__(
@@ -34,6 +36,8 @@ class FaultPlan:
         faults: Sequence[InjectedFault],
         started_ns: int,
         killed: Callable[[int], None],
+        notice_after_ns: int | None = None,
+        noticed: Callable[[Sequence[str]], None] | None = None,
     ) -> None:
         for fault in faults:
             fault.check(fabric.topology)
@@ -45,6 +49,11 @@ class FaultPlan:
         self._number = 0
         self._down: dict[tuple[str, str], int] = {}
         """How many outages each direction is under."""
+        self._slow: list[Outage] = []
+        self._noticed = noticed
+        after_ns = None if noticed is None else notice_after_ns
+        known = known_from_start(faults, fabric.topology, after_ns)
+        self._notices = Notices(fabric.topology, after_ns, known)
         ruled = [
             fault for fault in faults if isinstance(fault, PacketFault) or fault.after is not None
         ]
@@ -84,11 +93,18 @@ class FaultPlan:
 
     @property
     def next_ns(self) -> int | None:
-        """When the next outage begins or ends."""
-        return self._due[0][0] if self._due else None
+        """When the next outage begins or ends, or becomes known."""
+        times = (self._due[0][0] if self._due else None, self._notices.next_ns)
+        return min((time_ns for time_ns in times if time_ns is not None), default=None)
 
     def do_next(self) -> None:
-        """Begin or end the next outage."""
+        """Begin or end the next outage; or let become known what has lasted long enough."""
+        notice_ns = self._notices.next_ns
+        if notice_ns is not None and (not self._due or notice_ns < self._due[0][0]):
+            self._fabric.advance_to(notice_ns)
+            if self._notices.take(notice_ns) and self._noticed is not None:
+                self._noticed(self._notices.known)
+            return
         time_ns, _, outage, ends = heapq.heappop(self._due)
         self._fabric.advance_to(time_ns)
         self._apply(time_ns, outage, ends)
@@ -106,12 +122,33 @@ class FaultPlan:
             fabric.kill(rank)
             self._killed(rank)
             return
+        if outage.action == "slow":
+            before = slow_rates_bps(self._slow, fabric.topology)
+            if ends:
+                self._slow.remove(outage)
+            else:
+                self._slow.append(outage)
+            self._set_rates(before)
+        else:
+            self._notices.changed(outage, not ends, time_ns)
+            self._set_down(outage, ends)
+        if not ends and outage.for_ns is not None:
+            self._schedule(time_ns + outage.for_ns, outage, True)
+
+    def _set_rates(self, before: Iterable[tuple[str, str]]) -> None:
+        """Let links have the rates of now, `before` being those that were slow."""
+        fabric = self._fabric
+        slow = slow_rates_bps(self._slow, fabric.topology)
+        for ends in {*before, *slow}:
+            own_bps = fabric.topology.direction(*ends).link.rate_bps
+            fabric.set_rate(ends, slow.get(ends, own_bps))
+
+    def _set_down(self, outage: Outage, ends: bool) -> None:
+        fabric = self._fabric
         for direction in outage.directions(fabric.topology):
             count = self._down.get(direction.ends, 0) + (-1 if ends else 1)
             self._down[direction.ends] = count
             fabric.set_down([direction.ends], count > 0)
-        if not ends and outage.for_ns is not None:
-            self._schedule(time_ns + outage.for_ns, outage, True)
 
     def done(self) -> dict[str, int]:
         """How many packets each packet fault was done to, by its line."""
@@ -123,7 +160,9 @@ class FaultPlan:
         return found
 
     def close(self) -> None:
-        """All links carry again, and no packet is touched any more."""
+        """All links carry again, at their rates, and no packet is touched any more."""
+        slow, self._slow = slow_rates_bps(self._slow, self._fabric.topology), []
+        self._set_rates(slow)
         for ends in self._down:
             self._fabric.set_down([ends], False)
         self._fabric.set_rules(self._rules[:0], self._places[:0], self._opcodes[:0])

@@ -45,6 +45,11 @@ CAPABILITIES: tuple[Capability, ...] = (
         "BMv2's own queues stay empty (tbf shapes its links), so nothing ever marks a packet.",
     ),
     Capability(
+        "links that become slow",
+        ("weft",),
+        "BMv2's links are shaped by tbf, outside it, at a rate that stays.",
+    ),
+    Capability(
         "seeded random numbers",
         ("weft",),
         "random() on BMv2 has no seed: a run with losses does not repeat.",

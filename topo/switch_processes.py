@@ -124,20 +124,24 @@ class BuiltinSwitches:
 
     def statistics(self) -> dict[str, Any]:
         """The statistics document of the process; RunError if it does not answer."""
-        return self._ask(b"")
+        return self.ask("")
 
     def reset_lateness(self) -> None:
-        """Start the lateness statistics anew."""
-        self._ask(b"reset\n")
+        """Start the statistics of lateness and of queues' depths anew."""
+        self.ask("reset")
 
-    def _ask(self, request: bytes) -> dict[str, Any]:
+    def ask(self, request: str) -> dict[str, Any]:
+        """What the process answers to a line of `switch.realtime.statistics`, or to none.
+
+        RunError if it does not answer, or refuses.
+        """
         answer = bytearray()
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
                 connection.settimeout(5.0)
                 connection.connect(self._statistics)
                 if request:
-                    connection.sendall(request)
+                    connection.sendall(f"{request}\n".encode())
                 with suppress(OSError):  # it may have answered and gone already
                     connection.shutdown(socket.SHUT_WR)
                 while chunk := connection.recv(65536):
@@ -150,6 +154,8 @@ class BuiltinSwitches:
             ) from error
         if not isinstance(document, dict):
             raise RunError(f"the switch process sent statistics that are no object: {document!r}")
+        if "error" in document:
+            raise RunError(f"the switch process refuses: {document['error']}")
         return document
 
 

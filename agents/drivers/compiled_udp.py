@@ -32,6 +32,9 @@ Words = npt.NDArray[np.int64]
 
 NAME_BYTES = 16
 CONTROL_BYTES = 64
+STACK_BYTES = 28
+"""IPv4 and UDP headers; and the room for them."""
+STACK_ROOM = 32
 _MSG_DONTWAIT = 0x40
 _AF_INET = 2
 _IP_TOS = 1
@@ -140,6 +143,65 @@ def send_many(
         address = batch[at.BATCH_DATA] + row * batch[at.BATCH_STRIDE]
         size = np.int64(load32(batch[at.BATCH_LENGTH] + 4 * row))
         _store_vector(vector, address, size)
+    sent = _sendmmsg(
+        np.int32(descriptor), messages.ctypes.data, np.uint32(count), np.int32(_MSG_DONTWAIT)
+    )
+    if sent < 0:
+        failed: int = -np.int64(load32(_errno_location()))
+        return failed
+    result: int = np.int64(sent)
+    return result
+
+
+@compiled
+def unicast_run(batch: Words, first: int, count: int) -> int:
+    """How many datagrams from row `first` on are not for multicast groups."""
+    index = first
+    while index < count and load32(batch[at.BATCH_DESTINATION] + 4 * index) >> 28 != 0xE:
+        index += 1
+    return index - first
+
+
+@internal
+def _put_stack(stack: int, batch: Words, row: int, udp_port: int) -> None:
+    """The IPv4 and UDP headers of a datagram, as Linux makes them for a UDP socket with DF; the
+    kernel fills in length and checksum of the IPv4 header."""
+    size = np.int64(load32(batch[at.BATCH_LENGTH] + 4 * row))
+    tos = np.int64(load8(batch[at.BATCH_TOS] + row))
+    source_port = np.int64(load16(batch[at.BATCH_SOURCE_PORT] + 2 * row))
+    store32(stack, np.uint32(0x45 | (tos << 8)))
+    store32(stack + 4, np.uint32(swap16(0x4000) << 16))
+    store32(stack + 8, np.uint32(64 | (17 << 8)))
+    source = swap32(np.int64(load32(batch[at.BATCH_SOURCE] + 4 * row)))
+    store32(stack + 12, np.uint32(source))
+    destination = swap32(np.int64(load32(batch[at.BATCH_DESTINATION] + 4 * row)))
+    store32(stack + 16, np.uint32(destination))
+    store16(stack + 20, np.uint16(swap16(source_port)))
+    store16(stack + 22, np.uint16(swap16(udp_port)))
+    store16(stack + 24, np.uint16(swap16(size + 8)))
+    store16(stack + 26, np.uint16(0))
+
+
+@compiled
+def send_many_raw(
+    descriptor: int, batch: Words, first: int, count: int, messages: Words, udp_port: int
+) -> int:
+    """As `send_many`, from a raw socket: each from its own source port, with its own TOS."""
+    count = min(count, len(messages))
+    for index in range(count):
+        row = first + index
+        name = messages[index, 0]
+        store16(name, np.uint16(_AF_INET))
+        store16(name + 2, np.uint16(0))
+        destination = np.int64(load32(batch[at.BATCH_DESTINATION] + 4 * row))
+        store32(name + 4, np.uint32(swap32(destination)))
+        messages[index, _NAME_LENGTH] = NAME_BYTES
+        messages[index, _FLAGS] = 0
+        vector = messages[index, 2]
+        _put_stack(load64_signed(vector), batch, row, udp_port)
+        address = batch[at.BATCH_DATA] + row * batch[at.BATCH_STRIDE]
+        size = np.int64(load32(batch[at.BATCH_LENGTH] + 4 * row))
+        _store_vector(vector + 16, address, size)
     sent = _sendmmsg(
         np.int32(descriptor), messages.ctypes.data, np.uint32(count), np.int32(_MSG_DONTWAIT)
     )

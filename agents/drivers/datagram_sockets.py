@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agents.datagrams import Datagrams
-from agents.drivers.compiled_udp import CONTROL_BYTES, NAME_BYTES
+from agents.drivers.compiled_udp import CONTROL_BYTES, NAME_BYTES, STACK_BYTES, STACK_ROOM
 
 STRIDE = 4096 + 128
 """Room for the largest RoCEv2 packet there is."""
@@ -38,6 +38,23 @@ class Messages:
             if batch is not None:
                 self.headers[index, 4] = self._controls[index].ctypes.data
                 self._vectors[index] = (batch.data[index].ctypes.data, batch.stride)
+
+
+class RawMessages:
+    """mmsghdr structures for up to `BATCH` datagrams whose IPv4 and UDP headers are written here,
+    each with two iovecs (headers, datagram) and a name; see `Messages`."""
+
+    def __init__(self) -> None:
+        self.headers: Words = np.zeros((BATCH, 8), np.int64)
+        self._vectors: Words = np.zeros((BATCH, 4), np.int64)
+        self._names = np.zeros((BATCH, NAME_BYTES), np.uint8)
+        self._stacks = np.zeros((BATCH, STACK_ROOM), np.uint8)
+        for index in range(BATCH):
+            self.headers[index, 0] = self._names[index].ctypes.data
+            self.headers[index, 2] = self._vectors[index].ctypes.data
+            self.headers[index, 3] = 2
+            self._vectors[index, 0] = self._stacks[index].ctypes.data
+            self._vectors[index, 1] = STACK_BYTES
 
 
 def force_buffer(opened: socket.socket, option: int, size_bytes: int) -> None:

@@ -1,6 +1,8 @@
 """Puts a sans-I/O host on UDP sockets of the network namespace that the process is in.
 
 One wildcard socket on port 4791 receives unicast and multicast; one socket per source port sends.
+Where unicast leaves from more than `MOST_SENDERS` source ports (path entropy), one raw socket sends
+it all, many ports in a system call; without the right to have one, it is a socket per port again.
 Identification 0 with DF, no UDP checksum, TTL 64: what the ICRC expects and a receiver cannot see
 (facts: rocev2). A full socket buffer is back-pressure: nothing more is asked of the host until
 what it gave has left.
@@ -31,9 +33,11 @@ from agents.drivers.compiled_udp import (
     receive_many,
     run_length,
     send_many,
+    send_many_raw,
+    unicast_run,
     wait_ready,
 )
-from agents.drivers.datagram_sockets import BATCH, STRIDE, Messages, force_buffer
+from agents.drivers.datagram_sockets import BATCH, STRIDE, Messages, RawMessages, force_buffer
 from agents.drivers.lateness import Lateness
 from agents.drivers.progress_engine import ProgressEngine, SocketSource, Source
 from agents.transport import ChunkSink, ReceiveWorker
@@ -41,6 +45,8 @@ from switch.errors import MachineError
 
 BATCHES_A_ROUND = 4
 """How much is sent before received packets are looked at again."""
+MOST_SENDERS = 16
+"""Sockets that send, of a source port each."""
 ATTENTIVE_NS = 1_000_000
 """How long a host that must look at every arrival waits, where arrivals are other threads'."""
 LOOK_AFTER_NS = 50_000_000
@@ -97,6 +103,9 @@ class UdpDriver:
         self._send_buffer_bytes = send_buffer_bytes
         self._joined: set[int] = set()
         self._senders: dict[int, socket.socket] = {}
+        self._raw: socket.socket | None = None
+        self._may_be_raw = True
+        self._raw_sending: RawMessages | None = None
         self._services: dict[int, int] = {}
         self._incoming = Datagrams.allocate(BATCH, STRIDE)
         self._receiving = Messages(self._incoming)
@@ -140,6 +149,8 @@ class UdpDriver:
         receive_many(-1, batch.addresses, messages.headers, 0)
         run_length(batch.addresses, 0, 1)
         send_many(-1, batch.addresses, 0, 0, messages.headers, UDP_PORT)
+        send_many_raw(-1, batch.addresses, 0, 0, RawMessages().headers, UDP_PORT)
+        unicast_run(batch.addresses, 0, 1)
         wait_ready(np.zeros(3, np.int64), 0, np.zeros(2, np.int64))
         ProgressEngine.warm_up()
 
@@ -218,6 +229,9 @@ class UdpDriver:
         for sender in self._senders.values():
             sender.close()
         self._senders.clear()
+        if self._raw is not None:
+            self._raw.close()
+            self._raw = None
 
     def run(
         self,
@@ -321,15 +335,11 @@ class UdpDriver:
         """Hand the rest of a batch to the kernel; False if it takes no more now."""
         row = self._unsent_from
         while row < batch.count:
-            count = run_length(batch.addresses, row, batch.count)
-            sender = self._sender(int(batch.source_port[row]), int(batch.tos[row]))
-            sent = send_many(
-                sender.fileno(), batch.addresses, row, count, self._sending.headers, UDP_PORT
-            )
+            descriptor, sent = self._send_rows(batch, row)
             self._counters["system_calls"] += 1
             if sent == -errno.EAGAIN:
                 self._counters["send_blocked"] += 1
-                self._unsent_from, self._blocked_on = row, sender.fileno()
+                self._unsent_from, self._blocked_on = row, descriptor
                 return False
             if sent == -errno.EINTR:
                 continue
@@ -346,6 +356,38 @@ class UdpDriver:
             self._counters["datagrams_sent"] += sent
             row += sent
         return True
+
+    def _send_rows(self, batch: Datagrams, row: int) -> tuple[int, int]:
+        """Send rows from `row` on that can leave together: by which descriptor, and how many, or
+        minus the errno."""
+        port = int(batch.source_port[row])
+        unicast = unicast_run(batch.addresses, row, batch.count)
+        if unicast and self._sends_raw(port):
+            assert self._raw is not None and self._raw_sending is not None
+            descriptor, headers = self._raw.fileno(), self._raw_sending.headers
+            sent = send_many_raw(descriptor, batch.addresses, row, unicast, headers, UDP_PORT)
+            return descriptor, sent
+        count = run_length(batch.addresses, row, batch.count)
+        descriptor = self._sender(port, int(batch.tos[row])).fileno()
+        headers = self._sending.headers
+        return descriptor, send_many(descriptor, batch.addresses, row, count, headers, UDP_PORT)
+
+    def _sends_raw(self, port: int) -> bool:
+        """Whether unicast leaves by the raw socket, which is made when there are many ports."""
+        if self._raw is None and self._may_be_raw:
+            if port in self._senders or len(self._senders) < MOST_SENDERS:
+                return False
+            try:
+                self._raw = socket.socket(
+                    socket.AF_INET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.IPPROTO_RAW
+                )
+            except PermissionError:
+                self._may_be_raw = False
+            else:
+                self._raw.bind((ipv4_text(self._host.address), 0))
+                force_buffer(self._raw, socket.SO_SNDBUF, self._send_buffer_bytes)
+                self._raw_sending = RawMessages()
+        return self._raw is not None
 
     def _sender(self, port: int, tos: int) -> socket.socket:
         sender = self._senders.get(port)

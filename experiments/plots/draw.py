@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.palette import colour, phase_colour
+from experiments.plots.draw_heatmap import draw_heat_maps, heat_maps_height_in
+from experiments.plots.heatmap import heat_maps_of
 from experiments.plots.series import (
     Line,
     Lines,
@@ -137,6 +139,7 @@ def title_of(spec: PlotSpec) -> str:
         "phases": "Phases of the slowest rank",
         "tiers": "Bytes by kind of link",
         "timeline": "Operations on each rank",
+        "heatmap": f"Load of {links_of(spec)} over time",
     }[spec.kind]
 
 
@@ -164,6 +167,12 @@ def _drawn(results: Results, spec: PlotSpec) -> Iterator[Figure]:
             if timelines:
                 figure.set_size_inches(WIDTH_IN, HEAD_IN + timelines_height_in(timelines))
                 _legend(figure, draw_timelines(figure, timelines))
+        elif spec.kind == "heatmap":
+            maps = heat_maps_of(results, spec)
+            if maps:
+                height_in = heat_maps_height_in([each for _, each in maps])
+                figure.set_size_inches(WIDTH_IN, HEAD_IN + height_in)
+                draw_heat_maps(figure, maps)
         else:
             panels = phases_of(results, spec) if spec.kind == "phases" else tiers_of(results, spec)
             if panels.panels:

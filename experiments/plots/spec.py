@@ -13,7 +13,7 @@ from experiments.units import shown
 from switch.errors import InputError
 from topo.clos import LINK_TIERS
 
-KINDS = ("lines", "phases", "tiers", "timeline")
+KINDS = ("lines", "phases", "tiers", "timeline", "heatmap")
 
 METRICS = (
     "completion", "over-bound", "goodput", "speed-up", "bytes", "bytes-ratio", "over-model",
@@ -46,7 +46,8 @@ class PlotSpec:
     kind: str = "lines"
     """``lines``; ``phases``: stacked bars of the slowest rank's phases; ``tiers``: bars of bytes by
     kind of link, against the model; ``timeline``: when each operation of a run was under way on
-    each rank, or on the fastest and the slowest of many; of the first six runs."""
+    each rank, or on the fastest and the slowest of many; ``heatmap``: what each direction of the
+    links carried over time; either of the first six runs."""
     name: str = ""
     """Of its files, NAME.svg and NAME.png; by default made of the other fields."""
     title: str = ""
@@ -55,7 +56,7 @@ class PlotSpec:
     y: str = ""
     """Of lines: one of `METRICS`."""
     tier: str = "all"
-    """Of bytes, bytes-ratio and over-model: which links, one of `TIERS`."""
+    """Of bytes, bytes-ratio and over-model, and of heatmap: which links, one of `TIERS`."""
     numerator: str = ""
     denominator: str = ""
     """Of bytes-ratio: two algorithms. Of speed-up: the denominator is the algorithm whose time is
@@ -75,7 +76,7 @@ class PlotSpec:
             if not self.y:
                 raise InputError(f"y is missing: say what is plotted, one of {', '.join(METRICS)}")
             _choose("y", self.y, METRICS)
-        if self.kind in ("tiers", "timeline"):
+        if self.kind in ("tiers", "timeline", "heatmap"):
             self._no("x", "log")
         elif not self.x:
             raise InputError("x is missing: name a swept option, or ranks")
@@ -83,9 +84,10 @@ class PlotSpec:
             self._no("log")
         if self.kind != "lines":
             self._no("y")
-        if self.y not in OF_BYTES and self.tier != "all":
+        if self.y not in OF_BYTES and self.kind != "heatmap" and self.tier != "all":
             raise InputError(
-                f"tier {self.tier!r} means nothing here: it is for y = {', '.join(OF_BYTES)}"
+                f"tier {self.tier!r} means nothing here: it is for y = {', '.join(OF_BYTES)}, and "
+                "for kind = 'heatmap'"
             )
         if self.y == "bytes-ratio":
             for name in ("numerator", "denominator"):

@@ -17,7 +17,6 @@ from experiments.plots.spec import PlotSpec
 from experiments.results import RankResult, Results
 from experiments.scenario import title_of
 from experiments.summary import Summary, time_unit
-from experiments.units import said
 
 MAX_RUNS = 6
 MAX_RANKS = 8
@@ -84,21 +83,8 @@ def _timeline(summary: Summary, swept: Sequence[str]) -> Timeline:
     else:
         ranks.sort(key=lambda rank: rank.rank)
     end_ns = run.completion_ns or 0
-    words = [f"{name.replace('-', ' ')} {value}" for name, value in _points(summary, swept)]
-    title = ", ".join([summary.algorithm, f"{summary.ranks} ranks", *words])
+    title = ", ".join([summary.algorithm, *summary.place_among(swept)])
     return Timeline(title, tuple(_row(summary, rank, end_ns) for rank in ranks), end_ns)
-
-
-def _points(summary: Summary, swept: Sequence[str]) -> list[tuple[str, str]]:
-    """What the plot's subtitle does not say: the run's place in what was swept."""
-    from experiments.options import field_of
-
-    told = ("leaves", "spines", "hosts-per-leaf", "k", "tiers")
-    return [
-        (name, said(name, summary.scenario.get(field_of(name))))
-        for name in swept
-        if name not in told and summary.scenario.get(field_of(name)) is not None
-    ]
 
 
 def _row(summary: Summary, rank: RankResult, end_ns: int) -> Row:

@@ -6,12 +6,14 @@ import re
 from collections.abc import Sequence
 
 from experiments.palette import algorithm_class, in_order, phase_class
+from experiments.plots.heatmap import heat_map
+from experiments.report import heat
 from experiments.report.charts import phases
 from experiments.report.markup import Markup, element, heading, join, number, table
 from experiments.results import LinkResult, RankResult, Results, Run
 from experiments.summary import TIERS, Summary, byte_unit, short_duration, which_run
 from experiments.units import format_size
-from topo.clos import Topology
+from topo.clos import LINK_TIERS, Topology
 from topo.drawing import draw_svg
 
 
@@ -66,6 +68,25 @@ def link_loads(summaries: Sequence[Summary], network: Topology) -> Markup:
         element("h2", "Link loads"),
         _choice("network", summaries, drawings),
         id="network",
+    )
+
+
+def loads_over_time(summaries: Sequence[Summary]) -> Markup | None:
+    """What every direction of every link carried, from the start to the end; None if no run has
+    it."""
+    maps = [heat_map(each.shown, LINK_TIERS) for each in summaries]
+    if not any(maps):
+        return None
+    charts = [
+        element("p", "not counted") if each is None else element("figure", heat.chart(each))
+        for each in maps
+    ]
+    return element(
+        "section",
+        element("h2", "Loads over time"),
+        _choice("heat", summaries, charts),
+        heat.legend(),
+        id="heat",
     )
 
 

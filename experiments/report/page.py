@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.palette import style_sheet
-from experiments.report import details, overview
+from experiments.report import details, network_figures, overview
 from experiments.report.markup import Markup, element, join
 from experiments.report.scenarios import command_line
 from experiments.results import Results, scenario_of
@@ -60,6 +60,8 @@ def render(results: Results) -> str:
             overview.phase_bars(summaries),
             overview.tier_bytes(summaries),
             details.link_loads(summaries, network),
+            details.loads_over_time(summaries),
+            network_figures.by_kind(summaries),
             details.ranks(summaries),
             details.links(summaries),
             details.fidelity(results),

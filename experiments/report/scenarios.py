@@ -53,7 +53,7 @@ def _quantity(option: str, value: object) -> str:
     units: tuple[tuple[str, int], ...] = ()
     if option == "rate":
         units = (("Gbit", 10**9), ("Mbit", 10**6), ("kbit", 10**3))
-    elif option == "delay":
+    elif option in ("delay", "notice-after"):
         units = (("ms", 10**6), ("us", 10**3), ("ns", 1))
     elif option in ("size", "queue", "block", "chunk"):
         units = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))

@@ -29,8 +29,16 @@ control Forwarding(inout headers_t hdr,
         meta.salt = salt;
     }
 
+    // A CRC is linear: what a salt adds to the hash is the same for all flows, and where members
+    // are a power of two, all those that a leaf sends to one switch above it would go the same way
+    // there again, salted or not. So a switch that chooses after another multiplies.
+    action set_salt_by_flow(bit<32> salt) {
+        meta.salt = (hdr.ipv4.src_addr + (hdr.ipv4.dst_addr << 12)
+            + ((bit<32>)hdr.udp.src_port << 4)) * (salt | 1);
+    }
+
     table switch_config {
-        actions = { set_salt; }
+        actions = { set_salt; set_salt_by_flow; }
         default_action = set_salt(0);
     }
 

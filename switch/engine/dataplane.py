@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switch.engine import layout as at
-from switch.engine import pipeline, queues
+from switch.engine import pipeline, queues, telemetry
 from switch.engine.build import Pipeline, build
 from switch.engine.state import EngineControl
 from switch.errors import InputError
@@ -97,6 +97,8 @@ class Dataplane:
         self.scratch = np.zeros((switches, at.SCRATCH_WORDS), np.int64)
         self.phv = np.zeros((packets, 64), np.int64)
         self.headers = np.zeros((packets, 256), np.uint8)
+        self.depths = np.zeros((switches * ports, at.DEPTH_BUCKETS), np.int64)
+        self.loads = np.zeros((2 * switches * ports, at.LOAD_BINS), np.int64)
         self.port_words[:, [at.Q_HEAD, at.Q_TAIL, at.W_HEAD, at.W_TAIL]] = at.NONE
         self.port_words[:, [at.Q_EVENT_NS, at.Q_HEAP_POSITION]] = at.NONE
         self._images = [np.zeros(at.FIRST_TABLE, np.int64)] * switches
@@ -109,6 +111,7 @@ class Dataplane:
             self.set_seed(switch, seed * 1_000_003 + switch)
             self.switches[switch, at.SCRATCH] = self.scratch[switch].ctypes.data
         self.context[[at.READY_HEAD, at.READY_TAIL, at.AGAIN_HEAD, at.AGAIN_TAIL]] = at.NONE
+        self.context[[at.LOAD_START_NS, at.LOAD_BIN_NS]] = at.NEVER_NS, 1
         self._fill_context()
 
     def _fill_context(self) -> None:
@@ -132,6 +135,9 @@ class Dataplane:
             at.SWITCH_COUNT: self.switch_count,
             at.BUFFER_COUNT: len(self.references),
             at.PACKET_COUNT: self.packet_count,
+            at.DEPTHS: self.depths.ctypes.data,
+            at.LOADS: self.loads.ctypes.data,
+            at.LOAD_ROWS: len(self.loads),
         }
         for place, value in values.items():
             self.context[place] = value
@@ -155,6 +161,30 @@ class Dataplane:
         row[at.Q_LIMIT_BYTES] = queue.limit_bytes
         row[at.Q_LIMIT_PACKETS] = queue.limit_packets
         row[at.Q_UP] = 1
+
+    def set_rate(self, switch: int, port: int, rate_bps: int) -> None:
+        """Let a port's link go on at another rate; the frame that is on it ends at its old one."""
+        row = self.port_words[switch * self.port_count + port]
+        row[at.Q_RATE_BPS] = rate_bps
+        row[at.Q_REMAINDER] = 0
+
+    def record_loads(self, start_ns: int, bin_ns: int) -> None:
+        """Count from `start_ns` on, anew, what links carry: in bins of `bin_ns`, or longer ones as
+        soon as there would be more than `layout.LOAD_BINS`."""
+        if bin_ns < 1:
+            raise InputError(f"bins of {bin_ns} ns: a bin of time is 1 ns or longer")
+        self.loads = np.zeros(self.loads.shape, np.int64)
+        self.context[at.LOADS] = self.loads.ctypes.data
+        self.context[[at.LOAD_START_NS, at.LOAD_BIN_NS]] = start_ns, bin_ns
+
+    def end_loads(self) -> None:
+        """Keep what was counted; nothing more comes to it."""
+        self.context[at.LOAD_START_NS] = at.NEVER_NS
+
+    def clear_depths(self) -> None:
+        """Start the statistics of queues' depths anew."""
+        self.depths[:] = 0
+        self.port_words[:, [at.S_QUEUE_PEAK_PACKETS, at.S_QUEUE_PEAK_BYTES]] = 0
 
     def control(self, switch: int, name: str = "") -> EngineControl:
         """The control side of a switch."""
@@ -294,3 +324,19 @@ class Dataplane:
         """What a port has counted."""
         row = self.port_words[switch * self.port_count + port]
         return PortStatistics(*(int(word) for word in row[at.S_RX_PACKETS :][:8]))
+
+    def queue_depths(self, switch: int, port: int) -> list[tuple[int, int]]:
+        """How full a port's queue was when packets came to it: (bytes, packets), ascending: so many
+        packets found that many bytes waiting, or fewer but more than the pair before says."""
+        return telemetry.depths_of(self.depths[switch * self.port_count + port])
+
+    @property
+    def load_bin_ns(self) -> int:
+        """How long the bins of `load_bytes` are by now."""
+        return int(self.context[at.LOAD_BIN_NS])
+
+    def load_bytes(self, switch: int, port: int, *, arrived: bool = False) -> list[int]:
+        """What the link behind a port carried in each bin of time: a frame counts, whole, where it
+        begins. ``arrived``: what came in there, where the driver counts it."""
+        row = switch * self.port_count + port + (len(self.loads) // 2 if arrived else 0)
+        return [int(size) for size in self.loads[row]]

@@ -33,7 +33,16 @@ SWITCH_COUNT = 21
 NO_BUFFER = 22  # frames lost for want of a buffer or a packet
 BUFFER_COUNT = 23
 PACKET_COUNT = 24
+DEPTHS = 25  # address of int64[switch_count * port_count, DEPTH_BUCKETS]: packets by queue depth
+LOADS = 26  # address of int64[LOAD_ROWS, LOAD_BINS]: bytes by time; departures, then arrivals
+LOAD_ROWS = 27
+LOAD_START_NS = 28  # when the first bin begins; what is before is not counted
+LOAD_BIN_NS = 29  # how long a bin is; it doubles when all of them are full
 CONTEXT_WORDS = 32
+
+DEPTH_BUCKETS = 192  # see switch.engine.telemetry
+LOAD_BINS = 256
+NEVER_NS = 1 << 62
 
 NONE = -1
 

@@ -75,6 +75,7 @@ from switch.engine.layout import (
     W_TAIL,
 )
 from switch.engine.native import int64_view, jit, rows
+from switch.engine.telemetry import count_depth, count_load
 
 NANOSECONDS = 1_000_000_000
 
@@ -292,6 +293,7 @@ def enqueue(
     row[P_ENQUEUED_NS] = now_ns
     row[P_QUEUE_BYTES] = size_bytes
     row[P_NEXT] = NONE
+    count_depth(context, port_index, queue[Q_BYTES])
     phv = phv_row(context, packet)
     phv[ENQ_TIMESTAMP] = (now_ns - switch_row(context, switch)[EPOCH_NS]) // 1000
     phv[ENQ_QDEPTH] = queue[Q_PACKETS]
@@ -333,6 +335,7 @@ def put_on_link(context: Any, port_index: int, packet: int, start_ns: int) -> No
     port[W_TAIL] = packet
     port[S_TX_PACKETS] += 1
     port[S_TX_BYTES] += length
+    count_load(context, port_index, start_ns, length)
 
 
 @jit

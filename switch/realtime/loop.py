@@ -15,6 +15,7 @@ from switch.engine.layout import (
     HEADER_STRIDE,
     HEADERS,
     HEADROOM,
+    LOAD_ROWS,
     NO_BUFFER,
     NONE,
     P_BUFFER,
@@ -45,6 +46,7 @@ from switch.engine.queues import (
     take_departure,
     take_packet,
 )
+from switch.engine.telemetry import count_load
 
 BATCH = 64
 """Frames of one recvmmsg or sendmmsg."""
@@ -79,6 +81,7 @@ F_HEAD = 3  # frames to send, through P_NEXT
 F_TAIL = 4
 F_SEND_ERRORS = 5
 F_ARRIVED_NS = 6  # when the last frame was received
+F_RATE_BPS = 7  # of the link as it was configured: what comes in is not slower for a slowed port
 SOCKET_WORDS = 8
 
 MESSAGE_WORDS = 8  # of a struct mmsghdr
@@ -185,7 +188,8 @@ def receive_batch(context: Any, io: Any, socket: Any, time: Any) -> int:
     messages = int64_view(io[IO_RECEIVE], BATCH * MESSAGE_WORDS)
     buffers = int64_view(io[IO_RECEIVE_BUFFERS], BATCH)
     switch = socket[F_SWITCH]
-    rate_bps = port_row(context, switch * context[PORT_COUNT] + socket[F_PORT])[Q_RATE_BPS]
+    rate_bps = socket[F_RATE_BPS]
+    arrivals = context[LOAD_ROWS] // 2 + switch * context[PORT_COUNT] + socket[F_PORT]
     for i in range(count):
         message = i * MESSAGE_WORDS
         record_spacing(io, socket, rate_bps, messages[message + 7] & 0xFFFFFFFF, now)
@@ -200,6 +204,7 @@ def receive_batch(context: Any, io: Any, socket: Any, time: Any) -> int:
         row = packet_row(context, packet)
         row[P_FRAME] = HEADROOM
         row[P_FRAME_LENGTH] = messages[message + 7] & 0xFFFFFFFF
+        count_load(context, arrivals, now, row[P_FRAME_LENGTH])
         ingest(context, switch, socket[F_PORT], packet, now)
         advance(context, now)
     return count  # type: ignore[no-any-return]

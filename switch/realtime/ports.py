@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switch.engine.dataplane import Dataplane
-from switch.engine.layout import NONE, Q_DRIVER
+from switch.engine.layout import NONE, Q_DRIVER, Q_RATE_BPS
 from switch.errors import MachineError
 from switch.realtime import loop
 
@@ -96,7 +96,9 @@ class PortSockets:
             self.rows[i, loop.F_SWITCH] = switch
             self.rows[i, loop.F_PORT] = port
             self.rows[i, loop.F_HEAD] = NONE
-            dataplane.port_words[switch * dataplane.port_count + port, Q_DRIVER] = i
+            words = dataplane.port_words[switch * dataplane.port_count + port]
+            words[Q_DRIVER] = i
+            self.rows[i, loop.F_RATE_BPS] = words[Q_RATE_BPS]
             poll[i] = descriptor | loop.POLLIN << 32
         poll[count] = self.event | loop.POLLIN << 32
         receive_vectors = self._array(2 * loop.BATCH)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,14 @@ from switch.engine import layout
 from switch.engine.build import Pipeline
 from switch.engine.dataplane import Dataplane, Queue
 from switch.engine.state import EngineControl
-from switch.errors import RunError
+from switch.errors import InputError, RunError
 from switch.realtime import loop
 from switch.realtime.config import Config
 from switch.realtime.ports import PortSockets, lateness
 
 PR_SET_TIMERSLACK = 29
 TAKE_OVER_DEADLINE_S = 10.0
+MOST_RATE_BPS = 10**13
 
 
 def prepare() -> None:
@@ -151,16 +152,49 @@ class SwitchProcess:
     # -- statistics
 
     def reset_lateness(self) -> None:
-        """Start the statistics of lateness, spacing and the longest queues anew."""
+        """Start the statistics of lateness, spacing and the queues' depths anew."""
 
         def reset() -> None:
             for histogram in (self.sockets.histogram, self.sockets.spacing):
                 histogram[:] = 0
             self.sockets.io[[loop.IO_MAX_LATENESS, loop.IO_MAX_SPACING]] = 0
-            peaks = [layout.S_QUEUE_PEAK_PACKETS, layout.S_QUEUE_PEAK_BYTES]
-            self.dataplane.port_words[:, peaks] = 0
+            self.dataplane.clear_depths()
 
         self.between_batches(reset)
+
+    def record_loads(self, start_ns: int, bin_ns: int) -> None:
+        """Count from that time of CLOCK_MONOTONIC on what links carry (`Dataplane.record_loads`).
+
+        What has come in at a port is counted when it was read. Raises ``InputError``.
+        """
+        if not (0 <= start_ns < layout.NEVER_NS and 1 <= bin_ns < layout.NEVER_NS):
+            raise InputError(f"loads from {start_ns} ns in bins of {bin_ns} ns: no such times")
+        self.between_batches(lambda: self.dataplane.record_loads(start_ns, bin_ns))
+
+    def end_loads(self) -> None:
+        """Count no more of it."""
+        self.between_batches(self.dataplane.end_loads)
+
+    def set_rates(self, rates_bps: Mapping[tuple[str, int], int]) -> None:
+        """Let links go on at other rates, by switch and port. Raises ``InputError``."""
+        numbers = {switch.name: number for number, switch in enumerate(self.config.switches)}
+        known = {
+            (switch.name, port.number) for switch in self.config.switches for port in switch.ports
+        }
+        for (name, port), rate_bps in rates_bps.items():
+            if (name, port) not in known:
+                raise InputError(f"rate of port {port} of {name!r}: there is no such port")
+            if not 0 < rate_bps <= MOST_RATE_BPS:
+                raise InputError(
+                    f"rate {rate_bps} bit/s of port {port} of {name!r} is out of range: 1 to "
+                    f"{MOST_RATE_BPS}"
+                )
+
+        def change() -> None:
+            for (name, port), rate_bps in rates_bps.items():
+                self.dataplane.set_rate(numbers[name], port, rate_bps)
+
+        self.between_batches(change)
 
     def statistics(self) -> dict[str, Any]:
         """Everything that was counted, as JSON would have it."""
@@ -173,6 +207,9 @@ class SwitchProcess:
                     "port": port,
                     "interface": interface,
                     **figures.__dict__,
+                    "queue_depths": self.dataplane.queue_depths(switch, port),
+                    "load_bytes": self.dataplane.load_bytes(switch, port),
+                    "arrived_load_bytes": self.dataplane.load_bytes(switch, port, arrived=True),
                     "kernel_drops": drops[i],
                     "send_errors": self.sockets.send_errors(i),
                 }
@@ -191,6 +228,7 @@ class SwitchProcess:
             ],
             "lateness_ns": _quantiles(self.sockets.histogram, int(io[loop.IO_MAX_LATENESS])),
             "spacing_ns": _quantiles(self.sockets.spacing, int(io[loop.IO_MAX_SPACING])),
+            "load_bin_ns": self.dataplane.load_bin_ns,
             "no_buffer_drops": int(self.dataplane.context[layout.NO_BUFFER]),
             "wake_ups": int(self.sockets.io[loop.IO_WAKE_UPS]),
             "cpu_seconds": self._cpu_seconds(),

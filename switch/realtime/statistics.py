@@ -7,18 +7,27 @@ import json
 import os
 import socket
 import threading
+from typing import Any
 
-from switch.errors import MachineError
+from switch.errors import InputError, MachineError, WeftError
 from switch.realtime.process import SwitchProcess
 
 REQUEST_WAIT_S = 0.1
+MOST_REQUEST_BYTES = 1 << 20
 
 
 class StatisticsSocket:
     """Serves a process's statistics on a Unix socket, from a thread of its own.
 
-    A client may send the line ``reset`` first (the lateness statistics then start anew, after the
-    document was made), or nothing; it gets a JSON document and the end of the stream.
+    A client may send a line first; it gets a JSON document and the end of the stream. The lines:
+
+    - ``reset``: the statistics of lateness and queues' depths start anew, after the document;
+    - ``loads START_NS BIN_NS``: what links carry is counted from that time of CLOCK_MONOTONIC on,
+      in bins of that length, until ``loads end``;
+    - ``rates [SWITCH PORT BPS] ...``: the links behind these ports go on at these rates.
+
+    Without a line, or with ``reset``, the document is the process's statistics; otherwise it is
+    empty, or has an ``error``.
     """
 
     def __init__(self, process: SwitchProcess, path: str) -> None:
@@ -47,16 +56,44 @@ class StatisticsSocket:
         connection.settimeout(REQUEST_WAIT_S)
         request = b""
         with contextlib.suppress(TimeoutError):
-            while b"\n" not in request and len(request) < 64:
-                part = connection.recv(64)
+            while b"\n" not in request and len(request) < MOST_REQUEST_BYTES:
+                part = connection.recv(65536)
                 if not part:
                     break
                 request += part
-        document = self._process.statistics()
-        if request.strip() == b"reset":
-            self._process.reset_lateness()
+        try:
+            document = self._done(request.decode("utf-8", "replace").split())
+        except WeftError as error:
+            document = {"error": str(error)}
         connection.settimeout(5.0)
         connection.sendall(json.dumps(document).encode())
+
+    def _done(self, words: list[str]) -> dict[str, Any]:
+        """Do what a request says; the answer. Raises `WeftError`."""
+        process = self._process
+        if not words or words == ["reset"]:
+            document = process.statistics()
+            if words:
+                process.reset_lateness()
+            return document
+        try:
+            if words == ["loads", "end"]:
+                process.end_loads()
+            elif words[0] == "loads":
+                start_ns, bin_ns = map(int, words[1:])
+                process.record_loads(start_ns, bin_ns)
+            elif words[0] == "rates":
+                triples = zip(*(words[1 + place :: 3] for place in range(3)), strict=True)
+                process.set_rates({(name, int(port)): int(bps) for name, port, bps in triples})
+            else:
+                raise ValueError
+        except (ValueError, OverflowError):
+            said = " ".join(words)[:80]
+            raise InputError(
+                f"request {said!r} is not understood: reset, loads START_NS BIN_NS, loads end, or "
+                "rates [SWITCH PORT BPS] ..."
+            ) from None
+        return {}
 
     def close(self) -> None:
         """Stop serving."""

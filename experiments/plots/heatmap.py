@@ -1,0 +1,93 @@
+"""Heat maps: what each direction of the links carried over time, as a part of what it could."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+from experiments.plots.series import selected
+from experiments.plots.spec import TIERS, PlotSpec
+from experiments.results import LinkResult, Results, Run, scenario_of
+
+MAX_RUNS = 6
+MAX_NAMED_ROWS = 40
+"""Of more rows, those of one node have its name."""
+TIER_ORDER = ("host_up", "fabric_up", "fabric_down", "host_down")
+"""Rows follow the way of a packet."""
+RAMP = ((255, 255, 255), (205, 225, 242), (126, 184, 218), (42, 111, 178), (10, 35, 92))
+"""From nothing to a full link, in equal steps: it reads in print, too."""
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """One run."""
+
+    names: tuple[str, ...]
+    """Of directions, a row each: ``leaf0>spine1``."""
+    sources: tuple[str, ...]
+    """The node that each leaves."""
+    loads: tuple[tuple[float, ...], ...]
+    """By row and bin of time, 0 to 1: of what the link carries at its rate."""
+    bin_ns: int
+
+    @property
+    def end_ns(self) -> int:
+        """Where the last bin ends."""
+        return self.bin_ns * len(self.loads[0])
+
+    def marks(self) -> list[tuple[float, str]]:
+        """What is written beside the rows: (place of its middle, counted in rows; name)."""
+        if len(self.names) <= MAX_NAMED_ROWS:
+            return [(row + 0.5, name) for row, name in enumerate(self.names)]
+        found = []
+        row = 0
+        for source, group in groupby(self.sources):
+            rows = len(list(group))
+            found.append((row + rows / 2, f"{source}>"))
+            row += rows
+        thin = -(-len(found) // MAX_NAMED_ROWS)
+        return found[thin // 2 :: thin]
+
+
+def heat_map(run: Run, tiers: Collection[str]) -> HeatMap | None:
+    """The loads of a run's links of these kinds; None where they were not counted."""
+    network = scenario_of(run.scenario).network()
+    rates = {direction.ends: direction.link.rate_bps for direction in network.directions}
+    order = {name: place for place, name in enumerate(network.nodes)}
+    links = [
+        link
+        for link in run.links
+        if link.tier in tiers and link.load_bytes and (link.from_node, link.to_node) in rates
+    ]
+    if not links or run.load_bin_ns < 1:
+        return None
+    links.sort(
+        key=lambda link: (TIER_ORDER.index(link.tier), order[link.from_node], order[link.to_node])
+    )
+    return HeatMap(
+        tuple(f"{link.from_node}>{link.to_node}" for link in links),
+        tuple(link.from_node for link in links),
+        tuple(_shares(link, run.load_bin_ns, rates) for link in links),
+        run.load_bin_ns,
+    )
+
+
+def _shares(
+    link: LinkResult, bin_ns: int, rates: Mapping[tuple[str, str], int]
+) -> tuple[float, ...]:
+    # A frame counts where it begins, so a bin may have some bytes more than it carries.
+    most = bin_ns * rates[link.from_node, link.to_node] / 8e9
+    return tuple(min(1.0, size_bytes / most) for size_bytes in link.load_bytes)
+
+
+def heat_maps_of(results: Results, spec: PlotSpec) -> list[tuple[str, HeatMap]]:
+    """The runs that a plot shows, each with its title: the first `MAX_RUNS` of them."""
+    found = []
+    for point in selected(results, spec):
+        for each in point:
+            shown = heat_map(each.shown, TIERS[spec.tier])
+            if shown is not None:
+                words = [each.algorithm, *each.place_among(results.swept)]
+                found.append((", ".join(words), shown))
+    return found[:MAX_RUNS]

@@ -1,0 +1,62 @@
+"""The report's figures of single runs by kind of link: loads against each other, queues."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from experiments.palette import algorithm_class
+from experiments.report.markup import Markup, element, heading, number, table
+from experiments.results import LinkResult
+from experiments.summary import TIERS, Summary, three_digits
+from experiments.telemetry import load_spread
+from experiments.units import format_size
+
+
+def by_kind(summaries: Sequence[Summary]) -> Markup:
+    """A row an algorithm and kind of link: how evenly they were loaded, how full queues were."""
+    headings: list[object] = ["algorithm", "links", heading("busiest"), heading("mean")]
+    headings += [heading("busiest / mean", "of the bytes that each direction carried")]
+    headings += [
+        heading(f"queue {name}", "bytes that a packet found waiting when it came to the queue")
+        for name in ("p50", "p99", "max")
+    ]
+    headings += [heading("marked", "by switches, for a long queue (ECN)")]
+    headings += [heading("no room", "dropped by the sender's queue for want of room")]
+    rows = []
+    for each in summaries:
+        for tier, name in TIERS.items():
+            links = [link for link in each.shown.links if link.tier == tier]
+            if load_spread(links)[1] > 0:
+                rows.append(_row(each, name, links, each.shown.queues.get(tier)))
+    return element(
+        "section",
+        element("h2", "Loads and queues by kind of link"),
+        table(headings, rows, "sortable"),
+        element(
+            "p",
+            "A queue's figures are of the packets that came to it: how many bytes waited before "
+            "each. Half of them found p50 or less, 99 of 100 p99 or less.",
+            class_="caption",
+        ),
+        id="kinds",
+    )
+
+
+def _row(
+    each: Summary, name: str, links: Sequence[LinkResult], queue: dict[str, int] | None
+) -> list[object]:
+    largest, mean = load_spread(links)
+    dropped = [link.queue_dropped for link in links if link.queue_dropped is not None]
+    return [
+        element("td", each.algorithm, class_=f"key {algorithm_class(each.algorithm)}"),
+        name,
+        number(format_size(largest), largest),
+        number(format_size(round(mean)), mean),
+        number(three_digits(largest / mean), largest / mean),
+        *(
+            number(format_size(queue[which]), queue[which]) if queue else number("-")
+            for which in ("p50", "p99", "max")
+        ),
+        number(f"{sum(link.marked for link in links):,}"),
+        number(f"{sum(dropped):,}" if dropped else "not known", sum(dropped)),
+    ]

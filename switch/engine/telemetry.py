@@ -1,0 +1,81 @@
+"""What ports count as packets pass: how full queues were, and what links carried over time.
+
+Both are arrays that the loop only adds to, so that a packet costs two additions. `depth_bytes` and
+`quantile` read the one, `load_bins` the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switch.engine.layout import (
+    DEPTH_BUCKETS,
+    DEPTHS,
+    LOAD_BIN_NS,
+    LOAD_BINS,
+    LOAD_ROWS,
+    LOAD_START_NS,
+    LOADS,
+)
+from switch.engine.native import int64_view, jit
+
+DEPTH_UNIT_BYTES = 64
+
+
+@jit
+def count_depth(context: Any, port_index: int, waiting_bytes: int) -> None:
+    """A packet has entered a port's queue, in which so many bytes waited before it.
+
+    Depths are counted in units of 64 bytes, rounded up: one bucket each to 15 units, then 8 a power
+    of two.
+    """
+    units = (waiting_bytes + 63) >> 6
+    exponent = 0
+    while units >= 16:
+        units >>= 1
+        exponent += 1
+    bucket = min(8 * exponent + units, DEPTH_BUCKETS - 1)
+    place = context[DEPTHS] + port_index * DEPTH_BUCKETS * 8
+    int64_view(place, DEPTH_BUCKETS)[bucket] += 1
+
+
+@jit
+def count_load(context: Any, row: int, time_ns: int, size_bytes: int) -> None:
+    """A frame has begun on the link behind a port (row: its index), or has come in at a port (row:
+    its index behind those of all ports)."""
+    past_ns = time_ns - context[LOAD_START_NS]
+    if past_ns < 0:
+        return
+    place = past_ns // context[LOAD_BIN_NS]
+    while place >= LOAD_BINS:
+        widen_bins(context)
+        place = past_ns // context[LOAD_BIN_NS]
+    int64_view(context[LOADS] + row * LOAD_BINS * 8, LOAD_BINS)[place] += size_bytes
+
+
+@jit
+def widen_bins(context: Any) -> None:
+    """Make every bin of time twice as long: two and two become one, the later half is free."""
+    half = LOAD_BINS // 2
+    for row in range(context[LOAD_ROWS]):
+        bins = int64_view(context[LOADS] + row * LOAD_BINS * 8, LOAD_BINS)
+        for i in range(LOAD_BINS):
+            bytes_of_both = bins[2 * i] + bins[2 * i + 1] if i < half else 0
+            if bins[i] != bytes_of_both:  # memory that was never written to is left alone
+                bins[i] = bytes_of_both
+    context[LOAD_BIN_NS] *= 2
+
+
+def depth_bytes(bucket: int) -> int:
+    """The greatest depth, in bytes, that `count_depth` counts in a bucket (the last has no end)."""
+    exponent = max(0, bucket // 8 - 1)
+    units = bucket - 8 * exponent
+    return ((units + 1 << exponent) - 1) * DEPTH_UNIT_BYTES
+
+
+def depths_of(counts: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """The buckets of a port that hold something: (greatest depth in bytes, packets), ascending."""
+    return [(depth_bytes(int(place)), int(counts[place])) for place in np.flatnonzero(counts)]
