@@ -271,7 +271,7 @@ class Session:
         self._identify(request)
         names = self._names()
         for update in updates:
-            request.updates.add(type=_KINDS[update.kind], entity=names.message(update.entity))
+            names.fill(request.updates.add(type=_KINDS[update.kind]).entity, update.entity)
         try:
             self.client.stub.Write(request, timeout=self._deadline_s)
         except grpc.RpcError as error:

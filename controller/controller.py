@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -106,7 +107,13 @@ class Controller:
             for batch in batches:
                 self._sessions[switch].write(batch)
 
-        self._together(send, list(changes.items()))
+        collecting = gc.isenabled()
+        gc.disable()  # a plan may be 100,000 messages, which collections would visit over and over
+        try:
+            self._together(send, list(changes.items()))
+        finally:
+            if collecting:
+                gc.enable()
         self.plan = plan
 
     def read_counters(self) -> dict[tuple[str, str], LinkCounters]:

@@ -51,6 +51,11 @@ class Names:
     def message(self, entity: Entity) -> Any:
         """The ``p4.v1.Entity`` of an entity."""
         message = p4runtime_pb2.Entity()
+        self.fill(message, entity)
+        return message
+
+    def fill(self, message: Any, entity: Entity) -> None:
+        """Make an empty ``p4.v1.Entity`` an entity; in its place, as a copy takes longer."""
         if isinstance(entity, TableEntry):
             self._fill_entry(entity, message.table_entry)
         elif isinstance(entity, DefaultAction):
@@ -76,7 +81,6 @@ class Names:
             for port in entity.ports:
                 # The older of two ways to say it, which every server understands.
                 multicast.replicas.add(egress_port=port, instance=REPLICA_INSTANCE)
-        return message
 
     def counter_id(self, counter: str) -> int:
         """The id of an indirect counter."""

@@ -16,11 +16,9 @@ from itertools import pairwise
 
 from controller import fabric
 from controller.entities import Action, Entity, Exact, entry
+from controller.flows import WITHIN_LEAF
 from switch.errors import InputError
 from topo.clos import Direction, Switch, Topology
-
-WITHIN_LEAF = -1
-"""The path between two hosts of one leaf."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -252,10 +254,20 @@ class Punctual(Endpoint):
     st.floats(0, 0.2),
     st.floats(0, 0.2),
     st.sampled_from([0, 10**8, 10**10]),
+    st.sampled_from(
+        [
+            PATIENT,
+            replace(PATIENT, congestion="dctcp"),
+            replace(PATIENT, recovery="selective", entropy="reps"),
+            replace(PATIENT, entropy="plb"),
+        ]
+    ),
 )
-def test_the_deadline_is_exact(seed: int, loss: float, lateness: float, rate_bps: int) -> None:
+def test_the_deadline_is_exact(
+    seed: int, loss: float, lateness: float, rate_bps: int, options: TransportOptions
+) -> None:
     hosts = [
-        Punctual(address, 256, rate_bps, seed=number, options=PATIENT)
+        Punctual(address, 256, rate_bps, seed=number, options=options)
         for number, address in enumerate((A, B))
     ]
     left, right = (host.create_rc() for host in hosts)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from agents.datagrams import UDP_PORT, Datagram, ipv4
-from agents.transport import ChunkSink, Endpoint
+from agents.transport import ChunkSink, Endpoint, TransportOptions
 from agents.wire import Opcode
 from tests.memory_network import Faults, MemoryNetwork
 from tests.transport_pair import pattern
@@ -29,9 +29,12 @@ def frame(datagram: Datagram) -> bytes:
     return bytes(12) + b"\x08\x00" + header + addresses + udp + datagram.data
 
 
-def traffic() -> list[Datagram]:
+SELECTIVE = TransportOptions(recovery="selective", congestion="dctcp", entropy="reps")
+
+
+def traffic(options: TransportOptions | None = None) -> list[Datagram]:
     """Every opcode, with a loss for the NAK."""
-    hosts = [Endpoint(ipv4(f"10.0.0.{number}"), 256, 10**9, number) for number in (1, 2)]
+    hosts = [Endpoint(ipv4(f"10.0.0.{number}"), 256, 10**9, number, options) for number in (1, 2)]
     left, right = (host.create_rc() for host in hosts)
     bad, worse = (host.create_rc() for host in hosts)
     for one, other in ((left, right), (bad, worse)):
@@ -49,14 +52,18 @@ def traffic() -> list[Datagram]:
         left.post_write(here, 0, size, there.address, there.rkey, 7)
         left.post_read(here, 0, size, there.address, there.rkey)
     worse.post_read(there, 0, 1, here.address, here.rkey ^ 0x10000)
-    faults = Faults(lose={0}, only=lambda datagram, _: datagram.data[0] == Opcode.RC_WRITE_FIRST)
-    network = MemoryNetwork(hosts, rate_bps=10**9, faults=faults, keep_trace=True)
+    write = Opcode.RC_WRITE_ONLY if options else Opcode.RC_WRITE_FIRST
+    faults = Faults(lose={0}, only=lambda datagram, _: datagram.data[0] == write)
+    network = MemoryNetwork(hosts, rate_bps=10**9, mark_bytes=-1, faults=faults, keep_trace=True)
     network.settle()
     return [datagram for _, _, datagram in network.trace]
 
 
-def test_every_packet_decodes_as_infiniband_and_none_is_malformed(tmp_path: Path) -> None:
-    datagrams = traffic()
+@pytest.mark.parametrize("options", [None, SELECTIVE], ids=["default", "selective"])
+def test_every_packet_decodes_as_infiniband_and_none_is_malformed(
+    tmp_path: Path, options: TransportOptions | None
+) -> None:
+    datagrams = traffic(options)
     capture = tmp_path / "all.pcap"
     with capture.open("wb") as file:
         file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
@@ -68,6 +75,8 @@ def test_every_packet_decodes_as_infiniband_and_none_is_malformed(tmp_path: Path
         "infiniband.bth.opcode",
         "_ws.malformed",
         "infiniband.aeth.syndrome",
+        "infiniband.reth.dmalen",
+        "ip.dsfield.ecn",
     ]
     printed = subprocess.run(
         [
@@ -83,5 +92,10 @@ def test_every_packet_decodes_as_infiniband_and_none_is_malformed(tmp_path: Path
     assert not [row for row in rows if row[2]]
     assert all("infiniband" in row[0] for row in rows)
     opcodes = Counter(int(row[1], 0) for row in rows)
-    assert set(opcodes) == {*range(0x12), 0x65}
+    parts = {0x06, 0x07, 0x08, 0x09} if options else set()
+    assert set(opcodes) == {*range(0x12), 0x65} - parts
+    if options:
+        writes = [row for row in rows if int(row[1], 0) in (0x0A, 0x0B)]
+        assert {int(row[4], 0) for row in writes} == {256, 700 % 256, 3}
+        assert {row[5] for row in rows} == {"0", "3"}
     assert {int(row[3], 0) for row in rows if row[3]} >= {0x1F, 0x60, 0x62}

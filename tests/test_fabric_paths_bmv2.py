@@ -1,0 +1,154 @@
+"""Pinned paths and spraying packet by packet as BMv2 does them, where BMv2 is installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from controller import Pin, fabric, fabric_plan
+from controller.entities import (
+    Action,
+    DefaultAction,
+    Entity,
+    Exact,
+    Group,
+    GroupRef,
+    Lpm,
+    Member,
+    MemberRef,
+    TableEntry,
+)
+from controller.routes import Paths
+from tests.path_networks import ACKNOWLEDGE, Network, own_program, roce
+from tests.test_engine_bmv2 import read_pcap, write_pcap
+from topo.clos import leaf_spine
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(
+        shutil.which("simple_switch") is None or os.geteuid() != 0,
+        reason="BMv2 (simple_switch) is not on PATH, or no root for a network namespace of its own",
+    ),
+]
+
+TOPOLOGY = leaf_spine(3, 4, 2)
+PORTS = range(1, 7)
+
+SCRIPT = """
+ip link set lo up
+simple_switch --use-files 3 {interfaces} --thrift-port 19090 {program} > bmv2.log 2>&1 &
+switch=$!
+for i in $(seq 50); do
+    echo help | simple_switch_CLI --thrift-port 19090 > /dev/null 2>&1 && break
+    sleep 0.1
+done
+simple_switch_CLI --thrift-port 19090 < commands > cli.log 2>&1
+read finished
+kill $switch
+wait $switch
+"""
+
+
+def commands(entities: Sequence[Entity]) -> list[str]:
+    """What makes BMv2 hold the entities, in the words of its own command line."""
+    handles: dict[tuple[str, int], int] = {}
+    found = []
+
+    def call(action: Action) -> list[str]:
+        return [str(value) for _, value in action.params]
+
+    for one in entities:
+        if isinstance(one, DefaultAction) and one.action is not None:
+            found.append(
+                " ".join(["table_set_default", one.table, one.action.name, *call(one.action)])
+            )
+        elif isinstance(one, Member):
+            handles["member", one.member_id] = sum(kind == "member" for kind, _ in handles)
+            words = ["act_prof_create_member", one.profile, one.action.name, *call(one.action)]
+            found.append(" ".join(words))
+        elif isinstance(one, Group):
+            group = handles["group", one.group_id] = sum(kind == "group" for kind, _ in handles)
+            found.append(f"act_prof_create_group {one.profile}")
+            for member, _ in one.members:
+                handle = handles["member", member]
+                found.append(f"act_prof_add_member_to_group {one.profile} {handle} {group}")
+        elif isinstance(one, TableEntry):
+            names = [fabric.SOURCE, fabric.DESTINATION, fabric.SOURCE_PORT, fabric.SPRAY_PLACE]
+            match = dict(one.match)
+            keys = []
+            for name in (name for name in names if name in match):
+                key = match[name]
+                assert isinstance(key, Exact | Lpm)
+                length = f"/{key.prefix_length}" if isinstance(key, Lpm) else ""
+                keys.append(f"{key.value:#010x}{length}")
+            if isinstance(one.target, Action):
+                words = ["table_add", one.table, one.target.name, *keys, "=>", *call(one.target)]
+            elif isinstance(one.target, MemberRef):
+                handle = handles["member", one.target.member_id]
+                words = ["table_indirect_add", one.table, *keys, "=>", str(handle)]
+            else:
+                assert isinstance(one.target, GroupRef)
+                handle = handles["group", one.target.group_id]
+                words = ["table_indirect_add_with_group", one.table, *keys, "=>", str(handle)]
+            found.append(" ".join(words))
+    return found
+
+
+def on_bmv2(
+    folder: Path, entities: Sequence[Entity], frames: list[bytes]
+) -> dict[int, list[bytes]]:
+    """What BMv2 sends on each port when frames come in at port 1; waits for all, or 20 s."""
+    (folder / "commands").write_text("\n".join(["set_queue_depth 10000", *commands(entities)]))
+    for port in PORTS:
+        write_pcap(folder / f"p{port}_in.pcap", frames if port == 1 else [])
+    interfaces = " ".join(f"-i {port}@p{port}" for port in PORTS)
+    script = SCRIPT.format(interfaces=interfaces, program=own_program().json)
+    process = subprocess.Popen(
+        ["unshare", "-n", "bash", "-c", script], cwd=folder, stdin=subprocess.PIPE
+    )
+    try:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            sent = {port: read_pcap(folder / f"p{port}_out.pcap") for port in PORTS}
+            if sum(map(len, sent.values())) >= len(frames):
+                break
+            time.sleep(0.1)  # between two looks at the files
+    finally:
+        process.communicate(b"\n", timeout=10)
+    assert "Error" not in (folder / "cli.log").read_text()
+    return {port: read_pcap(folder / f"p{port}_out.pcap") for port in PORTS}
+
+
+@pytest.mark.parametrize("paths", ["pinned", "spray-round-robin", "spray-random"])
+def test_a_leaf_sends_what_bmv2_sends(paths: Paths, tmp_path: Path) -> None:
+    pins = [Pin(0, 4, 1000 + path, path) for path in range(4)]
+    plan = fabric_plan(TOPOLOGY, groups=[], pins=pins, paths=paths, ecn_threshold_packets=1000)
+    frames = [
+        roce(TOPOLOGY, "h0", destination, port, opcode=opcode, ecn=2, psn=port, udp_port=udp_port)
+        for port in range(1000, 1016)
+        for destination in ("h1", "h2", "h4")
+        for opcode, udp_port in ((0x0A, 4791), (ACKNOWLEDGE, 4791), (0x0A, 7))
+    ]
+    network = Network(TOPOLOGY, plan)
+    ours: dict[int, list[bytes]] = {port: [] for port in PORTS}
+    network.dataplane.receive(0, 1, frames, 0)
+    for departure in network.dataplane.transmit(0):
+        ours[departure.port].append(departure.frame)
+    theirs = on_bmv2(tmp_path, plan.entities["leaf0"], frames)
+    if paths != "spray-random":
+        assert {port: sorted(sent) for port, sent in ours.items()} == {
+            port: sorted(sent) for port, sent in theirs.items()
+        }
+        return
+
+    def without_macs(sent: dict[int, list[bytes]]) -> list[bytes]:
+        return sorted(frame[12:] for one in sent.values() for frame in one)
+
+    assert without_macs(ours) == without_macs(theirs)
+    assert all(len(sent) > 0 for port, sent in theirs.items() if port > 1)
