@@ -82,8 +82,8 @@ class LinkResult:
     """How full the sending switch's queue was when packets came to it: (bytes, packets), ascending:
     so many packets found that many bytes waiting, or fewer but more than the pair before says."""
     load_bytes: list[int] = field(default_factory=list)
-    """Bytes put on the link in each `Run.load_bin_ns`, from the common start on; what hosts sent is
-    counted where it arrived."""
+    """Bytes that the link carried in each `Run.load_bin_ns`, from the common start on; what hosts
+    sent is counted where and when it arrived."""
 
     @property
     def dropped(self) -> int:

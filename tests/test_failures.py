@@ -54,7 +54,7 @@ def direction(run: Run, name: str) -> LinkResult:
 
 
 def carried(run: Run, begin_ns: int, end_ns: int, *names: str) -> int:
-    """Bytes that frames which began within whole bins of a time put on directions of links."""
+    """Bytes that directions of links carried in the whole bins of a time."""
     first, last = -(-begin_ns // run.load_bin_ns), end_ns // run.load_bin_ns
     return sum(sum(direction(run, name).load_bytes[first:last]) for name in names)
 

@@ -76,7 +76,6 @@ def heat_map(run: Run, tiers: Collection[str]) -> HeatMap | None:
 def _shares(
     link: LinkResult, bin_ns: int, rates: Mapping[tuple[str, str], int]
 ) -> tuple[float, ...]:
-    # A frame counts where it begins, so a bin may have some bytes more than it carries.
     most = bin_ns * rates[link.from_node, link.to_node] / 8e9
     return tuple(min(1.0, size_bytes / most) for size_bytes in link.load_bytes)
 

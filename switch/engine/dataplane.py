@@ -336,7 +336,7 @@ class Dataplane:
         return int(self.context[at.LOAD_BIN_NS])
 
     def load_bytes(self, switch: int, port: int, *, arrived: bool = False) -> list[int]:
-        """What the link behind a port carried in each bin of time: a frame counts, whole, where it
-        begins. ``arrived``: what came in there, where the driver counts it."""
+        """Bytes that the link behind a port carried in each bin of time. ``arrived``: that came in
+        there, where the driver counts it."""
         row = switch * self.port_count + port + (len(self.loads) // 2 if arrived else 0)
         return [int(size) for size in self.loads[row]]

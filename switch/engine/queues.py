@@ -335,7 +335,7 @@ def put_on_link(context: Any, port_index: int, packet: int, start_ns: int) -> No
     port[W_TAIL] = packet
     port[S_TX_PACKETS] += 1
     port[S_TX_BYTES] += length
-    count_load(context, port_index, start_ns, length)
+    count_load(context, port_index, start_ns, finish, length)
 
 
 @jit

@@ -43,17 +43,29 @@ def count_depth(context: Any, port_index: int, waiting_bytes: int) -> None:
 
 
 @jit
-def count_load(context: Any, row: int, time_ns: int, size_bytes: int) -> None:
-    """A frame has begun on the link behind a port (row: its index), or has come in at a port (row:
-    its index behind those of all ports)."""
-    past_ns = time_ns - context[LOAD_START_NS]
-    if past_ns < 0:
+def count_load(context: Any, row: int, start_ns: int, end_ns: int, size_bytes: int) -> None:
+    """A link carries a frame from one time to another: its bytes go to the bins of that time.
+
+    ``row``: the index of the port that sends it; or, of what came in at a port, that port's index
+    behind those of all. Frames that began before there was anything to count are left out.
+    """
+    begin_ns = context[LOAD_START_NS]
+    if start_ns < begin_ns:
         return
-    place = past_ns // context[LOAD_BIN_NS]
-    while place >= LOAD_BINS:
+    while max(start_ns, end_ns - 1) - begin_ns >= LOAD_BINS * context[LOAD_BIN_NS]:
         widen_bins(context)
-        place = past_ns // context[LOAD_BIN_NS]
-    int64_view(context[LOADS] + row * LOAD_BINS * 8, LOAD_BINS)[place] += size_bytes
+    bins = int64_view(context[LOADS] + row * LOAD_BINS * 8, LOAD_BINS)
+    bin_ns = context[LOAD_BIN_NS]
+    place = (start_ns - begin_ns) // bin_ns
+    edge_ns = begin_ns + (place + 1) * bin_ns
+    counted = 0
+    while edge_ns < end_ns:
+        carried = size_bytes * (edge_ns - start_ns) // (end_ns - start_ns)
+        bins[place] += carried - counted
+        counted = carried
+        place += 1
+        edge_ns += bin_ns
+    bins[place] += size_bytes - counted
 
 
 @jit

@@ -204,7 +204,8 @@ def receive_batch(context: Any, io: Any, socket: Any, time: Any) -> int:
         row = packet_row(context, packet)
         row[P_FRAME] = HEADROOM
         row[P_FRAME_LENGTH] = messages[message + 7] & 0xFFFFFFFF
-        count_load(context, arrivals, now, row[P_FRAME_LENGTH])
+        takes_ns = row[P_FRAME_LENGTH] * 8_000_000_000 // rate_bps if rate_bps > 0 else 0
+        count_load(context, arrivals, now - takes_ns, now, row[P_FRAME_LENGTH])
         ingest(context, switch, socket[F_PORT], packet, now)
         advance(context, now)
     return count  # type: ignore[no-any-return]
