@@ -426,6 +426,85 @@ def topology(
 
 
 @app.command()
+def paths(
+    workload: Annotated[
+        str,
+        typer.Argument(
+            metavar="WORKLOAD",
+            help="alltoall, allreduce, allgather, reduce-scatter, broadcast, many-to-one or "
+            "permutation.",
+        ),
+    ],
+    algorithm: Annotated[
+        Text, typer.Option(help="Of the collective: ring, direct and so on. [its first]")
+    ] = None,
+    size: Annotated[Text, typer.Option(help="Bytes, as weft run has them. [1MiB]")] = None,
+    paths: Annotated[
+        Text,
+        typer.Option(
+            help="Schemes, with commas: ecmp, ecmp-N, destination, spray, ethereal, "
+            "ethereal-ports. [ecmp,ecmp-4,spray,ethereal]"
+        ),
+    ] = None,
+    placement: Annotated[
+        Text, typer.Option(help="Ranks on hosts: in-order, strided or random. [in-order]")
+    ] = None,
+    fault: Annotated[
+        Texts,
+        typer.Option(
+            help="A link that is down, like leaf0-spine1, or slow, like "
+            "leaf0-spine1:slow,rate=0.25; may be repeated."
+        ),
+    ] = None,
+    topology: TopologyOption = None,
+    leaves: Leaves = None,
+    spines: Spines = None,
+    hosts_per_leaf: HostsPerLeaf = None,
+    k: K = None,
+    tiers: Tiers = None,
+    rate: Rate = None,
+    oversubscription: Annotated[
+        Text,
+        typer.Option(
+            metavar="X", help="Slower links between switches: a leaf's hosts send X times as much."
+        ),
+    ] = None,
+    unit: Annotated[
+        Text, typer.Option(help="Bytes that Ethereal's pieces are whole numbers of. [1]")
+    ] = None,
+    root: Annotated[Text, typer.Option(metavar="RANK", help="Where there is one. [0]")] = None,
+    seed: Annotated[Text, typer.Option(metavar="N", help="Seed of hashes and order. [1]")] = None,
+    plot: Annotated[
+        Place, typer.Option(metavar="FILE.svg", help="Draw the loads of all links.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Say what every link carries under each path scheme, at once, without packets."""
+    from experiments.paths_command import analysis_of, paths_table, write_plot
+
+    file = _file(plot)
+    found = analysis_of(
+        workload,
+        {
+            "algorithm": algorithm, "size": size, "paths": paths, "placement": placement,
+            "fault": fault, "topology": topology, "leaves": leaves, "spines": spines,
+            "hosts_per_leaf": hosts_per_leaf, "k": k, "tiers": tiers, "rate": rate,
+            "oversubscription": oversubscription, "unit": unit, "root": root, "seed": seed,
+        },
+    )  # fmt: skip
+    if file is not None:
+        write_plot(found, file)
+    if as_json:
+        print(json.dumps(found.to_dict(), indent=1))
+    else:
+        console = _console()
+        console.print()
+        console.print(paths_table(found))
+        if file is not None:
+            console.print(f"Plot: {file.resolve()}", soft_wrap=True, markup=False)
+
+
+@app.command()
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A results folder.")],
     out: Annotated[

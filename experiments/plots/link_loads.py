@@ -1,0 +1,107 @@
+"""Plots of what links carry: each link in order of its load, and leaves against their uplinks."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import MaxNLocator
+
+from controller.clos_paths import ClosPaths
+from controller.link_loads import FloatArray, Numbers
+from experiments.plots.draw import SOFT, STYLE
+from experiments.static_paths import SchemeLoads
+
+WIDTH_IN, CURVES_IN, MAPS_IN, HEAD_IN = 8.0, 3.0, 1.9, 0.68
+MAPS_A_ROW = 4
+COLOURS = ("#d55e00", "#e69f00", "#0072b2", "#009e73", "#cc79a7", "#56b4e9", "#6a51a3", "#8c6d31")
+DASHES: tuple[Any, ...] = ("-", "-", (0, (4, 2)), (0, (1, 1)))
+
+
+def loads_svg(paths: ClosPaths, results: Sequence[SchemeLoads], title: str) -> bytes:
+    """An SVG file's content: below the curves of all schemes, heat maps of each."""
+    rows = 2 * -(-len(results) // MAPS_A_ROW) if paths.uplinks else 0
+    height_in = HEAD_IN + CURVES_IN + rows * MAPS_IN
+    with matplotlib.rc_context(STYLE):
+        layout = ConstrainedLayoutEngine()
+        figure = Figure(figsize=(WIDTH_IN, height_in), layout=layout)
+        FigureCanvasAgg(figure)
+        layout.set(rect=(0, 0, 1, 1 - HEAD_IN / height_in))
+        columns = min(MAPS_A_ROW, len(results))
+        heights = [CURVES_IN, *[MAPS_IN] * rows]
+        grid = figure.add_gridspec(1 + rows, columns, height_ratios=heights)
+        curves = figure.add_subplot(grid[0, :])
+        _draw_curves(curves, results)
+        if rows:
+            _draw_maps(figure, grid, columns, results)
+        at: Any = {"x": 0.012, "ha": "left", "va": "top"}
+        heading: Any = {"fontsize": 14, "fontweight": "bold"}
+        figure.text(y=1 - 0.12 / height_in, s="Load of links between switches", **heading, **at)
+        line = textwrap.shorten(title, 104, placeholder=" ...")
+        figure.text(y=1 - 0.42 / height_in, s=line, color=SOFT, **at)
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+        return buffer.getvalue()
+
+
+def _unit(results: Sequence[SchemeLoads]) -> tuple[str, float]:
+    most = max((float(result.loads.fabric.max(initial=0)) for result in results), default=0.0)
+    units = (("B", 1.0), ("KiB", 2.0**10), ("MiB", 2.0**20), ("GiB", 2.0**30), ("TiB", 2.0**40))
+    return next((unit for unit in reversed(units) if most >= unit[1]), units[0])
+
+
+def _draw_curves(axes: Axes, results: Sequence[SchemeLoads]) -> None:
+    name, unit = _unit(results)
+    for number, result in enumerate(results):
+        load = np.sort(result.loads.fabric)[::-1] / unit
+        share = (np.arange(len(load)) + 0.5) / max(1, len(load)) * 100
+        axes.plot(
+            share, load, color=COLOURS[number % len(COLOURS)], lw=2, label=result.scheme,
+            ls=DASHES[number % len(DASHES)], drawstyle="steps-mid",
+        )  # fmt: skip
+    axes.set_xlabel("links, from the fullest on (% of directions)")
+    axes.set_ylabel(f"load ({name})")
+    axes.set_xlim(0, 100)
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="lower left", ncols=4)
+
+
+def _draw_maps(figure: Figure, grid: Any, columns: int, results: Sequence[SchemeLoads]) -> None:
+    """A map upwards and, below it, one downwards of each scheme, over the mean of its own."""
+    maps = [
+        [_over_mean(load) for load in (result.loads.leaf_up, result.loads.leaf_down)]
+        for result in results
+    ]
+    most = max(0.05, *(float(np.abs(load - 1).max(initial=0)) for both in maps for load in both))
+    scale: Any = {"vmin": max(0.0, 1 - most), "vmax": 1 + most, "cmap": "RdBu_r"}
+    drawn: list[Axes] = []
+    image: Any = None
+    for number, (result, both) in enumerate(zip(results, maps, strict=True)):
+        row, column = divmod(number, columns)
+        for down, load in enumerate(both):
+            axes = figure.add_subplot(grid[1 + 2 * row + down, column])
+            image = axes.imshow(load, aspect="auto", interpolation="nearest", **scale)
+            axes.set_title("" if down else result.scheme)
+            axes.grid(False)
+            axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+            axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+            if down:
+                axes.set_xlabel("uplink")
+            if column == 0:
+                axes.set_ylabel("leaf, down" if down else "leaf, up")
+            drawn.append(axes)
+    figure.colorbar(image, ax=drawn, label="load over the mean", aspect=40)
+
+
+def _over_mean(load: Numbers) -> FloatArray:
+    """A load over the mean of what has any."""
+    mean = float(load[load > 0].mean()) if load.any() else 1.0
+    return np.asarray(load / mean, np.float64)

@@ -1,0 +1,229 @@
+"""`weft paths`: its figures against each other, and against what a run's links carried."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from agents.collectives.communicator import path_entropy
+from controller.clos_paths import ClosPaths
+from controller.link_loads import LinkLoads
+from experiments import static_workloads
+from experiments.cli import app
+from experiments.path_schemes import scheme_of
+from experiments.paths_command import analysis_of
+from experiments.static_paths import Situation, _lane_ports, analyse, check_schemes, figures
+from experiments.static_workloads import static_steps, workloads
+from switch.errors import InputError
+from tests.simulated_support import completion_ns, network
+from topo.clos import Topology, fat_tree, leaf_spine
+
+NETWORKS = (ClosPaths.leaf_spine(4, 4, 4), ClosPaths.leaf_spine(3, 5, 2), ClosPaths.fat_tree(4))
+RATE, QUEUE = 10**9, 1 << 24
+"""Of links where nothing is lost or waits so long that it is sent again."""
+SCHEMES = ("ecmp", "ecmp-3", "destination", "spray", "ethereal", "ethereal-ports")
+
+
+def situation(paths: ClosPaths, **more: Any) -> Situation:
+    return Situation(paths, np.arange(paths.hosts), np.full(paths.directions, 1e8), **more)
+
+
+def every_workload() -> list[tuple[str, str]]:
+    return [
+        (name, algorithm) for name, algorithms in workloads().items() for algorithm in algorithms
+    ]
+
+
+@pytest.mark.parametrize(("workload", "algorithm"), every_workload())
+@pytest.mark.parametrize("paths", NETWORKS, ids=lambda one: f"{one.hosts} hosts")
+def test_all_schemes_carry_the_same_bytes_up_and_down(
+    paths: ClosPaths, workload: str, algorithm: str
+) -> None:
+    steps = static_steps(workload, algorithm, paths.hosts, 17 * 4096)
+    results = [analyse(situation(paths), steps, scheme) for scheme in SCHEMES]
+    for result in results:
+        assert result.loads.host_up.sum() == results[0].loads.host_up.sum()
+        assert result.loads.leaf_up.sum() == pytest.approx(results[0].loads.leaf_up.sum())
+        assert result.loads.leaf_down.sum() == pytest.approx(result.loads.leaf_up.sum())
+        assert result.loads.core_down.sum() == pytest.approx(result.loads.core_up.sum())
+
+
+@pytest.mark.parametrize(("workload", "algorithm"), every_workload())
+def test_ethereals_fullest_link_has_ideal_sprayings_load(workload: str, algorithm: str) -> None:
+    paths = ClosPaths.leaf_spine(4, 4, 4)
+    steps = static_steps(workload, algorithm, 16, 16 * 4096)
+    sprayed, cut = (analyse(situation(paths), steps, one) for one in ("spray", "ethereal"))
+    assert cut.loads.by_direction().dtype == np.int64
+    assert (cut.loads.by_direction() == sprayed.loads.by_direction()).all()
+    assert cut.bound_ns == sprayed.bound_ns
+    assert figures(situation(paths), cut)["max_over_mean"] == pytest.approx(
+        figures(situation(paths), sprayed)["max_over_mean"]
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.sampled_from(NETWORKS), st.sampled_from(["alltoall", "allreduce"]),
+    st.integers(1, 3000), st.sampled_from([1, 64]),
+)  # fmt: skip
+def test_flows_counted_by_pairs_of_leaves_give_the_same_figures(
+    paths: ClosPaths, workload: str, part_bytes: int, unit_bytes: int
+) -> None:
+    given_situation = situation(paths, unit_bytes=unit_bytes)
+    size_bytes = part_bytes * paths.hosts
+    apart = static_steps(workload, "direct", paths.hosts, size_bytes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(static_workloads, "MOST_FLOWS", 1)
+        counted = static_steps(workload, "direct", paths.hosts, size_bytes)
+    assert all(step.flows is None for step in counted)
+    for scheme in ("destination", "spray", "ethereal"):
+        one, other = (analyse(given_situation, steps, scheme) for steps in (apart, counted))
+        assert one.pieces == other.pieces
+        assert one.bound_ns == pytest.approx(other.bound_ns, rel=1e-9)
+        np.testing.assert_allclose(one.loads.by_direction(), other.loads.by_direction())
+
+
+def test_lanes_have_the_source_ports_of_a_runs_queue_pairs() -> None:
+    steps = static_steps("alltoall", "direct", 8, 8 * 4096)
+    flows = steps[0].flows
+    assert flows is not None
+    ports = _lane_ports(scheme_of("ecmp"), flows, flows)
+    ends = zip(flows.source.tolist(), flows.destination.tolist(), strict=True)
+    assert ports[:, 0].tolist() == [path_entropy(*pair) for pair in ends]
+    several = _lane_ports(scheme_of("ecmp-4"), flows, flows)
+    assert (several[:, 0] == ports[:, 0]).all()
+    assert all(len(set(row)) == 4 for row in several.tolist())
+
+
+@pytest.mark.parametrize(
+    "topology",
+    [
+        leaf_spine(3, 4, 2, rate_bps=RATE, queue_bytes=QUEUE),
+        fat_tree(4, rate_bps=RATE, queue_bytes=QUEUE),
+    ],
+    ids=lambda one: one.name,
+)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_simulated_runs_links_carry_what_the_hash_predicts(topology: Topology, seed: int) -> None:
+    """Whole flows are told from what is not data: on no link is there as much of it."""
+    shard_bytes = 8 * 4096
+    hosts = len(topology.hosts)
+    paths = ClosPaths.of(topology)
+    steps = static_steps("allgather", "linear", hosts, shard_bytes)
+    predicted = analyse(situation(paths, seed=seed), steps, "ecmp").loads
+    flow_bytes = 8 * (4096 + 58) + 16 + 4  # frames of an RDMA WRITE with an immediate
+    with network(topology, seed=seed) as net:
+        before = net.controller.read_counters()
+        completion_ns(net.run("linear", shard_bytes))
+        after = net.controller.read_counters()
+    for direction, load in zip(topology.directions, predicted.by_direction(), strict=True):
+        sent = after[direction.ends].tx_bytes - before[direction.ends].tx_bytes
+        assert sent // flow_bytes == load // shard_bytes, direction.name
+
+
+# -- the command ------------------------------------------------------------------------------
+
+
+def weft(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["paths", *arguments], catch_exceptions=True)
+
+
+def test_the_command_says_what_links_carry(tmp_path: Path) -> None:
+    plot = tmp_path / "loads.svg"
+    counts = ("--leaves", "4", "--spines", "4", "--hosts-per-leaf", "4", "--size", "64KiB")
+    done = weft(
+        "alltoall", *counts, "--json", "--plot", str(plot), "--paths", "ecmp,spray,ethereal"
+    )
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.output)
+    assert found["flows"] == 16 * 15 and found["ranks"] == 16
+    ecmp, spray, ethereal = found["schemes"]
+    assert ethereal["fabric_max_bytes"] == spray["fabric_max_bytes"] == 4 * 12 * 4096 // 4
+    assert ecmp["fabric_max_bytes"] > spray["fabric_max_bytes"]
+    assert ecmp["bound_ns"] >= spray["bound_ns"] == 15 * 4096 * 8 * 10
+    assert found["link_bytes"]["spray"]["leaf0>spine3"] == spray["fabric_max_bytes"]
+    assert plot.read_bytes().startswith(b"<?xml")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("allreduce", "--algorithm", "ring", "--topology", "fat-tree", "--placement", "random"),
+        ("many-to-one", "--root", "3", "--fault", "leaf0-spine1"),
+        ("alltoall", "--topology", "single"),
+        ("permutation", "--oversubscription", "4", "--fault", "leaf0-spine1:slow,rate=0.25"),
+        ("alltoall", "--leaves", "64", "--spines", "64", "--hosts-per-leaf", "64", "--size", "4MiB",
+         "--fault", "leaf9-spine9", "--paths", "ecmp,ethereal"),
+    ],
+)  # fmt: skip
+def test_the_command_prints_a_table_and_draws(arguments: Sequence[str], tmp_path: Path) -> None:
+    plot = tmp_path / "loads.svg"
+    done = weft(*arguments, "--plot", str(plot))
+    assert done.exit_code == 0, done.output
+    assert "ethereal" in done.output and "Plot:" in done.output
+    assert plot.stat().st_size > 1000
+
+
+def test_slow_links_and_oversubscription_make_the_least_time_longer() -> None:
+    def bound(**options: Any) -> int:
+        found = analysis_of(
+            "alltoall", {"paths": "ethereal", "size": "1MiB", "spines": "2", **options}
+        )
+        return found.results[0].bound_ns
+
+    plain = bound()
+    assert bound(oversubscription="4") == pytest.approx(4 * plain * 6 / 7, rel=1e-6)
+    slow = bound(fault=["leaf0-spine0:slow,rate=0.25"])
+    assert slow == pytest.approx(4 * plain * 6 / 7, rel=1e-6)
+    assert bound(fault=["leaf0-spine0"]) == pytest.approx(2 * plain * 6 / 7, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("workload", "options", "message"),
+    [
+        ("alltoal", {}, "workload 'alltoal' is unknown"),
+        ("allreduce", {"algorithm": "switch"}, "'switch' is unknown"),
+        ("alltoall", {"paths": "reps"}, "goes by marks of queues"),
+        ("alltoall", {"paths": "ecmp,ecmp"}, "named more than once"),
+        ("alltoall", {"paths": "flowlet"}, "paths 'flowlet' is unknown"),
+        ("alltoall", {"fault": ["leaf0-spine7"]}, "no link 'leaf0-spine7' between switches"),
+        ("alltoall", {"fault": ["leaf0-spine1:loss=0.1"]}, "is not understood: write LINK"),
+        ("alltoall", {"fault": ["leaf0-spine1:slow,rate=2"]}, "like rate=0.25"),
+        ("alltoall", {"fault": ["leaf0-spine0", "leaf0-spine1"]}, "no path up and down is left"),
+        ("alltoall", {"k": "4"}, "means nothing for --topology leaf-spine"),
+        ("alltoall", {"leaves": "4000000"}, "leaves 4000000: from 1 to"),
+        ("alltoall", {"topology": "fat-tree", "k": "2000"}, "at most 131072 are possible"),
+        ("alltoall", {"topology": "fat-tree", "k": "3"}, "k has to be even"),
+        ("alltoall", {"topology": "single", "hosts_per_leaf": "1"}, "1 rank sends nothing"),
+        ("alltoall", {"oversubscription": "0"}, "not a number above 0"),
+        ("alltoall", {"leaves": "1000", "hosts_per_leaf": "64", "size": "1MiB"}, "a multiple of"),
+        ("alltoall", {"placement": "odd"}, "placement 'odd' is unknown"),
+    ],
+)
+def test_what_cannot_be_analysed_is_said(
+    workload: str, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        analysis_of(workload, options)
+
+
+def test_a_plot_goes_to_an_svg_file(tmp_path: Path) -> None:
+    done = weft("alltoall", "--plot", str(tmp_path / "loads.png"))
+    assert isinstance(done.exception, InputError) and ".svg" in str(done.exception)
+    assert check_schemes("ecmp, spray") == ("ecmp", "spray")
+
+
+def test_loads_add_up() -> None:
+    paths = ClosPaths.fat_tree(4)
+    one = analyse(situation(paths), static_steps("alltoall", "direct", 16, 4096), "spray").loads
+    twice = one + one
+    assert (twice.by_direction() == (one * 2).by_direction()).all()
+    assert (LinkLoads.zeros(paths).by_direction() == 0).all()
