@@ -127,8 +127,9 @@ def forget_kept(endpoint: Words, board: Words, place: int) -> None:
 @internal
 def makes_event(word: int) -> bool:
     """Whether a kept packet becomes an event at its turn, by the first of its words."""
+    kind = word & at.KEPT_KIND_MASK
     immediate = (word >> at.KEPT_SHIFT) & HAS_IMMEDIATE
-    return word & at.KEPT_KIND_MASK == at.KEPT_SEND or immediate != 0
+    return kind == at.KEPT_SEND or (kind == at.KEPT_WRITE and immediate != 0)
 
 
 @internal

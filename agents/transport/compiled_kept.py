@@ -52,12 +52,28 @@ def kind_to_keep(endpoint: Words, fields: Words) -> int:
         whole = bits & IS_LAST != 0 or length == endpoint[at.PATH_MTU]
         return at.KEPT_SEND if whole else 0
     if bits & IS_WRITE == 0:
-        return at.KEPT_READ
+        return at.KEPT_READ if fields[wire.DMA_LENGTH] <= at.MAXIMUM_KEPT_READ else 0
     if bits & IS_FIRST == 0 or bits & IS_LAST == 0 or fields[wire.DMA_LENGTH] != length:
         return 0
     if length and not find_memory(endpoint, fields[wire.REMOTE_ADDRESS], fields[wire.RKEY], length):
         return 0
     return at.KEPT_WRITE
+
+
+@internal
+def word_to_keep(fields: Words, kind: int) -> int:
+    """What is kept of a packet in one word."""
+    word: int = kind
+    if kind == at.KEPT_READ:
+        word |= fields[wire.RKEY] << at.KEPT_SHIFT
+        word |= fields[wire.DMA_LENGTH] << at.KEPT_READ_SHIFT
+        return word
+    if fields[wire.BEGINS_MESSAGE]:
+        word |= at.KEPT_BEGINS
+    word |= fields[wire.PROPERTY_BITS] << at.KEPT_SHIFT
+    word |= fields[wire.PAYLOAD_LENGTH] << at.KEPT_LENGTH_SHIFT
+    word |= fields[wire.IMMEDIATE] << at.KEPT_IMMEDIATE_SHIFT
+    return word
 
 
 @internal
@@ -75,23 +91,16 @@ def keep_packet(
     if board[place]:
         endpoint[at.DUPLICATE_PACKETS] += 1
         return True
-    bits = fields[wire.PROPERTY_BITS]
     length = fields[wire.PAYLOAD_LENGTH]
-    word = kind | (bits << at.KEPT_SHIFT)
-    if fields[wire.BEGINS_MESSAGE]:
-        word |= at.KEPT_BEGINS
+    word = word_to_keep(fields, kind)
     if makes_event(word):
         if endpoint[at.HELD_EVENTS] >= at.MAXIMUM_HELD_EVENTS:
             return False
         endpoint[at.HELD_EVENTS] += 1
     board[place] = word
     board[at.KEPT_COUNT] += 1
-    board[place + 1] = length
-    board[place + 2] = fields[wire.IMMEDIATE]
     if kind == at.KEPT_READ:
         board[place + 1] = fields[wire.REMOTE_ADDRESS]
-        board[place + 2] = fields[wire.RKEY]
-        board[place + 3] = fields[wire.DMA_LENGTH]
     elif kind == at.KEPT_WRITE:
         if length:
             memory = find_memory(endpoint, fields[wire.REMOTE_ADDRESS], fields[wire.RKEY], length)
@@ -145,18 +154,17 @@ def receive_ahead(
 
 
 @internal
-def take_kept_write(endpoint: Words, pair: Words, index: int, board: Words, place: int) -> None:
+def take_kept_write(endpoint: Words, pair: Words, index: int, word: int) -> None:
     """The turn of an RDMA WRITE's packet, whose bytes are in place."""
-    word = board[place]
     if word & at.KEPT_BEGINS:
         pair[at.WRITE_LENGTH] = 0
-    pair[at.WRITE_LENGTH] += board[place + 1]
+    pair[at.WRITE_LENGTH] += (word >> at.KEPT_LENGTH_SHIFT) & at.KEPT_LENGTH_MASK
     if (word >> at.KEPT_SHIFT) & HAS_IMMEDIATE:
         add_event(
             endpoint,
             at.EVENT_WRITE_WITH_IMMEDIATE,
             index,
-            board[place + 2],
+            word >> at.KEPT_IMMEDIATE_SHIFT,
             pair[at.WRITE_LENGTH],
             0,
             0,
@@ -168,7 +176,9 @@ def take_kept_write(endpoint: Words, pair: Words, index: int, board: Words, plac
 def take_kept_read(endpoint: Words, pair: Words, board: Words, place: int) -> int:
     """The turn of a READ; returns how many sequence numbers it has, or 0 if there is no room for
     it or it is refused."""
-    address, key, size = board[place + 1], board[place + 2], board[place + 3]
+    address = board[place + 1]
+    key = (board[place] >> at.KEPT_SHIFT) & at.KEPT_KEY_MASK
+    size = board[place] >> at.KEPT_READ_SHIFT
     if size and not find_memory(endpoint, address, key, size):
         refuse(endpoint, pair, SYNDROME_REMOTE_ACCESS_ERROR)
         return 0
@@ -189,8 +199,10 @@ def take_kept(endpoint: Words, pair: Words, index: int) -> None:
         word = board[place]
         if word == 0:
             break
-        bits = word >> at.KEPT_SHIFT
         kind = word & at.KEPT_KIND_MASK
+        bits = word >> at.KEPT_SHIFT
+        if kind == at.KEPT_READ:
+            bits = IS_FIRST | IS_LAST
         packets = 1
         before = at.NO_MESSAGE
         if kind == at.KEPT_SEND and bits & IS_FIRST == 0:
@@ -199,7 +211,7 @@ def take_kept(endpoint: Words, pair: Words, index: int) -> None:
             refuse(endpoint, pair, SYNDROME_INVALID_REQUEST)
             packets = 0
         elif kind == at.KEPT_WRITE:
-            take_kept_write(endpoint, pair, index, board, place)
+            take_kept_write(endpoint, pair, index, word)
         elif kind == at.KEPT_READ:
             packets = take_kept_read(endpoint, pair, board, place)
         else:

@@ -171,7 +171,7 @@ class Endpoint:
             words[at.ECHO_TABLE] = self._echoes.ctypes.data
         if selective:
             window = max(int(words[at.MAXIMUM_WINDOW]), 2 * int(words[at.READ_SEGMENT]))
-            words[at.BOARD_ROOM] = 1 << (2 * window - 1).bit_length()
+            words[at.BOARD_ROOM] = 1 << (window - 1).bit_length()
             self._held_rows = at.MAXIMUM_HELD_EVENTS
             self._make_event_room(self._event_rows + self._held_rows)
 
@@ -454,7 +454,7 @@ class Endpoint:
 
     @property
     def source_ports(self) -> list[int]:
-        """The UDP source ports that the queue pairs send from."""
+        """The UDP source ports that the queue pairs send from now; REPS draws others for data."""
         used = len(self._queue_pairs)
         return list(dict.fromkeys(self._pairs[:used, at.SOURCE_PORT].tolist()))
 

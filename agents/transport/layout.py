@@ -318,15 +318,21 @@ RESENT = 4
 OF_READ = 8
 STAMP_SHIFT = 4
 
-# What is kept of a packet ahead of a gap: kind, whether it begins a message, its property bits;
-# then length and immediate, or a READ's address, key and length.
-KEPT_WORDS = 4
+# What is kept of a packet ahead of a gap. A word of kind, whether it begins a message, property
+# bits, length and immediate; or for a READ of kind, key and length. Then a READ's address.
+KEPT_WORDS = 2
 KEPT_WRITE = 1
 KEPT_SEND = 2
 KEPT_READ = 3
 KEPT_KIND_MASK = 3
 KEPT_BEGINS = 4
 KEPT_SHIFT = 3
+KEPT_LENGTH_SHIFT = 16
+KEPT_LENGTH_MASK = 0x3FFF
+KEPT_IMMEDIATE_SHIFT = 30
+KEPT_KEY_MASK = 0xFFFFFFFF
+KEPT_READ_SHIFT = 35
+MAXIMUM_KEPT_READ = (1 << 28) - 1
 MAXIMUM_HELD_EVENTS = 256
 
 # A block of READs that wait to be answered.
