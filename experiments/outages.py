@@ -54,7 +54,8 @@ class Network:
 class Outages:
     """Carries out the outages of a scenario while an operation runs, in a thread of its own.
 
-    What is to be so from the start is so a little before it.
+    What is to be so from the start is so a little before it. What begins late, as the machine was
+    busy, puts off all that follows: an outage lasts as long as asked.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Outages:
             wait_s = (start_ns + due_ns - time.monotonic_ns()) / 1e9 if due_ns else 0.0
             if self._stop.wait(max(0.0, wait_s)):
                 return
+            start_ns += max(0, time.monotonic_ns() - start_ns - due_ns)
             with contextlib.suppress(WeftError):
                 # Whoever waits for the operation finds out what died, and says so.
                 self.go_on_to(due_ns)

@@ -28,7 +28,7 @@ needs_machine = pytest.mark.skipif(
 def quiet_world(topology: Topology, **options: Any) -> EmulatedWorld:
     """A world whose switches do nothing."""
     return EmulatedWorld(
-        topology, switch_module="tests.stand_in_switch", ready_deadline_s=20.0, **options
+        topology, switch_module="tests.stand_in_switch", ready_deadline_s=120.0, **options
     )
 
 
@@ -77,7 +77,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = 10.0) -> None:
+def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = 120.0) -> None:
     """Poll until the condition holds; fails the test after the deadline."""
     end = time.monotonic() + deadline_s
     while not condition():

@@ -130,7 +130,8 @@ class BareClient:
             except grpc.RpcError as error:
                 self._responses.put(error)
 
-        threading.Thread(target=receive, daemon=True).start()
+        self._receiver = threading.Thread(target=receive, daemon=True)
+        self._receiver.start()
 
     def send(self, request: Any) -> None:
         if self._stream is None:
@@ -139,7 +140,7 @@ class BareClient:
 
     def receive(self) -> Any:
         """The next message on the stream; raises Refused if it has ended with an error."""
-        response = self._responses.get(timeout=10)
+        response = self._responses.get(timeout=120)
         if isinstance(response, grpc.RpcError):
             raise Refused(response)
         return response
@@ -164,6 +165,12 @@ class BareClient:
     def half_close(self) -> None:
         self._requests.put(None)
 
+    def leave(self) -> None:
+        """Half-close the stream and wait for its end: the server has let the client go by then."""
+        self.half_close()
+        self._receiver.join(120)
+        assert not self._receiver.is_alive()
+
     # -- unary
 
     def _identify_election(self, message: Any) -> None:
@@ -187,7 +194,7 @@ class BareClient:
 
     def set_config(self, request: Any) -> None:
         try:
-            self.stub.SetForwardingPipelineConfig(request, timeout=60)
+            self.stub.SetForwardingPipelineConfig(request, timeout=120)
         except grpc.RpcError as error:
             raise Refused(error) from None
 
@@ -195,7 +202,7 @@ class BareClient:
         request = p4runtime_pb2.GetForwardingPipelineConfigRequest(device_id=self.device_id)
         request.response_type = request.ResponseType.Value(response_type)
         try:
-            return self.stub.GetForwardingPipelineConfig(request, timeout=10)
+            return self.stub.GetForwardingPipelineConfig(request, timeout=120)
         except grpc.RpcError as error:
             raise Refused(error) from None
 
@@ -210,7 +217,7 @@ class BareClient:
 
     def write_request(self, request: Any) -> None:
         try:
-            self.stub.Write(request, timeout=10)
+            self.stub.Write(request, timeout=120)
         except grpc.RpcError as error:
             raise Refused(error) from None
 
@@ -220,7 +227,7 @@ class BareClient:
         for text in queries:
             text_format.Merge(self.by_id(text), request.entities.add())
         try:
-            responses = list(self.stub.Read(request, timeout=10))
+            responses = list(self.stub.Read(request, timeout=120))
         except grpc.RpcError as error:
             raise Refused(error) from None
         return [entity for response in responses for entity in response.entities]

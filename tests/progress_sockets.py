@@ -58,7 +58,7 @@ def main() -> None:
             for packets in zip(*rings, strict=True):
                 for packet in packets:
                     sender.sendto(packet.data, (ipv4_text(packet.destination), UDP_PORT))
-        arrived = all(left.acquire(timeout=30) for _ in GROUPS)
+        arrived = all(left.acquire(timeout=300) for _ in GROUPS)
         engine.stop()
         stopped = len(engine.wait()) == len(GROUPS)
     print(

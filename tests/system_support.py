@@ -18,7 +18,7 @@ WEFT = [sys.executable, "-m", "experiments"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
 
 
-def weft(*arguments: str, cwd: Path, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+def weft(*arguments: str, cwd: Path, timeout_s: float = 600) -> subprocess.CompletedProcess[str]:
     """The command run to its end in a folder."""
     return subprocess.run(
         [*WEFT, *arguments],
@@ -33,13 +33,21 @@ class Machine:
 
     interfaces: set[str] = field(default_factory=lambda: set(os.listdir("/sys/class/net")))
     dead_runs: set[str] = field(default_factory=lambda: dead_runs())
-    named: str = field(
-        default_factory=lambda: (
-            subprocess.run(
-                ["ip", "netns", "list"], capture_output=True, text=True, check=True
-            ).stdout
+    named: set[str] = field(default_factory=lambda: named_namespaces())
+
+    def more_than(self, before: Machine) -> set[str]:
+        """What there is now and was not before."""
+        return (
+            self.interfaces - before.interfaces
+            | self.dead_runs - before.dead_runs
+            | self.named - before.named
         )
-    )
+
+
+def named_namespaces() -> set[str]:
+    """The network namespaces that ``ip`` knows by name."""
+    listing = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
+    return {line.split()[0] for line in listing.stdout.splitlines() if line}
 
 
 def dead_runs() -> set[str]:
@@ -67,10 +75,19 @@ def left_as_it_was() -> Iterator[Machine]:
     """Holds what is done inside to leaving the machine as it was."""
     before = Machine()
     yield before
-    wait_until(lambda: Machine() == before, 10, "the machine to be as it was")
+    wait_until(lambda: not Machine().more_than(before), "the machine to be as it was")
 
 
-def wait_until(true: Callable[[], bool], seconds: float, what: str) -> None:
+def sent_bytes(pid: int) -> int:
+    """What the network interfaces of a process's namespace have sent; 0 if it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]
+    except OSError:
+        return 0
+    return sum(int(line.partition(":")[2].split()[8]) for line in lines)
+
+
+def wait_until(true: Callable[[], bool], what: str, seconds: float = 120) -> None:
     """Poll until it is true; fails the test after so many seconds."""
     deadline = time.monotonic() + seconds
     while not true():

@@ -35,7 +35,7 @@ cli.main()
 
 def start(*command: str, cwd: Path, **files: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, cwd=cwd, env=ENVIRONMENT, text=True, check=False, timeout=60,
+        command, cwd=cwd, env=ENVIRONMENT, text=True, check=False, timeout=600,
         **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **files},
     )  # fmt: skip
 

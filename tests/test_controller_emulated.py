@@ -44,7 +44,7 @@ def open_socket(world: EmulatedWorld, rank: int, group: str | None = None) -> so
     def make() -> socket.socket:
         udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         udp.bind(("", PORT))
-        udp.settimeout(10)
+        udp.settimeout(120)
         if group is not None:
             address = socket.inet_aton(NETWORK.hosts[rank].ip)
             membership = socket.inet_aton(group) + address

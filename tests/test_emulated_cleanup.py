@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -67,7 +68,7 @@ class _Owner:
     def end(self, number: int) -> int:
         """Signal it and wait for its end; returns its status."""
         self.popen.send_signal(number)
-        status = self.popen.wait(20)
+        status = self.popen.wait(300)
         for pipe in (self.popen.stdin, self.popen.stdout):
             assert pipe is not None
             pipe.close()
@@ -92,7 +93,7 @@ def test_a_runner_killed_with_sigkill_leaves_nothing_after_clean() -> None:
     assert not is_alive(owner.free)
     assert owner.id not in run_folders()
     assert not marked_processes(owner.id)
-    assert machine_interfaces() == interfaces
+    assert machine_interfaces() <= interfaces
     wait_until(lambda: not namespaces & network_namespaces(), "its namespaces go")
     assert not any(owner.id in line for line in clean())
 
@@ -122,6 +123,7 @@ def test_a_second_signal_does_not_cut_the_clean_up_short() -> None:
 
 
 @needs_machine
+@pytest.mark.system
 @pytest.mark.parametrize(
     "begin", [lambda: quiet_world(single(1)).__enter__(), lambda: run(Scenario())]
 )
@@ -140,7 +142,7 @@ def test_an_interrupt_while_a_run_is_put_on_record_leaves_nothing(
     before = run_folders()
     with pytest.raises(KeyboardInterrupt):
         begin()
-    assert run_folders() == before
+    assert run_folders() <= before
 
 
 def _dead_pid() -> int:
@@ -175,18 +177,19 @@ def test_a_process_id_used_again_is_never_killed(tmp_path: Path) -> None:
 
 
 def test_recorded_and_marked_processes_of_a_dead_run_are_killed(tmp_path: Path) -> None:
+    run_id, another = secrets.token_hex(3), secrets.token_hex(3)
     recorded = subprocess.Popen(["sleep", "1000"])
-    marked = subprocess.Popen(["sleep", "1000"], env={**os.environ, "WEFT_RUN": "00aa12"})
-    other = subprocess.Popen(["sleep", "1000"], env={**os.environ, "WEFT_RUN": "00aa13"})
+    marked = subprocess.Popen(["sleep", "1000"], env={**os.environ, "WEFT_RUN": run_id})
+    other = subprocess.Popen(["sleep", "1000"], env={**os.environ, "WEFT_RUN": another})
     try:
-        wait_until(lambda: len(marked_processes("00aa12")) == 1, "the mark is seen")
+        wait_until(lambda: len(marked_processes(run_id)) == 1, "the mark is seen")
         runner = {"runner": True, "boot": _boot(), "pid": _dead_pid(), "started": 1, "what": "r"}
         started = start_time(recorded.pid)
         process = {"pid": recorded.pid, "started": started, "what": "the switch process"}
-        folder = _folder(tmp_path, "00aa12", runner, process)
+        folder = _folder(tmp_path, run_id, runner, process)
         removed = clean(tmp_path)
-        assert f"run 00aa12: process {recorded.pid} (the switch process)" in removed
-        assert f"run 00aa12: process {marked.pid} (sleep)" in removed
+        assert f"run {run_id}: process {recorded.pid} (the switch process)" in removed
+        assert f"run {run_id}: process {marked.pid} (sleep)" in removed
         assert (recorded.wait(), marked.wait()) == (-signal.SIGKILL, -signal.SIGKILL)
         assert other.poll() is None
         assert not folder.exists()

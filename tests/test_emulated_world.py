@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -38,36 +40,43 @@ class _InterfaceWatch:
     """Listens for new interfaces in the machine's own namespace, however short-lived."""
 
     RTMGRP_LINK = 1
+    IFLA_IFNAME = 3
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
         self._socket.bind((0, self.RTMGRP_LINK))
         self._socket.setblocking(False)
 
-    def messages(self) -> int:
-        count = 0
+    def names(self) -> set[str]:
+        """The interfaces of which there was news."""
+        found: set[str] = set()
         with self._socket:
             while True:
                 try:
-                    self._socket.recv(65536)
+                    message = self._socket.recv(65536)
                 except BlockingIOError:
-                    return count
-                count += 1
+                    return found
+                place = 32  # struct nlmsghdr and struct ifinfomsg, and then attributes
+                while place + 4 <= len(message):
+                    length, kind = struct.unpack_from("=HH", message, place)
+                    if kind == self.IFLA_IFNAME:
+                        found.add(message[place + 4 : place + length].rstrip(b"\0").decode())
+                    place += max(length + 3 & ~3, 4)
 
 
 def test_nothing_of_a_world_ever_appears_in_the_machines_own_namespace() -> None:
     before = machine_interfaces()
     watch = _InterfaceWatch()
     with quiet_world(leaf_spine(2, 2, 2)) as world:
-        assert machine_interfaces() == before
+        assert machine_interfaces() <= before
         pids = [world.namespace_pid, *(world.host_pid(rank) for rank in range(4))]
         namespaces = {os.stat(f"/proc/{pid}/ns/net").st_ino for pid in pids}
         assert len(namespaces - {os.stat("/proc/self/ns/net").st_ino}) == 5
         switch = world.switch_processes[0].pid
         assert os.stat(f"/proc/{switch}/ns/net").st_ino in namespaces
         folder = world.record.folder
-    assert watch.messages() == 0
-    assert machine_interfaces() == before
+    assert watch.names() <= before
+    assert machine_interfaces() <= before
     assert not folder.exists()
     assert not any(map(is_alive, pids))
 
@@ -124,9 +133,10 @@ def test_a_host_sends_at_its_links_rate_and_its_socket_waits() -> None:
         wait_until(lambda: world.host_counters(0).tx_packets == packets, "all packets sent")
         took_s = time.monotonic() - started
         assert world.host_queue_drops() == {"h0": 0}
-        least_s = (packets * 4138 - 20_000) * 8 / rate_bps
-        assert least_s <= took_s
-        assert took_s < 3 * least_s, "the machine is too slow, or the rate is wrong"
+        assert took_s >= (packets * 4138 - 20_000) * 8 / rate_bps
+        question = ("tc", "-json", "qdisc", "show", "dev", "h0-eth0")
+        (shaper,) = json.loads(inside(world.host_pid(0), *question))
+        assert (shaper["kind"], shaper["options"]["rate"]) == ("tbf", rate_bps // 8)
 
 
 def test_the_built_in_switch_answers_p4runtime_and_gives_its_statistics() -> None:
@@ -134,7 +144,7 @@ def test_the_built_in_switch_answers_p4runtime_and_gives_its_statistics() -> Non
         for address in world.switch_addresses.values():
             with grpc.insecure_channel(address) as channel:
                 stub = p4runtime_pb2_grpc.P4RuntimeStub(channel)
-                stub.Capabilities(p4runtime_pb2.CapabilitiesRequest(), timeout=5)
+                stub.Capabilities(p4runtime_pb2.CapabilitiesRequest(), timeout=60)
         world.reset_lateness()
         switches = world.switch_statistics()["switches"]
         assert [switch["name"] for switch in switches] == ["leaf0", "leaf1", "spine0"]
@@ -182,7 +192,7 @@ def test_a_switch_process_that_fails_says_why_and_leaves_nothing(
     before = run_folders()
     with pytest.raises(RunError, match=r"(?s)status 1 before it was ready.*leaf0-eth9 is not"):
         quiet_world(single(2)).__enter__()
-    assert run_folders() == before
+    assert run_folders() <= before
 
 
 @pytest.mark.parametrize("name", ["h1", "switches"])
@@ -203,7 +213,7 @@ def test_a_shell_that_dies_during_bring_up_is_blamed_and_not_the_switch(
     before = run_folders()
     with pytest.raises(RunError, match=f"the shell that holds the namespace of {name} "):
         quiet_world(single(2)).__enter__()
-    assert run_folders() == before
+    assert run_folders() <= before
 
 
 def test_a_switch_process_that_never_is_ready_ends_at_the_deadline(
@@ -221,7 +231,7 @@ def test_an_exception_within_the_block_takes_the_world_down() -> None:
         pids = [world.host_pid(0), world.namespace_pid, world.switch_processes[0].pid]
         raise KeyboardInterrupt
     assert not any(map(is_alive, pids))
-    assert run_folders() == before
+    assert run_folders() <= before
 
 
 def test_commands_that_a_user_left_running_end_with_the_world() -> None:

@@ -383,5 +383,5 @@ def test_nothing_but_drawing_waits_for_matplotlib() -> None:
         "import sys, experiments.cli, experiments.runner, experiments.table, experiments.report;"
         "sys.exit('matplotlib' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=CHECKOUT, check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], cwd=CHECKOUT, check=False, timeout=600)
     assert done.returncode == 0

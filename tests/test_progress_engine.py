@@ -134,7 +134,7 @@ def test_interrupting_ends_all_threads_at_once() -> None:
         assert running.stdout.readline() == "running\n"
         running.send_signal(signal.SIGINT)
         try:
-            found, _ = running.communicate(timeout=60)
+            found, _ = running.communicate(timeout=600)
         finally:
             running.kill()
         assert found == "interrupted\nended\n"
@@ -152,7 +152,7 @@ def test_sockets_bring_each_worker_its_own_groups_and_stop_at_once() -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

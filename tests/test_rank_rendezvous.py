@@ -62,7 +62,7 @@ class Actor:
 
     def wait(self, kind: type[Message]) -> Message | None:
         """The next message, which must be of that kind; None if the runner has gone."""
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 120
         while not self._unread and not self.channel.closed and time.monotonic() < deadline:
             self._unread += self.channel.receive()
             time.sleep(0.001)
@@ -117,7 +117,7 @@ def meeting(path: Path) -> Iterator[Rendezvous]:
 
 def test_ranks_meet_run_and_report(path: Path, meeting: Rendezvous) -> None:
     actors = [Actor(meeting.path, rank, both(hello, perform, perform)) for rank in (0, 1)]
-    meeting.gather(5)
+    meeting.gather(120)
     assert meeting.pids == {0: 1000, 1: 1001}
     assert actors[0].seen == [Peers({"0:1:0": [11, 7]})]
     progress: list[RunProgress] = []
@@ -134,14 +134,22 @@ def test_ranks_meet_run_and_report(path: Path, meeting: Rendezvous) -> None:
 def test_a_failed_operation_is_a_result_with_its_error(meeting: Rendezvous) -> None:
     for rank in (0, 1):
         Actor(meeting.path, rank, both(hello, lambda actor: perform(actor, "no peer")))
-    meeting.gather(5)
+    meeting.gather(120)
     results = meeting.run(gather("ring", 100))
     assert [result.error for result in results] == ["no peer", "no peer"]
 
 
 def test_a_rank_that_does_not_come_is_named(meeting: Rendezvous) -> None:
-    Actor(meeting.path, 0, hello)
-    with pytest.raises(RunError, match=r"rank 1 \(host h1\): no answer .* connecting to the rend"):
+    said = threading.Event()
+
+    def comes(actor: Actor) -> None:
+        actor.channel.send(Hello(0, 1000, {}))
+        said.set()
+        actor.wait(Abort)
+
+    Actor(meeting.path, 0, comes)
+    assert said.wait(120)
+    with pytest.raises(RunError, match=r"^rank 1 \(host h1\): no answer .* connecting to the rend"):
         meeting.gather(0.2)
 
 
@@ -158,10 +166,10 @@ def test_a_rank_that_goes_away_is_named_and_the_others_told(meeting: Rendezvous)
 
     stayed = Actor(meeting.path, 0, stays)
     Actor(meeting.path, 1, leaves)
-    meeting.gather(5)
+    meeting.gather(120)
     with pytest.raises(RunError, match=r"rank 1 \(host h1, pid 1001\).*closed.*preparing"):
         meeting.run(gather("ring", 100))
-    stayed.thread.join(5)
+    stayed.thread.join(120)
     assert isinstance(stayed.seen[-1], Abort)
 
 
@@ -179,7 +187,7 @@ def test_a_rank_that_hangs_is_named_at_the_deadline(
 
     Actor(meeting.path, 0, both(hello, perform))
     Actor(meeting.path, 1, hangs)
-    meeting.gather(5)
+    meeting.gather(120)
     with pytest.raises(RunError, match=r"rank 1 \(host h1, pid 1001\): no answer.*Allgather by"):
         meeting.run(gather("ring", 100, timeout_ns=100_000_000))
 
@@ -192,7 +200,7 @@ def test_the_fault_of_a_rank_is_passed_on(meeting: Rendezvous) -> None:
     Actor(meeting.path, 0, both(hello, perform))
     Actor(meeting.path, 1, faulty)
     with pytest.raises(RunError, match=r"rank 1 .*port 4791 is in use"):
-        meeting.gather(5)
+        meeting.gather(120)
         meeting.run(gather("ring", 100))
 
 
@@ -217,7 +225,7 @@ def test_how_a_process_ended_is_said(path: Path) -> None:
         Rendezvous(path, ["h0", "h1"], exits=Exits()) as meeting,
         pytest.raises(RunError, match=r"(?s)rank 1 \(host h1\).*SIGKILL.*about to do something"),
     ):
-        meeting.gather(5)
+        meeting.gather(120)
 
 
 def test_the_socket_is_removed_and_a_bad_path_is_refused(path: Path) -> None:

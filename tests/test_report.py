@@ -517,7 +517,7 @@ def test_a_browser_runs_the_pages_script(tmp_path: Path) -> None:
         ["chromium", *flags, file.as_uri()],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     headings = re.findall(r"<table class=\"sortable\">.*?<th[^>]*tabindex=\"0\"", done.stdout)
     assert len(headings) == 5

@@ -303,6 +303,7 @@ def test_what_a_machine_cannot_do_is_said_of_the_point(tmp_path: Path) -> None:
 
 @pytest.mark.system
 @needs_machine
+@pytest.mark.system
 def test_emulated_points_share_a_network_and_one_that_breaks_ends_its_own_point_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,21 +22,37 @@ from tests.system_support import (
     Machine,
     left_as_it_was,
     runs_of,
+    sent_bytes,
     wait_until,
     weft,
 )
 from topo.cleanup import clean, marked_processes
 from topo.runs import RUNS
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+]
+
+FRAME_BYTES = 4096 + 70
+"""A chunk with its headers."""
 
 
-def run_json(*arguments: str, cwd: Path, timeout_s: float = 120) -> dict[str, Any]:
+def run_json(*arguments: str, cwd: Path, timeout_s: float = 600) -> dict[str, Any]:
     done = weft("run", "allgather", "--json", "--out", "out", *arguments, cwd=cwd,
                 timeout_s=timeout_s)  # fmt: skip
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
     return document
+
+
+def repeated_bytes(run: dict[str, Any]) -> int:
+    """The most that a link carried twice: a machine that stops for a while makes timers expire."""
+    packets: int = sum(
+        rank["retransmitted_packets"] + rank["statistics"]["chunks_fetched"]
+        for rank in run["ranks"]
+    )
+    return packets * 2 * FRAME_BYTES  # and what is said about it
 
 
 def by_algorithm(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -69,12 +84,13 @@ class Started:
         return found
 
     def wait_for_ranks(self, ranks: int) -> list[int]:
-        """Wait until the ranks run; their process ids."""
+        """Wait until the ranks are in the midst of their operation; their process ids."""
         # A rank is forked from the launcher and has its command line.
         launcher = "agents.drivers.launcher"
-        wait_until(lambda: len(self.find(launcher)) == 1 + ranks, 60, f"{ranks} rank processes")
-        time.sleep(0.5)  # into the operation itself
-        return self.find(launcher)[1:]
+        wait_until(lambda: len(self.find(launcher)) == 1 + ranks, f"{ranks} rank processes")
+        found = self.find(launcher)[1:]
+        wait_until(lambda: min(map(sent_bytes, found)) > 100_000, "all ranks to send data")
+        return found
 
 
 @pytest.fixture
@@ -85,7 +101,8 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Started]]:
     def begin(*arguments: str) -> Started:
         process = subprocess.Popen(
             [*WEFT, "run", "allgather", "--leaves", "2", "--spines", "1", "--size", "16MiB",
-             "--algorithm", "ring", "--out", str(tmp_path / f"out{len(processes)}"), *arguments],
+             "--rate", "20Mbit", "--no-predict", "--algorithm", "ring",
+             "--out", str(tmp_path / f"out{len(processes)}"), *arguments],
             cwd=tmp_path, env=ENVIRONMENT, text=True, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
@@ -96,7 +113,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Started]]:
             found.extend(runs_of(process.pid))
             return bool(found) or process.poll() is not None
 
-        wait_until(is_on_record, 60, "the run to be on record")
+        wait_until(is_on_record, "the run to be on record")
         assert found, process.communicate()
         return Started(process, found[-1])
 
@@ -121,8 +138,8 @@ def test_both_algorithms_are_verified_and_every_shard_crosses_each_fabric_link_o
         assert run["scenario"]["seed"] == 1
     for link in runs["multicast"]["links"]:
         if link["tier"].startswith("fabric"):
-            # Headers are 70 bytes a chunk of 4096; 3 % for control.
-            assert link["tx_bytes"] <= 8 * size * (4166 / 4096) * 1.03, link
+            most = 8 * size * (FRAME_BYTES / 4096) * 1.03  # 3 % for control
+            assert link["tx_bytes"] <= most + repeated_bytes(runs["multicast"]), link
     assert (tmp_path / "out" / "results.json").exists()
     assert "<html" in (tmp_path / "out" / "report.html").read_text()
 
@@ -193,8 +210,12 @@ def test_below_one_switch_ring_moves_two_minus_two_over_p_times_the_bytes(
     document = run_json(
         "--topology", "single", "--hosts-per-leaf", str(ranks), "--size", "128KiB", cwd=tmp_path
     )
-    totals = {name: sum(run["tiers"].values()) for name, run in by_algorithm(document).items()}
-    assert totals["ring"] / totals["multicast"] == pytest.approx(2 - 2 / ranks, rel=0.03)
+    runs = by_algorithm(document)
+    totals = {name: sum(run["tiers"].values()) for name, run in runs.items()}
+    repeated = {name: 2 * repeated_bytes(run) for name, run in runs.items()}  # on two links
+    least = (totals["ring"] - repeated["ring"]) / totals["multicast"]
+    most = totals["ring"] / (totals["multicast"] - repeated["multicast"])
+    assert least / 1.03 <= 2 - 2 / ranks <= most / 0.97
 
 
 def test_with_loss_on_every_link_every_run_is_verified(tmp_path: Path) -> None:
@@ -226,7 +247,7 @@ def test_a_file_of_the_users_takes_no_modules_place(
     done = subprocess.run(
         [*start, "run", "allgather", "--json", "--topology", "single", "--hosts-per-leaf", "2",
          "--size", "16KiB", "--no-predict", "--out", "out"],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False,
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600, check=False,
         stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -257,7 +278,7 @@ def test_a_signal_ends_a_run_and_leaves_nothing(
     started = start()
     started.wait_for_ranks(4)
     started.process.send_signal(number)
-    output, errors = started.process.communicate(timeout=20)
+    output, errors = started.process.communicate(timeout=300)
     assert started.process.returncode == 128 + number, errors
     assert "Traceback" not in errors + output
     assert not marked_processes(started.run_id)
@@ -269,7 +290,7 @@ def test_a_killed_rank_is_named_and_nothing_is_left(
     started = start()
     pid = started.wait_for_ranks(4)[2]
     os.kill(pid, signal.SIGKILL)
-    output, errors = started.process.communicate(timeout=30)
+    output, errors = started.process.communicate(timeout=300)
     assert started.process.returncode == 1
     assert str(pid) in output + errors
     assert "SIGKILL" in output + errors
@@ -283,7 +304,7 @@ def test_a_killed_switch_process_is_named_and_nothing_is_left(
     started = start()
     started.wait_for_ranks(4)
     os.kill(started.find("switch.realtime")[0], signal.SIGKILL)
-    output, errors = started.process.communicate(timeout=30)
+    output, errors = started.process.communicate(timeout=300)
     assert started.process.returncode == 1
     assert "switch process" in output + errors
     assert "Traceback" not in errors
@@ -303,7 +324,7 @@ def test_after_a_killed_runner_clean_leaves_nothing_and_touches_no_other_run(
     assert other.run_id not in done.stdout
     assert not marked_processes(killed.run_id)
     assert not (RUNS / killed.run_id).exists()
-    output, errors = other.process.communicate(timeout=90)
+    output, errors = other.process.communicate(timeout=300)
     assert other.process.returncode == 0, output + errors
 
 
@@ -314,7 +335,7 @@ def test_without_root_one_message_says_so(tmp_path: Path) -> None:
     done = subprocess.run(
         [*nobody, *WEFT, "run", "allgather"],
         cwd="/", env={**ENVIRONMENT, "HOME": "/nonexistent"}, capture_output=True, text=True,
-        timeout=60, check=False,
+        timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
     assert "root" in done.stderr
@@ -354,7 +375,7 @@ def test_a_missing_bmv2_is_named_with_what_to_install(tmp_path: Path, untouched:
     done = subprocess.run(
         [*WEFT, "run", "allgather", "--switch", "bmv2"],
         cwd=tmp_path, env={**ENVIRONMENT, "PATH": path}, capture_output=True, text=True,
-        timeout=60, check=False,
+        timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 2
     assert "simple_switch_grpc" in done.stderr
@@ -364,15 +385,15 @@ def test_a_missing_bmv2_is_named_with_what_to_install(tmp_path: Path, untouched:
 @pytest.mark.skipif(not _has("simple_switch_grpc"), reason="BMv2 (simple_switch_grpc) is missing")
 def test_bmv2_runs_the_same_scenario(tmp_path: Path, untouched: Machine) -> None:
     document = run_json(
-        "--switch", "bmv2", "--leaves", "2", "--size", "64KiB", cwd=tmp_path, timeout_s=180
+        "--switch", "bmv2", "--leaves", "2", "--size", "64KiB", cwd=tmp_path
     )
     assert document["verified"]
 
 
 def test_a_link_that_fails_for_a_while_is_survived(tmp_path: Path, untouched: Machine) -> None:
     document = run_json(
-        "--leaves", "2", "--size", "256KiB", "--fault", "leaf0-spine0:fail,at=50ms,for=100ms",
-        cwd=tmp_path,
+        "--leaves", "2", "--size", "1MiB", "--rate", "20Mbit",
+        "--fault", "leaf0-spine0:fail,at=50ms,for=100ms", cwd=tmp_path,
     )  # fmt: skip
     assert document["verified"]
     assert sum(link["lost"] for run in document["runs"] for link in run["links"]) > 0
@@ -380,8 +401,8 @@ def test_a_link_that_fails_for_a_while_is_survived(tmp_path: Path, untouched: Ma
 
 def test_a_rank_that_a_fault_kills_is_named(tmp_path: Path, untouched: Machine) -> None:
     done = weft(
-        "run", "allgather", "--leaves", "2", "--fault", "h3:kill,at=50ms", "--algorithm", "ring",
-        "--out", "out", "--json", cwd=tmp_path,
+        "run", "allgather", "--leaves", "2", "--size", "4MiB", "--rate", "20Mbit",
+        "--fault", "h3:kill,at=50ms", "--algorithm", "ring", "--out", "out", "--json", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 1
     (run,) = json.loads(done.stdout)["runs"]

@@ -35,9 +35,10 @@ UNEQUAL_NUMBERS = {"sizes_bytes": (100_000, 0, 4, 65_536)}
 """Whole numbers of four bytes."""
 LOSS = {"loss": 0.01}
 MULTICAST = {"algorithms": ("multicast",)}
+SLOW: dict[str, Any] = {"rate_bps": 20_000_000}
 LONG = dict.fromkeys(("allgather", "reduce-scatter"), 4 << 20)
 LONG |= dict.fromkeys(("broadcast", "allreduce", "alltoall", "many-to-one"), 16 << 20)
-"""Bytes that take longer than anything waits here before it breaks the operation."""
+"""Bytes that take slow links seconds longer than all waits here before it breaks the operation."""
 
 Options = dict[str, Any]
 
@@ -172,7 +173,8 @@ def test_a_rank_killed_in_any_collective_is_named_and_the_next_run_on_the_networ
                 {"size_bytes": LONG[collective], "faults": killed},
                 {"size_bytes": 10_000, "seed": 1},
             )
-        )
+        ),
+        **SLOW,
     )
     for (collective, name), (broken,), whole in zip(kinds, points[::2], points[1::2], strict=True):
         assert not broken.verified
@@ -206,6 +208,7 @@ def test_ranks_behind_a_link_that_fails_for_good_are_named_long_before_the_opera
             for collective, name in kinds
         ),
         {"algorithms": ("multicast", "ring"), "size_bytes": 10_000},
+        **SLOW,
     )  # fmt: skip
     *broken, whole = points
     for (one,) in broken:

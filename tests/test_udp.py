@@ -42,7 +42,7 @@ def hosts(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
         env={**os.environ, "PYTHONPATH": str(HERE.parent)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     documents: list[dict[str, Any]] = json.loads(done.stdout)
@@ -143,7 +143,7 @@ def test_what_the_machine_lacks_is_told() -> None:
         env={**os.environ, "PYTHONPATH": str(HERE.parent)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     no_address, taken, too_long = done.stdout.splitlines()

@@ -117,7 +117,7 @@ def be_a_host(rank: int, meeting: Meeting, listener: socket.socket | None) -> di
     def measure(what: str, kind: str) -> None:
         before, cpu = driver.counters(), time.process_time_ns()
         started = time.monotonic_ns()
-        driver.run(started + 20_000_000_000, until=lambda: finished(kind))
+        driver.run(started + 120_000_000_000, until=lambda: finished(kind))
         spent = time.monotonic_ns() - started
         after = driver.counters()
         figures[what] = {
@@ -149,6 +149,12 @@ def be_a_host(rank: int, meeting: Meeting, listener: socket.socket | None) -> di
         measure("multicast", "chunks_received")
         measure("end", "received")
     driver.run(time.monotonic_ns() + 50_000_000)
+    meeting.tell(endpoint.statistics.transmitted_packets)
+    theirs = meeting.hear()
+    driver.run(
+        time.monotonic_ns() + 120_000_000_000,
+        until=lambda: endpoint.statistics.received_packets >= theirs,
+    )
     frames = sniff(300, listener) if listener is not None else None
     counters = driver.counters()
     driver.close()

@@ -11,7 +11,7 @@ import shutil
 import socket
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -225,7 +225,7 @@ def probe_features() -> tuple[Feature, ...]:
 
 @dataclass(frozen=True)
 class CpuTimes:
-    """Clock ticks that all processors together have spent since boot (/proc/stat)."""
+    """Clock ticks that some processors together have spent since boot (/proc/stat)."""
 
     busy: int
     """Everything but idle, waiting for discs, and steal."""
@@ -236,15 +236,24 @@ class CpuTimes:
 
 @dataclass(frozen=True)
 class CpuUse:
-    """Shares of all processors' time over an interval, each 0 to 1."""
+    """Shares of the processors' time over an interval, each 0 to 1."""
 
     busy: float
     steal: float
 
 
-def read_cpu_times(path: Path = Path("/proc/stat")) -> CpuTimes:
-    """The processors' times so far; take one before and one after, and see :func:`cpu_use`."""
-    figures = [int(figure) for figure in path.read_text().split("\n", 1)[0].split()[1:9]]
+def read_cpu_times(
+    path: Path = Path("/proc/stat"), processors: Collection[int] | None = None
+) -> CpuTimes:
+    """The processors' times so far; take one before and one after, and see :func:`cpu_use`.
+
+    ``processors``: numbers; by default those that this process may run on, as a container or
+    taskset may leave it a few of many.
+    """
+    names = {f"cpu{number}" for number in processors or os.sched_getaffinity(0)}
+    all_together, *rows = [line.split()[:9] for line in path.read_text().splitlines() if line]
+    chosen = [row for row in rows if row[0] in names] or [all_together]
+    figures = (sum(map(int, column)) for column in list(zip(*chosen, strict=True))[1:])
     user, nice, system, idle, waiting, hard, soft, steal = figures
     busy = user + nice + system + hard + soft
     return CpuTimes(busy, steal, busy + idle + waiting + steal)

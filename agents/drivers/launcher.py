@@ -173,7 +173,7 @@ class Launcher:
     def _how_it_ended(self) -> str:
         """All there is to say of it, as its log goes with the run's folder."""
         try:
-            how = how_it_ended(self._process.wait(1.0))
+            how = how_it_ended(self._process.wait(5.0))
         except subprocess.TimeoutExpired:
             how = "has closed its connection"
         words = tail(self.run_dir / "launcher.log")

@@ -59,6 +59,8 @@ START_LEAD_NS = 30_000_000
 FINISH_SLACK_S = 5.0
 """How much later than the operation's own timeout a rank may report before it counts as lost."""
 CLOSE_TIMEOUT_S = 2.0
+WORD_TIMEOUT_S = 5.0
+"""For the launcher to say how a rank ended that has closed its connection."""
 MEMORY_BYTES_PER_S = 20e6
 """Slowest speed at which ranks are expected to fill and to verify their buffers."""
 
@@ -289,12 +291,7 @@ class Rendezvous:
         while len(found) < expected:
             self._check_alive(found)
             left = deadline - time.monotonic()
-            if left <= 0:
-                lacking = [rank for rank in range(expected) if rank not in found]
-                names = ", ".join(self._name(rank) for rank in lacking[:4])
-                more = f" and {len(lacking) - 4} more" if len(lacking) > 4 else ""
-                self._give_up(f"{names}{more}: no answer in time while {self._phase}")
-            self._selector.select(left)
+            self._selector.select(max(left, 0))
             self._accept()
             news = self._news()
             self._check_faults(news)
@@ -303,6 +300,11 @@ class Rendezvous:
                     found[rank] = message
                 if watch is not None:
                     watch(rank, message)
+            lacking = [rank for rank in range(expected) if rank not in found]
+            if lacking and left <= 0:  # and what had come by then has been read
+                names = ", ".join(self._name(rank) for rank in lacking[:4])
+                more = f" and {len(lacking) - 4} more" if len(lacking) > 4 else ""
+                self._give_up(f"{names}{more}: no answer in time while {self._phase}")
         return found
 
     def _accept(self) -> None:
@@ -353,7 +355,7 @@ class Rendezvous:
                 if channel.closed and rank not in found
             ]
             if gone and self._exits is not None:  # the launcher's word on it is on its way
-                patience = time.monotonic() + 1.0
+                patience = time.monotonic() + WORD_TIMEOUT_S
                 while gone[0] not in exited and time.monotonic() < patience:
                     select.select([self._exits], [], [], 0.2)
                     exited = self._exits.poll()

@@ -12,7 +12,8 @@ from typing import Any
 from switch.errors import InputError, MachineError, WeftError
 from switch.realtime.process import SwitchProcess
 
-REQUEST_WAIT_S = 0.1
+REQUEST_WAIT_S = 2.0
+"""For a client that neither asks nor ends what it sends."""
 MOST_REQUEST_BYTES = 1 << 20
 
 
