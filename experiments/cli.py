@@ -248,7 +248,11 @@ def run(
         Text, typer.Option(help="Loss probability of every link and direction: 0.01 or 1%. [0]")
     ] = None,
     fault: Annotated[
-        Texts, typer.Option(help="LINK:loss=P, like leaf0-spine1:loss=0.1; may be repeated.")
+        Texts,
+        typer.Option(
+            help="LINK:loss=P, like leaf0-spine1:loss=0.1, or WHERE:fail,at=TIME, "
+            "WHERE:slow,rate=PART and more (docs/faults.md); may be repeated."
+        ),
     ] = None,
     notice: Annotated[
         Text,

@@ -451,6 +451,8 @@ def test_every_algorithm_has_a_colour_that_no_other_of_its_collective_has() -> N
         Scenario(collective="reduce-scatter", dtype="int16", op="max", queue_bytes=1 << 20),
         Scenario(workers=2, chunk_bytes=8192, batch=4, cutoff="paper", mtu=1024),
         Scenario(operations=5, at_once=2),
+        Scenario(notice="late", notice_after_ns=2_500_000),
+        Scenario(faults=(Fault.parse("leaf0-spine1:slow,rate=0.25,at=1ms"),), notice="at-once"),
         Scenario(mtu=1024, topology="fat-tree", tiers=2),
     ],
     ids=command_line,

@@ -399,6 +399,33 @@ def test_a_link_that_fails_for_a_while_is_survived(tmp_path: Path, untouched: Ma
     assert sum(link["lost"] for run in document["runs"] for link in run["links"]) > 0
 
 
+def test_a_link_known_to_have_failed_carries_nothing_and_a_slow_one_a_part(
+    tmp_path: Path, untouched: Machine
+) -> None:
+    document = run_json(
+        "--leaves", "2", "--algorithm", "linear", "--size", "256KiB", "--notice", "at-once",
+        "--fault", "leaf0-spine1:fail,at=0ms", "--fault", "leaf1-spine0:slow,rate=0.25",
+        cwd=tmp_path,
+    )  # fmt: skip
+    (run,) = document["runs"]
+    assert run["verified"]
+    links = {f"{link['from']}>{link['to']}": link for link in run["links"]}
+    for name in ("leaf0>spine1", "spine1>leaf0"):
+        assert links[name]["tx_packets"] == 0
+    slow = links["leaf1>spine0"]
+    assert slow["tx_bytes"] > 1 << 20
+    # It is slow from a little before the start on; a tenth is for a machine that is held up.
+    least_ns = slow["tx_bytes"] * 8e9 / (100e6 / 4)
+    assert run["completion_ns"] > 0.9 * least_ns
+    bins = len(slow["load_bytes"])
+    assert bins == -(-run["completion_ns"] // run["load_bin_ns"])
+    for name, link in links.items():
+        assert len(link["load_bytes"]) == bins, name
+        assert sum(link["load_bytes"]) <= link["tx_bytes"], name
+    assert sum(links["h0>leaf0"]["load_bytes"]) > 0.9 * links["h0>leaf0"]["tx_bytes"]
+    assert run["queues"]["fabric_up"]["max"] > 0
+
+
 def test_a_rank_that_a_fault_kills_is_named(tmp_path: Path, untouched: Machine) -> None:
     done = weft(
         "run", "allgather", "--leaves", "2", "--size", "4MiB", "--rate", "20Mbit",
