@@ -35,11 +35,11 @@ from controller.uniform_loads import (
     uniform_pieces,
     uniform_spray,
 )
+from experiments.lanes import LANE_STRIDE
 from experiments.path_schemes import PathScheme, scheme_of
 from experiments.static_workloads import Step
 from switch.errors import InputError
 
-LANE_STRIDE = 397
 SPRAYING = ("spray", "spray-round-robin")
 
 
