@@ -8,10 +8,13 @@ for those of the tree whose switches add), propagation and the time to add are f
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from agents.collectives.dtypes import dtype_of
+from agents.collectives.flow_graph import FlowGraph
+from agents.collectives.names import FLOWS
 from experiments.fsdp import parts
 from experiments.fsdp_models import FSDP
 from experiments.optcast_model import Optcast, contributions, optcast_rounds
@@ -96,8 +99,10 @@ def _time_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
     if scenario.collective == FSDP:
         fullest = step_bound_bytes(scenario, algorithm, frames=frames)
         return (scenario.layers or 1) * fullest * 8 * 10**9 // scenario.rate_bps
-    shards = scenario.shard_sizes
     sizing = frames_of(scenario, algorithm) if frames else payload
+    if scenario.collective == FLOWS:
+        return _flows_ns(scenario.flow_graph(algorithm), scenario.rate_bps, sizing)
+    shards = scenario.shard_sizes
     if algorithm == "switch":
         traffic = switch_traffic(scenario, frames=frames)
         hosts = member_hosts(scenario)[: len(shards)]
@@ -128,6 +133,16 @@ def _time_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
             sizing=sizing,
         )
     return size_bytes * 8 * 10**9 // scenario.rate_bps
+
+
+def _flows_ns(graph: FlowGraph, rate_bps: int, sizing: Sizing) -> int:
+    """The least time of flows that wait for each other: what the longest chain of them takes if
+    each has its links to itself, and what the fullest host link carries."""
+    table = graph.table
+    sizes = sizing(table.size_bytes)
+    links = fullest_link_bytes(graph.ranks, [Transfers(table.source, table.destination, sizes)])
+    chain_ns = replace(graph, size_bytes=tuple(sizes.tolist())).span_ns(rate_bps)
+    return max(chain_ns, links * 8 * 10**9 // rate_bps)
 
 
 def bound_bytes(

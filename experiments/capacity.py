@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agents.collectives.names import FLOWS
 from experiments.scenario import Scenario
 from experiments.units import format_size
 from switch.errors import InputError, MachineError
@@ -34,6 +35,8 @@ def check_capacity(scenario: Scenario) -> None:
         data = 2 * data // scenario.ranks  # all on the root, and a shard on each other
     if scenario.collective == "alltoall":
         data *= 2  # what comes
+    if scenario.collective == FLOWS:
+        data = 2 * data // scenario.ranks
     if scenario.reducing:
         data *= 3  # partial sums, results; of FSDP, what is gathered, too
     if "optcast" in scenario.algorithms:

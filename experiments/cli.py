@@ -93,7 +93,7 @@ def run(
         typer.Argument(
             metavar="COLLECTIVE|FILE.toml",
             help="allgather, broadcast, reduce-scatter, allreduce, alltoall, many-to-one, "
-            "fsdp-interleave, or a scenario file.",
+            "flows, fsdp-interleave, or a scenario file.",
         ),
     ],
     world: Annotated[Text, typer.Option(help="emulated or simulated. [emulated]")] = None,
@@ -236,12 +236,35 @@ def run(
     model: Annotated[
         Text, typer.Option(help=f"FSDP: whose layers, {', '.join(MODELS)}. [{MODELS[0]}]")
     ] = None,
-    layers: Annotated[Text, typer.Option(metavar="N", help="FSDP: steps that are run. [6]")] = None,
+    layers: Annotated[
+        Text,
+        typer.Option(
+            metavar="N", help="FSDP: steps that are run [6]; flows of a model: layers. [all]"
+        ),
+    ] = None,
+    workload: Annotated[
+        Text,
+        typer.Option(
+            metavar="FILE|MODEL",
+            help="Flows: a connection matrix (.cm), or a step of gpt-7b, gpt-13b, gpt-small, "
+            "gpt-medium, gpt-xl.",
+        ),
+    ] = None,
+    tensor: Annotated[
+        Text,
+        typer.Option(
+            metavar="N", help="Flows of a model: ranks that share a layer. [a leaf's hosts]"
+        ),
+    ] = None,
+    micro_batches: Annotated[
+        Text, typer.Option(metavar="N", help="Flows of a model: micro-batches of a step. [1]")
+    ] = None,
     slowdown: Annotated[
         Text,
         typer.Option(
             metavar="X",
-            help=f"FSDP: a model's layer takes X times as long as at 400 Gbit/s. [{SLOWDOWN}]",
+            help="FSDP, flows: a layer takes X times as long as at 400 Gbit/s. "
+            f"[{SLOWDOWN}; flows of a model 10]",
         ),
     ] = None,
     loss: Annotated[
@@ -302,6 +325,7 @@ def run(
         block=block, chains=chains, workers=workers, chunk=chunk, batch=batch, cutoff=cutoff,
         servers=servers, server_placement=server_placement, split=split,
         fan_in=fan_in, slots=slots, values=values, jobs=jobs, model=model, layers=layers,
+        workload=workload, tensor=tensor, micro_batches=micro_batches,
         slowdown=slowdown, loss=loss,
         fault=fault, notice=notice, notice_after=notice_after,
         delay=delay, queue=queue, operations=operations, at_once=at_once,

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Protocol
 
+from agents.collectives.names import FLOWS
 from agents.collectives.workload import Workload
 from agents.drivers.messages import RankResult as RankReport
 from controller import Controller, LinkCounters
 from experiments.bounds import completion_bound_ns
 from experiments.plan import operation_of
-from experiments.results import Fidelity, LinkResult, RankResult, Run, tier_bytes
+from experiments.results import Fidelity, FlowTimes, LinkResult, RankResult, Run, tier_bytes
 from experiments.scenario import Scenario
 from experiments.telemetry import queue_figures, trimmed
 from topo.network import HOST_PORT, Topology
@@ -181,6 +182,31 @@ def assemble(
         predicted_ns=predicted_ns,
         queues=queue_figures(links),
         load_bin_ns=load_bin_ns,
+        flows=flows_of(scenario, algorithm, reports),
+    )
+
+
+def flows_of(
+    scenario: Scenario, algorithm: str, reports: Sequence[RankReport]
+) -> FlowTimes | None:
+    """When each flow of a workload was under way, from what its ranks reported."""
+    if scenario.collective != FLOWS:
+        return None
+    graph = scenario.flow_graph(algorithm)
+    flows = graph.flows.tolist()
+    place = {flow: index for index, flow in enumerate(flows)}
+    times: dict[str, list[int | None]] = {
+        what: [None] * len(flows) for what in ("begun", "received", "acknowledged")
+    }
+    for flow, what, at_ns in chain.from_iterable(report.moments for report in reports):
+        times[what][place[flow]] = at_ns
+    return FlowTimes(
+        [graph.source[flow] for flow in flows],
+        [graph.destination[flow] for flow in flows],
+        graph.sizes(graph.flows),
+        times["begun"],
+        times["received"],
+        times["acknowledged"],
     )
 
 

@@ -88,6 +88,7 @@ _KEYS: dict[str, _Key] = {
             "op",
             "server-placement",
             "model",
+            "workload",
         )
     },
     **{
@@ -115,6 +116,8 @@ _KEYS: dict[str, _Key] = {
             "values",
             "jobs",
             "layers",
+            "tensor",
+            "micro-batches",
         )
     },
 }

@@ -10,6 +10,7 @@ from typing import Any
 from agents.collectives.aggregation import SwitchJob
 from agents.collectives.communicator import Lane
 from agents.collectives.dtypes import dtype_of
+from agents.collectives.names import FLOWS
 from agents.collectives.requests import Request
 from agents.collectives.timing import Pace
 from agents.datagrams import ipv4_text
@@ -79,6 +80,7 @@ def _request_of(scenario: Scenario, algorithm: str) -> Request:
         fan_in=scenario.fan_in or 0,
         cutoff=scenario.cutoff,
         lanes=_assignment(scenario, algorithm).pieces,
+        flows=scenario.flow_graph(algorithm) if scenario.collective == FLOWS else None,
         timeout_ns=round((scenario.timeout_s or 0) * 1e9),
     )
 

@@ -102,6 +102,28 @@ class LinkResult:
 
 
 @dataclass(frozen=True)
+class FlowTimes:
+    """The flows of a workload, a column each, in order; times are in ns from the common start, null
+    for what did not happen."""
+
+    source: list[int]
+    """Ranks."""
+    destination: list[int]
+    size_bytes: list[int]
+    begun_ns: list[int | None]
+    """When its first byte could be sent."""
+    received_ns: list[int | None]
+    """When its destination had all of it."""
+    acknowledged_ns: list[int | None]
+    """When its source knew."""
+
+    def completions_ns(self) -> list[int]:
+        """What each flow that has come took, from its begin on; sorted."""
+        pairs = zip(self.begun_ns, self.received_ns, strict=True)
+        return sorted(end - begun for begun, end in pairs if begun is not None and end is not None)
+
+
+@dataclass(frozen=True)
 class Fidelity:
     """Whether links, not processors, were the bottleneck, so that the figures can be believed."""
 
@@ -150,6 +172,8 @@ class Run:
     ``p99``, ``max``; and their number, ``packets``."""
     load_bin_ns: int = 0
     """How long each of `LinkResult.load_bytes` took; 0 where they were not counted."""
+    flows: FlowTimes | None = None
+    """Of the collective flows."""
 
     @property
     def retransmitted_packets(self) -> int:

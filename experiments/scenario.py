@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from agents.collectives.flow_graph import FlowGraph
 from agents.collectives.names import (
     CUTOFFS,
+    FLOWS,
     REDUCING,
     VECTORS,
 )
@@ -31,6 +33,7 @@ from experiments.scenario_checks import (
     check_notice,
     check_offloading,
     choose,
+    default_algorithms,
     option,
     whole,
 )
@@ -38,6 +41,7 @@ from experiments.units import (
     parse_probability,
     shown,
 )
+from experiments.workload_checks import graph_for
 from switch.errors import InputError
 from switch.program_files import AGGREGATION_VALUES, BMV2_AGGREGATION_VALUES
 from topo import clos
@@ -173,10 +177,18 @@ class Scenario:
     rate (`experiments.fsdp_models`). Empty: `size_bytes` is a layer's own."""
     layers: int | None = None
     """FSDP: steps that are run, 6 by default: in each the parameters of one layer are gathered and
-    the gradients of the one before are reduced."""
+    the gradients of the one before are reduced. Flows of a model: by default all its layers."""
     slowdown: float | None = None
-    """FSDP: how many times as long a model's layer takes as on links of 400 Gbit/s; 300 by
-    default."""
+    """FSDP, flows: how many times as long a model's layer takes as on links of 400 Gbit/s; 300 by
+    default, of flows 10. Flows of a file are scaled only where it is given."""
+    workload: str | None = None
+    """Flows: a file of another simulator (.cm), or a model of which one training step is taken
+    (`experiments.workloads`)."""
+    tensor: int | None = None
+    """Flows of a model: ranks next to each other that share each layer; by default the hosts of a
+    leaf."""
+    micro_batches: int | None = None
+    """Flows of a model: how many a step has, 1 by default."""
     operations: int = 1
     """Operations of one run, on one communicator."""
     at_once: int = 1
@@ -209,7 +221,7 @@ class Scenario:
         choose("cutoff", self.cutoff, CUTOFFS)
         check_notice(self)
         if not self.algorithms:
-            object.__setattr__(self, "algorithms", CHOICES[self.collective][:2])
+            object.__setattr__(self, "algorithms", default_algorithms(self))
         for algorithm in self.algorithms:
             choose(f"{self.collective} algorithm", algorithm, CHOICES[self.collective])
             if self.algorithms.count(algorithm) > 1:
@@ -339,6 +351,9 @@ class Scenario:
     def shard_sizes_of(self, ranks: int) -> tuple[int, ...]:
         if self.collective == "broadcast":
             return tuple(self.size_bytes if rank == self.root else 0 for rank in range(ranks))
+        if self.collective == FLOWS:
+            graph = self.flow_graph(self.algorithms[0])
+            return tuple(sum(graph.sizes(graph.sent_by(rank))) for rank in range(ranks))
         if self.collective in VECTORS:
             item_bytes = int(self.dtype.lstrip("buintfloa")) // 8
             each, more = divmod(self.size_bytes // item_bytes, ranks)
@@ -349,6 +364,10 @@ class Scenario:
         if not self.sizes_bytes:
             return (self.size_bytes,) * ranks
         return tuple(self.sizes_bytes[rank % len(self.sizes_bytes)] for rank in range(ranks))
+
+    def flow_graph(self, algorithm: str) -> FlowGraph:
+        """Of the collective flows: what is sent."""
+        return graph_for(self, algorithm, self.ranks)
 
     def runs(self) -> Iterator[tuple[str, int, str]]:
         """What is to be run, in order: algorithm, repetition, and how to call it."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from agents.collectives.names import (
     ALGORITHMS,
+    FLOW_ALGORITHMS,
+    FLOWS,
     MAX_AT_ONCE,
     MAX_CHUNK_BYTES,
     OPS,
@@ -18,13 +20,14 @@ from agents.collectives.names import (
 from experiments.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
 from experiments.fsdp_models import FSDP, MODELS, SLOWDOWN, layer_bytes
 from experiments.units import shown
+from experiments.workload_checks import check_flows, is_model
 from switch.errors import InputError
 from switch.program_files import fabric_macros
 
 if TYPE_CHECKING:
     from experiments.scenario import Scenario
 
-CHOICES = {**ALGORITHMS, FSDP: FSDP_ALGORITHMS}
+CHOICES = {**ALGORITHMS, FSDP: FSDP_ALGORITHMS, FLOWS: FLOW_ALGORITHMS}
 """Algorithms by collective; a scenario that names none runs the first two."""
 COLLECTIVES = tuple(CHOICES)
 WORLDS = ("emulated", "simulated")
@@ -116,6 +119,8 @@ def check_collective(scenario: Scenario, ranks: int) -> None:
         _check_servers(scenario, ranks)
     if collective == FSDP:
         _check_fsdp(scenario)
+    if collective == FLOWS:
+        check_flows(scenario, ranks)
     if not scenario.dtype:
         default = "float32" if scenario.reducing else "uint8"
         object.__setattr__(scenario, "dtype", default)
@@ -233,6 +238,8 @@ def _check_means_something(scenario: Scenario, ranks: int) -> None:
     optcast = "optcast" in algorithms, "it is for the algorithm optcast"
     switches = scenario.adding, "it is for the algorithm switch"
     layers = collective == FSDP, f"it is for {FSDP}"
+    flows = collective == FLOWS, f"it is for {FLOWS}"
+    step = flows[0] and is_model(scenario.workload), f"it is for {FLOWS} of a model"
     given = {
         "root": (scenario.root, 0, collective in ROOTED, f"it is for {' and '.join(ROOTED)}"),
         "op": (
@@ -261,12 +268,22 @@ def _check_means_something(scenario: Scenario, ranks: int) -> None:
         "slots": (scenario.slots, None, *switches),
         "values": (scenario.values, None, *switches),
         "model": (scenario.model, None, *layers),
-        "layers": (scenario.layers, None, *layers),
-        "slowdown": (scenario.slowdown, None, *layers),
-        "operations": (scenario.operations, 1, not layers[0], "it has layers"),
+        "layers": (
+            scenario.layers, None, layers[0] or step[0], f"it is for {FSDP}, and {FLOWS} of a model"
+        ),
+        "slowdown": (
+            scenario.slowdown, None, layers[0] or flows[0], f"it is for {FSDP} and {FLOWS}"
+        ),
+        "workload": (scenario.workload, None, *flows),
+        "tensor": (scenario.tensor, None, *step),
+        "micro-batches": (scenario.micro_batches, None, *step),
+        "jobs": (scenario.jobs, 1, not flows[0], "a workload has the network to itself"),
+        "operations": (
+            scenario.operations, 1, not layers[0] and not flows[0], "it has layers, or flows"
+        ),
         "at-once": (scenario.at_once, 1, not layers[0], "two layers' are under way at a time"),
         "sizes": (
-            scenario.sizes_bytes, (), collective not in ("broadcast", *VECTORS, FSDP),
+            scenario.sizes_bytes, (), collective not in ("broadcast", *VECTORS, FSDP, FLOWS),
             "there is one size: use size",
         ),
     }  # fmt: skip
@@ -276,6 +293,13 @@ def _check_means_something(scenario: Scenario, ranks: int) -> None:
                 f"{name} {shown(value)} means nothing for {collective} by "
                 f"{' and '.join(algorithms)}: {who}; leave {name} out"
             )
+
+
+def default_algorithms(scenario: Scenario) -> tuple[str, ...]:
+    """What a scenario runs that names no algorithm."""
+    if scenario.collective == FLOWS:
+        return FLOW_ALGORITHMS[1:2] if is_model(scenario.workload) else FLOW_ALGORITHMS[:1]
+    return CHOICES[scenario.collective][:2]
 
 
 def choose(name: str, value: str, choices: Sequence[str]) -> None:

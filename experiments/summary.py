@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from agents.collectives.names import FLOWS
 from experiments.bounds import tier_model_bytes
 from experiments.fsdp_models import FSDP
 from experiments.options import field_of
@@ -230,6 +231,8 @@ def what_of(scenario: Mapping[str, Any]) -> str:
         layer = f"{format_size(int(scenario['size_bytes']))} a layer"
         model = f" of {scenario['model']}" if scenario.get("model") else ""
         return f"{title_of(collective)} of {scenario['layers']} layers{model}, {layer}"
+    if collective == FLOWS:
+        return f"{title_of(collective)} of {scenario['workload']}"
     sizes = scenario.get("sizes_bytes") or [scenario["size_bytes"]]
     least, most = format_size(min(sizes)), format_size(max(sizes))
     what = f"shards of {least} to {most}"

@@ -144,6 +144,7 @@ def _caption(summaries: Sequence[Summary], several: bool) -> str:
         text += "; medians, re-sent and lost: sums"
     if several:
         return text
+    text += _flow_times(summaries)
     for each in summaries:
         if len(each.phases_ns) > 1 and each.slowest:
             parts = ", ".join(
@@ -167,6 +168,20 @@ def _paths(summary: Summary) -> str:
         text += f" (by {figures.reorder_distance} at most)"
     if figures.path_changes:
         text += f", {_count(figures.path_changes)} changes of path"
+    return text
+
+
+def _flow_times(summaries: Sequence[Summary]) -> str:
+    """Of workloads of flows: how long their flows took."""
+    text = ""
+    for each in summaries:
+        times_ns = each.shown.flows.completions_ns() if each.shown.flows else []
+        if times_ns:
+            half, most = times_ns[len(times_ns) // 2], times_ns[-(-99 * len(times_ns) // 100) - 1]
+            text += (
+                f"\n{len(times_ns)} flows by {each.algorithm}: median {short_duration(half)}, "
+                f"99 % within {short_duration(most)}, the longest {short_duration(times_ns[-1])}"
+            )
     return text
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from agents.collectives.dtypes import HALF_TYPES, dtype_of, is_float
+from agents.collectives.names import FLOWS
 from experiments.fsdp import parts
 from experiments.fsdp_models import FSDP
 from experiments.optcast_model import Optcast, optcast_rounds
@@ -138,6 +139,11 @@ def _tier_bytes(
 def _job_tier_bytes(
     network: Topology, scenario: Scenario, algorithm: str, job: int, *, frames: bool
 ) -> dict[str, int]:
+    if scenario.collective == FLOWS:
+        table = scenario.flow_graph(algorithm).table
+        sizing = frames_of(scenario, algorithm) if frames else payload
+        flows = Transfers(table.source, table.destination, sizing(table.size_bytes))
+        return unicast_tier_bytes(network, placed([flows], member_hosts(scenario, job)))
     shards = scenario.shard_sizes
     members = member_hosts(scenario, job)
     hosts = members[: len(shards)]

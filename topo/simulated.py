@@ -436,6 +436,7 @@ class _Operation:
                 "refused_frames": int(self._fabric.hosts[self._hosts[rank], at.H_REFUSED]),
             },
             spans_ns=series.spans_since(self._started_ns),
+            moments=counted.moments_since(self._started_ns),
         )
 
     def _difference(self, rank: int) -> str:

@@ -36,6 +36,10 @@ class Report:
     flows: list[Moment] = field(default_factory=list)
     """Of the collective flows: what happened to them on this rank, in order."""
 
+    def moments_since(self, start_ns: int) -> list[tuple[int, str, int]]:
+        """`flows`, each as (flow, what, ns from a moment)."""
+        return [(each.flow, each.what, each.at_ns - start_ns) for each in self.flows]
+
     def __add__(self, other: Report) -> Report:
         """Of both together; phases are summed up."""
         phases = dict(self.phases_ns)

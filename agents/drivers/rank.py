@@ -257,6 +257,7 @@ class _Rank:
             socket_drops=statistics["socket_drops"],
             statistics=statistics,
             spans_ns=spans_ns,
+            moments=report.moments_since(self._common_start_ns),
         )
 
     def _counters(self) -> dict[str, int]:

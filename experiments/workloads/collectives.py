@@ -1,0 +1,79 @@
+"""Collectives as parts of a `FlowGraph`: the steps of `experiments.flow_steps`, each flow waiting
+for what its source has got in the steps before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from agents.collectives.flow_graph import DONE, RECEIVED, GraphBuilder
+from agents.collectives.names import ALGORITHMS
+from controller.flows import Flows
+from experiments.flow_steps import has_steps, steps_of
+
+Events = tuple[tuple[int, int], ...]
+"""What a rank's next task waits for."""
+
+_INSTEAD = {
+    "allgather": {"direct": "linear", "halving-doubling": "recursive-doubling"},
+    "reduce-scatter": {"direct": "ring", "halving-doubling": "recursive-halving"},
+}
+"""What other collectives do where an Allreduce is done by an algorithm."""
+
+
+def algorithm_for(collective: str, algorithm: str) -> str:
+    """The algorithm of a collective in a workload whose Allreduces are done by `algorithm`."""
+    wanted = _INSTEAD.get(collective, {}).get(algorithm, algorithm)
+    if has_steps(collective, wanted):
+        return wanted
+    known = ALGORITHMS[collective]
+    return next(name for name in ("ring", "direct", "k-nomial") if name in known)
+
+
+def add_collective(
+    builder: GraphBuilder,
+    collective: str,
+    algorithm: str,
+    group: Sequence[int],
+    size_bytes: int,
+    after: Mapping[int, Events],
+    *,
+    root: int = 0,
+) -> dict[int, Events]:
+    """Add one collective of a group of ranks.
+
+    Args:
+        algorithm: as of `experiments.flow_steps`.
+        group: the ranks, in order.
+        size_bytes: as `experiments.flow_steps.steps_of` has it.
+        after: by rank, what its part waits for.
+        root: its place in the group.
+
+    Returns:
+        by rank, the events that say that its part is done.
+    """
+    state = {rank: tuple(after.get(rank, ())) for rank in group}
+    for step in _steps(collective, algorithm, len(group), size_bytes, root):
+        before = {rank: _gathered(builder, rank, events) for rank, events in state.items()}
+        come: dict[int, list[tuple[int, int]]] = {}
+        columns = (step.source.tolist(), step.destination.tolist(), step.size_bytes.tolist())
+        for source, destination, amount in zip(*columns, strict=True):
+            one, other = group[source], group[destination]
+            flow = builder.flow(one, other, amount, before[one])
+            come.setdefault(other, []).append((flow, RECEIVED))
+        # What a rank sends later waits for what has come, and for what it waited for before.
+        state = {rank: (*before[rank], *come.get(rank, ())) for rank in group}
+    return state
+
+
+def _gathered(builder: GraphBuilder, rank: int, events: Events) -> Events:
+    """Several events as the end of one wait, so that dependencies stay few."""
+    return events if len(events) < 2 else ((builder.wait(rank, after=events), DONE),)
+
+
+@lru_cache(maxsize=64)
+def _steps(
+    collective: str, algorithm: str, ranks: int, size_bytes: int, root: int
+) -> list[Flows]:
+    item_bytes = 4 if size_bytes >= 4 * ranks else 1
+    return steps_of(collective, algorithm, ranks, size_bytes, item_bytes=item_bytes, root=root)

@@ -1,0 +1,100 @@
+"""From what a scenario calls its workload to its flows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from agents.collectives.flow_graph import FlowGraph
+from agents.collectives.names import FLOW_ALGORITHMS
+from experiments.units import shown
+from experiments.workloads.gpt import MODELS, training_step
+from experiments.workloads.matrix import read_matrix
+from switch.errors import InputError
+
+REAL_RATE_BPS = 400_000_000_000
+"""Of the links that models' sizes, and those of files with a slowdown, are scaled from."""
+
+
+@dataclass(frozen=True)
+class WorkloadOptions:
+    """What is asked of a workload."""
+
+    workload: str
+    """A file, or one of `MODELS`."""
+    algorithm: str
+    """Of the collectives in it, one of `FLOW_ALGORITHMS`."""
+    ranks: int
+    rate_bps: int
+    slowdown: float | None = None
+    """How many times as long everything takes as on links of `REAL_RATE_BPS`; None: a file's sizes
+    and times are taken as they are."""
+    layers: int | None = None
+    tensor: int = 1
+    micro_batches: int = 1
+
+
+def algorithms_for(workload: str) -> tuple[str, ...]:
+    """The algorithms that make sense for a workload, that by default first."""
+    return FLOW_ALGORITHMS[1:] if workload in MODELS else FLOW_ALGORITHMS[:1]
+
+
+def graph_of(options: WorkloadOptions) -> FlowGraph:
+    """The flows of a workload, in numbers of ranks.
+
+    Raises:
+        InputError: there is no such workload, its file makes no sense, or it needs more ranks.
+    """
+    if options.workload in MODELS:
+        return _made(options)
+    path = Path(options.workload)
+    if path.suffix != ".cm":
+        raise InputError(
+            f"workload {shown(options.workload)} is unknown: choose {', '.join(MODELS)}, or name a "
+            "file that ends in .cm"
+        )
+    try:
+        state = path.stat()
+    except OSError as error:
+        raise InputError(f"workload {str(path)!r} cannot be read: {error.strerror}") from None
+    graph = _read(options, (state.st_mtime_ns, state.st_size))
+    if graph.ranks > options.ranks:
+        raise InputError(
+            f"workload {str(path)!r} has flows of node {graph.ranks - 1}: the network has "
+            f"{options.ranks} ranks, numbered from 0; choose more hosts"
+        )
+    return graph
+
+
+@lru_cache(maxsize=8)
+def _made(options: WorkloadOptions) -> FlowGraph:
+    return training_step(
+        options.workload,
+        options.ranks,
+        options.tensor,
+        options.algorithm,
+        share=share(options.rate_bps, options.slowdown or 1.0),
+        layers=options.layers,
+        micro_batches=options.micro_batches,
+    )
+
+
+@lru_cache(maxsize=8)
+def _read(options: WorkloadOptions, state: tuple[int, int]) -> FlowGraph:
+    """`state`: of the file, which is read again if that has changed."""
+    graph = read_matrix(Path(options.workload))
+    if options.slowdown is None:
+        return graph
+    part = share(options.rate_bps, options.slowdown)
+    return replace(
+        graph,
+        size_bytes=tuple(max(size and 1, round(size * part)) for size in graph.size_bytes),
+        delay_ns=tuple(round(delay_ns * options.slowdown) for delay_ns in graph.delay_ns),
+    )
+
+
+def share(rate_bps: int, slowdown: float) -> float:
+    """What of its bytes is left of a workload that takes `slowdown` times as long at a rate as at
+    `REAL_RATE_BPS`."""
+    return slowdown * rate_bps / REAL_RATE_BPS
