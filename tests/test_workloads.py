@@ -86,7 +86,7 @@ def test_a_barrier_that_counts_fewer_than_fire_it_does_not_wait_for_all() -> Non
         ("size 1000", "size 0", 5, "a size of 1 byte or more"),
         ("size 1000", "", 5, "a size of 1 byte or more"),
         ("size 1000", "size 1e3", 5, "is no number"),
-        ("size 1000", "size", 5, "'' is no number"),
+        ("size 1000", "size", 5, "'recv_done_trigger' is no number"),
         ("start 0 ", "", 5, "a start or by a trigger"),
         ("trigger 9 size", "start 1 trigger 9 size", 9, "a start or by a trigger"),
         ("start 0", "begin 0", 5, "'begin' is none of id, start"),
@@ -112,7 +112,7 @@ def test_a_line_that_makes_no_sense_is_named(old: str, new: str, line: int, word
     with pytest.raises(InputError, match=words) as caught:
         parse_matrix(text, "m.cm")
     assert str(caught.value).startswith(f"m.cm:{line}: '")
-    said = text.splitlines()[line - 1].partition("  #")[0]
+    said = text.splitlines()[line - 1].partition("  #")[0].strip()
     assert said[:40] in str(caught.value)
 
 
@@ -167,7 +167,7 @@ def test_a_collective_in_a_workload_is_the_collective(algorithm: str, ranks: int
     builder = GraphBuilder()
     add_collective(builder, "allreduce", algorithm, range(ranks), 4000, {})
     expected: Counter[tuple[int, int]] = Counter()
-    for step in steps_of("allreduce", algorithm, ranks, 4000, item_bytes=4):
+    for step in steps_of("allreduce", algorithm, ranks, 4000):
         columns = (step.source.tolist(), step.destination.tolist(), step.size_bytes.tolist())
         for source, destination, size_bytes in zip(*columns, strict=True):
             expected[source, destination] += size_bytes

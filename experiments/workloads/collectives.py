@@ -75,5 +75,4 @@ def _gathered(builder: GraphBuilder, rank: int, events: Events) -> Events:
 def _steps(
     collective: str, algorithm: str, ranks: int, size_bytes: int, root: int
 ) -> list[Flows]:
-    item_bytes = 4 if size_bytes >= 4 * ranks else 1
-    return steps_of(collective, algorithm, ranks, size_bytes, item_bytes=item_bytes, root=root)
+    return steps_of(collective, algorithm, ranks, size_bytes, root=root)

@@ -13,6 +13,8 @@ from experiments.workloads.gpt import MODELS, training_step
 from experiments.workloads.matrix import read_matrix
 from switch.errors import InputError
 
+FILES = (".cm",)
+"""What workload files end in: connection matrices of htsim."""
 REAL_RATE_BPS = 400_000_000_000
 """Of the links that models' sizes, and those of files with a slowdown, are scaled from."""
 
@@ -36,8 +38,19 @@ class WorkloadOptions:
 
 
 def algorithms_for(workload: str) -> tuple[str, ...]:
-    """The algorithms that make sense for a workload, that by default first."""
-    return FLOW_ALGORITHMS[1:] if workload in MODELS else FLOW_ALGORITHMS[:1]
+    """The algorithms that make sense for a workload, that by default first.
+
+    Raises:
+        InputError: it is neither a model nor a file of a kind that is known.
+    """
+    if workload in MODELS:
+        return FLOW_ALGORITHMS[1:]
+    if Path(workload).suffix not in FILES:
+        raise InputError(
+            f"workload {shown(workload)} is unknown: choose {', '.join(MODELS)}, or name a file "
+            f"that ends in {' or '.join(FILES)}"
+        )
+    return FLOW_ALGORITHMS[:1]
 
 
 def graph_of(options: WorkloadOptions) -> FlowGraph:
@@ -49,11 +62,6 @@ def graph_of(options: WorkloadOptions) -> FlowGraph:
     if options.workload in MODELS:
         return _made(options)
     path = Path(options.workload)
-    if path.suffix != ".cm":
-        raise InputError(
-            f"workload {shown(options.workload)} is unknown: choose {', '.join(MODELS)}, or name a "
-            "file that ends in .cm"
-        )
     try:
         state = path.stat()
     except OSError as error:

@@ -116,8 +116,8 @@ def _number(line: _Line, name: str, word: str) -> float:
 
 
 def _connection(line: _Line, words: Sequence[str]) -> _Connection:
-    ends = [int(_number(line, "node", end)) for end in words[0].split("->", 1)]
-    if ends[0] == ends[1]:
+    source, destination = (int(_number(line, "node", end)) for end in words[0].split("->", 1))
+    if source == destination:
         raise line.error("a flow goes from one node to another")
     numbers: dict[str, float] = {}
     rest = iter(words[1:])
@@ -130,7 +130,7 @@ def _connection(line: _Line, words: Sequence[str]) -> _Connection:
         raise line.error("a flow begins at a start or by a trigger: say one of them")
     if not numbers.get("size"):
         raise line.error("a flow needs a size of 1 byte or more")
-    return _Connection(line, *ends, numbers)
+    return _Connection(line, source, destination, numbers)
 
 
 def _trigger(line: _Line, words: Sequence[str]) -> tuple[int, _Trigger]:
