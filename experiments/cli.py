@@ -246,8 +246,8 @@ def run(
         Text,
         typer.Option(
             metavar="FILE|MODEL",
-            help="Flows: a connection matrix (.cm), or a step of gpt-7b, gpt-13b, gpt-small, "
-            "gpt-medium, gpt-xl.",
+            help="Flows: a connection matrix (.cm), Chakra's traces (.0.et), or a step of gpt-7b, "
+            "gpt-13b, gpt-small, gpt-medium, gpt-xl.",
         ),
     ] = None,
     tensor: Annotated[

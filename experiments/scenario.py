@@ -182,7 +182,7 @@ class Scenario:
     """FSDP, flows: how many times as long a model's layer takes as on links of 400 Gbit/s; 300 by
     default, of flows 10. Flows of a file are scaled only where it is given."""
     workload: str | None = None
-    """Flows: a file of another simulator (.cm), or a model of which one training step is taken
+    """Flows: a file of another simulator (.cm, .et), or a model of which one training step is taken
     (`experiments.workloads`)."""
     tensor: int | None = None
     """Flows of a model: ranks next to each other that share each layer; by default the hosts of a

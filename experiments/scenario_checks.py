@@ -20,7 +20,7 @@ from agents.collectives.names import (
 from experiments.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
 from experiments.fsdp_models import FSDP, MODELS, SLOWDOWN, layer_bytes
 from experiments.units import shown
-from experiments.workload_checks import check_flows, is_model
+from experiments.workload_checks import check_flows, default_algorithm, is_model
 from switch.errors import InputError
 from switch.program_files import fabric_macros
 
@@ -298,7 +298,7 @@ def _check_means_something(scenario: Scenario, ranks: int) -> None:
 def default_algorithms(scenario: Scenario) -> tuple[str, ...]:
     """What a scenario runs that names no algorithm."""
     if scenario.collective == FLOWS:
-        return FLOW_ALGORITHMS[1:2] if is_model(scenario.workload) else FLOW_ALGORITHMS[:1]
+        return default_algorithm(scenario.workload)
     return CHOICES[scenario.collective][:2]
 
 

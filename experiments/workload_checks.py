@@ -26,6 +26,13 @@ def is_model(workload: str | None) -> bool:
     return workload is not None and workload.startswith("gpt-") and "." not in workload
 
 
+def default_algorithm(workload: str | None) -> tuple[str, ...]:
+    """What a scenario of flows runs that names no algorithm."""
+    from experiments.workloads.load import algorithms_for
+
+    return algorithms_for(workload)[:1] if workload else ("given",)
+
+
 def check_flows(scenario: Scenario, ranks: int) -> None:
     """Check a scenario of flows, whose workload is read, and fill in its defaults."""
     if not scenario.workload:

@@ -260,8 +260,10 @@ class GraphBuilder:
         self._tasks: list[tuple[int, int, int, int, int]] = []
         self._edges: list[tuple[int, int, int]] = []
 
-    def __len__(self) -> int:
-        return len(self._tasks)
+    @property
+    def flows(self) -> int:
+        """How many there are so far."""
+        return sum(task[0] != task[1] for task in self._tasks)
 
     def flow(
         self, source: int, destination: int, size_bytes: int,

@@ -9,12 +9,13 @@ from pathlib import Path
 from agents.collectives.flow_graph import FlowGraph
 from agents.collectives.names import FLOW_ALGORITHMS
 from experiments.units import shown
+from experiments.workloads.chakra import has_collectives, read_traces, trace_files
 from experiments.workloads.gpt import MODELS, training_step
 from experiments.workloads.matrix import read_matrix
 from switch.errors import InputError
 
-FILES = (".cm",)
-"""What workload files end in: connection matrices of htsim."""
+FILES = (".cm", ".et")
+"""What workload files end in: connection matrices of htsim, execution traces of Chakra."""
 REAL_RATE_BPS = 400_000_000_000
 """Of the links that models' sizes, and those of files with a slowdown, are scaled from."""
 
@@ -50,6 +51,9 @@ def algorithms_for(workload: str) -> tuple[str, ...]:
             f"workload {shown(workload)} is unknown: choose {', '.join(MODELS)}, or name a file "
             f"that ends in {' or '.join(FILES)}"
         )
+    path = Path(workload)
+    if path.suffix == ".et" and has_collectives(path):
+        return FLOW_ALGORITHMS[1:]
     return FLOW_ALGORITHMS[:1]
 
 
@@ -62,11 +66,12 @@ def graph_of(options: WorkloadOptions) -> FlowGraph:
     if options.workload in MODELS:
         return _made(options)
     path = Path(options.workload)
+    files = trace_files(path) if path.suffix == ".et" else [path]
     try:
-        state = path.stat()
+        states = [file.stat() for file in files or [path]]
     except OSError as error:
         raise InputError(f"workload {str(path)!r} cannot be read: {error.strerror}") from None
-    graph = _read(options, (state.st_mtime_ns, state.st_size))
+    graph = _read(options, tuple((state.st_mtime_ns, state.st_size) for state in states))
     if graph.ranks > options.ranks:
         raise InputError(
             f"workload {str(path)!r} has flows of node {graph.ranks - 1}: the network has "
@@ -89,9 +94,12 @@ def _made(options: WorkloadOptions) -> FlowGraph:
 
 
 @lru_cache(maxsize=8)
-def _read(options: WorkloadOptions, state: tuple[int, int]) -> FlowGraph:
-    """`state`: of the file, which is read again if that has changed."""
-    graph = read_matrix(Path(options.workload))
+def _read(options: WorkloadOptions, states: tuple[tuple[int, int], ...]) -> FlowGraph:
+    """`states`: of the files, which are read again if that has changed."""
+    path = Path(options.workload)
+    graph = (
+        read_traces(path, options.algorithm) if path.suffix == ".et" else read_matrix(path)
+    )
     if options.slowdown is None:
         return graph
     part = share(options.rate_bps, options.slowdown)

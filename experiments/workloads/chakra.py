@@ -1,0 +1,281 @@
+"""MLCommons Chakra's execution traces (``.et``), one file a rank: ``NAME.0.et``, ``NAME.1.et`` ...
+
+Of a rank's nodes, computation is a wait, ``COMM_SEND`` a flow to the rank whose ``COMM_RECV`` has
+the same source, destination and tag, and ``COMM_COLL`` a part of a collective of all ranks that
+have one of its process group (``pg_name``), done by the flows of an algorithm; the nth of a rank in
+its file belongs to the nth of the others. Sizes are as ASTRA-sim takes them: of an Allgather of
+what each rank has, of the others of the whole; 0 bytes count as 1. A node begins when all that it
+depends on is done: a wait that is over, a flow that is acknowledged at its source and has come at
+its destination, a collective whose part here is done. What the trace says of memory takes no time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph, GraphBuilder
+from experiments.workloads.chakra_schema import (
+    COLLECTIVE,
+    COLLECTIVES,
+    COMP,
+    RECV,
+    SEND,
+    read_nodes,
+)
+from experiments.workloads.collectives import Events, add_collective, algorithm_for
+from switch.errors import InputError
+
+MAX_MICROS = 1 << 40
+MAX_BYTES = 1 << 40
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A node of one rank's trace."""
+
+    rank: int
+    number: int
+    """Its id."""
+    name: str
+    kind: int
+    before: tuple[int, ...]
+    duration_ns: int
+    attributes: dict[str, int | str]
+    where: str
+
+    def error(self, what: str) -> InputError:
+        return InputError(f"{self.where}: node {self.number} {self.name[:60]!r}: {what}")
+
+    def whole(self, name: str, most: int, default: int | None = None) -> int:
+        """An attribute that is a number."""
+        value = self.attributes.get(name, default)
+        if not isinstance(value, int) or not 0 <= value <= most:
+            raise self.error(f"{name} is {value!r}: a number from 0 to {most} is needed")
+        return value
+
+
+def trace_files(path: Path) -> list[Path]:
+    """The files of all ranks, given that of rank 0.
+
+    Raises:
+        InputError: it is not called like one.
+    """
+    stem, dot, rank = path.name.removesuffix(".et").rpartition(".")
+    if not dot or rank != "0":
+        raise InputError(
+            f"workload {str(path)!r}: name the trace of rank 0, like trace.0.et; those of the "
+            "other ranks are beside it"
+        )
+    files: list[Path] = []
+    while (file := path.with_name(f"{stem}.{len(files)}.et")).exists():
+        files.append(file)
+    return files
+
+
+def read_traces(path: Path, algorithm: str) -> FlowGraph:
+    """The flows of the traces beside that of rank 0.
+
+    Args:
+        algorithm: of Allreduces; other collectives take one like it.
+
+    Raises:
+        InputError: a file cannot be read or makes no sense: it and the node are named.
+    """
+    traces = []
+    for file in trace_files(path):
+        try:
+            traces.append((str(file), file.read_bytes()))
+        except OSError as error:
+            raise InputError(f"workload {str(file)!r} cannot be read: {error.strerror}") from None
+    return parse_traces(traces, algorithm)
+
+
+def parse_traces(traces: Sequence[tuple[str, bytes]], algorithm: str) -> FlowGraph:
+    """As `read_traces`, of (name, bytes) of every rank's file."""
+    ranks = [_nodes(rank, name, data) for rank, (name, data) in enumerate(traces)]
+    builder = _Traces(ranks, algorithm).build()
+    first = traces[0][0] if traces else "workload"
+    if not builder.flows:
+        raise InputError(f"{first}: the traces have no flows")
+    try:
+        return builder.build()
+    except InputError as error:
+        raise InputError(f"{first}, and those beside it: {error}") from None
+
+
+def has_collectives(path: Path) -> bool:
+    """Whether the trace of rank 0 has collectives. Raises InputError as `read_traces` does."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"workload {str(path)!r} cannot be read: {error.strerror}") from None
+    return any(node.kind == COLLECTIVE for node in _nodes(0, str(path), data).values())
+
+
+def _nodes(rank: int, name: str, data: bytes) -> dict[int, _Node]:
+    found: dict[int, _Node] = {}
+    for message in read_nodes(data, name):
+        micros = int(message.duration_micros)
+        node = _Node(
+            rank, int(message.id), message.name, int(message.type),
+            tuple(dict.fromkeys([*message.ctrl_deps, *message.data_deps])),
+            1000 * micros, {each.name: _value(each) for each in message.attr}, name,
+        )  # fmt: skip
+        if micros > MAX_MICROS:
+            raise node.error(f"it takes {micros} us: at most {MAX_MICROS}")
+        if node.number in found:
+            raise node.error("there are two of this id")
+        found[node.number] = node
+        if len(found) > MAX_TASKS:
+            raise node.error(f"a trace has at most {MAX_TASKS} nodes")
+    for node in found.values():
+        for number in node.before:
+            if number not in found:
+                raise node.error(f"it depends on node {number}, which is not there")
+    return found
+
+
+def _value(attribute: Any) -> int | str:
+    kind = attribute.WhichOneof("value")
+    return "" if kind is None else getattr(attribute, kind)
+
+
+class _Traces:
+    """All ranks' nodes, as they become tasks: each when all before it have, and collectives when
+    all ranks have come to them."""
+
+    def __init__(self, ranks: Sequence[dict[int, _Node]], algorithm: str) -> None:
+        self._ranks = ranks
+        self._algorithm = algorithm
+        self._builder = GraphBuilder()
+        self._ended: dict[tuple[int, int], Events] = {}
+        """By rank and node: what says that it is done."""
+        self._after: dict[tuple[int, int], list[_Node]] = {}
+        self._left: dict[tuple[int, int], int] = {}
+        self._able: deque[_Node] = deque()
+        self._flows: dict[tuple[int, int, int], tuple[deque[_Node], deque[_Node]]] = {}
+        """Sends and receives that have not met, by source, destination and tag."""
+        self._collectives: dict[tuple[str, int], list[_Node]] = {}
+        """By process group and place in the file, the parts of one, in order of ranks."""
+        self._place: dict[tuple[int, int], tuple[str, int]] = {}
+        """Of every node that is such a part."""
+        self._missing: dict[tuple[str, int], int] = {}
+        """How many ranks have not come to one."""
+
+    def build(self) -> GraphBuilder:
+        for nodes in self._ranks:
+            for node in nodes.values():
+                self._left[node.rank, node.number] = len(node.before)
+                for number in node.before:
+                    self._after.setdefault((node.rank, number), []).append(node)
+                if not node.before:
+                    self._able.append(node)
+        self._match_collectives()
+        while self._able:
+            self._take(self._able.popleft())
+        if len(self._ended) < len(self._left):
+            rank, number = next(key for key in self._left if key not in self._ended)
+            node = self._ranks[rank][number]
+            raise node.error("it never begins, or has no counterpart on another rank")
+        return self._builder
+
+    def _match_collectives(self) -> None:
+        members: dict[str, int] = {}
+        for nodes in self._ranks:
+            counts: dict[str, int] = {}
+            for node in nodes.values():
+                if node.kind != COLLECTIVE:
+                    continue
+                group = str(node.attributes.get("pg_name", ""))
+                place = group, counts.get(group, 0)
+                counts[group] = place[1] + 1
+                self._place[node.rank, node.number] = place
+                self._collectives.setdefault(place, []).append(node)
+            for group in counts:
+                members[group] = members.get(group, 0) + 1
+        for place, parts in self._collectives.items():
+            if len(parts) != members[place[0]]:
+                raise parts[0].error(
+                    f"{len(parts)} of {members[place[0]]} ranks have collective number {place[1]} "
+                    f"of process group {place[0]!r}"
+                )
+            self._missing[place] = len(parts)
+
+    def _take(self, node: _Node) -> None:
+        """A node of which all that it depends on has become tasks."""
+        if node.kind == COLLECTIVE:
+            place = self._place[node.rank, node.number]
+            self._missing[place] -= 1
+            if not self._missing[place]:
+                self._collective(self._collectives[place])
+        elif node.kind in (SEND, RECV):
+            self._message(node)
+        else:
+            waits = node.kind == COMP and node.duration_ns
+            before = self._before(node)
+            if waits or len(before) > 1:
+                delay_ns = node.duration_ns if waits else 0
+                before = ((self._builder.wait(node.rank, delay_ns, before), DONE),)
+            self._end(node, before)
+
+    def _message(self, node: _Node) -> None:
+        sends = node.kind == SEND
+        last = len(self._ranks) - 1
+        source = node.whole("comm_src", last, node.rank if sends else None)
+        destination = node.whole("comm_dst", last, None if sends else node.rank)
+        if source == destination or node.rank != (source if sends else destination):
+            raise node.error(f"rank {node.rank} has a message from {source} to {destination}")
+        key = source, destination, node.whole("comm_tag", 1 << 32, 0)
+        ends = self._flows.setdefault(key, (deque(), deque()))
+        ends[node.kind == RECV].append(node)
+        if not (ends[0] and ends[1]):
+            return
+        sending, receiving = ends[0].popleft(), ends[1].popleft()
+        size_bytes = max(1, sending.whole("comm_size", MAX_BYTES))
+        flow = self._builder.flow(source, destination, size_bytes, self._before(sending))
+        self._end(sending, ((flow, DONE),))
+        done = (*self._before(receiving), (flow, RECEIVED))
+        self._end(receiving, ((self._builder.wait(destination, after=done), DONE),))
+
+    def _collective(self, nodes: Sequence[_Node]) -> None:
+        """One to which all its ranks have come."""
+        first = nodes[0]
+        kinds = {node.whole("comm_type", 1 << 32) for node in nodes}
+        kind = first.whole("comm_type", 1 << 32)
+        if kinds != {kind} or kind not in COLLECTIVES:
+            known = ", ".join(f"{number} ({name})" for number, name in COLLECTIVES.items())
+            raise first.error(f"its comm_type is {sorted(kinds)} on all ranks: one of {known}")
+        size_bytes = max(1, first.whole("comm_size", MAX_BYTES, 0))
+        for node in nodes:
+            if max(1, node.whole("comm_size", MAX_BYTES, 0)) != size_bytes:
+                raise node.error(f"its comm_size is not {size_bytes}, as rank {first.rank} has it")
+        after = {node.rank: self._before(node) for node in nodes}
+        name = COLLECTIVES[kind]
+        if name == "barrier":
+            name, size_bytes = "allreduce", len(nodes)
+        if name == "reduce-scatter":
+            size_bytes = max(1, size_bytes // len(nodes))  # what each rank ends with
+        done = add_collective(
+            self._builder, name, algorithm_for(name, self._algorithm),
+            [node.rank for node in nodes], size_bytes, after,
+            root=first.whole("root_rank", len(nodes) - 1, 0),
+        )  # fmt: skip
+        for node in nodes:
+            self._end(node, done[node.rank])
+
+    def _before(self, node: _Node) -> Events:
+        """What says that all that a node depends on is done."""
+        events = (self._ended[node.rank, number] for number in node.before)
+        return tuple(dict.fromkeys(event for each in events for event in each))
+
+    def _end(self, node: _Node, events: Events) -> None:
+        key = node.rank, node.number
+        self._ended[key] = events
+        for following in self._after.get(key, ()):
+            self._left[following.rank, following.number] -= 1
+            if not self._left[following.rank, following.number]:
+                self._able.append(following)
