@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from agents.collectives.flow_graph import FlowGraph
 from agents.collectives.names import ALGORITHMS, OFFLOADED, VECTORS
 from controller.flows import Flows
 from experiments.transfers import (
@@ -101,6 +102,27 @@ def steps_of_shards(
             rounds = _at_once(rounds, len(sizes) - 1)
     flows = [Flows(*_sent(each)) for each in rounds]
     return [each for each in flows if len(each)]
+
+
+def steps_of_graph(graph: FlowGraph) -> list[Flows]:
+    """The flows of a workload: in a step are those before which as many others have to be done, one
+    after the other. In numbers of ranks."""
+    flow = graph.table.source != graph.table.destination
+    place = np.zeros(len(flow), np.int64)
+    place[list(graph.ends_ns(10**9))] = np.arange(len(flow))
+    # Of what waits for some of several events, those that come later do not count.
+    before = place[graph.table.cause] < place[graph.table.waiting]
+    cause, waiting = graph.table.cause[before], graph.table.waiting[before]
+    level = np.zeros(len(flow), np.int64)
+    while True:
+        least = np.zeros_like(level)
+        np.maximum.at(least, waiting, level[cause] + flow[cause])
+        if np.array_equal(least, level):
+            break
+        level = least
+    steps = [flow & (level == step) for step in range(int(level.max()) + 1)]
+    columns = graph.table.source, graph.table.destination, graph.table.size_bytes
+    return [Flows(*(column[chosen] for column in columns)) for chosen in steps if chosen.any()]
 
 
 def _sent(transfers: Transfers) -> Transfers:

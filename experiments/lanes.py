@@ -15,13 +15,13 @@ import numpy as np
 
 from agents.collectives.communicator import Lane, path_entropy
 from agents.collectives.dtypes import dtype_of
-from agents.collectives.names import OFFLOADED
+from agents.collectives.names import FLOWS, OFFLOADED
 from controller.clos_paths import ClosPaths
 from controller.ethereal import ethereal, lanes
 from controller.flows import WITHIN_LEAF, Flows
 from controller.pinned_paths import Pin
 from controller.selector_hash import Salts, source_ports
-from experiments.flow_steps import steps_of_shards
+from experiments.flow_steps import steps_of_graph, steps_of_shards
 from experiments.fsdp_models import FSDP
 from experiments.path_schemes import PathScheme, scheme_of
 from experiments.scenario import Scenario
@@ -87,14 +87,17 @@ def placed_steps(scenario: Scenario, algorithm: str) -> list[Flows]:
     together. Empty for algorithms that are no unicast flows between ranks."""
     if scenario.collective == FSDP or algorithm in (*OFFLOADED, "multicast"):
         return []
-    steps = steps_of_shards(
-        scenario.collective,
-        algorithm,
-        scenario.shard_sizes,
-        item_bytes=dtype_of(scenario.dtype).itemsize,
-        root=scenario.root,
-        radix=scenario.radix,
-    )
+    if scenario.collective == FLOWS:
+        steps = steps_of_graph(scenario.flow_graph(algorithm))
+    else:
+        steps = steps_of_shards(
+            scenario.collective,
+            algorithm,
+            scenario.shard_sizes,
+            item_bytes=dtype_of(scenario.dtype).itemsize,
+            root=scenario.root,
+            radix=scenario.radix,
+        )
     jobs = [np.array(hosts, np.int64) for hosts in scenario.placement.jobs]
     return [Flows.together([step.placed(hosts) for hosts in jobs]) for step in steps]
 

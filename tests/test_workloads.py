@@ -15,7 +15,7 @@ from agents.collectives.flow_graph import FlowGraph, GraphBuilder
 from agents.collectives.names import FLOW_ALGORITHMS
 from agents.collectives.requests import Request
 from experiments.bounds import completion_bound_ns, expected_ns
-from experiments.flow_steps import steps_of
+from experiments.flow_steps import steps_of, steps_of_graph
 from experiments.plan import program_of
 from experiments.scenario import Scenario
 from experiments.simulation import simulate
@@ -172,6 +172,30 @@ def test_a_collective_in_a_workload_is_the_collective(algorithm: str, ranks: int
         for source, destination, size_bytes in zip(*columns, strict=True):
             expected[source, destination] += size_bytes
     assert between(builder.build()) == expected
+
+
+@pytest.mark.parametrize("algorithm", FLOW_ALGORITHMS[1:])
+def test_the_steps_of_a_workload_of_one_collective_are_the_collectives(algorithm: str) -> None:
+    builder = GraphBuilder()
+    add_collective(builder, "allreduce", algorithm, range(8), 8000, {})
+    found = steps_of_graph(builder.build())
+    expected = steps_of("allreduce", algorithm, 8, 8000)
+    if algorithm == "double-binary-tree":  # in which a leaf of one level waits for nothing
+        assert sum(map(len, found)) == sum(map(len, expected))
+        return
+    for one, other in zip(found, expected, strict=True):
+        assert sorted(zip(one.source, one.destination, one.size_bytes, strict=True)) == sorted(
+            zip(other.source, other.destination, other.size_bytes, strict=True)
+        )
+
+
+def test_flows_that_start_each_other_again_have_steps() -> None:
+    text = (
+        "0->1 start 0 size 5 recv_done_trigger 1\n"
+        "1->0 id 2 trigger 1 size 5 recv_done_trigger 1\ntrigger id 1 multishot\n"
+    )
+    found = steps_of_graph(parse_matrix(text, "m.cm"))
+    assert [each.source.tolist() for each in found] == [[0], [1]]
 
 
 def test_a_ring_in_a_workload_takes_its_steps_one_after_the_other() -> None:

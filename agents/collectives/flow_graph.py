@@ -188,11 +188,16 @@ class FlowGraph:
 
         0 bit/s: as if bytes took no time. None: never.
         """
+        ends_ns = self.ends_ns(rate_bps)
+        return [ends_ns.get(task) for task in range(len(self.source))]
+
+    def ends_ns(self, rate_bps: int) -> dict[int, int]:
+        """`least_ns` by task, in the order in which they end."""
         after: dict[int, list[int]] = {}
         for edge, cause in enumerate(self.cause):
             after.setdefault(cause, []).append(self.waiting[edge])
         left = list(self.needed)
-        ended: list[int | None] = [None] * len(left)
+        ended: dict[int, int] = {}
         due = [(self._span_ns(task, rate_bps), task) for task in range(len(left)) if not left[task]]
         heapq.heapify(due)
         while due:
