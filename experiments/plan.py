@@ -141,6 +141,9 @@ def transport_of(scenario: Scenario) -> TransportOptions:
         "reorder_packets": scenario.reorder_packets,
         "entropy": scheme_of(scenario.paths).entropy,
     }
+    if scenario.congestion == "dctcp":
+        # Where flows meet, an acknowledgement may wait in a full queue each way.
+        options["minimum_timeout_ns"] = 2 * scenario.queue_bytes * 8 * 10**9 // scenario.rate_bps
     return TransportOptions(**options)
 
 
