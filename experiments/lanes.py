@@ -106,7 +106,12 @@ def _assigned_paths(
     network: Topology, steps: list[Flows], seed: int, without: Collection[str]
 ) -> dict[Pair, tuple[int, ...]]:
     """Ethereal's, step by step; a pair that sends in several steps has the paths of all."""
-    return lanes((step, ethereal(network, step, seed, without)) for step in steps)
+    found = lanes((step, ethereal(network, step, seed, without)) for step in steps)
+    # Each host begins with another path, since all begin at the same time.
+    return {
+        (source, destination): (*paths[source % len(paths) :], *paths[: source % len(paths)])
+        for (source, destination), paths in found.items()
+    }
 
 
 def _moved(chosen: Sequence[int], left: Sequence[int]) -> tuple[int, ...]:

@@ -98,6 +98,8 @@ def block_bytes(request: Request, shard_bytes: Sequence[int], path_mtu: int) -> 
     largest = max(shard_bytes, default=0)
     wanted = request.block_bytes or min(BLOCK_BYTES, -(-largest // BLOCKS_PER_SHARD))
     if request.lanes > 1 and largest:
+        # Small blocks, so that all lanes are busy at a time.
+        wanted = max(path_mtu, wanted // request.lanes)
         rounds = -(-largest // (wanted * request.lanes))
         wanted = -(-largest // (rounds * request.lanes))
     # Blocks are numbered through all that a rank is sent: up to three times all shards.

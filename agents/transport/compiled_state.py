@@ -123,7 +123,8 @@ def timeout_of(endpoint: Words, pair: Words) -> int:
     else:
         timeout = pair[at.SMOOTHED_RTT] + 4 * pair[at.RTT_VARIATION]
         timeout += endpoint[at.ACKNOWLEDGE_INTERVAL]
-    if endpoint[at.RATE_BPS] and is_cheap_to_repeat(pair):
+    rash = endpoint[at.CONGESTION] != at.DCTCP  # there, queues may be full on every way
+    if rash and endpoint[at.RATE_BPS] and is_cheap_to_repeat(pair):
         flight = pair[at.SEND_HIGHEST] - pair[at.UNACKNOWLEDGED]
         flight_ns = flight * endpoint[at.PATH_MTU] * 8_000_000_000 // endpoint[at.RATE_BPS]
         packet_ns = endpoint[at.PATH_MTU] * 8_000_000_000 // endpoint[at.RATE_BPS]
