@@ -75,8 +75,8 @@ def assignment_of(
     ports = _ports(scenario.seed, scheme, ClosPaths.of(network, known), paths)
     pinned = paths
     if failed:
-        left = _assigned_paths(network, steps, scenario.seed, known | failed)
-        pinned = {pair: _moved(chosen, left[pair]) for pair, chosen in paths.items()}
+        left = ClosPaths.of(network, known | failed)
+        pinned = {pair: _moved(pair, chosen, left) for pair, chosen in paths.items()}
     pieces = max((len(chosen) for chosen in paths.values()), default=1)
     pins = _pins(ports, pinned) if scheme.assigned == "pins" else ()
     return Assignment(paths, _both_ways(ports), pins, pieces)
@@ -114,17 +114,17 @@ def _assigned_paths(
     }
 
 
-def _moved(chosen: Sequence[int], left: Sequence[int]) -> tuple[int, ...]:
-    """Lanes whose paths are still among those that are left stay; the others take those in turn."""
-    spare = [path for path in left if path not in chosen] or list(left)
-    moved = 0
-    paths = []
-    for path in chosen:
-        if path not in left:
-            path = spare[moved % len(spare)]
-            moved += 1
-        paths.append(path)
-    return tuple(paths)
+def _moved(pair: Pair, chosen: tuple[int, ...], network: ClosPaths) -> tuple[int, ...]:
+    """Lanes whose paths have failed take those that are left, each host from another one on."""
+    if chosen[0] == WITHIN_LEAF:
+        return chosen
+    leaf, far_leaf = (host // network.hosts_per_leaf for host in pair)
+    left = network.usable_paths(leaf, far_leaf).tolist()
+    begin = pair[0] + far_leaf
+    return tuple(
+        path if path in left else left[(begin + lane) % len(left)]
+        for lane, path in enumerate(chosen)
+    )
 
 
 def _ports(
