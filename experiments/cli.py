@@ -46,6 +46,13 @@ Texts = Optional[list[str]]  # noqa: UP045
 TopologyOption = Annotated[Text, typer.Option(help="leaf-spine, single or fat-tree.")]
 Leaves = Annotated[Text, typer.Option(metavar="N", help="Leaf switches of a leaf-spine. [4]")]
 Spines = Annotated[Text, typer.Option(metavar="N", help="Spine switches of a leaf-spine. [2]")]
+Tensor = Annotated[
+    Text,
+    typer.Option(metavar="N", help="Flows of a model: ranks that share a layer. [a leaf's hosts]"),
+]
+MicroBatches = Annotated[
+    Text, typer.Option(metavar="N", help="Flows of a model: micro-batches of a step. [1]")
+]
 HostsPerLeaf = Annotated[
     Text,
     typer.Option(metavar="N", help="Hosts of each leaf [2]; of --topology single: all hosts [8]."),
@@ -250,15 +257,8 @@ def run(
             "gpt-13b, gpt-small, gpt-medium, gpt-xl.",
         ),
     ] = None,
-    tensor: Annotated[
-        Text,
-        typer.Option(
-            metavar="N", help="Flows of a model: ranks that share a layer. [a leaf's hosts]"
-        ),
-    ] = None,
-    micro_batches: Annotated[
-        Text, typer.Option(metavar="N", help="Flows of a model: micro-batches of a step. [1]")
-    ] = None,
+    tensor: Tensor = None,
+    micro_batches: MicroBatches = None,
     slowdown: Annotated[
         Text,
         typer.Option(
@@ -459,8 +459,9 @@ def paths(
         str,
         typer.Argument(
             metavar="WORKLOAD",
-            help="alltoall, allreduce, allgather, reduce-scatter, broadcast, many-to-one or "
-            "permutation.",
+            help="alltoall, allreduce, allgather, reduce-scatter, broadcast, many-to-one, "
+            "permutation, a connection matrix (FILE.cm), Chakra's traces (FILE.0.et), or a step of "
+            "gpt-7b, gpt-13b, gpt-small, gpt-medium, gpt-xl.",
         ),
     ],
     algorithm: Annotated[
@@ -501,6 +502,19 @@ def paths(
         Text, typer.Option(help="Bytes that Ethereal's pieces are whole numbers of. [1]")
     ] = None,
     root: Annotated[Text, typer.Option(metavar="RANK", help="Where there is one. [0]")] = None,
+    tensor: Tensor = None,
+    layers: Annotated[
+        Text, typer.Option(metavar="N", help="Flows of a model: its layers. [all]")
+    ] = None,
+    micro_batches: MicroBatches = None,
+    slowdown: Annotated[
+        Text,
+        typer.Option(
+            metavar="X",
+            help="Flows: sizes are scaled so that all takes X times as long as at 400 Gbit/s. [a "
+            "model's 10; a file's stay as they are]",
+        ),
+    ] = None,
     seed: Annotated[Text, typer.Option(metavar="N", help="Seed of hashes and order. [1]")] = None,
     plot: Annotated[
         Place, typer.Option(metavar="FILE.svg", help="Draw the loads of all links.")
@@ -518,6 +532,8 @@ def paths(
             "fault": fault, "topology": topology, "leaves": leaves, "spines": spines,
             "hosts_per_leaf": hosts_per_leaf, "k": k, "tiers": tiers, "rate": rate,
             "oversubscription": oversubscription, "unit": unit, "root": root, "seed": seed,
+            "tensor": tensor, "layers": layers, "micro_batches": micro_batches,
+            "slowdown": slowdown,
         },
     )  # fmt: skip
     if file is not None:

@@ -18,9 +18,12 @@ from experiments.options import read_option
 from experiments.placement import place
 from experiments.scenario_checks import choose
 from experiments.static_paths import SchemeLoads, Situation, analyse, check_schemes, figures
-from experiments.static_workloads import static_steps, workloads
+from experiments.static_workloads import graph_steps, most_sent, static_steps, workloads
 from experiments.summary import short_duration
 from experiments.units import format_rate, format_size, parse_number, shown
+from experiments.workload_checks import check_model, check_slowdown, model_defaults
+from experiments.workloads.gpt import MODELS
+from experiments.workloads.load import FILES, WorkloadOptions, algorithms_for
 from switch.errors import InputError
 from topo.switch_kinds import RATE_BPS
 
@@ -32,6 +35,8 @@ SHAPES: dict[str, dict[str, int]] = {
 }
 """The options of each topology, and their defaults."""
 PLACEMENTS = ("in-order", "strided", "random")
+OF_FLOWS = ("slowdown", "tensor", "layers", "micro_batches")
+"""Options of workloads of flows; all but the first are of models alone."""
 MOST_LINKS = 1 << 14
 """Directions of links that JSON names one by one."""
 MOST_HOSTS = 1 << 17
@@ -74,11 +79,16 @@ def analysis_of(workload: str, options: Mapping[str, Any]) -> Analysis:
     choose("placement", placement, PLACEMENTS)
     team = place(paths.leaves, paths.hosts_per_leaf, jobs=1, order=placement, seed=seed).jobs[0]
     known = workloads()
-    choose("workload", workload, tuple(known))
-    algorithm = str(given.get("algorithm", known[workload][0]))
-    size_bytes = int(read_option("size", given.get("size", "1MiB")))
-    root = int(read_option("root", given.get("root", 0)))
-    steps = static_steps(workload, algorithm, len(team), size_bytes, root=root, seed=seed)
+    if workload in known:
+        _only_flows(workload, given)
+        algorithm = str(given.get("algorithm", known[workload][0]))
+        size_bytes = int(read_option("size", given.get("size", "1MiB")))
+        root = int(read_option("root", given.get("root", 0)))
+        steps = static_steps(workload, algorithm, len(team), size_bytes, root=root, seed=seed)
+    else:
+        flows = _flow_options(workload, given, len(team), rate_bps, paths.hosts_per_leaf)
+        algorithm, steps = flows.algorithm, graph_steps(flows)
+        size_bytes = most_sent(steps, len(team))
     oversubscription = _oversubscription(given.get("oversubscription"))
     rates = _rates(paths, rate_bps, oversubscription, slow)
     unit_bytes = int(read_option("mtu", given.get("unit", 1)))
@@ -92,6 +102,42 @@ def analysis_of(workload: str, options: Mapping[str, Any]) -> Analysis:
         "told_apart": all(step.flows is not None for step in steps),
     }  # fmt: skip
     return Analysis(asked, situation, [analyse(situation, steps, name) for name in schemes])
+
+
+def _only_flows(workload: str, given: Mapping[str, Any]) -> None:
+    for name in (name for name in OF_FLOWS if name in given):
+        raise InputError(
+            f"{name.replace('_', '-')} {shown(given[name])} means nothing for {workload}: it is "
+            "for workloads of flows, models and files"
+        )
+
+
+def _flow_options(
+    workload: str, given: Mapping[str, Any], ranks: int, rate_bps: int, hosts_per_leaf: int
+) -> WorkloadOptions:
+    """What is asked of a model, or of a file. Raises InputError for what makes no sense."""
+    if workload not in MODELS and Path(workload).suffix not in FILES:
+        choose("workload", workload, (*workloads(), *MODELS, *(f"FILE{end}" for end in FILES)))
+    for name in (name for name in ("size", "root") if name in given):
+        raise InputError(
+            f"{name} {shown(given[name])} means nothing for workload {shown(workload)}, which has "
+            "flows of its own; leave it out"
+        )
+    asked = {
+        name: read_option(name.replace("_", "-"), given[name]) for name in OF_FLOWS if name in given
+    }
+    if workload in MODELS:
+        asked = {**model_defaults(hosts_per_leaf), **asked}
+        check_model(asked, ranks)
+    else:
+        for name in (name for name in OF_FLOWS[1:] if name in given):
+            raise InputError(
+                f"{name.replace('_', '-')} {shown(given[name])} means nothing for workload "
+                f"{shown(workload)}: it is for models, {', '.join(MODELS)}"
+            )
+    check_slowdown(asked.get("slowdown"))
+    algorithm = str(given.get("algorithm", algorithms_for(workload)[0]))
+    return WorkloadOptions(workload, algorithm, ranks, rate_bps, **asked)
 
 
 def _shape(given: Mapping[str, Any]) -> tuple[ClosPaths, dict[str, Any]]:
@@ -216,7 +262,7 @@ def title_of(asked: Mapping[str, Any]) -> str:
     known = ("leaves", "spines", "hosts_per_leaf", "k", "tiers")
     counts = [f"{asked[name]} {name.replace('_', ' ')}" for name in known if name in asked]
     words = [
-        f"{asked['workload']} by {asked['algorithm']}",
+        f"{Path(asked['workload']).name} by {asked['algorithm']}",
         format_size(asked["size_bytes"]),
         f"{asked['ranks']} ranks {asked['placement']}",
         f"{asked['topology']} ({', '.join(counts)})",
@@ -235,6 +281,8 @@ def _caption(asked: Mapping[str, Any]) -> str:
         f"{asked['flows']:,} flows in {asked['steps']} step{'s' * (asked['steps'] != 1)}\n"
         "least time: steps one after the other, each as long as its fullest link, hosts' too"
     )
+    if asked["workload"] not in workloads():
+        text += "; start times and computation count nothing"
     if not asked["told_apart"]:
         text += "\nflows are counted by pairs of leaves; of ecmp each is drawn, not hashed"
     return text

@@ -9,8 +9,10 @@ import numpy as np
 
 from agents.collectives.names import ALGORITHMS
 from controller.flows import Flows
-from experiments.flow_steps import steps_of
+from experiments.flow_steps import steps_of, steps_of_graph
 from experiments.scenario_checks import choose
+from experiments.workload_checks import check_algorithm
+from experiments.workloads.load import WorkloadOptions, graph_of
 from switch.errors import InputError
 
 MOST_FLOWS = 1 << 23
@@ -80,6 +82,24 @@ def static_steps(
             flows = Flows(circle, np.roll(circle, -1), np.full(ranks, shard_bytes))
             return [Step(flows, turns)]
     return _counted(steps_of(workload, algorithm, ranks, size_bytes, root=root))
+
+
+def graph_steps(options: WorkloadOptions) -> list[Step]:
+    """The steps of a workload of flows, a file's or a model's.
+
+    Raises InputError for a file that makes no sense, or needs more ranks than there are.
+    """
+    check_algorithm(options.workload, options.algorithm)
+    return _counted(steps_of_graph(graph_of(options)))
+
+
+def most_sent(steps: Iterable[Step], ranks: int) -> int:
+    """The bytes that the rank which sends most sends in all steps."""
+    sent = np.zeros(ranks, np.int64)
+    for step in steps:
+        if step.flows is not None:
+            np.add.at(sent, step.flows.source, step.flows.size_bytes * step.times)
+    return int(sent.max(initial=0))
 
 
 def _counted(steps: Iterable[Flows]) -> list[Step]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from experiments.units import shown
@@ -39,8 +40,7 @@ def check_flows(scenario: Scenario, ranks: int) -> None:
         raise InputError("flows need a workload: name a file, or a model like gpt-7b (--workload)")
     if is_model(scenario.workload):
         _fill_in_model(scenario)
-    if scenario.slowdown is not None and not 1e-6 <= scenario.slowdown <= 1e12:
-        raise InputError(f"slowdown {scenario.slowdown:g} is out of range: 1e-6 to 1e12")
+    check_slowdown(scenario.slowdown)
     if scenario.dtype not in ("", "uint8"):
         raise InputError(f"dtype {scenario.dtype!r} means nothing for flows, which are of bytes")
     _check_algorithms(scenario)
@@ -74,26 +74,47 @@ def graph_for(scenario: Scenario, algorithm: str, ranks: int) -> FlowGraph:
 
 def _fill_in_model(scenario: Scenario) -> None:
     hosts = scenario.hosts_per_leaf or (scenario.k or 2) // 2
-    defaults = {"slowdown": SLOWDOWN, "micro_batches": 1, "tensor": hosts}
-    for name, value in defaults.items():
+    for name, value in model_defaults(hosts).items():
         if getattr(scenario, name) is None:
             object.__setattr__(scenario, name, value)
-    most = {"micro_batches": MAX_MICRO_BATCHES, "tensor": scenario.ranks, "layers": MAX_LAYERS}
+    given = {name: getattr(scenario, name) for name in ("micro_batches", "tensor", "layers")}
+    check_model(given, scenario.ranks)
+
+
+def model_defaults(hosts_per_leaf: int) -> dict[str, float]:
+    """What is taken of a model where nothing else is said."""
+    return {"slowdown": SLOWDOWN, "micro_batches": 1, "tensor": hosts_per_leaf}
+
+
+def check_model(given: Mapping[str, int | None], ranks: int) -> None:
+    """Raises `InputError` for numbers of a model's micro-batches, ranks or layers out of range."""
+    most = {"micro_batches": MAX_MICRO_BATCHES, "tensor": ranks, "layers": MAX_LAYERS}
     for name, highest in most.items():
-        value = getattr(scenario, name)
+        value = given.get(name)
         if value is not None and not 1 <= value <= highest:
             option = name.replace("_", "-")
             raise InputError(f"{option} {shown(value)} is out of range: 1 to {highest}")
 
 
+def check_slowdown(slowdown: float | None) -> None:
+    """Raises `InputError` for one out of range."""
+    if slowdown is not None and not 1e-6 <= slowdown <= 1e12:
+        raise InputError(f"slowdown {slowdown:g} is out of range: 1e-6 to 1e12")
+
+
 def _check_algorithms(scenario: Scenario) -> None:
+    assert scenario.workload is not None
+    for algorithm in scenario.algorithms:
+        check_algorithm(scenario.workload, algorithm)
+
+
+def check_algorithm(workload: str, algorithm: str) -> None:
+    """Raises `InputError` for one that makes no sense for a workload."""
     from experiments.workloads.load import algorithms_for
 
-    assert scenario.workload is not None
-    known = algorithms_for(scenario.workload)
-    for algorithm in scenario.algorithms:
-        if algorithm not in known:
-            raise InputError(
-                f"algorithm {algorithm!r} means nothing for workload {shown(scenario.workload)}: "
-                f"choose from {', '.join(known)}"
-            )
+    known = algorithms_for(workload)
+    if algorithm not in known:
+        raise InputError(
+            f"algorithm {algorithm!r} means nothing for workload {shown(workload)}: "
+            f"choose from {', '.join(known)}"
+        )

@@ -24,6 +24,7 @@ from experiments.paths_command import analysis_of
 from experiments.scenario import Scenario
 from experiments.static_paths import Situation, _lane_ports, analyse, check_schemes, figures
 from experiments.static_workloads import static_steps, workloads
+from experiments.workloads.chakra_schema import COLLECTIVE, MESSAGES, encode
 from switch.errors import InputError
 from tests.simulated_support import completion_ns, network
 from topo.clos import Topology, fat_tree, leaf_spine
@@ -175,6 +176,57 @@ def test_the_command_prints_a_table_and_draws(arguments: Sequence[str], tmp_path
     assert plot.stat().st_size > 1000
 
 
+CONNECTIONS = """Nodes 8
+Connections 3
+Triggers 1
+0->2 id 1 start 0 size 100000 recv_done_trigger 1
+1->3 id 2 start 0 size 80000 recv_done_trigger 1
+2->0 id 3 trigger 1 size 50000
+trigger id 1 barrier count 2
+"""
+
+
+def test_a_connection_matrix_is_analysed_trigger_by_trigger(tmp_path: Path) -> None:
+    file = tmp_path / "flows.cm"
+    file.write_text(CONNECTIONS)
+    done = weft(str(file), "--json", "--paths", "spray,ethereal", "--rate", "100Mbit")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.output)
+    assert (found["steps"], found["flows"], found["algorithm"]) == (2, 3, "given")
+    assert found["size_bytes"] == 100_000
+    # Both flows from leaf 0 over two uplinks; hosts' links are what takes longest.
+    assert found["link_bytes"]["ethereal"]["leaf0>spine0"] == 90_000
+    assert found["link_bytes"]["ethereal"]["leaf1>spine1"] == 25_000
+    assert {one["bound_ns"] for one in found["schemes"]} == {12_000_000}
+    assert "computation" in weft(str(file)).output
+
+
+def test_a_traces_collectives_are_those_of_the_name(tmp_path: Path) -> None:
+    for rank in range(8):
+        node = MESSAGES["Node"](id=1, name="sum", type=COLLECTIVE)
+        for name, value in (("comm_type", 0), ("comm_size", 800_000)):
+            node.attr.add(name=name, int64_val=value)
+        data = encode(MESSAGES["GlobalMetadata"](version="0.0.4"), node)
+        (tmp_path / f"trace.{rank}.et").write_bytes(data)
+    trace = analysis_of(str(tmp_path / "trace.0.et"), {"algorithm": "ring"}).to_dict()
+    named = analysis_of("allreduce", {"algorithm": "ring", "size": "800000"}).to_dict()
+    for same in ("flows", "steps", "schemes", "link_bytes"):
+        assert trace[same] == named[same]
+
+
+def test_a_models_step_is_analysed_with_what_a_run_takes_by_default() -> None:
+    options = {"layers": "2", "rate": "20Mbit", "algorithm": "direct"}
+    found = analysis_of("gpt-7b", options)
+    run = Scenario(
+        "flows", workload="gpt-7b", layers=2, rate_bps=20_000_000, algorithms=("direct",)
+    )
+    sent = sum(run.flow_graph("direct").size_bytes)
+    assert found.results[0].loads.host_up.sum() == sent
+    assert found.asked["size_bytes"] == run.size_bytes
+    ideal, ethereal = (found.to_dict()["schemes"][place] for place in (2, 3))
+    assert ideal["fabric_max_bytes"] == ethereal["fabric_max_bytes"]
+
+
 def test_slow_links_and_oversubscription_make_the_least_time_longer() -> None:
     def bound(**options: Any) -> int:
         found = analysis_of(
@@ -209,6 +261,17 @@ def test_slow_links_and_oversubscription_make_the_least_time_longer() -> None:
         ("alltoall", {"oversubscription": "0"}, "not a number above 0"),
         ("alltoall", {"leaves": "1000", "hosts_per_leaf": "64", "size": "1MiB"}, "a multiple of"),
         ("alltoall", {"placement": "odd"}, "placement 'odd' is unknown"),
+        ("alltoall", {"tensor": "2"}, "tensor '2' means nothing for alltoall"),
+        ("gpt-8b", {}, "workload 'gpt-8b' is unknown .did you mean gpt-7b"),
+        ("gpt-7b", {"size": "1MiB"}, "size '1MiB' means nothing for workload 'gpt-7b'"),
+        ("gpt-7b", {"tensor": "3"}, "tensor 3 does not divide 8 ranks"),
+        ("gpt-7b", {"tensor": "99"}, "tensor 99 is out of range: 1 to 8"),
+        ("gpt-7b", {"layers": "x"}, "layers 'x' is not a whole number"),
+        ("gpt-7b", {"slowdown": "0"}, "slowdown 0 is out of range"),
+        ("gpt-7b", {"algorithm": "given"}, "algorithm 'given' means nothing"),
+        ("nowhere.cm", {}, "workload 'nowhere.cm' cannot be read: No such file"),
+        ("nowhere.cm", {"layers": "1"}, "layers '1' means nothing for workload 'nowhere.cm'"),
+        ("nowhere.0.et", {}, "workload 'nowhere.0.et' cannot be read: No such file"),
     ],
 )
 def test_what_cannot_be_analysed_is_said(
