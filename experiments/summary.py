@@ -241,6 +241,19 @@ def what_of(scenario: Mapping[str, Any]) -> str:
     return f"{title_of(collective)} of {what}"
 
 
+def ways_of(scenario: Mapping[str, Any]) -> list[str]:
+    """``paths ethereal``, ``ranks strided``, ``4:1 oversubscribed``: what is not as usual of how
+    flows lie on the network."""
+    words = []
+    if scenario.get("paths", "ecmp") != "ecmp":
+        words.append(f"paths {scenario['paths']}")
+    if scenario.get("rank_placement", "in-order") != "in-order":
+        words.append(f"ranks {scenario['rank_placement']}")
+    if scenario.get("oversubscription"):
+        words.append(f"{scenario['oversubscription']:g}:1 oversubscribed")
+    return words
+
+
 def collectives_of(scenarios: Sequence[Mapping[str, Any]]) -> str:
     """``Allgather, Broadcast and Reduce-Scatter``."""
     names = list(dict.fromkeys(title_of(str(each["collective"])) for each in scenarios))

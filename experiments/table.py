@@ -22,6 +22,7 @@ from experiments.summary import (
     short_duration,
     short_size,
     swept_values,
+    ways_of,
     what_of,
 )
 from experiments.summary import three_digits as digits
@@ -134,6 +135,7 @@ def _title(results: Results, several: bool) -> str:
         f"{ranks} rank{'s' * (ranks != 1)}" + (f" in {jobs} jobs" if jobs > 1 else ""),
         str(scenario["topology"]),
         f"{format_rate(scenario['rate_bps'])} links",
+        *ways_of(scenario),
     ]
     return ", ".join(filter(None, words))
 

@@ -311,6 +311,23 @@ def test_a_run_has_its_loads_over_time_as_a_picture_of_a_pixel_a_bin() -> None:
     assert (pixels[1:, :, :3] == 1).all()
 
 
+def test_marks_reordering_and_changes_of_path_are_told_where_paths_are_chosen() -> None:
+    results = sample_results(
+        collective="alltoall", algorithms=("direct",), paths="reps", rank_placement="strided"
+    )
+    for number, rank in enumerate(results.runs[0].ranks):
+        rank.statistics.update(
+            marks_received=100, reordered_packets=20, reorder_distance_peak=number, path_changes=1
+        )
+    ranks = len(results.runs[0].ranks)
+    words = Page(render(results)).words()
+    expected = f"{100 * ranks} {20 * ranks} {ranks - 1} 0 0 {ranks} Packets of the run"
+    assert expected in words
+    assert "direct reps" in words
+    assert "paths reps, ranks strided" in words
+    assert "Paths and reordering" not in Page(render(sample_results())).words()
+
+
 def test_queues_and_loads_are_told_by_kind_of_link() -> None:
     results = sample_results(algorithms=("ring",))
     queue = {"packets": 9, "p50": 0, "p99": 12 << 10, "max": 20 << 10}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from experiments.palette import algorithm_class
 from experiments.report.markup import Markup, element, heading, number, table
+from experiments.report.overview import point_cells
 from experiments.results import LinkResult
 from experiments.summary import TIERS, Summary, three_digits
 from experiments.telemetry import load_spread
@@ -40,6 +41,52 @@ def by_kind(summaries: Sequence[Summary]) -> Markup:
         ),
         id="kinds",
     )
+
+
+def paths(summaries: Sequence[Summary], swept: Sequence[str] = ()) -> Markup | None:
+    """A row a point and algorithm: how its flows shared the fabric, and what that cost; None where
+    nobody asked for more than ECMP."""
+    shown = [each for each in summaries if _shares(each)]
+    if not shown:
+        return None
+    headings: list[object] = [heading(name.replace("-", " ")) for name in swept]
+    headings += ["algorithm"] if "paths" in swept else ["algorithm", "paths"]
+    headings += [
+        heading("busiest / mean", "of the bytes that links between switches carried"),
+        heading("marks", "data packets that came with a congestion mark"),
+        heading("reordered", "that came before an earlier one of their queue pair and were kept"),
+        heading("farthest", "the most packets that one of them was ahead"),
+        heading("thrown away", "that came before their turn and were not kept (go-back-N)"),
+        heading("resent"),
+        heading("changes of path", "that a sender made after marks or a timeout"),
+    ]
+    rows = []
+    for each in shown:
+        figures = each.paths
+        ratio = figures.imbalance
+        counts = [figures.marks, figures.reordered, figures.reorder_distance]
+        counts += [figures.dropped_ahead, figures.retransmitted, figures.path_changes]
+        rows.append(
+            [
+                *point_cells(each, swept),
+                element("td", each.algorithm, class_=f"key {algorithm_class(each.algorithm)}"),
+                *([] if "paths" in swept else [str(each.scenario.get("paths", "ecmp"))]),
+                number("-" if ratio is None else three_digits(ratio), ratio),
+                *(number(f"{count:,}", count) for count in counts),
+            ]
+        )
+    return element(
+        "section",
+        element("h2", "Paths and reordering"),
+        table(headings, rows, "sortable"),
+        element("p", "Packets of the run of median completion time.", class_="caption"),
+        id="paths",
+    )
+
+
+def _shares(each: Summary) -> bool:
+    scenario = each.scenario
+    return scenario.get("congestion") == "dctcp" or scenario.get("paths", "ecmp") != "ecmp"
 
 
 def _row(

@@ -113,7 +113,7 @@ def key_figures(summaries: Sequence[Summary], swept: Sequence[str] = ()) -> Mark
         done, over, goodput = each.completion_ns, each.over_bound, each.goodput_bps
         rows.append(
             [
-                *_point(each, swept),
+                *point_cells(each, swept),
                 element("td", element("b", each.algorithm), class_=f"key {colour(each.algorithm)}"),
                 number(f"{len(each.verified)} of {len(each.runs)}"),
                 number("-" if done is None else short_duration(done), done),
@@ -135,7 +135,7 @@ def key_figures(summaries: Sequence[Summary], swept: Sequence[str] = ()) -> Mark
     )
 
 
-def _point(summary: Summary, swept: Sequence[str]) -> list[Markup]:
+def point_cells(summary: Summary, swept: Sequence[str]) -> list[Markup]:
     """The cells that say which point it is."""
     cells = []
     for name, text in zip(swept, swept_values(summary.scenario, swept), strict=True):

@@ -20,6 +20,7 @@ from experiments.summary import (
     common_of,
     operations_of,
     short_duration,
+    ways_of,
     what_of,
     worst_fidelity,
 )
@@ -62,6 +63,7 @@ def render(results: Results) -> str:
             details.link_loads(summaries, network),
             details.loads_over_time(summaries),
             network_figures.by_kind(summaries),
+            network_figures.paths(summaries),
             details.ranks(summaries),
             details.links(summaries),
             details.fidelity(results),
@@ -77,6 +79,7 @@ def render(results: Results) -> str:
         sections += [
             _plots(results),
             overview.key_figures(summaries, results.swept),
+            network_figures.paths(summaries, results.swept),
             details.fidelity(results),
             _scenario(
                 results,
@@ -122,7 +125,8 @@ def _subtitle(results: Results, points: Sequence[Sequence[Summary]]) -> str:
     size = what_of(scenario).partition(" of ")[2]
     if operations := operations_of(scenario):
         size += f", {operations},"
-    return f"{size} over {format_rate(scenario['rate_bps'])} links on {network.describe()}"
+    text = f"{size} over {format_rate(scenario['rate_bps'])} links on {network.describe()}"
+    return "; ".join([text, *filter(None, [", ".join(ways_of(scenario))])])
 
 
 def _head(results: Results, points: Sequence[Sequence[Summary]]) -> Markup:
