@@ -1,8 +1,9 @@
 """What theory says of a collective's completion time.
 
 N bytes a rank (n_r of rank r, T of all), P ranks, host links of B bits a second in each direction.
-Bounds hold for host links and the order that the algorithm prescribes: links between switches (but
-for those of the tree whose switches add), propagation and the time to add are free.
+Bounds hold for host links and the order that the algorithm prescribes; where a leaf's uplinks carry
+less than its hosts can send, for links between switches too, over which unicast flows are spread as
+well as can be. Propagation and the time to add are free.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from agents.collectives.dtypes import dtype_of
 from agents.collectives.flow_graph import FlowGraph
 from agents.collectives.names import FLOWS
+from experiments.fabric_bound import fabric_bound_ns
 from experiments.fsdp import parts
 from experiments.fsdp_models import FSDP
 from experiments.optcast_model import Optcast, contributions, optcast_rounds
@@ -96,6 +98,13 @@ def step_bound_bytes(scenario: Scenario, algorithm: str, *, frames: bool = True)
 
 
 def _time_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
+    sizing = frames_of(scenario, algorithm) if frames else payload
+    fabric_ns = fabric_bound_ns(scenario, algorithm, sizing)
+    return max(_hosts_ns(scenario, algorithm, frames=frames), fabric_ns)
+
+
+def _hosts_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
+    """By host links, and by those of the tree whose switches add."""
     if scenario.collective == FSDP:
         fullest = step_bound_bytes(scenario, algorithm, frames=frames)
         return (scenario.layers or 1) * fullest * 8 * 10**9 // scenario.rate_bps

@@ -31,6 +31,8 @@ Pair = tuple[int, int]
 """Source and destination, by their numbers among the hosts."""
 LANE_PORTS = 1 << 14
 """Source ports that lanes are numbered in, from 0xC000 on."""
+ALTERNATES = 8
+"""Source ports that a pinned lane goes on with, one after the other, where nothing comes back."""
 LANE_STRIDE = 397
 """Between the ports of two lanes of a pair."""
 
@@ -148,7 +150,7 @@ def _ports(
             found[pair] = [tuple(port for port in ports if port >= 0) for ports in turned]
         else:
             # What no lane of the pair has goes by its hash.
-            others = tuple(_port(pair, lane) for lane in range(count, 2 * count))
+            others = tuple(_port(pair, lane) for lane in range(count, count + ALTERNATES))
             more = others if scheme.assigned == "pins" else ()
             found[pair] = [(_port(pair, lane), *more) for lane in range(count)]
     return found

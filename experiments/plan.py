@@ -142,8 +142,9 @@ def transport_of(scenario: Scenario) -> TransportOptions:
         "entropy": scheme_of(scenario.paths).entropy,
     }
     if scenario.congestion == "dctcp":
-        # Where flows meet, an acknowledgement may wait in a full queue each way.
-        options["minimum_timeout_ns"] = 2 * scenario.queue_bytes * 8 * 10**9 // scenario.rate_bps
+        # Where flows meet, data and acknowledgements may each wait in a full queue.
+        slowest_bps = min(link.rate_bps for link in scenario.network().links)
+        options["minimum_timeout_ns"] = 2 * scenario.queue_bytes * 8 * 10**9 // slowest_bps
     return TransportOptions(**options)
 
 
