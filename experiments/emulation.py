@@ -43,7 +43,7 @@ def network_key(scenario: Scenario) -> tuple[object, ...]:
         scenario.switch, scenario.topology, scenario.leaves, scenario.spines,
         scenario.hosts_per_leaf, scenario.k, scenario.tiers, scenario.rate_bps, scenario.delay_ns,
         scenario.queue_bytes, scenario.mtu, scenario.seed, scenario.pcap, scenario.program_values,
-        scenario.dedicated_servers,
+        scenario.dedicated_servers, scenario.oversubscription,
     )  # fmt: skip
 
 

@@ -48,6 +48,11 @@ def check_transport(scenario: Scenario) -> None:
     assert scenario.ecn_threshold_packets is not None
     least = 1 if scenario.congestion == "dctcp" else 0
     whole("ecn-threshold", scenario.ecn_threshold_packets, least, MAX_ECN_PACKETS)
+    if scenario.ecn_threshold_packets and scenario.switch == "bmv2":
+        raise InputError(
+            f"ecn-threshold {scenario.ecn_threshold_packets}: switch 'bmv2' marks nothing, since "
+            "its queues stay empty; leave it out, or choose the built-in switch (--switch weft)"
+        )
     if scenario.reorder_packets is None:
         tolerated = SPRAYED_REORDER_PACKETS if scheme.reorders else REORDER_PACKETS
         object.__setattr__(scenario, "reorder_packets", tolerated)

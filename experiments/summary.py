@@ -162,6 +162,12 @@ class Summary:
         return path_figures(self.shown)
 
     @property
+    def chose_paths(self) -> bool:
+        """Whether somebody asked for more than ECMP, or for reactions to marks."""
+        dctcp = self.scenario.get("congestion") == "dctcp"
+        return dctcp or self.scenario.get("paths", "ecmp") != "ecmp"
+
+    @property
     def fidelity(self) -> str:
         """The worst verdict of all runs."""
         return max((run.fidelity.verdict for run in self.runs), key=_badness)

@@ -161,8 +161,7 @@ def _caption(summaries: Sequence[Summary], several: bool) -> str:
 def _paths(summary: Summary) -> str:
     """How flows shared the links between switches, where somebody asked for more than ECMP."""
     figures = summary.paths
-    asked = summary.scenario.get("congestion") == "dctcp"
-    if figures.imbalance is None or not asked:
+    if figures.imbalance is None or not summary.chose_paths:
         return ""
     text = f"\npaths of {summary.algorithm}: fullest fabric link {figures.imbalance:.2f} of mean"
     text += f", {_count(figures.marks)} marks, {_count(figures.reordered)} reordered"

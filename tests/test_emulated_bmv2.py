@@ -73,5 +73,5 @@ def test_packet_logs_are_written_only_on_request(tmp_path: Path) -> None:
 
 
 def test_a_delay_on_a_link_is_refused_before_anything_is_made() -> None:
-    with pytest.raises(InputError, match="propagation delay is not to be had with --switch bmv2"):
+    with pytest.raises(InputError, match="no propagation delay with --switch bmv2"):
         EmulatedWorld(single(2, delay_ns=1000), "bmv2")

@@ -105,6 +105,7 @@ def test_links_between_switches_are_noticed_and_nothing_else() -> None:
         ("spine1:fail,at=1ms", [LINK, "leaf1-spine1"]),
         ("leaf0:fail,at=1ms", ["leaf0-spine0", LINK]),
         ("h0-leaf0:fail,at=1ms", []),
+        (f"{LINK}:fail,at=0", [LINK]),
     ):
         assert list(links_of(outages(line)[0], topology)) == links
     for line in (f"{LINK}:slow,rate=0.1", "h0:kill,at=0ms"):
@@ -266,7 +267,7 @@ def test_at_the_end_everything_is_as_it_was() -> None:
         ({"notice": "late", "notice_after_ns": 0}, "notice-after 0 is out of range"),
         (
             {"faults": (Fault.parse(f"{LINK}:slow,rate=0.5"),), "switch": "bmv2"},
-            "links that become slow is not to be had with --switch bmv2",
+            "no links that become slow with --switch bmv2",
         ),
         ({"faults": (Fault.parse("h0-leaf0:slow,rate=0.5"),)}, "slow is for links between switch"),
         ({"faults": (Fault.parse("*:slow,rate=0.5"),)}, "is a host's link"),

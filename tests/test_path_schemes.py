@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.emulation import network_key
 from experiments.options import from_options
 from experiments.path_schemes import NAMES, scheme_of
 from experiments.placement import place
@@ -40,6 +41,7 @@ def test_every_scheme_is_one_that_the_controller_and_the_transport_know(name: st
         ({"paths": "reps", "congestion": "window"}, ["reps", "marks", "dctcp"]),
         ({"paths": "plb", "switch": "bmv2"}, ["bmv2", "marks nothing", "--switch weft"]),
         ({"congestion": "dctcp", "switch": "bmv2"}, ["bmv2", "marks nothing"]),
+        ({"ecn-threshold": "4", "switch": "bmv2"}, ["ecn-threshold 4", "marks nothing"]),
         ({"congestion": "dctcp", "ecn-threshold": 0}, ["ecn-threshold 0", "from 1"]),
         ({"reorder": 0}, ["reorder 0", "from 1"]),
         ({"placement": "anywhere"}, ["placement 'anywhere'", "strided"]),
@@ -106,3 +108,9 @@ def test_every_host_has_one_rank_wherever_they_are_placed(
 def test_random_placement_repeats_with_the_seed() -> None:
     one, same, other = (place(4, 4, jobs=1, order="random", seed=seed) for seed in (1, 1, 2))
     assert one == same != other
+
+
+def test_an_emulated_network_is_shared_by_schemes_and_not_by_other_rates_of_its_fabric() -> None:
+    first = network_key(Scenario("alltoall", paths="ethereal"))
+    assert network_key(Scenario("alltoall", paths="reps", rank_placement="random")) == first
+    assert network_key(Scenario("alltoall", paths="ethereal", oversubscription=4.0)) != first

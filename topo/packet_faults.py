@@ -334,6 +334,8 @@ def _part(text: str, key: str, value: str) -> float:
 
 def _duration(text: str, key: str, value: str) -> int:
     found = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) *(ns|us|ms|s)", value)
+    if value == "0":
+        return 0
     if not found:
         raise InputError(f"fault {text!r}: {key}={value} is no time; write one like 250us or 1.5ms")
     whole, _, fraction = found[1].partition(".")

@@ -84,7 +84,7 @@ def require(kind: SwitchKind, capabilities: Iterable[str]) -> None:
     for capability in map(_find, capabilities):
         if kind not in capability.kinds:
             raise InputError(
-                f"{capability.name} is not to be had with --switch {kind}: {capability.otherwise} "
+                f"no {capability.name} with --switch {kind}: {capability.otherwise} "
                 f"Use --switch {capability.kinds[0]}."
             )
 

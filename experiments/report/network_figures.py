@@ -46,7 +46,7 @@ def by_kind(summaries: Sequence[Summary]) -> Markup:
 def paths(summaries: Sequence[Summary], swept: Sequence[str] = ()) -> Markup | None:
     """A row a point and algorithm: how its flows shared the fabric, and what that cost; None where
     nobody asked for more than ECMP."""
-    shown = [each for each in summaries if _shares(each)]
+    shown = [each for each in summaries if each.chose_paths]
     if not shown:
         return None
     headings: list[object] = [heading(name.replace("-", " ")) for name in swept]
@@ -82,11 +82,6 @@ def paths(summaries: Sequence[Summary], swept: Sequence[str] = ()) -> Markup | N
         element("p", "Packets of the run of median completion time.", class_="caption"),
         id="paths",
     )
-
-
-def _shares(each: Summary) -> bool:
-    scenario = each.scenario
-    return scenario.get("congestion") == "dctcp" or scenario.get("paths", "ecmp") != "ecmp"
 
 
 def _row(
