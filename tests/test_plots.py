@@ -350,6 +350,7 @@ def test_damaged_plots_are_refused(plots: list[dict[str, Any]], words: str) -> N
     assert words in str(caught.value)
 
 
+@pytest.mark.filterwarnings("error")  # as of axes that end where they begin
 @given(
     st.sampled_from([spec for spec in SPECS if spec.kind == "lines"]),
     st.lists(st.integers(0, 1 << 40), min_size=10, max_size=10),

@@ -336,7 +336,7 @@ def _scale(axes: Axes, shown: Lines, spec: PlotSpec) -> None:
         axes.set_ylim(0, 1.06 * highest or 1)
     else:
         lowest = min(everything)
-        room = 0.06 * max(highest - lowest, 0.1 * highest)
+        room = 0.06 * (max(highest - lowest, 0.1 * highest) or 1)
         axes.set_ylim(lowest - room, highest + 1.5 * room)
 
 
