@@ -193,6 +193,7 @@ class Lanes:
             pair = endpoint.create_rc(source_port=lane[0] if lane else None)
             if len(lane) > 1:
                 pair.set_source_ports(lane)
+            pair.share_window(len(lanes))
             self.pairs.append(pair)
         self._given_bytes = {index: 0 for index, lane in enumerate(lanes) if lane}
 

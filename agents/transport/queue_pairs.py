@@ -177,6 +177,11 @@ class RcQueuePair(Posting):
         row[at.STATE] = at.READY
         self._endpoint.changed(self._index)
 
+    def share_window(self, queue_pairs: int) -> None:
+        """Begin with a part of the window: that of one of so many queue pairs that send together."""
+        row = self._endpoint.row_of(self._index)
+        row[at.WINDOW] = max(256, int(row[at.WINDOW]) // queue_pairs)
+
     def set_source_ports(self, ports: Sequence[int]) -> None:
         """The UDP source ports of the packets: the first one, and after each timeout the next,
         round and round (completes as `repathed`). TransportMisuse if the endpoint's `entropy`
