@@ -178,7 +178,7 @@ class RcQueuePair(Posting):
         self._endpoint.changed(self._index)
 
     def share_window(self, queue_pairs: int) -> None:
-        """Begin with a part of the window: that of one of so many queue pairs that send together."""
+        """Begin with a part of the window, as one of so many queue pairs that send together."""
         row = self._endpoint.row_of(self._index)
         row[at.WINDOW] = max(256, int(row[at.WINDOW]) // queue_pairs)
 
