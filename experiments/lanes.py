@@ -109,11 +109,18 @@ def _assigned_paths(
 ) -> dict[Pair, tuple[int, ...]]:
     """Ethereal's, step by step; a pair that sends in several steps has the paths of all."""
     found = lanes((step, ethereal(network, step, seed, without)) for step in steps)
-    # Each host begins with another path, since all begin at the same time.
-    return {
-        (source, destination): (*paths[source % len(paths) :], *paths[: source % len(paths)])
-        for (source, destination), paths in found.items()
-    }
+    # Queue pairs take turns: a flow in pieces would be served before one that is whole. So those
+    # within the leaf, which have no paths to choose from, have as many lanes as its others.
+    most: dict[int, int] = {}
+    for (source, _), paths in found.items():
+        most[source] = max(most.get(source, 1), len(paths))
+    turned: dict[Pair, tuple[int, ...]] = {}
+    for (source, destination), paths in found.items():
+        first = source % len(paths)  # each host begins with another path, since all begin at once
+        turned[source, destination] = (*paths[first:], *paths[:first])
+        if paths[0] == WITHIN_LEAF:
+            turned[source, destination] = paths * most[source]
+    return turned
 
 
 def _moved(pair: Pair, chosen: tuple[int, ...], network: ClosPaths) -> tuple[int, ...]:
