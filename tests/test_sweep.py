@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments import sweep
 from experiments.progress import Progress
 from experiments.results import Results
 from experiments.runner import _networks, run, run_to_folder
@@ -336,3 +337,13 @@ def test_emulated_points_share_a_network_and_one_that_breaks_ends_its_own_point_
     assert results.notes[0] == (
         "[2/6] hosts-per-leaf 2, size 8 KiB: the network broke; 1 runs were not started"
     )
+
+
+@pytest.mark.parametrize(
+    "file", sorted((Path(sweep.__file__).parent / "scenarios").glob("*.toml")), ids=lambda file: file.stem
+)
+def test_every_experiment_of_the_project_can_be_read(file: Path) -> None:
+    experiment = read_file(file, {})
+    assert experiment.points
+    for plot in experiment.plots:
+        assert plot.name
