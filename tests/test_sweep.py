@@ -339,9 +339,10 @@ def test_emulated_points_share_a_network_and_one_that_breaks_ends_its_own_point_
     )
 
 
-@pytest.mark.parametrize(
-    "file", sorted((Path(sweep.__file__).parent / "scenarios").glob("*.toml")), ids=lambda file: file.stem
-)
+EXPERIMENTS = sorted((Path(sweep.__file__).parent / "scenarios").glob("*.toml"))
+
+
+@pytest.mark.parametrize("file", EXPERIMENTS, ids=lambda file: file.stem)
 def test_every_experiment_of_the_project_can_be_read(file: Path) -> None:
     experiment = read_file(file, {})
     assert experiment.points
