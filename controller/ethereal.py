@@ -232,12 +232,3 @@ def lanes(steps: Iterable[tuple[Flows, Pieces]]) -> dict[tuple[int, int], tuple[
         for source, destination, path in unique.tolist():
             found.setdefault((source, destination), []).append(path)
     return {ends: tuple(paths) for ends, paths in found.items()}
-
-
-def parts_of(flows: Flows, pieces: Pieces) -> list[list[tuple[int, int, int]]]:
-    """By flow: (path, offset, bytes) of its pieces, in the order in which they are sent."""
-    found: list[list[tuple[int, int, int]]] = [[] for _ in range(len(flows))]
-    columns = (pieces.flow, pieces.path, pieces.offset_bytes, pieces.size_bytes)
-    for flow, path, offset, size_bytes in zip(*(c.tolist() for c in columns), strict=True):
-        found[flow].append((path, offset, size_bytes))
-    return found

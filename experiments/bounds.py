@@ -100,15 +100,14 @@ def step_bound_bytes(scenario: Scenario, algorithm: str, *, frames: bool = True)
 def _time_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
     sizing = frames_of(scenario, algorithm) if frames else payload
     fabric_ns = fabric_bound_ns(scenario, algorithm, sizing)
-    return max(_hosts_ns(scenario, algorithm, frames=frames), fabric_ns)
+    return max(_hosts_ns(scenario, algorithm, sizing, frames=frames), fabric_ns)
 
 
-def _hosts_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
+def _hosts_ns(scenario: Scenario, algorithm: str, sizing: Sizing, *, frames: bool) -> int:
     """By host links, and by those of the tree whose switches add."""
     if scenario.collective == FSDP:
         fullest = step_bound_bytes(scenario, algorithm, frames=frames)
         return (scenario.layers or 1) * fullest * 8 * 10**9 // scenario.rate_bps
-    sizing = frames_of(scenario, algorithm) if frames else payload
     if scenario.collective == FLOWS:
         return _flows_ns(scenario.flow_graph(algorithm), scenario.rate_bps, sizing)
     shards = scenario.shard_sizes

@@ -66,6 +66,15 @@ Tiers = Annotated[
 Rate = Annotated[
     Text, typer.Option(help="Rate of every link. [100Mbit; 20Mbit with --switch bmv2]")
 ]
+Oversubscription = Annotated[
+    Text,
+    typer.Option(
+        metavar="X", help="Slower links between switches: a leaf's hosts send X times as much."
+    ),
+]
+PlacementOption = Annotated[
+    Text, typer.Option(help="Ranks on hosts: in-order, strided or random. [in-order]")
+]
 
 
 def _console(*, stderr: bool = False) -> Console:
@@ -113,12 +122,7 @@ def run(
     hosts_per_leaf: HostsPerLeaf = None,
     k: K = None,
     tiers: Tiers = None,
-    oversubscription: Annotated[
-        Text,
-        typer.Option(
-            metavar="X", help="Slower links between switches: a leaf's hosts send X times as much."
-        ),
-    ] = None,
+    oversubscription: Oversubscription = None,
     paths: Annotated[
         Text,
         typer.Option(
@@ -127,9 +131,7 @@ def run(
             "ethereal-ports. [ecmp]"
         ),
     ] = None,
-    placement: Annotated[
-        Text, typer.Option(help="Ranks on hosts: in-order, strided or random. [in-order]")
-    ] = None,
+    placement: PlacementOption = None,
     congestion: Annotated[
         Text,
         typer.Option(help="Senders react to losses (window) or to marks (dctcp). [by paths]"),
@@ -475,9 +477,7 @@ def paths(
             "ethereal-ports. [ecmp,ecmp-4,spray,ethereal]"
         ),
     ] = None,
-    placement: Annotated[
-        Text, typer.Option(help="Ranks on hosts: in-order, strided or random. [in-order]")
-    ] = None,
+    placement: PlacementOption = None,
     fault: Annotated[
         Texts,
         typer.Option(
@@ -492,12 +492,7 @@ def paths(
     k: K = None,
     tiers: Tiers = None,
     rate: Rate = None,
-    oversubscription: Annotated[
-        Text,
-        typer.Option(
-            metavar="X", help="Slower links between switches: a leaf's hosts send X times as much."
-        ),
-    ] = None,
+    oversubscription: Oversubscription = None,
     unit: Annotated[
         Text, typer.Option(help="Bytes that Ethereal's pieces are whole numbers of. [1]")
     ] = None,

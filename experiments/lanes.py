@@ -15,14 +15,13 @@ import numpy as np
 
 from agents.collectives.communicator import Lane, path_entropy
 from agents.collectives.dtypes import dtype_of
-from agents.collectives.names import FLOWS, OFFLOADED
+from agents.collectives.names import FLOWS
 from controller.clos_paths import ClosPaths
 from controller.ethereal import ethereal, lanes
 from controller.flows import WITHIN_LEAF, Flows
 from controller.pinned_paths import Pin
 from controller.selector_hash import Salts, source_ports
-from experiments.flow_steps import steps_of_graph, steps_of_shards
-from experiments.fsdp_models import FSDP
+from experiments.flow_steps import has_steps, steps_of_graph, steps_of_shards
 from experiments.path_schemes import PathScheme, scheme_of
 from experiments.scenario import Scenario
 from topo.network import Topology
@@ -72,8 +71,7 @@ def assignment_of(
     if scheme.assigned:
         paths = _assigned_paths(network, steps, scenario.seed, known)
     else:
-        pairs = _assigned_paths(network, steps, scenario.seed, known)
-        paths = {pair: (WITHIN_LEAF,) * scheme.lanes for pair in pairs}
+        paths = {pair: (WITHIN_LEAF,) * scheme.lanes for pair in _pairs(steps)}
     ports = _ports(scenario.seed, scheme, ClosPaths.of(network, known), paths)
     pinned = paths
     if failed:
@@ -87,10 +85,10 @@ def assignment_of(
 def placed_steps(scenario: Scenario, algorithm: str) -> list[Flows]:
     """The flows of a scenario's collective, step by step, between hosts; those of all jobs
     together. Empty for algorithms that are no unicast flows between ranks."""
-    if scenario.collective == FSDP or algorithm in (*OFFLOADED, "multicast"):
-        return []
     if scenario.collective == FLOWS:
         steps = steps_of_graph(scenario.flow_graph(algorithm))
+    elif not has_steps(scenario.collective, algorithm):
+        return []
     else:
         steps = steps_of_shards(
             scenario.collective,
@@ -102,6 +100,13 @@ def placed_steps(scenario: Scenario, algorithm: str) -> list[Flows]:
         )
     jobs = [np.array(hosts, np.int64) for hosts in scenario.placement.jobs]
     return [Flows.together([step.placed(hosts) for hosts in jobs]) for step in steps]
+
+
+def _pairs(steps: list[Flows]) -> list[Pair]:
+    """All that send in any step, each once."""
+    flows = Flows.together(steps)
+    ends = np.unique(np.stack([flows.source, flows.destination], axis=1), axis=0)
+    return [(source, destination) for source, destination in ends.tolist()]
 
 
 def _assigned_paths(

@@ -15,6 +15,7 @@ from rich.text import Text
 from controller.clos_paths import ClosPaths
 from controller.link_loads import LinkLoads, direction_name
 from experiments.options import read_option
+from experiments.path_checks import PLACEMENTS
 from experiments.placement import place
 from experiments.scenario_checks import choose
 from experiments.static_paths import SchemeLoads, Situation, analyse, check_schemes, figures
@@ -34,7 +35,6 @@ SHAPES: dict[str, dict[str, int]] = {
     "single": {"hosts-per-leaf": 8},
 }
 """The options of each topology, and their defaults."""
-PLACEMENTS = ("in-order", "strided", "random")
 OF_FLOWS = ("slowdown", "tensor", "layers", "micro_batches")
 """Options of workloads of flows; all but the first are of models alone."""
 MOST_LINKS = 1 << 14

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.clos_paths import ClosPaths
-from controller.ethereal import ethereal, lanes, parts_of
+from controller.ethereal import ethereal, lanes
 from controller.flows import WITHIN_LEAF, Flows, Pieces
 from switch.errors import InputError
 from topo.clos import Topology, fat_tree, leaf_spine, single
@@ -47,6 +47,15 @@ def by_group(paths: ClosPaths, flows: Flows, pieces: Pieces) -> dict[tuple[int, 
     for flow, path, size in zip(pieces.flow, pieces.path, pieces.size_bytes, strict=True):
         source, leaf = int(flows.source[flow]), int(paths.leaf_of(flows.destination)[flow])
         found[source, leaf][int(path)] += int(size)
+    return found
+
+
+def parts_of(flows: Flows, pieces: Pieces) -> list[list[tuple[int, int, int]]]:
+    """By flow: (path, offset, bytes) of its pieces, in the order in which they are sent."""
+    found: list[list[tuple[int, int, int]]] = [[] for _ in range(len(flows))]
+    columns = (pieces.flow, pieces.path, pieces.offset_bytes, pieces.size_bytes)
+    for flow, path, offset, size_bytes in zip(*(c.tolist() for c in columns), strict=True):
+        found[flow].append((path, offset, size_bytes))
     return found
 
 
