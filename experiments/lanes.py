@@ -41,12 +41,13 @@ class Assignment:
     """What is decided of the paths of a run's flows."""
 
     paths: Mapping[Pair, tuple[int, ...]] = field(default_factory=dict)
-    """Of each pair of hosts that has flows, the paths of its pieces."""
+    """Of each pair of hosts that has flows, the path of each lane; `WITHIN_LEAF` where there is
+    nothing to choose, or where the lane's hash chooses."""
     lanes: Mapping[Pair, tuple[Lane, ...]] = field(default_factory=dict)
     """Both pairs of two hosts have the same number of them."""
     pins: tuple[Pin, ...] = ()
     pieces: int = 1
-    """Most that one flow is cut into."""
+    """Most lanes that a pair has."""
 
 
 @lru_cache(maxsize=64)
@@ -112,7 +113,8 @@ def _pairs(steps: list[Flows]) -> list[Pair]:
 def _assigned_paths(
     network: Topology, steps: list[Flows], seed: int, without: Collection[str]
 ) -> dict[Pair, tuple[int, ...]]:
-    """Ethereal's, step by step; a pair that sends in several steps has the paths of all."""
+    """Ethereal's, step by step, one for each lane; a pair that sends in several steps has the paths
+    of all."""
     found = lanes((step, ethereal(network, step, seed, without)) for step in steps)
     # Queue pairs take turns: a flow in pieces would be served before one that is whole. So those
     # within the leaf, which have no paths to choose from, have as many lanes as its others.

@@ -181,7 +181,7 @@ class Communicator:
 
 Lane = tuple[int, ...]
 """The UDP source port of a lane's packets, then those with which to go on, one after the other,
-where nothing is acknowledged on that. None: this end sends no data on it."""
+where nothing is acknowledged on that. Empty: this end sends no data on it."""
 
 
 class Lanes:
