@@ -41,8 +41,8 @@ def ethereal(
     """Cut the flows of a step and give each piece its path.
 
     A source sends its destination leaves' groups in an order of its own, by ``seed``, and begins
-    with another path for each, so that sources do not meet; where all flows stay whole, with the
-    first path. Flows within a leaf stay whole.
+    with another path for each, so that sources do not meet; where paths get exactly the same, with
+    the first. Flows within a leaf stay whole.
 
     Args:
         network: a topology, or its paths.
@@ -105,10 +105,10 @@ class _Groups:
         row, place, offset, size_bytes = cut(sizes, max(1, len(usable)), unit_bytes)
         flow = self.order[self.firsts[groups][:, None] + row]
         if len(usable):
-            # Whole flows alone load all paths alike from any of them on. Where all sources begin
-            # with the same, shifts (each host sends to the one so many places on) never meet.
-            whole = not (np.unique(sizes, return_counts=True)[1] % len(usable)).any()
-            start = np.zeros_like(groups) if whole else self.start[groups]
+            # Loads that are equal are so from any path on. Where all sources begin with the same,
+            # shifts (each host sends to the one so many places on) never meet.
+            loads = np.bincount(place, size_bytes, len(usable))
+            start = np.zeros_like(groups) if np.ptp(loads) == 0 else self.start[groups]
             path = usable[(place + start[:, None]) % len(usable)]
         else:
             path = np.full_like(flow, WITHIN_LEAF)

@@ -18,7 +18,7 @@ from agents.collectives.dtypes import dtype_of
 from agents.collectives.names import FLOWS
 from controller.clos_paths import ClosPaths
 from controller.ethereal import ethereal, lanes
-from controller.flows import WITHIN_LEAF, Flows
+from controller.flows import WITHIN_LEAF, Flows, IntArray
 from controller.pinned_paths import Pin
 from controller.selector_hash import Salts, source_ports
 from experiments.flow_steps import has_steps, steps_of_graph, steps_of_shards
@@ -151,23 +151,33 @@ def _ports(
 ) -> dict[Pair, list[Lane]]:
     """The source port of each lane, and those that it goes on with where nothing comes back."""
     found: dict[Pair, list[Lane]] = {}
-    mapped: dict[Pair, list[int]] = {}
-    if scheme.assigned == "ports":
+    mapped: dict[Pair, IntArray] = {}
+    if scheme.assigned:
         away = [pair for pair, chosen in paths.items() if chosen[0] != WITHIN_LEAF]
         ends = np.array(away, np.int64).reshape(-1, 2)
-        by_path = source_ports(network, Salts.of(network, seed), ends[:, 0], ends[:, 1])
-        mapped = dict(zip(away, by_path.tolist(), strict=True))
+        ports = source_ports(network, Salts.of(network, seed), ends[:, 0], ends[:, 1])
+        mapped = dict(zip(away, ports, strict=True))
     for pair, chosen in paths.items():
-        count = len(chosen)
-        if pair in mapped:
-            turned = ((*mapped[pair][path:], *mapped[pair][:path]) for path in chosen)
-            found[pair] = [tuple(port for port in ports if port >= 0) for ports in turned]
-        else:
-            # What no lane of the pair has goes by its hash.
-            others = tuple(_port(pair, lane) for lane in range(count, count + ALTERNATES))
-            more = others if scheme.assigned == "pins" else ()
-            found[pair] = [(_port(pair, lane), *more) for lane in range(count)]
+        own = [_port(pair, lane) for lane in range(len(chosen))]
+        if pair not in mapped:
+            found[pair] = [(port,) for port in own]
+            continue
+        by_path = mapped[pair].tolist()
+        others = [_after(by_path, path, pair) for path in chosen]
+        if scheme.assigned == "ports":
+            own = [by_path[path] for path in chosen]
+        else:  # what is pinned for no lane goes by its hash
+            others = [[port for port in more if port not in own][:ALTERNATES] for more in others]
+        found[pair] = [(port, *more) for port, more in zip(own, others, strict=True)]
     return found
+
+
+def _after(by_path: list[int], path: int, pair: Pair) -> list[int]:
+    """The ports of the other paths, of each pair from another one on: pairs that lose a path do not
+    all go on with the same."""
+    others = [port for port in (*by_path[path + 1 :], *by_path[:path]) if port >= 0]
+    first = sum(pair) % max(1, len(others))
+    return [*others[first:], *others[:first]]
 
 
 def _pins(

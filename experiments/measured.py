@@ -247,6 +247,7 @@ def _rank(report: RankReport) -> RankResult:
             "chunks_fetched": report.chunks_fetched,
             "chunks_duplicate": report.chunks_duplicate,
             "blocks_saturated": report.blocks_saturated,
+            "flow_count": report.flow_count,
             "cpu_ns": report.cpu_ns,
             "socket_drops": report.socket_drops,
             **report.statistics,

@@ -19,6 +19,8 @@ class PathFigures:
     imbalance: float | None
     """Bytes of the fullest link between switches, over the mean of all that lead the same way; the
     larger of both ways. None where there is none, or where none carried anything."""
+    flows: int
+    """Queue pairs that data left by, each with a UDP source port of its own to begin with."""
     marks: int
     """Data packets that arrived with a congestion mark."""
     reordered: int
@@ -36,6 +38,7 @@ def path_figures(run: Run) -> PathFigures:
     """From what a run's ranks and links counted."""
     return PathFigures(
         imbalance=imbalance(run.links),
+        flows=_sum(run, "flow_count"),
         marks=_sum(run, "marks_received"),
         reordered=_sum(run, "reordered_packets"),
         reorder_distance=max(_each(run, "reorder_distance_peak"), default=0),

@@ -164,6 +164,7 @@ def _paths(summary: Summary) -> str:
     if figures.imbalance is None or not summary.chose_paths:
         return ""
     text = f"\npaths of {summary.algorithm}: fullest fabric link {figures.imbalance:.2f} of mean"
+    text += f", {_count(figures.flows)} flows"
     text += f", {_count(figures.marks)} marks, {_count(figures.reordered)} reordered"
     if figures.reordered:
         text += f" (by {figures.reorder_distance} at most)"

@@ -137,7 +137,7 @@ class Group:
                     left[rank] -= 1
             return not any(left.values())
 
-        self.network.run(ended, timeout_ns)
+        self.network.run(ended, timeout_ns, only_looks=True)
         self.events = [event for _, event in sorted(events, key=lambda entry: entry[0])]
         if self.events:
             self.duration_ns = max(event.finished_ns for event in self.events) - self.started_ns

@@ -158,7 +158,7 @@ class ServerGroup:
                     left[rank] -= 1
             return not any(left.values())
 
-        self.network.run(ended, timeout_ns)
+        self.network.run(ended, timeout_ns, only_looks=True)
         return [event for _, event in sorted(events, key=lambda entry: entry[0])]
 
     def complete(self, *requests: Request, timeout_ns: int = 60_000_000_000, team: int = 0) -> None:

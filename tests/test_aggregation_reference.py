@@ -30,8 +30,8 @@ from tests.aggregation_support import (
     packet_of,
     program,
 )
+from tests.bmv2_support import read_pcap
 from tests.compiler_support import bmv2, p4c
-from tests.test_engine_bmv2 import read_pcap
 
 LEAF = Place((2, 4, 3), parent=1, owners={0: 2, 1: 4, 2: 3})
 ROOT = Place((1, 2, 4), owners={0: 1, 1: 2, 2: 4})

@@ -348,6 +348,23 @@ def test_by_destination_a_failed_link_moves_only_who_used_it_and_spreads_them(
                 assert max(taken.values()) - min(taken.values()) <= 2
 
 
+def test_by_destination_who_loses_an_uplink_takes_the_others_in_turn() -> None:
+    topology = leaf_spine(2, 6, 12)
+    without = ("leaf0-spine1", "leaf0-spine4")
+    before, after = (
+        tables_of(plan_routes(topology, failed, "destination")) for failed in ((), without)
+    )
+    lost = {topology.direction("leaf0", spine).source.number for spine in ("spine1", "spine4")}
+    taken: Counter[int] = Counter()
+    for host in topology.hosts_of("leaf1"):
+        ((old,), (new,)) = (one["leaf0"].actions_for(host.address) for one in (before, after))
+        if dict(old.params)["port"] in lost:
+            taken[dict(new.params)["port"]] += 1
+        else:
+            assert new == old
+    assert sorted(taken.values()) == [1, 1, 1, 1]
+
+
 def test_by_destination_a_network_of_too_many_hosts_is_refused() -> None:
     with pytest.raises(InputError, match="a switch holds 4096: choose paths ecmp"):
         plan_routes(leaf_spine(17, 2, 253), paths="destination")

@@ -150,6 +150,20 @@ def test_a_link_that_nobody_knows_of_ends_those_that_use_it() -> None:
     assert not run.verified and "lost" in str(run.error)
 
 
+@pytest.mark.parametrize("collective", ["alltoall", "allreduce"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_pinned_lanes_find_another_way_where_nobody_knows(collective: str, seed: int) -> None:
+    algorithm = {"alltoall": "direct", "allreduce": "halving-doubling"}[collective]
+    scenario = faulty(
+        f"{LINK}:fail,at=10ms", notice="never", collective=collective, algorithms=(algorithm,),
+        paths="ethereal", size_bytes=1 << 19, seed=seed,
+    )  # fmt: skip
+    run = simulate(scenario, compile_cached(fabric_program()), algorithm, 0, lambda _: None)
+    assert run.completion_ns is not None
+    assert sum(rank.statistics["path_changes"] for rank in run.ranks) > 0
+    assert sum(rank.statistics["flow_count"] for rank in run.ranks) > 2 * len(run.ranks)
+
+
 def test_a_link_that_is_back_is_used_again() -> None:
     run = simulated(faulty(f"{LINK}:fail,at=10ms,for=20ms", notice="at-once"))
     assert run.verified and run.completion_ns

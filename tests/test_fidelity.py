@@ -31,6 +31,8 @@ def test_a_machine_with_time_to_spare_is_ok() -> None:
         ({"lateness_ns": {"spacing_p50": 300_000}}, "strained", "closer together"),
         ({"predicted_ns": 530_000_000}, "strained", "simulated"),
         ({"predicted_ns": 400_000_000}, "invalid", "+50%"),
+        ({"predicted_ns": 700_000_000}, "strained", "-14%"),
+        ({"predicted_ns": 1_000_000_000}, "invalid", "-40%"),
         ({"completion_ns": None, "lateness_ns": {"rank_p99": 3_000_000}}, "strained", "rank"),
     ],
 )

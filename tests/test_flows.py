@@ -19,14 +19,17 @@ from tests.collective_group import Group
 from tests.memory_network import Faults
 
 
-def request_of(graph: FlowGraph) -> Request:
-    return Request(0, "flows", "given", 0, flows=graph)
+def request_of(graph: FlowGraph, algorithm: str = "given") -> Request:
+    return Request(0, "flows", algorithm, 0, flows=graph)
 
 
-def run(graph: FlowGraph, size: int, **options: object) -> dict[tuple[int, str], int]:
+def run(
+    graph: FlowGraph, size: int, algorithm: str = "given", **options: object
+) -> dict[tuple[int, str], int]:
     """Carry a graph out and verify it; when each thing happened, from the start."""
-    group = Group(size, requests=[request_of(graph)], **options)  # type: ignore[arg-type]
-    done = group.complete(request_of(graph))
+    request = request_of(graph, algorithm)
+    group = Group(size, requests=[request], **options)  # type: ignore[arg-type]
+    done = group.complete(request)
     found: dict[tuple[int, str], int] = {}
     for event in done:
         for moment in event.report.flows:
@@ -64,7 +67,14 @@ def graphs(draw: st.DrawFn, size: int) -> FlowGraph:
 def test_any_graph_is_carried_out_in_an_order_that_it_allows(data: st.DataObject) -> None:
     size = data.draw(st.integers(2, 5), "ranks")
     graph = data.draw(graphs(size))
-    found = run(graph, size)
+    algorithm = data.draw(st.sampled_from(["given", "ring"]))
+    found = run(graph, size, algorithm)
+    if algorithm != "given":
+        last: dict[tuple[int, int], int] = {}
+        for flow in (flow for flow, what in found if what == "begun"):
+            ends = graph.source[flow], graph.destination[flow]
+            assert found[flow, "received"] >= last.get(ends, 0)
+            last[ends] = found[flow, "received"]
     least = graph.least_ns(1_000_000_000)
     for flow in graph.flows.tolist():
         end_ns = least[flow]
@@ -100,6 +110,20 @@ def test_a_chain_of_flows_takes_the_sum_of_their_times_and_delays() -> None:
     found = run(graph, 5, path_mtu=4096)
     assert graph.span_ns(1_000_000_000) == 4 * (1_000_000 + 1_000_000)
     assert 8_000_000 < found[3, "received"] < 8_500_000
+
+
+@pytest.mark.parametrize("algorithm", ["given", "ring"])
+def test_flows_to_one_rank_take_turns_where_given_and_go_in_order_in_collectives(
+    algorithm: str,
+) -> None:
+    builder = GraphBuilder()
+    first, second = (builder.flow(0, 1, 1_000_000) for _ in range(2))
+    other = builder.flow(0, 2, 1_000_000)
+    found = run(builder.build(), 3, algorithm, path_mtu=4096)
+    # 8 ms each on the link of 1 Gbit/s, half of which each destination gets until it has all.
+    ends_ms = [found[flow, "received"] / 1e6 for flow in (first, second, other)]
+    expected = [24, 24, 16] if algorithm == "given" else [16, 24, 16]
+    assert ends_ms == pytest.approx(expected, rel=0.1)
 
 
 def test_what_happened_on_another_rank_is_told_by_a_message() -> None:

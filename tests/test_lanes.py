@@ -107,3 +107,22 @@ def test_blocks_of_a_shard_fill_all_lanes(shard: int, lanes: int, path_mtu: int)
         # Whole packets are what keeps the number of blocks from a multiple of the lanes.
         assert blocks * block - shard < block
         assert blocks > lanes // 2
+
+
+def test_a_peer_with_many_lanes_gets_no_more_of_the_link_than_another() -> None:
+    lanes: dict[tuple[int, int], list[Lane]] = {
+        (0, 1): [(50_000 + lane,) for lane in range(4)],
+        (1, 0): [(50_100 + lane,) for lane in range(4)],
+    }
+    group = Group(3, path_mtu=256, lanes=lanes, keep_trace=True)
+    group.complete(Request(0, "allgather", "linear", 64 * 256, block_bytes=256, lanes=4))
+    order = [
+        (receiver, datagram.source_port)
+        for _, receiver, datagram in group.network.trace
+        if datagram.source == ipv4("10.0.0.1") and len(datagram.data) > 256
+    ]
+    receivers = [receiver for receiver, _ in order]
+    half = len(receivers) // 2
+    assert 0.4 < receivers[:half].count(receivers[0]) / half < 0.6
+    by_lane = [port for _, port in order if 50_000 <= port < 50_004]
+    assert len(by_lane) == 64 and set(Counter(by_lane[:32]).values()) == {8}

@@ -318,6 +318,27 @@ def test_after_a_timeout_the_next_source_port_is_used(recovery: str) -> None:
     assert pair.a.source_ports == [50_002]
 
 
+@pytest.mark.parametrize("ports", [[50_000, 50_001, 50_002], None])
+@pytest.mark.parametrize("recovery", ["go-back-n", "selective"])
+def test_acknowledgements_leave_a_dead_path(recovery: str, ports: list[int] | None) -> None:
+    options = TransportOptions(recovery=recovery, retries=100)  # type: ignore[arg-type]
+    pair = Pair(rate_bps=10**9, options=options)
+    dead = {pair.b.row_of(0)[at.SOURCE_PORT], 50_000, 50_001}
+    pair.network.faults = Faults(
+        loss=1.0, only=lambda row, receiver: receiver == A and row.source_port in dead
+    )
+    if ports:
+        pair.right.set_source_ports(ports)
+    pair.right.move_acknowledgements()
+    for text in ("first", "second"):
+        pair.left.post_send(text.encode(), text)
+        pair.settle()
+    assert [done.context for done in pair.at_a] == ["first", "second"]
+    assert [done.data for done in pair.at_b] == [b"first", b"second"]
+    assert pair.b.statistics.path_changes == (2 if ports else 1)
+    assert pair.a.statistics.timeouts == pair.b.statistics.path_changes
+
+
 def test_one_source_port_is_kept_whatever_happens() -> None:
     pair = Pair(rate_bps=10**9, faults=Faults(lose={0, 1}))
     pair.left.set_source_ports([50_000])

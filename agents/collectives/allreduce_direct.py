@@ -38,7 +38,8 @@ class DirectAllreduce:
         self._request = request
         self._rank = rank
         self._size = size
-        self._exchange = exchange = Exchange(parts, block_bytes(request, parts, path_mtu), rank)
+        block_size = block_bytes(request, parts, path_mtu)
+        self._exchange = exchange = Exchange(parts, block_size, rank, request.lanes)
         self._own_bytes = parts[rank]
         self._vector_bytes = len(buffer)
         staged = len(buffer) + (size - 1) * parts[rank] if size > 1 else 0

@@ -77,7 +77,7 @@ class DoubleBinaryTreeAllreduce:
         staging = np.empty(halves[inner] if self._staged is not None else 0, np.uint8)
         self.memories: Sequence[Bytes] = (buffer, output, staging)
         self._starts = [0, first]
-        self._ahead = AHEAD_PER_LEVEL * size.bit_length()
+        self._ahead = AHEAD_PER_LEVEL * request.lanes * size.bit_length()
         self._missing: dict[int, int] = {}
         """Children whose sum of a block has not come, where one has."""
         expected: dict[int, int] = {}

@@ -21,6 +21,8 @@ MULTICAST_QKEY = 0x57454654
 """The Q_Key of all multicast packets of the collectives."""
 
 _FIRST_SOURCE_PORT = 0xC000
+ALTERNATES = 8
+"""UDP source ports that a queue pair without lanes has, where those with lanes have several."""
 
 
 class Communicator:
@@ -44,7 +46,8 @@ class Communicator:
         aggregation: the job of the switches that add for this group; None: there is none.
         lanes: of each peer to which data takes paths that were chosen for it, those paths; what is
             written there goes to the lane that has been given least. A peer has the same number of
-            them towards this rank.
+            them towards this rank. Where lanes have ports to go on with, so have the queue pairs of
+            all other peers.
 
     Raises:
         InputError: the rank is not one of the addresses', the endpoint has another address, or the
@@ -93,6 +96,11 @@ class Communicator:
             for peer in peers
         }
         """By member; of those with lanes, the first."""
+        if any(len(lane) != 1 for chosen in (lanes or {}).values() for lane in chosen):
+            for peer in self.queue_pairs.keys() - self._lanes.keys():
+                ports = [path_entropy(rank, peer + turn * 0x1000) for turn in range(ALTERNATES)]
+                self.queue_pairs[peer].set_source_ports(ports)
+                self.queue_pairs[peer].move_acknowledgements()
         self.multicast: list[UdQueuePair] = [
             endpoint.create_ud(group, MULTICAST_QKEY, source_port=path_entropy(rank, rank))
             for group in groups
@@ -181,7 +189,8 @@ class Communicator:
 
 Lane = tuple[int, ...]
 """The UDP source port of a lane's packets, then those with which to go on, one after the other,
-where nothing is acknowledged on that. Empty: this end sends no data on it."""
+where nothing is acknowledged on that. Empty: this end sends no data on it. But for lanes of one
+port, acknowledgements may leave from others, too."""
 
 
 class Lanes:
@@ -193,8 +202,10 @@ class Lanes:
             pair = endpoint.create_rc(source_port=lane[0] if lane else None)
             if len(lane) > 1:
                 pair.set_source_ports(lane)
-            pair.share_window(len(lanes))
+            if len(lane) != 1:
+                pair.move_acknowledgements()
             self.pairs.append(pair)
+            pair.share_turns(self.pairs[0], len(lanes))
         self._given_bytes = {index: 0 for index, lane in enumerate(lanes) if lane}
 
     def take(self, size_bytes: int) -> RcQueuePair:

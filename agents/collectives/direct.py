@@ -19,10 +19,13 @@ class Exchange:
     them; their blocks are numbered through.
     """
 
-    def __init__(self, parts: Sequence[int], block_size: int, rank: int) -> None:
+    def __init__(
+        self, parts: Sequence[int], block_size: int, rank: int, lanes: int = 1
+    ) -> None:
         self.blocks = Blocks(parts, block_size)
         """Of one rank's vector."""
         self._rank = rank
+        self._lanes = lanes
         self._size = len(parts)
         self._parts = parts
         self.own = self.count(rank)
@@ -37,16 +40,19 @@ class Exchange:
         return ((self._rank + distance) % self._size for distance in range(1, self._size))
 
     def writes(self, slot_of: Sequence[int], starts_at: Sequence[int]) -> Iterator[Write]:
-        """What this rank writes from its memory 0, a block to each other rank in turn.
+        """What this rank writes from its memory 0: a block for each lane to each other in turn.
+
+        Blocks are smaller with lanes, so turns are as long as without.
 
         Args:
             slot_of: by destination, where this rank's part is among the parts there.
             starts_at: by destination, where the first of these parts is in its memory.
         """
-        for place in range(max(map(self.count, self.others()), default=0)):
+        most = max(map(self.count, self.others()), default=0)
+        for first in range(0, most, self._lanes):
             for peer in self.others():
                 count = self.count(peer)
-                if place < count:
+                for place in range(first, min(first + self._lanes, count)):
                     block = self.blocks.of(peer)[place]
                     offset, length = self.blocks.span(block)
                     within = offset - self.blocks.span(self.blocks.of(peer).start)[0]
@@ -77,7 +83,8 @@ class DirectAlltoall:
     ) -> None:
         parts = request.shard_bytes(size)
         self.memories: Sequence[Bytes] = (buffer, output)
-        self._exchange = Exchange(parts, block_bytes(request, parts, path_mtu), rank)
+        block_size = block_bytes(request, parts, path_mtu)
+        self._exchange = Exchange(parts, block_size, rank, request.lanes)
         self._rank = rank
         self._size = size
         others = tuple(self._exchange.others())

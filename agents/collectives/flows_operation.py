@@ -1,9 +1,11 @@
 """Flows that depend on each other, by RDMA WRITEs: one rank's part of a `FlowGraph`.
 
 Each rank tells those that send to it where they may write, and begins once all that it sends to
-have said so. A flow is cut into blocks, each an RDMA WRITE with immediate; the flows that a rank
-sends at the same time take turns, a block each. What happens on one rank and is waited for on
-another is told by a message (`Kind.HAPPENED`).
+have said so. A flow is cut into blocks, each an RDMA WRITE with immediate. The flows that a rank
+sends at the same time take turns, a block each; but those of collectives to the same rank go one
+after the other, as what is posted to a queue pair does. Else a flow that others wait for would be
+held up by one that begins later. What happens on one rank and is waited for on another is told by a
+message (`Kind.HAPPENED`).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from agents.collectives.communicator import Communicator
 from agents.collectives.control import Control, Kind
 from agents.collectives.flow_graph import DONE, RECEIVED, FlowGraph
 from agents.collectives.flow_schedule import Schedule
+from agents.collectives.names import GIVEN
 from agents.collectives.operation import Moment, PhaseClock, Posts, Report, Ticket, WrittenBytes
 from agents.collectives.requests import Request
 from agents.collectives.unicast import Blocks, Bytes, block_bytes
@@ -25,7 +28,7 @@ from agents.transport.types import MemoryRegion
 from switch.errors import ProtocolError
 
 BLOCKS_UNDER_WAY = 8
-"""Of each flow: enough to fill a link, and not all, so that flows share the link."""
+"""Of each line of flows and lane: enough to fill a link, and not all, so that they share it."""
 
 
 @dataclass
@@ -42,6 +45,16 @@ class _Sending:
     size_bytes: int
     posted_bytes: int = 0
     under_way: int = 0
+
+
+@dataclass
+class _Line:
+    """Flows that go one after the other."""
+
+    flows: deque[_Sending]
+    """Those that have blocks to be posted."""
+    under_way: int = 0
+    """Blocks of these and of those before."""
 
 
 class FlowsOperation:
@@ -75,6 +88,7 @@ class FlowsOperation:
         self._buffer, self._output = register(buffer), register(output)
         path_mtu = communicator.endpoint.path_mtu
         self._block_bytes = block_bytes(request, graph.sizes(graph.flows), path_mtu)
+        self._most_under_way = BLOCKS_UNDER_WAY * request.lanes
         self._incoming = graph.received_by(rank).tolist()
         self._blocks = Blocks(graph.sizes(graph.received_by(rank)), self._block_bytes)
         self._left = [len(self._blocks.of(place)) for place in range(len(self._incoming))]
@@ -87,8 +101,11 @@ class FlowsOperation:
         self._ready: dict[int, tuple[int, int]] = {}
         """Address and key of the targets' memory."""
         self._schedule = Schedule(graph, rank)
-        self._turns: deque[_Sending] = deque()
-        """Flows that have a block to be posted, and may."""
+        self._alone = request.algorithm == GIVEN
+        self._lines: dict[int, _Line] = {}
+        """By the flow, or by its destination."""
+        self._turns: deque[_Line] = deque()
+        """Lines that have a block to be posted, and may."""
         self._sending: dict[int, _Sending] = {}
         self._received_bytes = 0
         self._moments: list[Moment] = []
@@ -149,10 +166,11 @@ class FlowsOperation:
         self._communicator.writing_bytes -= ticket.detail.length
         sending = self._sending[ticket.detail.flow]
         sending.under_way -= 1
-        if sending.posted_bytes < sending.size_bytes:
-            if sending.under_way == BLOCKS_UNDER_WAY - 1:
-                self._turns.append(sending)
-        elif not sending.under_way:
+        line = self._line_of(sending)
+        line.under_way -= 1
+        if line.flows and line.under_way == self._most_under_way - 1:
+            self._turns.append(line)
+        if not sending.under_way and sending.posted_bytes == sending.size_bytes:
             del self._sending[sending.flow]
             self._moments.append(Moment(sending.flow, "acknowledged", now_ns))
             self._schedule.happened(sending.flow, DONE, now_ns)
@@ -195,7 +213,10 @@ class FlowsOperation:
 
     def report(self, now_ns: int) -> Report:
         return Report(
-            self._clock.durations(now_ns), self._received_bytes, flows=list(self._moments)
+            self._clock.durations(now_ns),
+            self._received_bytes,
+            flow_count=len(self._posts.flows),
+            flows=list(self._moments),
         )
 
     def _proceed(self, now_ns: int) -> None:
@@ -207,20 +228,27 @@ class FlowsOperation:
         schedule = self._schedule
         for flow in schedule.due(now_ns):
             self._moments.append(Moment(flow, "begun", now_ns))
-            self._sending[flow] = self._outgoing[flow]
-            self._turns.append(self._outgoing[flow])
+            sending = self._sending[flow] = self._outgoing[flow]
+            line = self._line_of(sending)
+            line.flows.append(sending)
+            if len(line.flows) == 1 and line.under_way < self._most_under_way:
+                self._turns.append(line)
         while schedule.notices:
             peer, edge = schedule.notices.popleft()
             self._posts.send(peer, Control(Kind.HAPPENED, self._number, address=edge))
         while self._turns:
-            sending = self._turns.popleft()
-            self._post(sending)
-            more = sending.posted_bytes < sending.size_bytes
-            if more and sending.under_way < BLOCKS_UNDER_WAY:
-                self._turns.append(sending)
+            line = self._turns.popleft()
+            self._post(line)
+            if line.flows and line.under_way < self._most_under_way:
+                self._turns.append(line)
 
-    def _post(self, sending: _Sending) -> None:
-        """The next block of a flow."""
+    def _line_of(self, sending: _Sending) -> _Line:
+        key = sending.flow if self._alone else self._graph.destination[sending.flow]
+        return self._lines.setdefault(key, _Line(deque()))
+
+    def _post(self, line: _Line) -> None:
+        """The next block of a line's first flow."""
+        sending = line.flows[0]
         peer = self._graph.destination[sending.flow]
         address, rkey = self._ready[peer]
         done = sending.posted_bytes
@@ -229,6 +257,9 @@ class FlowsOperation:
         self._communicator.writing_bytes += length
         sending.posted_bytes += length
         sending.under_way += 1
+        line.under_way += 1
+        if sending.posted_bytes == sending.size_bytes:
+            line.flows.popleft()
         self._posts.write(
             peer, self._buffer, sending.offset + done, length, address + sending.target + done,
             rkey, (self._number & 0xFF) << 24 | block, flow=sending.flow,

@@ -13,7 +13,9 @@ ALGORITHMS: dict[str, tuple[str, ...]] = {
 """By collective; a scenario that names none runs the first two."""
 FLOWS = "flows"
 """Flows that depend on each other, of any workload (`agents.collectives.flow_graph`)."""
-FLOW_ALGORITHMS = ("given", "ring", "direct", "halving-doubling", "double-binary-tree")
+GIVEN = "given"
+"""Algorithm of flows that belong to no collective."""
+FLOW_ALGORITHMS = (GIVEN, "ring", "direct", "halving-doubling", "double-binary-tree")
 """How the collectives in such a workload are done; ``given``: it has none, and the flows are as the
 workload names them."""
 CUTOFFS = ("adaptive", "paper", "fetch-only")

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from agents.collectives.communicator import Communicator
 from agents.collectives.control import Control
+from agents.transport.queue_pairs import RcQueuePair
 from agents.transport.types import MemoryRegion
 
 
@@ -33,6 +34,9 @@ class Report:
     chunks_duplicate: int = 0
     blocks_saturated: int = 0
     """Blocks of this rank's result in which a sum left the range of int32 (algorithm switch)."""
+    flow_count: int = 0
+    """Queue pairs that its RDMA WRITEs left by: each a flow to the switches. Of several operations
+    the sum."""
     flows: list[Moment] = field(default_factory=list)
     """Of the collective flows: what happened to them on this rank, in order."""
 
@@ -52,6 +56,7 @@ class Report:
             self.chunks_fetched + other.chunks_fetched,
             self.chunks_duplicate + other.chunks_duplicate,
             self.blocks_saturated + other.blocks_saturated,
+            self.flow_count + other.flow_count,
             [*self.flows, *other.flows],
         )
 
@@ -133,6 +138,8 @@ class Posts:
         self._open: dict[Ticket, int] = {}
         self.open_writes = 0
         """RDMA WRITEs that are not acknowledged."""
+        self.flows: set[RcQueuePair] = set()
+        """Queue pairs that RDMA WRITEs have left by."""
 
     @property
     def outstanding(self) -> bool:
@@ -166,7 +173,9 @@ class Posts:
         what = f"{self._communicator.name(peer)} to acknowledge an RDMA WRITE"
         ticket = self.ticket(what, WrittenBytes(length, flow))
         self.open_writes += 1
-        self._communicator.pair_for(peer, length).post_write(
+        pair = self._communicator.pair_for(peer, length)
+        self.flows.add(pair)
+        pair.post_write(
             region, offset, length, address, rkey, immediate=immediate, context=ticket
         )
 

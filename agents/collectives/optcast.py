@@ -209,7 +209,11 @@ class OptcastOperation:
         pass
 
     def report(self, now_ns: int) -> Report:
-        return Report(self._clock.durations(now_ns), self._received_bytes)
+        return Report(
+            self._clock.durations(now_ns),
+            self._received_bytes,
+            flow_count=len(self._posts.flows),
+        )
 
     def _post_writes(self) -> None:
         """Write what servers have room for, a chunk a server in turn."""

@@ -266,7 +266,11 @@ class UnicastOperation:
         pass
 
     def report(self, now_ns: int) -> Report:
-        return Report(self._clock.durations(now_ns), self._received_bytes)
+        return Report(
+            self._clock.durations(now_ns),
+            self._received_bytes,
+            flow_count=len(self._posts.flows),
+        )
 
     def _proceed(self, now_ns: int) -> None:
         if self._clock.phase == "barrier" and len(self._ready) == len(self._pattern.targets):

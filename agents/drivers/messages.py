@@ -187,6 +187,8 @@ class RankResult:
     chunks_duplicate: int = 0
     blocks_saturated: int = 0
     """Blocks of sums by switches in which some did not fit into 32 bits."""
+    flow_count: int = 0
+    """Queue pairs that RDMA WRITEs left by."""
     retransmitted_packets: int = 0
     cpu_ns: int = 0
     """Processor time of the rank process between start and finish."""

@@ -251,6 +251,7 @@ class _Rank:
             chunks_fetched=report.chunks_fetched,
             chunks_duplicate=report.chunks_duplicate,
             blocks_saturated=report.blocks_saturated,
+            flow_count=report.flow_count,
             retransmitted_packets=statistics["retransmitted_packets"],
             cpu_ns=time.process_time_ns() - self._started_cpu_ns,
             wake_lateness_ns=self._driver.lateness_ns(),

@@ -97,7 +97,8 @@ def put_acknowledgement(
 ) -> int:
     """Write an acknowledgement into row `count` of a batch; returns its frame bytes.
 
-    It leaves from the source port of what it acknowledges where that is of interest.
+    It leaves from the source port of what it acknowledges where that is of interest; else from that
+    of the data, or from another where that way seems to be dead.
     """
     row = row_address(batch, count)
     used = put_bth(row, ACKNOWLEDGE, 0, 0, pair[at.PEER_NUMBER], psn)
@@ -107,6 +108,8 @@ def put_acknowledgement(
         endpoint[at.MARKS_ECHOED] += 1
     if endpoint[at.ENTROPY] == at.FIXED or source_port == 0:
         source_port = pair[at.SOURCE_PORT]
+        if pair[at.ACKNOWLEDGE_PORT]:
+            source_port = pair[at.ACKNOWLEDGE_PORT]
     return finish_from(endpoint, pair, batch, count, used, now, source_port, pair[at.TOS])
 
 

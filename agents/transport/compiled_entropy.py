@@ -109,6 +109,24 @@ def change_path(endpoint: Words, pair: Words) -> None:
 
 
 @internal
+def move_acknowledgements(endpoint: Words, pair: Words) -> None:
+    """A packet has come again: what acknowledged it may be lost, so the next leaves from another of
+    the queue pair's ports, or from one at random (after Wetherall et al., "Improving Network
+    Availability with Protective ReRoute", SIGCOMM 2023, section 2)."""
+    if not pair[at.ACKNOWLEDGE_MOVES]:
+        return
+    endpoint[at.PATH_CHANGES] += 1
+    count = pair[at.PORT_COUNT]
+    if count < 2:
+        pair[at.ACKNOWLEDGE_PORT] = draw_port(endpoint, pair)
+        return
+    if pair[at.ACKNOWLEDGE_PORT] == 0:
+        pair[at.ACKNOWLEDGE_AT] = pair[at.PORT_AT]
+    pair[at.ACKNOWLEDGE_AT] = (pair[at.ACKNOWLEDGE_AT] + 1) % count
+    pair[at.ACKNOWLEDGE_PORT] = words_at(pair[at.PORTS], count)[pair[at.ACKNOWLEDGE_AT]]
+
+
+@internal
 def leave_path(endpoint: Words, pair: Words, index: int, now: int) -> None:
     """Nothing was acknowledged for too long: the path may be dead."""
     if endpoint[at.ENTROPY] == at.REPS:

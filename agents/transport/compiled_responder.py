@@ -11,6 +11,7 @@ import numpy.typing as npt
 from agents.transport import layout as at
 from agents.transport.compiled_board import board_of
 from agents.transport.compiled_echo import echo_arrival, put_acknowledgement
+from agents.transport.compiled_entropy import move_acknowledgements
 from agents.transport.compiled_frames import finish_from, frame_size, row_address, service_of_data
 from agents.transport.compiled_kept import pass_over, receive_ahead, take_kept
 from agents.transport.compiled_memory import add_event, extend, packets_of
@@ -191,6 +192,7 @@ def receive_request(
         endpoint[at.DUPLICATE_PACKETS] += 1
         if fields[wire.PROPERTY_BITS] & HAS_PAYLOAD:
             pair[at.ACKNOWLEDGE_PENDING] = 1
+            move_acknowledgements(endpoint, pair)
             if endpoint[at.ECHO]:
                 echo_arrival(endpoint, pair, fields, index, expected, unacknowledged)
             return

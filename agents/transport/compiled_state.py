@@ -115,7 +115,8 @@ def timeout_of(endpoint: Words, pair: Words) -> int:
     RFC 6298 without its coarse clock, and with the time that passes until an acknowledgement is
     asked for. What is cheap to repeat is so after twice the time that everything in flight takes
     on the link, and a few milliseconds: collectives wait for their control messages and READs with
-    nothing else to do, and a rash repetition costs one packet.
+    nothing else to do, and a rash repetition costs one packet. Where each timeout takes another
+    path, back-off begins once all have been tried.
     """
     minimum = endpoint[at.MINIMUM_TIMEOUT]
     if pair[at.SMOOTHED_RTT] == 0:
@@ -134,7 +135,7 @@ def timeout_of(endpoint: Words, pair: Words) -> int:
             timeout = min(timeout, 2 * early_ns + 2 * flight_ns)
     timeout = max(timeout, minimum)
     limit = max(timeout, endpoint[at.MAXIMUM_TIMEOUT])
-    for _ in range(pair[at.RETRIES]):
+    for _ in range(pair[at.RETRIES] - pair[at.PORT_COUNT]):
         if timeout >= limit:
             break
         timeout *= 2

@@ -91,6 +91,19 @@ def serve_timers(endpoint: Words, pairs: Words, now: int) -> None:
         index = next_due(endpoint[at.TIMER_TREE], rows, index + 1, now)
 
 
+@internal
+def next_lane(endpoint: Words, pairs: Words, pair: Words, now: int) -> int:
+    """The leaf of the data tree whose turn it is among a queue pair's lanes, one of which is due:
+    however many they are, their peer gets no more of the link than another."""
+    rows = 2 * endpoint[at.TREE_ROWS]
+    start = 2 * pair[at.FIRST_LANE]
+    turn = pairs[pair[at.FIRST_LANE]][at.LANE_TURN]
+    found = next_due(endpoint[at.DATA_TREE], rows, start + turn, now)
+    if found < 0 or found >= start + 2 * pair[at.LANES]:
+        found = next_due(endpoint[at.DATA_TREE], rows, start, now)
+    return found
+
+
 @compiled
 def deadline_of(endpoint: Words) -> int:
     """When transmit must be called next, for an endpoint whose state changed since its last
@@ -153,6 +166,11 @@ def transmit_batch(endpoint: Words, batch: Words, now: int, budget: int) -> int:
             found = next_due(endpoint[at.DATA_TREE], 2 * rows, 0, now)
         if found < 0:
             break
+        start = end = found
+        if pairs[found >> 1][at.LANES] > 1:
+            start = 2 * pairs[found >> 1][at.FIRST_LANE]
+            end = start + 2 * pairs[found >> 1][at.LANES] - 1
+            found = next_lane(endpoint, pairs, pairs[found >> 1], now)
         index = found >> 1
         pair = pairs[index]
         if pair[at.KIND] == at.UD:
@@ -164,9 +182,11 @@ def transmit_batch(endpoint: Words, batch: Words, now: int, budget: int) -> int:
         else:
             frame = send_request(endpoint, pair, batch, count, budget, now)
         if frame == 0:
-            turn = found - 1 if found > 0 else 2 * total - 1
+            turn = start - 1 if start > 0 else 2 * total - 1
             break
-        turn = found
+        turn = end
+        if end > start:
+            pairs[start >> 1][at.LANE_TURN] = (found + 1 - start) % (end + 1 - start)
         look_again(endpoint, pair, index, True)
         if frame > 0:
             budget -= frame

@@ -260,8 +260,18 @@ PORTS = 84
 """Address of the source ports that a timeout goes through, how many, and the one in use."""
 PORT_COUNT = 85
 PORT_AT = 86
+LANES = 87
+"""How many rows share one turn for data, the first of them, and there the leaf whose turn is next.
+Zero or one: the row has turns of its own."""
+FIRST_LANE = 88
+LANE_TURN = 89
+ACKNOWLEDGE_MOVES = 90
+"""Whether acknowledgements take another path where they seem to be lost."""
+ACKNOWLEDGE_PORT = 91
+"""The UDP source port that they leave from then, 0: that of the data; and its place among PORTS."""
+ACKNOWLEDGE_AT = 92
 
-QUEUE_PAIR_WORDS = 88
+QUEUE_PAIR_WORDS = 96
 """Whole cache lines, and no power of 2: the same word of many rows would share few places in the
 processor's cache."""
 

@@ -47,6 +47,9 @@ class LocalQueuePair(RcQueuePair):
         for context, length, arrival, error in before:
             self._deliver(context, length, arrival, error)
 
+    def move_acknowledgements(self) -> None:
+        """There are none."""
+
     def set_source_ports(self, ports: Sequence[int]) -> None:
         """Nothing of it becomes a packet, so it has none."""
 

@@ -177,10 +177,18 @@ class RcQueuePair(Posting):
         row[at.STATE] = at.READY
         self._endpoint.changed(self._index)
 
-    def share_window(self, queue_pairs: int) -> None:
-        """Begin with a part of the window, as one of so many queue pairs that send together."""
+    def share_turns(self, first: RcQueuePair, queue_pairs: int) -> None:
+        """Send as one of so many queue pairs with one peer, made one after the other from `first`
+        on: all together have one turn for data, and begin with one window."""
         row = self._endpoint.row_of(self._index)
         row[at.WINDOW] = max(256, int(row[at.WINDOW]) // queue_pairs)
+        row[at.FIRST_LANE] = first._index
+        row[at.LANES] = queue_pairs
+
+    def move_acknowledgements(self) -> None:
+        """Let acknowledgements leave from another UDP source port where what they acknowledge comes
+        again and again, so that their way may be dead."""
+        self._endpoint.row_of(self._index)[at.ACKNOWLEDGE_MOVES] = 1
 
     def set_source_ports(self, ports: Sequence[int]) -> None:
         """The UDP source ports of the packets: the first one, and after each timeout the next,

@@ -53,6 +53,7 @@ def paths(summaries: Sequence[Summary], swept: Sequence[str] = ()) -> Markup | N
     headings += ["algorithm"] if "paths" in swept else ["algorithm", "paths"]
     headings += [
         heading("busiest / mean", "of the bytes that links between switches carried"),
+        heading("flows", "queue pairs that data left by"),
         heading("marks", "data packets that came with a congestion mark"),
         heading("reordered", "that came before an earlier one of their queue pair and were kept"),
         heading("farthest", "the most packets that one of them was ahead"),
@@ -64,7 +65,7 @@ def paths(summaries: Sequence[Summary], swept: Sequence[str] = ()) -> Markup | N
     for each in shown:
         figures = each.paths
         ratio = figures.imbalance
-        counts = [figures.marks, figures.reordered, figures.reorder_distance]
+        counts = [figures.flows, figures.marks, figures.reordered, figures.reorder_distance]
         counts += [figures.dropped_ahead, figures.retransmitted, figures.path_changes]
         rows.append(
             [
