@@ -21,7 +21,8 @@ def test_an_error_shows_the_line_a_caret_and_what_was_expected(tmp_path: Path) -
     first = caught.value.diagnostics[0]
     assert (first.file, first.line, first.column) == (str(source), 5, 5)
     assert str(first).splitlines() == [
-        f"{source}:5:5: error: syntax error at 'bit': expected ';'",
+        f"{source}:5:5: error: syntax error at 'bit': expected ';'; is a ';' missing at the end of "
+        "line 4?",
         "     5 |     bit<8> b;",
         "       |     ^~~",
     ]
@@ -114,7 +115,7 @@ def test_an_error_directive_in_a_branch_that_is_not_taken_is_none(tmp_path: Path
         ("sm.parser_error = error.Wrong;", "no error is called 'Wrong'"),
         ("hdr.h.frob();", "header h_t has no method 'frob'; it has isValid"),
         ("hdr.g.a = 1;", "struct headers_t has no field 'g'; it has h"),
-        ("mark_to_drop();", "'mark_to_drop' takes 1 argument(s), but 0 are given"),
+        ("truncate();", "'truncate' takes 1 argument(s), but 0 are given"),
         ("random(hdr.h.a, 8w0, 16w1);", "this has type bit<16>, but bit<8> is expected"),
         ("random(8w1, 8w0, 8w1);", "this cannot be assigned to"),
         (
@@ -124,7 +125,10 @@ def test_an_error_directive_in_a_branch_that_is_not_taken_is_none(tmp_path: Path
         ("return 3;", "nothing is returned here, but there is a value"),
         ("switch (hdr.h.a) { 1: {} 1: {} }", "there are two cases for 1"),
         ("switch (hdr.h.a) { default: {} 1: {} }", "'default' must be the last case"),
-        ("for (bit<8> i = 0; i < 3; i += 1) { }", "not supported: for statements"),
+        ("for (bit<8> i in hdr.h.a) { }", "a loop runs over a range, a list, an array or a stack"),
+        ("hdr.h.a = hdr.h.b > 1 ? 1 : 2;", "a number's width is needed here, such as 8w1"),
+        ("hdr.h.a = hdr.h.a / 3;", "'/' needs values that are known at compile time"),
+        ("switch (hdr.h.a > 1) { true: {} }", "'switch' takes an action_run, a number"),
         ("bit<8> v = 1; bit<8> v = 2;", "'v' is declared twice (first at"),
         ("verify(true, error.NoError);", "'verify' can only be called in a parser"),
         (
@@ -133,10 +137,14 @@ def test_an_error_directive_in_a_branch_that_is_not_taken_is_none(tmp_path: Path
         ),
         (
             "resubmit_preserving_field_list(meta.x);",
-            "the index of a field list must be known at compile time",
+            "'index' of 'resubmit_preserving_field_list' has no direction: its value must be known",
         ),
         ('static_assert(1 == 2, "no");', "static assertion: no"),
         ("break;", "'break' and 'continue' can only stand in a loop"),
+        ("bit<8> meta = 1;", "'meta' has the name of a parameter"),
+        ("hdr.h.a = hdr.h.a / 6;", "'/' needs values that are known at compile time"),
+        ("hdr.h.a = 1 << hdr.h.b;", "the left operand needs a width"),
+        ('log_msg("{}", { 1 });', "a value of type int has no width here"),
     ],
 )
 def test_a_wrong_statement_is_explained(tmp_path: Path, ingress: str, message: str) -> None:
@@ -160,15 +168,11 @@ def test_a_wrong_statement_is_explained(tmp_path: Path, ingress: str, message: s
             "'nothing' is not an action",
         ),
         (
-            {"locals": "table t { actions = { NoAction; } colour = 3; }", "ingress": "t.apply();"},
-            "not supported: table property 'colour'",
-        ),
-        (
             {
                 "locals": "action f() {} table t { actions = { NoAction; } default_action = f; }",
                 "ingress": "t.apply();",
             },
-            "'f' is not among the actions of table 't'",
+            "'f' is not among the actions of table 't'; it has ",
         ),
         (
             {
@@ -206,11 +210,23 @@ def test_a_wrong_statement_is_explained(tmp_path: Path, ingress: str, message: s
             "not supported: extract to anything but a header or stack.next",
         ),
         (
-            {"parser": "state start { packet.advance(3); transition accept; }"},
-            "not supported: advance by a part of a byte",
+            {"egress": "resubmit_preserving_field_list(0);"},
+            "'resubmit' can only be called in ingress",
         ),
         (
-            {"verify": "if (true) { }"},
+            {"ingress": "recirculate_preserving_field_list(0);"},
+            "'recirculate' can only be called in egress",
+        ),
+        (
+            {
+                "locals": "table t { key = { hdr.h.a & 7: exact; hdr.h.a[3:0]: exact; "
+                "hdr.h.isValid(): exact; hdr.h.a + 1: exact; } actions = { NoAction; } }",
+                "ingress": "t.apply();",
+            },
+            'a key that is computed needs a name: write @name("...") after its match kind',
+        ),
+        (
+            {"verify": "if (hdr.h.isValid()) { }"},
             "not supported: if in VerifyChecksum, which may only hold calls (BMv2)",
         ),
         (
@@ -237,10 +253,98 @@ def test_a_wrong_statement_is_explained(tmp_path: Path, ingress: str, message: s
             {"declarations": "extern Odd { Odd(); }", "locals": "Odd() odd;"},
             "not supported: instances of extern 'Odd'",
         ),
+        (
+            {
+                "declarations": "void f(in bit<8> x) { } void f(in bit<16> y) { }",
+                "ingress": "f(1);",
+            },
+            "which 'f' is meant? Those at",
+        ),
+        (
+            {
+                "declarations": "type bit<8> own_t;",
+                "ingress": "own_t x = (own_t)hdr.h.a; if (x == 3) { }",
+            },
+            "'==' is not defined for own_t; cast it to bit<8>",
+        ),
+        (
+            {
+                "declarations": "enum bit<8> e_t { one = 1 }",
+                "ingress": "hdr.h.c = (bit<16>)e_t.one;",
+            },
+            "cannot cast e_t to bit<16>",
+        ),
+        (
+            {"locals": "table t { actions = { NoAction; } size = 1; size = 2; }"},
+            "table 't' has two properties 'size'",
+        ),
+        (
+            {
+                "locals": "action f(inout bit<8> x) { } table t { actions = { f(hdr.h.a); }"
+                " default_action = f(hdr.h.b); }",
+            },
+            "this argument is not the one that the table's list of actions gives",
+        ),
+        (
+            {
+                "locals": "action f(error e) { } table t { actions = { f; NoAction; }"
+                " default_action = NoAction; }",
+                "ingress": "t.apply();",
+            },
+            "not supported: a parameter of type error from the control plane",
+        ),
+        (
+            {
+                "locals": "direct_meter<bit<8>>(MeterType.bytes) m; action f() { m.read(hdr.h.a); }"
+                " table t { actions = { f; NoAction; } default_action = f; }",
+                "ingress": "t.apply();",
+            },
+            "direct meter 'I.m' is read, but is not the meter of any table",
+        ),
+        (
+            {"declarations": "header v_t { varbit<8> v; varbit<8> w; }"},
+            "header v_t has two varbit fields, 'v' and this",
+        ),
+        (
+            {
+                "headers": "h_t h; h_t[2] s;",
+                "parser": "state start { hdr.s.pop_front(1); transition accept; }",
+            },
+            "'pop_front' cannot be called in a parser",
+        ),
+        (
+            {"ingress": "clone(CloneType.E2E, 1);"},
+            "'clone' with CloneType.E2E can only be called in egress",
+        ),
+        (
+            {"headers": "h_t h; h_t[2] s;", "ingress": "hdr.h = hdr.s.last;"},
+            "'last' of a header stack can only be used in a parser",
+        ),
+        (
+            {
+                "declarations": "struct box_t<T> { T v; }",
+                "ingress": "box_t<_> x;",
+            },
+            "not supported: a value of type _ in struct box_t<_>",
+        ),
+        (
+            {
+                "locals": '@name("x") action f() { } @name("x") action g() { }',
+                "ingress": "f(); g();",
+            },
+            "two actions have the name 'I.x'",
+        ),
+        (
+            {
+                "locals": '@name("x") counter(1, CounterType.bytes) f;'
+                ' @name("x") counter(1, CounterType.bytes) g;'
+            },
+            "two counters have the name 'I.x'",
+        ),
         ({"declarations": "bit<8> f() { }"}, "function 'f' does not return a value on every path"),
         (
-            {"declarations": "T f<T>(in T v) { return v; }"},
-            "not supported: functions with type parameters ('f')",
+            {"declarations": "bool f<T>(in T v, in T w) { return v > w; }"},
+            "the left operand of '>' must be a number, not T",
         ),
     ],
 )
@@ -287,7 +391,8 @@ def test_at_most_twenty_errors_are_listed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "first"),
     [
-        ("", "x.p4: error: there is no 'main'"),
+        ("", "x.p4: error: this file is empty"),
+        ('{ "program": 1 }', "x.p4: error: this is not P4 but JSON"),
         ("#include <cor.p4>\nheader h {}\n", "x.p4:1:1: error: include file 'cor.p4' not found"),
         ("#error not this\n", "x.p4:1:1: error: #error not this"),
         ('#include "x.p4"\n', "x.p4:1:1: error: includes are nested too deeply"),
@@ -337,6 +442,12 @@ def test_a_malformed_annotation_is_an_error(tmp_path: Path, annotation: str) -> 
     assert "takes one string in round brackets, like @" in found
 
 
+@pytest.mark.parametrize("annotation", ['@id("x")', "@id", "@id(1, 2)", "@id[1]"])
+def test_an_id_is_one_number(tmp_path: Path, annotation: str) -> None:
+    (found,) = errors(tmp_path, program(locals=f"{annotation} action f() {{ }}", ingress="f();"))
+    assert "@id takes one number in round brackets" in found
+
+
 def test_an_annotation_that_is_never_closed_is_found_where_it_stands(tmp_path: Path) -> None:
     text = program(locals="@foo(( ) action f() { }")
     assert "syntax error at '@'" in errors(tmp_path, text)[0]
@@ -367,3 +478,17 @@ def test_a_value_set_must_fit_what_is_selected_on(tmp_path: Path) -> None:
     assert errors_of(tmp_path, parser=parser) == [
         "a value set of bit<16> does not fit what is selected on"
     ]
+
+
+def test_a_comment_without_an_end_is_told_at_once(tmp_path: Path) -> None:
+    source, part = tmp_path / "wrong.p4", tmp_path / "part.p4"
+    source.write_text("#include <core.p4>\n" + "/* " * 100_000)
+    with pytest.raises(CompileError) as caught:
+        compile_program(source)
+    assert (caught.value.diagnostics[0].line, len(caught.value.diagnostics)) == (2, 1)
+    part.write_text("header h { }\n/* \n/* ")
+    source.write_text('#include "part.p4"\n// /*\nheader g { }\n')
+    with pytest.raises(CompileError) as caught:
+        compile_program(source)
+    first = caught.value.diagnostics[0]
+    assert (Path(first.file).name, first.line) == ("part.p4", 2)

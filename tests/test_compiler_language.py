@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from switch.compiler import compile_program
 from tests.compiler_support import compiled, document, primitives, program
 
 
@@ -44,6 +45,10 @@ def written(node: Any) -> str:
         ("hdr.h.a = hdr.h.a + 1;", "((h.a + 1) & 255)"),
         ("hdr.h.a = hdr.h.a - hdr.h.b;", "((h.a - h.b) & 255)"),
         ("hdr.h.a = hdr.h.a |+| hdr.h.b;", "((h.a + h.b) usat_cast 8)"),
+        ("hdr.h.a = (bit<8>)((int<8>)hdr.h.a |-| (int<8>)hdr.h.b);",
+         "((((h.a two_comp_mod 8) - (h.b two_comp_mod 8)) sat_cast 8) & 255)"),
+        ("hdr.h.c = (bit<16>)((int<8>)hdr.h.a ++ (int<8>)hdr.h.b);",
+         "((((h.a two_comp_mod 8) << 8) | ((h.b two_comp_mod 8) & 255)) & 65535)"),
         ("hdr.h.a = -hdr.h.b;", "((0 - h.b) & 255)"),
         ("hdr.h.a = ~hdr.h.b;", "((~ h.b) & 255)"),
         ("hdr.h.a = hdr.h.b >> 2;", "(h.b >> 2)"),
@@ -276,3 +281,23 @@ def test_angle_brackets_compare_or_enclose_types(tmp_path: Path) -> None:
         " if (hdr.h.a < N && hdr.h.b > (hdr.h.a >> 2)) { hdr.h.c = (bit<16>)pair[1]; }",
     )
     assert result["register_arrays"][0]["bitwidth"] == 32
+
+
+def test_words_lines_and_pragmas_that_p4c_takes(tmp_path: Path) -> None:
+    text = program(
+        declarations="""# 17 "foo.p4" 2
+const bit<8> type = 8w_3; type bit<8> kind_t; @foo[1] type kind_t other_t;
+enum bit<8> numbers_t { one = type, two = one + 1 }
+struct apply { bit<8> key; bit<8> type; bit<8> priority; }
+@pragma name "renamed" """,
+        locals="""
+@pragma foo "bar" 3
+@pragma name "renamed"
+table t { actions = { NoAction; } }""",
+        ingress="t.apply(); bit<8> type = numbers_t.two; hdr.h.a = type;",
+    )
+    source = tmp_path / "program.p4"
+    source.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    result = compile_program(source)
+    assert 'name: "I.renamed"' in result.p4info_text
+    assert 'annotations: "@foo(\\"bar\\" 3)"' in result.p4info_text

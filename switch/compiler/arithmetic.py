@@ -96,6 +96,9 @@ def binary(
         return Truth(value) if isinstance(value, bool) else Number(value)
     bare = base_type(kind)
     width = getattr(bare, "width", 0)
+    if operator in ("/", "%"):
+        message = f"'{operator}' needs values that are known at compile time"
+        raise constants.EvaluationError(message)
     if operator == "++":
         return concatenate(left, right, kind, right_kind)
     if operator in ("|+|", "|-|"):
@@ -106,16 +109,8 @@ def binary(
         if operator == "<<" or isinstance(bare, BitType):
             return Number(0)
         right = Number(width - 1)
-    if operator == "<<" and not isinstance(right, Number):
-        return _shift_left(left, right, kind, width)
     result = Operation(operator, left, right)
     return wrapped(result, kind) if operator in _WRAPPING else result
-
-
-def _shift_left(left: Expression, right: Expression, kind: Type, width: int) -> Expression:
-    """A shift by an amount that is not known; larger ones than the width give zero."""
-    shifted = wrapped(Operation("<<", left, right), kind)
-    return shifted
 
 
 def concatenate(left: Expression, right: Expression, kind: Type, right_kind: Type) -> Expression:
@@ -151,6 +146,26 @@ def insert_slice(
     else:
         moved = Operation("<<", value, Number(low)) if low else value
     result = Operation("|", Operation("&", node, Number(kept)), moved)
+    return wrapped(result, kind) if isinstance(bare, IntType) else result
+
+
+def moving_slice(node: Expression, begin: Expression, width: int, kind: Type) -> Expression:
+    """``node[begin +: width]``; bits beyond those of `node` are 0."""
+    bare = base_type(kind)
+    if isinstance(bare, IntType):
+        node = Operation("&", node, Number(mask_of(bare.width)))
+    return Operation("&", Operation(">>", node, begin), Number(mask_of(width)))
+
+
+def insert_moving_slice(
+    node: Expression, value: Expression, begin: Expression, width: int, kind: Type
+) -> Expression:
+    """`node` with `width` bits from bit `begin` on replaced, as far as it has them."""
+    bare = base_type(kind)
+    full = Number(mask_of(getattr(bare, "width", 0)))
+    replaced = Operation("&", Operation("<<", Number(mask_of(width)), begin), full)
+    kept = Operation("&", node, Operation("^", full, replaced))
+    result = Operation("|", kept, Operation("&", Operation("<<", value, begin), full))
     return wrapped(result, kind) if isinstance(bare, IntType) else result
 
 

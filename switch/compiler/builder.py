@@ -29,6 +29,14 @@ from switch.compiler.builder_expressions import (
 from switch.compiler.diagnostics import Span
 
 
+def _property_name(item: object) -> str | None:
+    """The name of a table's property; None for anything else."""
+    if isinstance(item, syntax.Property):
+        return item.name
+    names = {Keys: "key", Actions: "actions", Entries: "entries"}
+    return next((name for kind, name in names.items() if isinstance(item, kind)), None)
+
+
 class TreeBuilder(ExpressionBuilder):
     """Callbacks for lark; children come in the order of the rule, tokens included."""
 
@@ -255,11 +263,17 @@ class TreeBuilder(ExpressionBuilder):
         table = syntax.Table(
             span_of_all(c), self._annotations(c), name, span, [], [], [], False, {}
         )
+        given: set[str] = set()
         for item in c:
+            property_name = _property_name(item)
+            if property_name is not None and property_name in given:
+                table.repeated.append((property_name, item.span))
+            given.add(property_name or "")
             if isinstance(item, Keys):
                 table.keys += item
             elif isinstance(item, Actions):
                 table.actions += item
+                table.has_actions = True
             elif isinstance(item, Entries):
                 table.entries += item
                 table.entries_are_constant = item.constant
@@ -365,6 +379,17 @@ class TreeBuilder(ExpressionBuilder):
     for_update = for_initial
 
     def for_statement(self, c: Children) -> syntax.Node:
-        return syntax.For(span_of_all(c))
+        initial, condition, update, body = c[-7], c[-5], c[-3], c[-1]
+        return syntax.For(span_of_all(c), list(initial), condition, list(update), body)
 
-    for_in_statement = for_statement
+    def for_in_statement(self, c: Children) -> syntax.Node:
+        ((name, span),) = names_in(c)
+        (reference,) = take(c, syntax.TypeReference)
+        variable = syntax.Variable(
+            reference.span.to(span), self._annotations(c), name, span, reference, None
+        )
+        collection = c[-3]
+        if has_token(c, "RANGE"):
+            low, high = c[-5], c[-3]
+            collection = syntax.RangeKeyset(low.span.to(high.span), low, high)
+        return syntax.ForIn(span_of_all(c), variable, collection, c[-1])

@@ -141,8 +141,7 @@ class ExpressionBuilder(lark.Transformer):  # type: ignore[type-arg]
         return syntax.BaseTypeReference(span_of_all(c), str(c[0]), c[1][0])
 
     def width(self, c: Children) -> Items:
-        item = c[2] if len(c) == 5 else self.integer([c[1]])
-        result = Items([item])
+        result = Items([c[1]])
         result.span = span_of_all(c)
         return result
 

@@ -6,12 +6,14 @@ Specification, sections "Method invocations and function calls", "Constructor in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from switch.compiler import syntax
 from switch.compiler.check_expressions import ExpressionChecker
 from switch.compiler.check_operations import type_of
 from switch.compiler.diagnostics import Abandon
+from switch.compiler.order import is_static
 from switch.compiler.scope import Context, Overloads, Scope, TypeEntry, closest
 from switch.compiler.types import (
     BOOL,
@@ -23,14 +25,17 @@ from switch.compiler.types import (
     BlockTypeType,
     ExternType,
     IntegerType,
+    ListType,
     PackageTypeType,
     StackType,
     StructType,
     TableType,
+    TupleType,
     Type,
     TypeVariable,
     VarbitType,
     is_header,
+    is_header_stack,
     is_union,
     resolved,
     size_in_bits,
@@ -80,6 +85,7 @@ class CallChecker:
         self.expressions = expressions
         expressions.calls = self
         self.signatures: dict[int, _Signature] = {}
+        self.specialize: Callable[[syntax.Function, Bindings], syntax.Function]  # set by `Checker`
 
     def declare(
         self, node: syntax.Node, parameters: list[syntax.Parameter], types: list[Type],
@@ -100,7 +106,10 @@ class CallChecker:
         elif isinstance(callee, syntax.Name):
             self._function(node, callee, scope, expected)
         elif isinstance(callee, syntax.Member):
-            if isinstance(callee.base, syntax.TypeExpression):
+            if isinstance(callee.base, syntax.TypeExpression) and callee.name in _SIZES:
+                kind = self.expressions.types.resolve(callee.base.reference, scope)
+                self._size(node, kind, callee.name)
+            elif isinstance(callee.base, syntax.TypeExpression):
                 self._direct_application(node, callee, callee.base, scope)
             else:
                 self._method(node, callee, scope, expected)
@@ -116,6 +125,8 @@ class CallChecker:
             chosen = self._choose(node, callee.name, candidates)
             kind = "function" if isinstance(chosen, syntax.Function) else "extern_function"
             node.target = self._bind(node, Target(kind, callee.name, chosen), scope, expected)
+            if isinstance(chosen, syntax.Function) and chosen.prototype.type_parameters:
+                self._specialized(node.target, chosen)
             self._static_assert(node, callee.name)
         elif isinstance(symbol, syntax.Action):
             node.target = self._bind(node, Target("action", callee.name, symbol), scope, None)
@@ -126,6 +137,18 @@ class CallChecker:
         else:
             raise self.reporter.fail(callee.span, f"'{callee.name}' cannot be called")
         node.type = node.target.returns
+
+    def _specialized(self, target: Target, declaration: syntax.Function) -> None:
+        """Let a call of a generic function call the function for its types."""
+        if any(has_variables(kind) for kind in target.bindings.values()):
+            return  # inside a generic function, which is checked once more for each use
+        function = self.specialize(declaration, target.bindings)
+        defaults = {id(item.default): item for item in target.parameters if item.default}
+        target.declaration, target.parameters = function, function.prototype.parameters
+        target.arguments = [
+            parameter.default if id(argument) in defaults else argument
+            for parameter, argument in zip(target.parameters, target.arguments, strict=True)
+        ]
 
     def _static_assert(self, node: syntax.Call, name: str) -> None:
         if name != "static_assert":
@@ -141,13 +164,20 @@ class CallChecker:
     def _choose(self, node: syntax.Call, name: str, candidates: list[syntax.Node]) -> syntax.Node:
         """The overload that takes these arguments, by their number and names."""
         names = [argument.name for argument in node.arguments]
+        fitting: list[syntax.Node] = []
         for candidate in candidates:
             parameters = self.signature(candidate).parameters
             required = sum(1 for item in parameters if item.default is None and not _optional(item))
             if not required <= len(names) <= len(parameters):
                 continue
             if all(key is None or any(item.name == key for item in parameters) for key in names):
-                return candidate
+                fitting.append(candidate)
+        if len(fitting) > 1:
+            places = " and ".join(f"{item.span.file}:{item.span.line}" for item in fitting)
+            message = f"which '{name}' is meant? Those at {places} take these arguments"
+            raise self.reporter.fail(node.span, message)
+        if fitting:
+            return fitting[0]
         counts = sorted({len(self.signature(item).parameters) for item in candidates})
         wanted = " or ".join(str(count) for count in counts)
         raise self.reporter.fail(
@@ -175,7 +205,7 @@ class CallChecker:
             self._size(node, kind, name)
         elif is_header(kind) or is_union(kind):
             self._header_method(node, callee, kind)
-        elif isinstance(kind, StackType):
+        elif is_header_stack(kind):
             self._stack_method(node, callee, scope)
         else:
             raise self.reporter.fail(callee.name_span, f"{kind} has no method '{name}'")
@@ -232,6 +262,8 @@ class CallChecker:
             raise self.reporter.fail(callee.name_span, message)
         if len(node.arguments) != 1 or node.arguments[0].value is None:
             raise self.reporter.fail(node.span, f"{name} takes one argument, a number")
+        if self.expressions.in_parser:
+            raise self.reporter.fail(node.span, f"'{name}' cannot be called in a parser")
         self.expressions.check_writable(callee.base)
         count = self.expressions.check(node.arguments[0].value, scope)
         if isinstance(count.constant, bool) or not isinstance(count.constant, int):
@@ -324,6 +356,10 @@ class CallChecker:
             if value is None:
                 target.arguments.append(self._default(parameter, given, target, node))
                 continue
+            self._check_static(value, parameter, target)
+            if isinstance(kind, TupleType) and _lacks_width(kind) and parameter.direction:
+                message = "a value of type int has no width here: write one, such as 32w1"
+                raise self.reporter.fail(value.span, message)
             if isinstance(kind, IntegerType) and parameter.direction:
                 message = f"a number with a width is needed for '{parameter.name}', such as 32w1"
                 raise self.reporter.fail(value.span, message)
@@ -340,6 +376,19 @@ class CallChecker:
             )
             raise self.reporter.fail(node.span, message)
         return target
+
+    def _check_static(
+        self, value: syntax.Expression, parameter: syntax.Parameter, target: Target
+    ) -> None:
+        """Functions and methods take compile-time known values for parameters without direction."""
+        if parameter.direction or target.kind not in _WITH_STATIC_PARAMETERS:
+            return
+        if value.constant is None and not is_static(value):
+            message = (
+                f"'{parameter.name}' of '{target.name}' has no direction: its value must be known "
+                "at compile time"
+            )
+            raise self.reporter.fail(value.span, message)
 
     def _explicit_types(
         self, node: syntax.Call, signature: _Signature, target: Target, scope: Scope
@@ -399,13 +448,13 @@ class CallChecker:
     ) -> syntax.Expression:
         known = substitute(formal, bindings)
         composite = isinstance(value, (syntax.ListExpression, syntax.RecordExpression, syntax.Dots))
-        if composite and not _has_variables(known):
+        if composite and not has_variables(known):
             return self.expressions.check(value, scope, known)
         checked = self.expressions.check(value, scope)
         actual = type_of(checked)
         if isinstance(known, BlockTypeType) and isinstance(actual, BlockTypeType):
             self._check_block(checked, known, actual, bindings)
-        elif _has_variables(formal) and not unify(formal, actual, bindings):
+        elif has_variables(formal) and not unify(formal, actual, bindings):
             message = f"this has type {actual}, but {substitute(formal, bindings)} is expected"
             if not isinstance(actual, IntegerType):
                 raise self.reporter.fail(value.span, message)
@@ -473,14 +522,24 @@ class CallChecker:
         return symbol
 
 
+_WITH_STATIC_PARAMETERS = ("function", "extern_function", "extern_method")
+
+
+def _lacks_width(kind: Type) -> bool:
+    """Whether a type is that of a number without a width, or of a list with one."""
+    if isinstance(kind, TupleType):
+        return any(_lacks_width(item) for item in kind.elements)
+    return isinstance(kind, IntegerType)
+
+
 def _optional(parameter: syntax.Parameter) -> bool:
     return any(item.name == "optional" for item in parameter.annotations)
 
 
-def _has_variables(kind: Type) -> bool:
+def has_variables(kind: Type) -> bool:
     if isinstance(kind, TypeVariable):
         return True
     nested = getattr(kind, "arguments", None) or getattr(kind, "elements", None) or ()
-    if isinstance(kind, StackType):
+    if isinstance(kind, (StackType, ListType)):
         nested = (kind.element,)
-    return any(_has_variables(item) for item in nested)
+    return any(has_variables(item) for item in nested)

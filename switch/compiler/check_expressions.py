@@ -28,6 +28,7 @@ from switch.compiler.types import (
     IntegerType,
     IntType,
     InvalidHeaderType,
+    ListType,
     RecordType,
     SerializableEnumType,
     StackType,
@@ -38,6 +39,7 @@ from switch.compiler.types import (
     TypeVariable,
     UnknownType,
     base_type,
+    is_header_stack,
     is_union,
     resolved,
     scalar_width,
@@ -59,6 +61,7 @@ class ExpressionChecker(OperationChecker):
         self.coercer = Coercer(context)
         self.calls: CallChecker  # set by the calls' checker: the two need each other
         self.this: Type | None = None
+        self.in_parser = False
 
     # Entry points
 
@@ -99,7 +102,9 @@ class ExpressionChecker(OperationChecker):
         if not node.signed:
             wrapped = constants.wrap(node.value, node.type)
             if wrapped != node.value:
-                self.reporter.warning(node.span, f"{node.text} does not fit: it becomes {wrapped}")
+                self.reporter.warning(
+                    node.span, f"{node.text} does not fit: it becomes {wrapped}", "mismatch"
+                )
             node.constant = wrapped
 
     def _booleanliteral(
@@ -170,6 +175,8 @@ class ExpressionChecker(OperationChecker):
                 )
                 raise self.reporter.fail(node.name_span, f"{kind} has no field '{node.name}'{near}")
             node.type = kind.fields[node.name]
+            if isinstance(node.base.constant, tuple):
+                node.constant = node.base.constant[list(kind.fields).index(node.name)]
         elif isinstance(kind, StackType):
             self._stack_member(node, kind)
         elif isinstance(kind, ApplyResultType):
@@ -184,6 +191,11 @@ class ExpressionChecker(OperationChecker):
             raise self.reporter.fail(node.name_span, f"{kind} has no member '{node.name}'")
 
     def _stack_member(self, node: syntax.Member, kind: StackType) -> None:
+        if node.name != "size" and not is_header_stack(kind):
+            raise self.reporter.fail(node.name_span, f"an array has no '{node.name}'")
+        if node.name in ("next", "last", "lastIndex") and not self.in_parser:
+            message = f"'{node.name}' of a header stack can only be used in a parser"
+            raise self.reporter.fail(node.name_span, message)
         if node.name in ("next", "last"):
             node.type = kind.element
         elif node.name == "lastIndex":
@@ -223,6 +235,8 @@ class ExpressionChecker(OperationChecker):
                 message = f"a tuple's index must be known, 0 to {len(kind.elements) - 1}"
                 raise self.reporter.fail(node.index.span, message)
             node.type = kind.elements[position]
+            if isinstance(node.base.constant, tuple):
+                node.constant = node.base.constant[position]
             return
         if not isinstance(kind, StackType):
             raise self.reporter.fail(node.span, f"{kind} has no elements")
@@ -234,11 +248,13 @@ class ExpressionChecker(OperationChecker):
 
     def _slice(self, node: syntax.Slice, scope: Scope, expected: Type | None) -> None:
         node.base = self.check(node.base, scope)
+        kind = base_type(type_of(node.base))
+        if node.low_and_width and self._moving_slice(node, kind, scope):
+            return
         low = self.constant_integer(node.low, scope)
         high = self.constant_integer(node.high, scope)
         if node.low_and_width:
             high = low + high - 1
-        kind = base_type(type_of(node.base))
         if not isinstance(kind, (BitType, IntType, IntegerType)):
             raise self.reporter.fail(node.span, f"a slice of {kind} is not possible")
         width = kind.width if isinstance(kind, (BitType, IntType)) else constants.MAXIMUM_BITS
@@ -253,6 +269,22 @@ class ExpressionChecker(OperationChecker):
         if isinstance(node.base.constant, int):
             node.constant = constants.wrap(node.base.constant >> low, node.type)
 
+    def _moving_slice(self, node: syntax.Slice, kind: Type, scope: Scope) -> bool:
+        """``base[low +: width]`` where `low` is not known at compile time."""
+        node.low = self.check(node.low, scope)
+        if node.low.constant is not None:
+            return False
+        width = self.constant_integer(node.high, scope)
+        total = kind.width if isinstance(kind, (BitType, IntType)) else 0
+        if not 0 < width <= total:
+            message = f"a slice of {width} bits is not possible: {type_of(node.base)}"
+            raise self.reporter.fail(node.span, message)
+        if not isinstance(base_type(type_of(node.low)), BitType):
+            message = f"where a slice begins must have type bit<N>, not {type_of(node.low)}"
+            raise self.reporter.fail(node.low.span, message)
+        node.type = BitType(width)
+        return True
+
     # Composite values
 
     def _listexpression(
@@ -265,7 +297,9 @@ class ExpressionChecker(OperationChecker):
         elif isinstance(bare, TupleType):
             wanted = list(bare.elements)
         elif isinstance(bare, StackType):
-            wanted = [bare.element] * min(bare.size, len(node.items))
+            wanted = [bare.element] * bare.size
+        elif isinstance(bare, ListType):
+            wanted = [bare.element] * len(node.items)
         if len(wanted) != len(node.items):
             if node.items and isinstance(node.items[-1], syntax.Dots):
                 filler = node.items.pop()
@@ -277,7 +311,7 @@ class ExpressionChecker(OperationChecker):
         node.items = [
             self.check(item, scope, kind) for item, kind in zip(node.items, wanted, strict=True)
         ]
-        if isinstance(bare, (StructType, StackType)):
+        if isinstance(bare, (StructType, StackType, ListType)):
             node.type = expected
         else:
             node.type = TupleType(tuple(type_of(item) for item in node.items))
@@ -327,7 +361,7 @@ class ExpressionChecker(OperationChecker):
         base = node
         while isinstance(base, (syntax.Member, syntax.Index, syntax.Slice)):
             of_stack = isinstance(base.base.type, StackType)
-            if of_stack and isinstance(base, syntax.Member) and base.name in ("lastIndex", "size"):
+            if of_stack and isinstance(base, syntax.Member) and base.name != "next":
                 raise self.reporter.fail(node.span, f"'{base.name}' cannot be assigned to")
             base = base.base
         declaration = base.declaration if isinstance(base, syntax.Name) else None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from switch.compiler import constants, syntax
 from switch.compiler.coerce import Coercer
 from switch.compiler.diagnostics import Reporter
+from switch.compiler.order import is_static
 from switch.compiler.resolve import TypeResolver
 from switch.compiler.scope import Scope
 from switch.compiler.types import (
@@ -22,6 +23,7 @@ from switch.compiler.types import (
     IntegerType,
     IntType,
     NewType,
+    SerializableEnumType,
     StackType,
     StringType,
     StructType,
@@ -111,6 +113,9 @@ class OperationChecker:
             self._arithmetic(node)
 
     def _equality(self, node: syntax.Binary) -> None:
+        for side, other in ((node.left, node.right), (node.right, node.left)):
+            if isinstance(other.type, IntegerType):
+                self._no_new_type(side, node.operator)
         self.coercer.unify_operands(node)
         kind = resolved(type_of(node.left))
         comparable = (
@@ -136,7 +141,11 @@ class OperationChecker:
             raise self.reporter.fail(
                 node.right.span, "the number of bits to shift by cannot be signed"
             )
-        if isinstance(kind, IntegerType) and node.right.constant is None:
+        if (
+            isinstance(kind, IntegerType)
+            and node.right.constant is None
+            and not is_static(node.right)
+        ):
             message = (
                 "the left operand needs a width when the right one is not known at compile time"
             )
@@ -171,13 +180,30 @@ class OperationChecker:
         if left != right:
             message = f"the operands of '{node.operator}' have different types, {left} and {right}"
             raise self.reporter.fail(node.span, f"{message}; cast one of them")
-        if isinstance(kind, IntegerType) and node.operator in (*_BITWISE, "|+|", "|-|"):
+        if isinstance(kind, IntegerType) and node.operator in ("|+|", "|-|"):
             message = f"'{node.operator}' needs numbers with a width, such as 8w1"
             raise self.reporter.fail(node.span, message)
+        if isinstance(kind, IntegerType) and node.operator in _BITWISE:
+            message = f"'{node.operator}' is defined for numbers with a width, such as 8w1"
+            self.reporter.warning(node.span, message, "mismatch")
         if node.operator in ("/", "%") and isinstance(kind, IntType):
             raise self.reporter.fail(node.span, f"'{node.operator}' is not defined for {kind}")
         node.type = BOOL if node.operator in _COMPARISONS else kind
         self._fold(node)
+        if node.operator in ("/", "%") and isinstance(kind, BitType) and node.constant is None:
+            self._reduce_division(node)
+
+    def _reduce_division(self, node: syntax.Binary) -> None:
+        """A division by a power of two is a shift, and its rest a mask; there are no others."""
+        divisor = node.right.constant
+        if not isinstance(divisor, int) or divisor.bit_count() != 1:
+            return  # unless all is known once instances are made, lowering tells it
+        operator, value = (">>", divisor.bit_length() - 1)
+        if node.operator == "%":
+            operator, value = ("&", divisor - 1)
+        right = syntax.IntegerLiteral(node.right.span, value)
+        right.type, right.constant = node.right.type, value
+        node.operator, node.right = operator, right
 
     def _fold(self, node: syntax.Binary) -> None:
         left, right = node.left.constant, node.right.constant
@@ -196,8 +222,8 @@ class OperationChecker:
 
     def _conditional(self, node: syntax.Conditional, scope: Scope, expected: Type | None) -> None:
         node.condition = self.check(node.condition, scope, BOOL)
-        node.then = self.check(node.then, scope, expected)
-        node.otherwise = self.check(node.otherwise, scope, expected)
+        node.then = self._side(node.then, scope, expected)
+        node.otherwise = self._side(node.otherwise, scope, expected)
         pair = syntax.Binary(node.span, "?:", node.then, node.otherwise)
         self.coercer.unify_operands(pair)
         node.then, node.otherwise = pair.left, pair.right
@@ -214,6 +240,15 @@ class OperationChecker:
             chosen = node.then if node.condition.constant else node.otherwise
             node.constant = chosen.constant
 
+    def _side(
+        self, node: syntax.Expression, scope: Scope, expected: Type | None
+    ) -> syntax.Expression:
+        """A side of ``?:``: only what is written out takes its type from where it is used."""
+        written = (
+            syntax.ListExpression, syntax.RecordExpression, syntax.InvalidHeader, syntax.Dots,
+        )  # fmt: skip
+        return self.check(node, scope, expected if isinstance(node, written) else None)
+
     def _cast(self, node: syntax.Cast, scope: Scope, expected: Type | None) -> None:
         assert node.reference is not None
         target = self.types.resolve(node.reference, scope)
@@ -224,8 +259,10 @@ class OperationChecker:
         source = type_of(node.operand)
         if not composite and not _castable(source, target):
             raise self.reporter.fail(node.span, f"cannot cast {source} to {target}")
-        node.type = target
         value = node.operand.constant
+        if isinstance(source, IntegerType) and value is None and not composite:
+            node.operand = self.coercer.implicit(node.operand, target)
+        node.type = target
         if isinstance(value, int) and scalar_width(target) is not None:
             if isinstance(base_type(target), BoolType) and value not in (0, 1):
                 raise self.reporter.fail(
@@ -249,6 +286,10 @@ def _castable(source: Type, target: Type) -> bool:
             else False
         )
     left, right = base_type(source), base_type(target)
+    if SerializableEnumType in (type(source), type(target)) and not (
+        left == right or isinstance(source, IntegerType)
+    ):
+        return False
     if isinstance(left, BoolType):
         return right in (BitType(1), BOOL)
     if isinstance(right, BoolType):

@@ -32,6 +32,8 @@ def check_keyset(
     reporter = expressions.reporter
     if isinstance(node, syntax.AnyKeyset):
         return node
+    if isinstance(node, syntax.ListExpression) and len(types) > 1:
+        node = syntax.TupleKeyset(node.span, node.items)
     if isinstance(node, syntax.TupleKeyset):
         if len(node.items) != len(types):
             message = f"{len(node.items)} value(s) to match {len(types)} key(s)"
@@ -48,7 +50,9 @@ def check_keyset(
             assert isinstance(symbol.type, SetType)
             bare = resolved(symbol.type.element)
             wanted = list(bare.fields.values()) if isinstance(bare, StructType) else [bare]
-            if [resolved(kind) for kind in wanted] != [resolved(kind) for kind in types]:
+            if [resolved(kind) for kind in wanted] != [
+                resolved(kind) for kind in _flattened(types)
+            ]:
                 message = f"a value set of {symbol.type.element} does not fit what is selected on"
                 raise reporter.fail(node.span, message)
             return node
@@ -69,7 +73,7 @@ def check_keyset(
         parts = [node.low, node.high]
         low, high = node.low.constant, node.high.constant
         if isinstance(low, int) and isinstance(high, int) and low > high:
-            reporter.warning(node.span, f"the range {low} .. {high} is empty")
+            reporter.warning(node.span, f"the range {low} .. {high} is empty", "mismatch")
     else:
         node = expressions.check(node, scope, kind)
         parts = [node]
@@ -77,6 +81,20 @@ def check_keyset(
         if part.constant is None and not isinstance(part, (syntax.ListExpression, syntax.Name)):
             raise reporter.fail(part.span, "this must be known at compile time")
     return node
+
+
+def _flattened(types: list[Type]) -> list[Type]:
+    """Types with structs and tuples replaced by those of their members."""
+    found: list[Type] = []
+    for kind in types:
+        bare = resolved(kind)
+        if isinstance(bare, StructType):
+            found += _flattened(list(bare.fields.values()))
+        elif isinstance(bare, TupleType):
+            found += _flattened(list(bare.elements))
+        else:
+            found.append(kind)
+    return found
 
 
 class ParserChecker:
@@ -114,13 +132,13 @@ class ParserChecker:
             names.add(state.name)
         if "start" not in names:
             self.reporter.error(node.name_span, f"parser '{node.name}' has no state 'start'")
-        self.statements.place = "parser"
+        self.statements.place, self.expressions.in_parser = "parser", True
         for state in node.states:
             inner = Scope(scope)
             self.statements.check_all(state.statements, inner)
             if state.transition is not None:
                 self._transition(state.transition, inner, names)
-        self.statements.place = "control"
+        self.statements.place, self.expressions.in_parser = "control", False
         self._unreachable(node)
 
     def _state(self, name: str, span: Span, names: set[str]) -> None:
@@ -143,12 +161,7 @@ class ParserChecker:
             ):
                 self.reporter.error(key.span, f"a value of type {kind} cannot be selected on")
                 return
-            if isinstance(kind, TupleType):
-                types += kind.elements
-            elif isinstance(kind, StructType):
-                types += kind.fields.values()
-            else:
-                types.append(kind)
+            types.append(kind)
         for case in node.cases:
             self._state(case.state, case.state_span, names)
             try:
@@ -172,4 +185,6 @@ class ParserChecker:
                 waiting += [transition.state] if transition.state else []
         for name, state in states.items():
             if name not in reached:
-                self.reporter.warning(state.name_span, f"state '{name}' is never reached")
+                self.reporter.warning(
+                    state.name_span, f"state '{name}' is never reached", "unreachable"
+                )

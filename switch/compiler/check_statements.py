@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from switch.compiler import syntax
 from switch.compiler.check_expressions import ExpressionChecker
 from switch.compiler.check_operations import type_of
@@ -11,8 +13,14 @@ from switch.compiler.types import (
     BOOL,
     VOID,
     ActionEnumType,
+    BitType,
+    BoolType,
     IntegerType,
+    IntType,
+    ListType,
+    StackType,
     Type,
+    base_type,
     resolved,
     scalar_width,
 )
@@ -29,6 +37,7 @@ class StatementChecker:
         self.expressions = expressions
         self.place = "control"  # or parser, action, function
         self.returns: Type = VOID
+        self.loops = 0  # that the statement is inside of
 
     def check_all(self, nodes: list[syntax.Node], scope: Scope) -> None:
         for node in nodes:
@@ -56,7 +65,7 @@ class StatementChecker:
         """A ``const`` declaration, at any level."""
         node.type = self.expressions.types.resolve(node.reference, scope)
         node.value = self.expressions.check(node.value, scope, node.type)
-        self.context.declare(scope, node)
+        self._declare(node, scope)
         is_static = isinstance(node.value, (syntax.ListExpression, syntax.RecordExpression))
         if node.value.constant is None and not is_static:
             raise self.reporter.fail(
@@ -67,12 +76,19 @@ class StatementChecker:
         node.type = self.expressions.types.resolve(node.reference, scope)
         kind = resolved(node.type)
         storable = scalar_width(kind) is not None or type(kind).__name__ in (
-            "StructType", "StackType", "TupleType", "UnknownType",
+            "StructType", "StackType", "TupleType", "UnknownType", "TypeVariable",
         )  # fmt: skip
         if not storable:
             raise self.reporter.fail(node.reference.span, f"a variable cannot have type {kind}")
         if node.initializer is not None:
             node.initializer = self.expressions.check(node.initializer, scope, node.type)
+        self._declare(node, scope)
+
+    def _declare(self, node: syntax.Declaration, scope: Scope) -> None:
+        outer = None if scope.parent is None else scope.parent.find(node.name)
+        if isinstance(outer, syntax.Parameter) and not scope.hides_parameters:
+            message = f"'{node.name}' has the name of a parameter (line {outer.span.line}), which "
+            self.reporter.error(node.name_span, f"{message}it would hide; give it another one")
         self.context.declare(scope, node)
 
     def _instantiation(self, node: syntax.Instantiation, scope: Scope) -> None:
@@ -101,16 +117,15 @@ class StatementChecker:
             raise self.reporter.fail(node.span, "a parser can only be applied in a parser's state")
 
     def _if(self, node: syntax.If, scope: Scope) -> None:
-        try:
-            node.condition = self.expressions.check(node.condition, scope)
-            node.condition = self.expressions.coercer.coerce(
-                node.condition, BOOL, "the condition of 'if'"
-            )
-        except Abandon:
-            pass
+        with suppress(Abandon):
+            node.condition = self._condition(node.condition, scope, "if")
         self.check(node.then, Scope(scope))
         if node.otherwise is not None:
             self.check(node.otherwise, Scope(scope))
+
+    def _condition(self, node: syntax.Expression, scope: Scope, what: str) -> syntax.Expression:
+        checked = self.expressions.check(node, scope)
+        return self.expressions.coercer.coerce(checked, BOOL, f"the condition of '{what}'")
 
     def _return(self, node: syntax.Return, scope: Scope) -> None:
         if self.place == "parser":
@@ -130,16 +145,64 @@ class StatementChecker:
             raise self.reporter.fail(node.span, f"'exit' cannot stand in a {self.place}")
 
     def _break(self, node: syntax.Node, scope: Scope) -> None:
-        raise self.reporter.fail(node.span, "'break' and 'continue' can only stand in a loop")
+        if not self.loops:
+            raise self.reporter.fail(node.span, "'break' and 'continue' can only stand in a loop")
 
     _continue = _break
 
     def _for(self, node: syntax.For, scope: Scope) -> None:
-        raise self.reporter.fail(node.span, "not supported: for statements")
+        self._not_in_parser(node, "for")
+        inner = Scope(scope, hides_parameters=True)
+        self.check_all(node.initial, inner)
+        with suppress(Abandon):
+            node.condition = self._condition(node.condition, inner, "for")
+        self.check_all(node.update, inner)
+        self._loop_body(node.body, inner)
+
+    def _forin(self, node: syntax.ForIn, scope: Scope) -> None:
+        self._not_in_parser(node, "for")
+        variable = node.variable
+        self._variable(variable, Scope(scope, hides_parameters=True))
+        assert variable.type is not None
+        self._collection(node, variable.type, scope)
+        inner = Scope(scope)
+        self.context.declare(inner, variable)
+        self._loop_body(node.body, inner)
+
+    def _collection(self, node: syntax.ForIn, kind: Type, scope: Scope) -> None:
+        """What the loop runs over: a range, a list, or the elements of a stack or array."""
+        collection = node.collection
+        check = self.expressions.check
+        if isinstance(collection, syntax.RangeKeyset):
+            if not isinstance(base_type(kind), (BitType, IntType)):
+                message = f"a loop over a range needs a variable of bit<N> or int<N>, not {kind}"
+                raise self.reporter.fail(node.variable.span, message)
+            collection.low = check(collection.low, scope, kind)
+            collection.high = check(collection.high, scope, kind)
+            return
+        if isinstance(collection, syntax.ListExpression):
+            node.collection = check(collection, scope, ListType(kind))
+            return
+        node.collection = check(collection, scope)
+        found = resolved(type_of(node.collection))
+        if not isinstance(found, (ListType, StackType)):
+            message = f"a loop runs over a range, a list, an array or a stack, not over {found}"
+            raise self.reporter.fail(collection.span, message)
+        if found.element != kind:
+            message = f"the elements have type {found.element}, but the variable has type {kind}"
+            raise self.reporter.fail(node.variable.span, message)
+
+    def _loop_body(self, body: syntax.Node, scope: Scope) -> None:
+        self.loops += 1
+        self.check(body, Scope(scope))
+        self.loops -= 1
+
+    def _not_in_parser(self, node: syntax.Node, what: str) -> None:
+        if self.place == "parser":
+            raise self.reporter.fail(node.span, f"'{what}' cannot stand in a parser")
 
     def _switch(self, node: syntax.Switch, scope: Scope) -> None:
-        if self.place == "parser":
-            raise self.reporter.fail(node.span, "'switch' cannot stand in a parser")
+        self._not_in_parser(node, "switch")
         node.subject = self.expressions.check(node.subject, scope)
         kind = type_of(node.subject)
         if isinstance(kind, ActionEnumType):
@@ -153,22 +216,24 @@ class StatementChecker:
                 self.check(case.body, scope)
 
     def _action_labels(self, node: syntax.Switch, kind: ActionEnumType) -> None:
-        names = {_last(item.call.callee): item for item in kind.declaration.actions}
+        names = {_last(item.call.callee) for item in kind.declaration.actions}
+        if kind.declaration.default_action is None:
+            names.add("NoAction")
         seen: set[str] = set()
         for case in node.cases:
             if isinstance(case.label, syntax.AnyKeyset):
                 continue
             name = case.label.name if isinstance(case.label, syntax.Name) else ""
             if name not in names:
-                known = ", ".join(names)
+                known = ", ".join(sorted(names))
                 message = f"expected an action of table {kind.declaration.name}: {known}"
-                self.reporter.error(case.label.span, message + closest(name, set(names)))
+                self.reporter.error(case.label.span, message + closest(name, names))
             elif name in seen:
                 self.reporter.error(case.label.span, f"there are two cases for '{name}'")
             seen.add(name)
 
     def _value_labels(self, node: syntax.Switch, kind: Type, scope: Scope) -> None:
-        if scalar_width(kind) is None or isinstance(kind, IntegerType):
+        if scalar_width(kind) is None or isinstance(base_type(kind), (IntegerType, BoolType)):
             message = f"'switch' takes an action_run, a number with a width or an enum, not {kind}"
             raise self.reporter.fail(node.subject.span, message)
         seen: set[object] = set()

@@ -40,8 +40,11 @@ class TableChecker:
 
     def check(self, node: syntax.Table, scope: Scope) -> None:
         types = [self._key(key, scope) for key in node.keys]
+        self._one_prefix(node)
         names: set[str] = set()
-        if not node.actions:
+        for name, span in node.repeated:
+            self.reporter.error(span, f"table '{node.name}' has two properties '{name}'")
+        if not node.has_actions:
             self.reporter.error(node.name_span, f"table '{node.name}' has no actions")
         for reference in node.actions:
             action = self.calls.check_action_reference(reference, scope, complete=False)
@@ -56,6 +59,8 @@ class TableChecker:
             except Abandon:
                 continue
         self._default_action(node, scope)
+        symbol = scope.find("NoAction")
+        node.no_action = symbol if isinstance(symbol, syntax.Action) else None
         known = [kind for kind in types if kind is not None]
         if len(known) == len(types):
             self._entries(node, known, scope)
@@ -73,19 +78,34 @@ class TableChecker:
             key.expression = self.expressions.check(key.expression, scope)
         except Abandon:
             return None
+        self._key_name(key)
         kind = type_of(key.expression)
         if scalar_width(kind) is None or isinstance(kind, IntegerType):
             self.reporter.error(key.expression.span, f"a value of type {kind} cannot be a key")
             return None
         return kind
 
+    def _key_name(self, key: syntax.KeyElement) -> None:
+        """What is no field, slice or mask has no name that the control plane could use."""
+        if any(note.name == "name" for note in key.annotations) or _has_name(key.expression):
+            return
+        message = 'a key that is computed needs a name: write @name("...") after its match kind'
+        self.reporter.error(key.expression.span, message)
+
+    def _one_prefix(self, node: syntax.Table) -> None:
+        prefixes = [key for key in node.keys if key.match_kind == "lpm"]
+        for key in prefixes[1:]:
+            message = f"not supported: table '{node.name}' has several keys of kind lpm (BMv2)"
+            self.reporter.error(key.span, message)
+
     def _property(self, node: syntax.Table, item: syntax.Property, scope: Scope) -> None:
         if item.name == "default_action":
             return
         if item.name not in _PROPERTIES:
             near = closest(item.name, _PROPERTIES)
-            message = f"not supported: table property '{item.name}'{near}"
-            raise self.reporter.fail(item.span, message)
+            message = f"table property '{item.name}' is not known here and ignored{near}"
+            self.reporter.warning(item.span, message)
+            return
         item.value = self.expressions.check(item.value, scope)
         kind = type_of(item.value)
         if item.name in _EXTERN_PROPERTIES:
@@ -119,9 +139,7 @@ class TableChecker:
         assert isinstance(call.callee, syntax.Name)
         listed = self._listed(node, call.callee.name)
         if listed is None:
-            self.reporter.error(
-                value.span, f"'{call.callee.name}' is not among the actions of table '{node.name}'"
-            )
+            self.reporter.error(value.span, _not_listed(node, call.callee.name))
             return
         if any(note.name == "tableonly" for note in listed.annotations):
             message = f"'{call.callee.name}' is @tableonly and cannot be the default action"
@@ -152,6 +170,11 @@ class TableChecker:
             and len(reference.call.arguments) == len(action.parameters) - bound
         ):
             reference.call.arguments = [*listed.call.arguments, *reference.call.arguments]
+            return
+        for given, wanted in zip(reference.call.arguments, listed.call.arguments, strict=False):
+            if given.name is None and wanted.name is None and _differ(given.value, wanted.value):
+                message = "this argument is not the one that the table's list of actions gives"
+                self.reporter.error(given.span, message)
 
     def _entries(self, node: syntax.Table, types: list[Type], scope: Scope) -> None:
         if node.entries and not node.keys:
@@ -174,11 +197,48 @@ class TableChecker:
             assert isinstance(callee, syntax.Name)
             listed = self._listed(node, callee.name)
             if listed is None:
-                message = f"'{callee.name}' is not among the actions of table '{node.name}'"
-                self.reporter.error(callee.span, message)
+                self.reporter.error(callee.span, _not_listed(node, callee.name))
                 continue
             if any(note.name == "defaultonly" for note in listed.annotations):
                 message = f"'{callee.name}' is @defaultonly and cannot be in an entry"
                 self.reporter.error(callee.span, message)
             self._prepend_bound(entry.action, listed)
             self.calls.check_action_reference(entry.action, scope, complete=True)
+
+
+def _differ(one: syntax.Expression | None, other: syntax.Expression | None) -> bool:
+    """Whether two expressions certainly are different places."""
+    if isinstance(one, syntax.Name) and isinstance(other, syntax.Name):
+        return one.name != other.name
+    if isinstance(one, syntax.Member) and isinstance(other, syntax.Member):
+        return one.name != other.name or _differ(one.base, other.base)
+    if isinstance(one, syntax.IntegerLiteral) and isinstance(other, syntax.IntegerLiteral):
+        return one.value != other.value
+    return False
+
+
+def _has_name(node: syntax.Expression) -> bool:
+    """Whether a name can be made of a key (specification, "Control plane names", keys)."""
+    if node.constant is not None or isinstance(node, syntax.Name):
+        return True
+    if isinstance(node, syntax.Member):
+        return isinstance(node.base, syntax.TypeExpression) or _has_name(node.base)
+    if isinstance(node, (syntax.Index, syntax.Slice)):
+        return _has_name(node.base) and (isinstance(node, syntax.Slice) or _has_name(node.index))
+    if isinstance(node, syntax.Binary):
+        return node.operator == "&" and _has_name(node.left) and _has_name(node.right)
+    return (
+        isinstance(node, syntax.Call)
+        and isinstance(node.callee, syntax.Member)
+        and node.callee.name == "isValid"
+        and _has_name(node.callee.base)
+    )
+
+
+def _not_listed(table: syntax.Table, name: str) -> str:
+    callees = [action.call.callee for action in table.actions]
+    names = [callee.name for callee in callees if isinstance(callee, syntax.Name)]
+    return (
+        f"'{name}' is not among the actions of table '{table.name}'"
+        f"{closest(name, set(names)) or '; it has ' + ', '.join(names)}"
+    )

@@ -7,6 +7,8 @@ nevertheless.
 
 from __future__ import annotations
 
+import copy
+
 from switch.compiler import syntax
 from switch.compiler.check_calls import CallChecker
 from switch.compiler.check_expressions import ExpressionChecker
@@ -18,6 +20,7 @@ from switch.compiler.scope import Context, Overloads, Scope, TypeEntry
 from switch.compiler.types import (
     UNKNOWN,
     VOID,
+    Bindings,
     BitType,
     BlockTypeType,
     CallableType,
@@ -30,6 +33,7 @@ from switch.compiler.types import (
     StructType,
     Type,
     TypeVariable,
+    is_varbit,
 )
 
 
@@ -44,6 +48,9 @@ class Checker:
         self.statements = StatementChecker(self.context, self.expressions)
         self.tables = TableChecker(self.context, self.expressions, self.calls)
         self.parsers = ParserChecker(self.context, self.expressions, self.statements)
+        self.generic: dict[int, syntax.Function] = {}  # as they were before they were checked
+        self.specialized: dict[tuple[int, tuple[Type, ...]], syntax.Function] = {}
+        self.calls.specialize = self._specialize
 
     def check(self, program: syntax.Program) -> None:
         self.context.broken |= program.broken
@@ -74,8 +81,13 @@ class Checker:
                     item.name_span, f"{node.kind} {node.name} has two fields '{item.name}'"
                 )
             self.expressions.types.check_field(item.type, node.kind, item.span, item.name)
+            before = [name for name, kind in fields.items() if is_varbit(kind)]
+            if node.kind == "header" and before and is_varbit(item.type):
+                message = f"{node.kind} {node.name} has two varbit fields, '{before[0]}' and this"
+                self.reporter.error(item.name_span, message)
             fields[item.name] = item.type
         kind = StructType(node.name, node.kind, tuple(variables), fields, node)
+        self.expressions.types.check_count(kind, node.name_span)
         self.context.declare(scope, node, TypeEntry(kind, node, variables))
 
     def _with_types(self, scope: Scope, variables: list[TypeVariable]) -> Scope:
@@ -87,7 +99,8 @@ class Checker:
     def _enum(self, node: syntax.Enum, scope: Scope) -> None:
         names = [name for name, _ in node.members]
         self._distinct(node.members, f"enum {node.name}")
-        self.context.declare(scope, node, TypeEntry(EnumType(node.name, tuple(names)), node))
+        kind = EnumType(node.name, tuple(names), node)
+        self.context.declare(scope, node, TypeEntry(kind, node))
         self.context.enums.append(node)
 
     def _distinct(self, members: list[tuple[str, Span]], what: str) -> None:
@@ -104,9 +117,12 @@ class Checker:
             raise self.reporter.fail(node.reference.span, message)
         self._distinct([(name, span) for name, span, _ in node.members], f"enum {node.name}")
         members: dict[str, int] = {}
-        kind = SerializableEnumType(node.name, underlying, members)
-        for name, _, value in node.members:
-            checked = self.expressions.check(value, scope, underlying)
+        kind = SerializableEnumType(node.name, underlying, members, node)
+        inner = Scope(scope)
+        for name, span, value in node.members:
+            checked = self.expressions.check(value, inner, underlying)
+            earlier = syntax.Constant(span, [], name, span, node.reference, checked)
+            earlier.type, inner.symbols[name] = underlying, earlier
             if not isinstance(checked.constant, int):
                 self.reporter.error(value.span, "an enum's values must be known at compile time")
                 continue
@@ -233,15 +249,37 @@ class Checker:
 
     def _function(self, node: syntax.Function, scope: Scope) -> None:
         if node.prototype.type_parameters:
-            message = f"not supported: functions with type parameters ('{node.name}')"
-            raise self.reporter.fail(node.name_span, message)
+            self.generic[id(node)] = copy.deepcopy(node)
         inner, returns = self._prototype(node, node.prototype, scope)
-        body_scope = Scope(inner)
+        self._function_body(node, inner, returns)
+        self._overload(node, scope)
+
+    def _specialize(self, node: syntax.Function, bindings: Bindings) -> syntax.Function:
+        """A generic function with its type parameters replaced by types."""
+        variables = self.calls.signature(node).variables
+        types = tuple(bindings[item] for item in variables)
+        key = (id(node), types)
+        known = self.specialized.get(key)
+        if known is None:
+            known = self.specialized[key] = copy.deepcopy(self.generic[id(node)])
+            inner = Scope(self.context.globals)
+            for variable, kind in zip(variables, types, strict=True):
+                inner.symbols[variable.name] = TypeEntry(kind)
+            returns: Type = VOID
+            if known.prototype.returns is not None:
+                returns = self.expressions.types.resolve(known.prototype.returns, inner)
+            parameters = known.prototype.parameters
+            kinds = self.parameters(parameters, inner)
+            self.calls.declare(known, parameters, kinds, returns, [])
+            self._function_body(known, inner, returns)
+        return known
+
+    def _function_body(self, node: syntax.Function, scope: Scope, returns: Type) -> None:
+        body_scope = Scope(scope)
         for item in node.prototype.parameters:
             self.context.declare(body_scope, item)
         node.type = CallableType("function", node.name)
         self._body(node.body, body_scope, "function", returns)
-        self._overload(node, scope)
         if returns != VOID and not _always_returns(node.body):
             message = f"function '{node.name}' does not return a value on every path"
             self.reporter.error(node.name_span, message)
@@ -298,7 +336,7 @@ class Checker:
         return inner
 
     def _control(self, node: syntax.Control, scope: Scope) -> None:
-        inner = self._block_scope(node, scope)
+        inner = Scope(self._block_scope(node, scope), hides_parameters=True)
         for item in node.locals:
             self.declaration(item, inner)
         self._body(node.body, inner, "control", VOID)
@@ -308,7 +346,7 @@ class Checker:
         self.tables.check(node, scope)
 
     def _parser(self, node: syntax.Parser, scope: Scope) -> None:
-        inner = self._block_scope(node, scope)
+        inner = Scope(self._block_scope(node, scope), hides_parameters=True)
         for item in node.locals:
             self.declaration(item, inner)
         self.parsers.check(node, inner)

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import re
+
 from switch.compiler import syntax
+from switch.compiler.annotations import local_name
+from switch.compiler.types import StructType, resolved
 
 
 def source_text(node: syntax.Expression) -> str:
     """An expression written out (specification, section "Control plane names", keys)."""
+    if isinstance(node.constant, int) and not isinstance(node.constant, bool):
+        return _number_text(node.constant, _base_of(node))
     if isinstance(node, syntax.Name):
         return node.name
     if isinstance(node, syntax.Member):
         if isinstance(node.base, syntax.TypeExpression):
             return f"{_type_text(node.base)}.{node.name}"
-        return f"{source_text(node.base)}.{node.name}"
+        name = _field_name(node)
+        return name[1:] if name.startswith(".") else f"{source_text(node.base)}.{name}"
     if isinstance(node, syntax.Index):
         return f"{source_text(node.base)}[{source_text(node.index)}]"
     if isinstance(node, syntax.Slice):
         return f"{source_text(node.base)}[{source_text(node.high)}:{source_text(node.low)}]"
     if isinstance(node, syntax.IntegerLiteral):
-        return node.text or str(node.value)
+        return _number_text(node.value, _base_of(node))
     if isinstance(node, syntax.BooleanLiteral):
         return "true" if node.value else "false"
     if isinstance(node, syntax.Call):
@@ -38,6 +45,37 @@ def source_text(node: syntax.Expression) -> str:
         parts = (node.condition, node.then, node.otherwise)
         return "{} ? {} : {}".format(*(source_text(item) for item in parts))
     return "expression"
+
+
+def _field_name(node: syntax.Member) -> str:
+    """A field's name, which ``@name`` may change."""
+    kind = None if node.base.type is None else resolved(node.base.type)
+    if isinstance(kind, StructType):
+        for item in getattr(kind.declaration, "fields", ()):
+            if item.name == node.name:
+                return local_name(item)
+    return node.name
+
+
+_PREFIXES = {"x": "#x", "b": "#b", "o": "#o"}
+
+
+def _base_of(node: syntax.Expression) -> str:
+    """The format for a number: the base of the literal that it comes from, decimal if of none."""
+    if isinstance(node, syntax.IntegerLiteral):
+        digits = re.sub(r"^\d+[ws]", "", node.text.lower())
+        return _PREFIXES.get(digits[1:2], "d") if digits.startswith("0") else "d"
+    if isinstance(node, syntax.Name) and isinstance(node.declaration, syntax.Constant):
+        return _base_of(node.declaration.value)
+    if isinstance(node, syntax.Binary):
+        return _base_of(node.left)
+    if isinstance(node, (syntax.Cast, syntax.Unary)):
+        return _base_of(node.operand)
+    return "d"
+
+
+def _number_text(value: int, style: str) -> str:
+    return format(value, style)
 
 
 def _type_text(node: syntax.TypeExpression) -> str:

@@ -18,6 +18,20 @@ MAXIMUM_WIDTH = 160
 """Characters of a source line that are shown; of a longer one, those around the error."""
 
 
+WARNINGS = {
+    "deprecated": "something that is annotated @deprecated is used",
+    "ignore": "a property, annotation or key that has no effect here",
+    "invalid-header": "a field of a header that is not valid, or may not be, is read",
+    "mismatch": "something is given a name or value that was hardly meant",
+    "shadow": "a name hides another of the same kind",
+    "uninitialized-out-param": "an out parameter may be left without a value",
+    "uninitialized-use": "a variable may be read before it has a value",
+    "unreachable": "a parser state or statement that no packet comes to",
+    "unused": "a declaration that nothing uses",
+}
+"""The kinds of warnings, with what they are about. Named as p4c's where it has the same."""
+
+
 class Span(NamedTuple):
     """A stretch of source text; lines and columns count from 1, the end column is exclusive."""
 
@@ -48,10 +62,14 @@ class Diagnostic:
     source_line: str = ""
     length: int = 1
     severity: str = "error"
+    kind: str = ""
+    """Of a warning: the word that ``--Wdisable`` and ``--Werror`` take."""
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
         text = f"{place}: {self.severity}: {self.message}"
+        if self.kind:
+            text += f" [--Wwarn={self.kind}]"
         if not self.source_line.strip():
             return text
         line = self.source_line.expandtabs(1).rstrip()
@@ -97,7 +115,7 @@ class Reporter:
         self.errors: list[Diagnostic] = []
         self.warnings: list[Diagnostic] = []
 
-    def _diagnostic(self, span: Span, message: str, severity: str) -> Diagnostic:
+    def _diagnostic(self, span: Span, message: str, severity: str, kind: str = "") -> Diagnostic:
         lines = self._sources.get(span.file, ())
         text = lines[span.line - 1] if 0 < span.line <= len(lines) else ""
         if span.end_line == span.line:
@@ -105,7 +123,7 @@ class Reporter:
         else:
             length = max(1, len(text) - span.column + 1)
         file = span.file or next(iter(self._sources), "")  # the program, if nothing in it
-        return Diagnostic(file, span.line, span.column, message, text, length, severity)
+        return Diagnostic(file, span.line, span.column, message, text, length, severity, kind)
 
     def error(self, span: Span, message: str) -> None:
         """Note an error; after `MAXIMUM_ERRORS` the compilation ends at once."""
@@ -120,10 +138,14 @@ class Reporter:
         self.error(span, message)
         return Abandon(message)
 
-    def warning(self, span: Span, message: str) -> None:
-        diagnostic = self._diagnostic(span, message, "warning")
+    def warning(self, span: Span, message: str, kind: str = "ignore") -> None:
+        """Note a warning; `kind` is one of `WARNINGS`."""
+        diagnostic = self._diagnostic(span, message, "warning", kind)
         if diagnostic not in self.warnings:
             self.warnings.append(diagnostic)
+
+    def sorted_warnings(self) -> list[Diagnostic]:
+        return sorted(self.warnings, key=lambda item: (item.file, item.line, item.column))
 
     def finish(self) -> None:
         """Raise `CompileError` if there was any error."""

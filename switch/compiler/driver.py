@@ -14,7 +14,10 @@ from p4.config.v1 import p4info_pb2
 
 from switch.cache import cache_dir
 from switch.compiler import syntax
+from switch.compiler.check_flow import FlowChecker
+from switch.compiler.check_unused import warn_of_unused
 from switch.compiler.checker import Checker
+from switch.compiler.deep import run_deep
 from switch.compiler.diagnostics import Abandon, Diagnostic, Reporter, Span
 from switch.compiler.emit_json import Emitter
 from switch.compiler.lower import lower
@@ -59,7 +62,7 @@ def compile_program(
 def _compile(source: Path, text: Preprocessed) -> CompiledProgram:
     reporter = Reporter(text.sources)
     try:
-        return _steps(source, text, reporter)
+        return run_deep(lambda: _steps(source, text, reporter))
     except Abandon:
         reporter.finish()
         raise AssertionError("an error was not reported") from None
@@ -74,6 +77,8 @@ def _steps(source: Path, text: Preprocessed, reporter: Reporter) -> CompiledProg
     checker = Checker(reporter)
     checker.check(program)
     reporter.finish()
+    warn_of_unused(program, reporter)
+    FlowChecker(reporter).check(program)
 
     def parse_annotation(annotation: syntax.Annotation) -> list[syntax.Expression]:
         found = parse_annotation_expressions(annotation, reporter)
@@ -96,7 +101,7 @@ def _steps(source: Path, text: Preprocessed, reporter: Reporter) -> CompiledProg
     json_text = emitter.text(source.name)
     info = InfoEmitter(lowered, reporter, parse_annotation).message()
     reporter.finish()
-    return CompiledProgram(json_text, info, info_text(info), tuple(reporter.warnings))
+    return CompiledProgram(json_text, info, info_text(info), tuple(reporter.sorted_warnings()))
 
 
 def write_outputs(program: CompiledProgram, stem: str, folder: Path) -> ProgramFiles:

@@ -110,16 +110,22 @@ class Emitter(ExpressionEmitter):
                 parameters.append({"type": "expression", "value": length})
         elif operation == "assign" and isinstance(node.operands[0], ir.Field):
             operation = "set"
-            parameters = [self.operand(item) for item in node.operands]
+            parameters = [self.parser_operand(item) for item in node.operands]
         elif operation == "verify":
             parameters = [self.expression(item) for item in node.operands]
         elif operation == "advance":
-            parameters = [self.operand(node.operands[0])]
+            parameters = [self.parser_operand(node.operands[0])]
         else:
             operation = "primitive"
             parameters = [self.primitive(node)]
             parameters[0].pop("source_info", None)
         return {"op": operation, "parameters": parameters}
+
+    def parser_operand(self, node: ir.Expression) -> dict[str, Any]:
+        """A parameter of a parser's own operation: the last of a stack only as an expression."""
+        if isinstance(node, (ir.LastField, ir.LastUnionField)):
+            return {"type": "expression", "value": self.expression(node)}
+        return self.operand(node)
 
     def transition(self, case: ir.TransitionCase, state: ir.State) -> dict[str, Any]:
         value: str | None = None
@@ -206,7 +212,7 @@ class Emitter(ExpressionEmitter):
                     "target": [model.target.header, model.target.name],
                     "calculation": model.calculation,
                     "verify": model.verify, "update": model.update,
-                    "if_cond": self.condition(model.condition),
+                    "if_cond": _bare_constant(self.condition(model.condition)),
                 },
                 model.span,
             )
@@ -310,7 +316,7 @@ class Emitter(ExpressionEmitter):
             ],
             "match_type": next(name for name in _TABLE_KINDS if name in kinds),
             "type": kind,
-            "max_size": table.size,
+            "max_size": table.capacity,
             "with_counters": table.counter is not None,
             "support_timeout": table.support_timeout,
             "direct_meters": table.meter.name if table.meter is not None else None,
@@ -358,8 +364,14 @@ class Emitter(ExpressionEmitter):
                 "action_id": entry.action.id,
                 "action_data": self.action_data(entry.action, entry.arguments),
             },
-            "priority": number,  # in BMv2 a lower number wins
+            # In BMv2 a lower number wins.
+            "priority": number if entry.rank is None else entry.rank,
         }
+        # What p4c leaves out and BMv2 does not read: P4Runtime wants to know of single entries.
+        if entry.constant and not table.entries_constant:
+            item["is_const"] = True
+        if _has_priorities_of_its_own(table):
+            item["p4runtime_priority"] = entry.priority
         return self.with_source(item, entry.span)
 
     def document(self) -> dict[str, Any]:
@@ -379,7 +391,12 @@ class Emitter(ExpressionEmitter):
             "parsers": [self.parser()],
             "parse_vsets": self.value_sets(),
             "deparsers": [
-                {"name": "deparser", "id": 0, "order": self.program.deparser, "primitives": []}
+                {
+                    "name": "deparser",
+                    "id": 0,
+                    "order": self.program.deparser,
+                    "primitives": [self.primitive(item) for item in self.program.deparser_code],
+                }
             ],
             "meter_arrays": self.meters(),
             "counter_arrays": self.counters(),
@@ -428,3 +445,20 @@ def _match(key: ir.Key, value: Any) -> dict[str, Any]:
         "key": hexadecimal(first, width),
         "mask": hexadecimal(second, width),
     }
+
+
+def _bare_constant(condition: dict[str, Any]) -> dict[str, Any]:
+    """A checksum's condition; BMv2 crashes on a constant one that is wrapped as an expression."""
+    inner = condition["value"]
+    return inner if isinstance(inner, dict) and inner.get("type") == "bool" else condition
+
+
+def _has_priorities_of_its_own(table: ir.Table) -> bool:
+    """Whether the source gives entries that can change other priorities than N to 1."""
+    given = [entry.priority for entry in table.entries]
+    return (
+        not table.entries_constant
+        and given != list(range(len(given), 0, -1))
+        and given == sorted(given, reverse=True)
+        and all(0 < priority < 1 << 31 for priority in given)
+    )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from switch.compiler import syntax
+from switch.compiler.annotations import find
 from switch.compiler.diagnostics import Reporter
 
 
@@ -28,6 +31,24 @@ def priorities(node: syntax.Table, reporter: Reporter) -> list[int]:
             reporter.error(entry.span, f"the entry's priority would be {current}, below 0")
         result.append(current)
     return result
+
+
+def annotated_ranks(
+    node: syntax.Table, number: Callable[[syntax.Annotation], int | None]
+) -> list[int]:
+    """The ranks of constant entries where some are annotated ``@priority(n)``; else nothing.
+
+    As p4c has it: the smaller number wins, and an entry without one has its place, from 1 on.
+    """
+    if not node.entries_are_constant:
+        return []
+    given: dict[int, int] = {}
+    for place, entry in enumerate(node.entries):
+        annotation = find(entry.annotations, "priority")
+        value = None if annotation is None else number(annotation)
+        if value is not None:
+            given[place] = value
+    return [given.get(place, place + 1) for place in range(len(node.entries))] if given else []
 
 
 def largest_priority_wins(node: syntax.Table) -> bool:

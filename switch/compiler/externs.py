@@ -5,7 +5,10 @@ What the primitives do is said in behavioral-model's docs/simple_switch.md.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from switch.compiler import arithmetic, ir, syntax
+from switch.compiler.annotations import find, local_name, string_of
 from switch.compiler.check_calls import Target
 from switch.compiler.check_operations import type_of
 from switch.compiler.lower_expressions import ExpressionLowering
@@ -38,7 +41,21 @@ NOTHING = ir.Number(0)
 class ExternLowering(ExpressionLowering):
     """Lowers calls of extern functions and methods."""
 
-    context = "control"  # or action, parser: where the code is
+    context = "control"  # or action, parser, deparser: where the code is
+
+    @cached_property
+    def meter_copies(self) -> dict[str, Place]:
+        """Where direct meters that are read into no whole field put their result."""
+        return {}
+
+    def note_deprecated(
+        self, declaration: syntax.Node | None, name: str, node: syntax.Node
+    ) -> None:
+        """Warn of the use of something that is annotated ``@deprecated``."""
+        annotation = find(getattr(declaration, "annotations", []), "deprecated")
+        if annotation is not None:
+            message = f"'{name}' is deprecated: {string_of(annotation)}"
+            self.shared.reporter.warning(node.span, message, "deprecated")
 
     def argument(self, target: Target, name: str) -> syntax.Expression:
         """The argument for a parameter, which must have been given."""
@@ -101,7 +118,11 @@ class ExternLowering(ExpressionLowering):
         width = scalar_width(kind)
         if isinstance(resolved(kind), IntegerType) or width is None:
             raise self.fail(node, f"a value of type {kind} has no width here")
-        return [(arithmetic.number(self.expression_of(value, node)), width)]
+        number = arithmetic.number(self.expression_of(value, node))
+        if self.shared.storage.stored_width(number) not in (None, width):
+            # A field that was cast to a greater width: BMv2 would take it as it is.
+            number = ir.Operation("&", number, ir.Number(arithmetic.mask_of(width)))
+        return [(number, width)]
 
     def stored(
         self, items: list[tuple[ir.Expression, int]], node: syntax.Node
@@ -143,6 +164,9 @@ class ExternLowering(ExpressionLowering):
             "assume",
         ):
             raise self.fail(node, f"not supported: '{target.name}' in a parser")
+        self.note_deprecated(target.declaration, target.name, node)
+        if self.context != "parser" and target.name != "static_assert":
+            self.shared.program.calls_extern_functions = True
         method(node, target, env)
         return NOTHING
 
@@ -178,31 +202,55 @@ class ExternLowering(ExpressionLowering):
         data = self.argument(target, "data")
         kind = type_of(data)
         items = self.flat(self.value(data, env), kind, data)
-        fields: list[ir.Field] = []
-        for expression, width in items:
+        digest = self._digest(kind, [width for _, width in items], data)
+        for field, (expression, width) in zip(digest.fields, items, strict=True):
             # Always a copy: BMv2 reads the fields only at the end of the pipeline.
-            place = self.temporary(BitType(width), "digest")
-            assert isinstance(place, FieldPlace)
-            self.assign(place, expression, node)
-            fields.append(ir.Field(place.header, place.name))
-        program = self.shared.program
-        bare = resolved(kind)
-        number = len(program.digests)
-        name = bare.name if isinstance(bare, StructType) else f"digest_{number}"
-        known = [item for item in program.digests if item.name == name]
-        if known:
-            raise self.fail(
-                node, f"not supported: a second digest of {kind}; give it a type of its own"
-            )
-        digest = ir.Digest(name, [], node.span, number + 1, kind, fields)
-        program.digests.append(digest)
+            self.assign(FieldPlace(field.header, field.name, BitType(width)), expression, node)
         receiver = self.number(self.argument(target, "receiver"), env)
         self.do("generate_digest", receiver, ir.Number(digest.id))
+
+    def _digest(self, kind: Type, widths: list[int], node: syntax.Node) -> ir.Digest:
+        """The digest of a type: there is one for all calls, as a packet carries the last one."""
+        digests = self.shared.program.digests
+        bare = resolved(kind)
+        number = len(digests)
+        name = f"digest_{number}"
+        if isinstance(bare, StructType):
+            name = local_name(bare.declaration)
+            for known in digests:
+                if known.type == kind:
+                    return known
+        else:
+            message = f"the digest of {kind} is called '{name}': a struct would give it a name"
+            self.shared.reporter.warning(node.span, message, "mismatch")
+        fields: list[ir.Field] = []
+        for width in widths:
+            place = self.temporary(BitType(width), "digest")
+            assert isinstance(place, FieldPlace)
+            fields.append(ir.Field(place.header, place.name))
+        digest = ir.Digest(name, [], node.span, number + 1, kind, fields)
+        digests.append(digest)
+        return digest
 
     def _field_list(self, node: syntax.Call, target: Target, env: Environment) -> ir.Expression:
         argument = self.argument(target, "index")
         index = self.known_number(argument, env, "the index of a field list")
         return ir.Number(self.field_list(index))
+
+    def _listed_data(self, target: Target, env: Environment) -> ir.Expression:
+        """BMv2's number of a list of the fields that are given as data."""
+        data = self.argument(target, "data")
+        fields: list[ir.Field] = []
+        for expression, _ in self.flat(self.value(data, env), type_of(data), data):
+            if not isinstance(expression, ir.Field):
+                raise self.fail(data, "not supported: anything but fields to be preserved")
+            fields.append(expression)
+        lists = self.shared.program.field_lists
+        for number, (_, known) in enumerate(lists):
+            if known == fields:
+                return ir.Number(number + 1)
+        lists.append((-2 - len(lists), fields))
+        return ir.Number(len(lists))
 
     def field_list(self, index: int | None) -> int:
         """BMv2's number of the field list; of an empty one if `index` is None."""
@@ -212,23 +260,36 @@ class ExternLowering(ExpressionLowering):
             if known == key:
                 return number + 1
         fields = [] if index is None else self.shared.field_list(index)
+        if index is not None and not fields:
+            message = f"no field of the user's metadata is annotated @field_list({index})"
+            self.shared.reporter.warning(self.span, message)
         lists.append((key, fields))
         return len(lists)
 
     def _function_resubmit_preserving_field_list(
         self, node: syntax.Call, target: Target, env: Environment
     ) -> None:
-        self.do("resubmit", self._field_list(node, target, env))
+        self._send_again(node, "resubmit", self._field_list(node, target, env))
 
     def _function_recirculate_preserving_field_list(
         self, node: syntax.Call, target: Target, env: Environment
     ) -> None:
-        self.do("recirculate", self._field_list(node, target, env))
+        self._send_again(node, "recirculate", self._field_list(node, target, env))
+
+    def _send_again(self, node: syntax.Call, operation: str, fields: ir.Expression) -> None:
+        where = "ingress" if operation == "resubmit" else "egress"
+        if self.shared.pipeline != where:
+            raise self.fail(node, f"'{operation}' can only be called in {where}")
+        self.do(operation, fields)
 
     def _clone(
         self, node: syntax.Call, target: Target, env: Environment, fields: ir.Expression
     ) -> None:
         kind = self.enum_member(self.argument(target, "type"), env)
+        wanted = "ingress" if kind == "I2E" else "egress"
+        if self.shared.pipeline != wanted:
+            message = f"'{target.name}' with CloneType.{kind} can only be called in {wanted}"
+            raise self.fail(node, message)
         session = self.number(self.argument(target, "session"), env)
         operation = "clone_ingress_pkt_to_egress" if kind == "I2E" else "clone_egress_pkt_to_egress"
         self.do(operation, session, fields)
@@ -240,6 +301,15 @@ class ExternLowering(ExpressionLowering):
         self, node: syntax.Call, target: Target, env: Environment
     ) -> None:
         self._clone(node, target, env, self._field_list(node, target, env))
+
+    def _function_clone3(self, node: syntax.Call, target: Target, env: Environment) -> None:
+        self._clone(node, target, env, self._listed_data(target, env))
+
+    def _function_resubmit(self, node: syntax.Call, target: Target, env: Environment) -> None:
+        self._send_again(node, "resubmit", self._listed_data(target, env))
+
+    def _function_recirculate(self, node: syntax.Call, target: Target, env: Environment) -> None:
+        self._send_again(node, "recirculate", self._listed_data(target, env))
 
     def _function_truncate(self, node: syntax.Call, target: Target, env: Environment) -> None:
         self.do("truncate", self.number(self.argument(target, "length"), env))
@@ -311,14 +381,25 @@ class ExternLowering(ExpressionLowering):
     def _direct_meter_read(
         self, node: syntax.Call, target: Target, env: Environment, base: ExternInstance
     ) -> None:
-        place = self.place(self.argument(target, "result"), env)
-        if not isinstance(place, FieldPlace):
-            raise self.fail(node, "not supported: a direct meter's result in anything but a field")
+        argument = self.argument(target, "result")
+        place = self.place(argument, env)
         assert isinstance(base.object, ir.Meter)
-        field = ir.Field(place.header, place.name)
-        if base.object.result not in (None, field):
-            raise self.fail(node, "all reads of a direct meter must have the same result field")
-        base.object.result = field
+        known = self.meter_copies.get(base.name)
+        if known is None and isinstance(place, FieldPlace):
+            field = ir.Field(place.header, place.name)
+            if base.object.result in (None, field):
+                base.object.result = field
+                return
+            message = "all reads of a direct meter must have the same result field (BMv2)"
+            raise self.fail(node, message)
+        if base.object.result is None:
+            known = self.meter_copies[base.name] = self.temporary(type_of(argument))
+            assert isinstance(known, FieldPlace)
+            base.object.result = ir.Field(known.header, known.name)
+        if known is None:
+            message = "all reads of a direct meter must have the same result field (BMv2)"
+            raise self.fail(node, message)
+        self.assign(place, known, node)
 
     def _register_read(
         self, node: syntax.Call, target: Target, env: Environment, base: ExternInstance
@@ -371,6 +452,8 @@ class ExternLowering(ExpressionLowering):
                 )
         elif isinstance(place, NextPlace) and not place.last:
             operand = ir.Reference("stack", place.stack.name)
+            if place.member:
+                operand = ir.NextUnion(place.stack.name, place.member)
         if operand is None:
             raise self.fail(node, "not supported: extract to anything but a header or stack.next")
         bare = resolved(kind)
@@ -397,7 +480,11 @@ class ExternLowering(ExpressionLowering):
     ) -> None:
         amount = self.number(self.argument(target, "sizeInBits"), env)
         if isinstance(amount, ir.Number) and amount.value % 8:
-            raise self.fail(node, "not supported: advance by a part of a byte")
+            message = (
+                "BMv2 advances by whole bytes only: this ends parsing with "
+                "error.ParserInvalidArgument"
+            )
+            self.shared.reporter.warning(node.span, message, "mismatch")
         self.do("advance", amount)
 
     def _packet_in_lookahead(

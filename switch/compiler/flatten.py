@@ -32,6 +32,11 @@ class _Flattener:
                 self.branch(item)
             elif isinstance(item, ir.Labelled):
                 self.labelled(item)
+            elif isinstance(item, ir.Repeat):
+                start = len(self.primitives)
+                self.sequence(item.body)
+                self.emit("_jump", item.span, ir.Number(start))
+                return
             elif isinstance(item, ir.Leave):
                 place = self.emit("_jump", Span("", 0, 0, 0, 0), ir.Number(0))
                 self.open_jumps.append((place, item.label))

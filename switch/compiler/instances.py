@@ -5,11 +5,15 @@ Specification, section "Compile-time Evaluation".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from switch.compiler import ir, syntax
+from switch.compiler.annotations import local_name
 from switch.compiler.check_calls import Target
 from switch.compiler.lower_statements import StatementLowering
 from switch.compiler.types import (
     BitType,
+    EnumType,
     ExternType,
     IntType,
     StructType,
@@ -45,8 +49,12 @@ class InstanceLowering(StatementLowering):
         name: str,
         declaration: syntax.Instantiation | None,
         env: Environment,
+        annotations: Sequence[syntax.Annotation] = (),
     ) -> Value:
-        """The instance that a constructor call makes."""
+        """The instance that a constructor call makes.
+
+        Without a declaration, its annotations are those given.
+        """
         target: Target = call.target
         block = target.declaration
         if isinstance(block, (syntax.Parser, syntax.Control)):
@@ -62,7 +70,9 @@ class InstanceLowering(StatementLowering):
             return instance
         kind = call.type
         assert isinstance(kind, ExternType)
-        return self._extern(kind, target, name, declaration, env, call)
+        if declaration is not None:
+            annotations = declaration.annotations
+        return self._extern(kind, target, name, (declaration, list(annotations)), env, call)
 
     def _constructor_argument(
         self, argument: syntax.Expression, name: str, parameter: syntax.Parameter, env: Environment
@@ -85,7 +95,7 @@ class InstanceLowering(StatementLowering):
         bare = resolved(element)
         if isinstance(bare, StructType):
             fields = [
-                (item.name, bare.fields[item.name], item.annotations)
+                (local_name(item), bare.fields[item.name], item.annotations)
                 for item in bare.declaration.fields
             ]
         else:
@@ -97,39 +107,38 @@ class InstanceLowering(StatementLowering):
         self.shared.program.value_sets.append(model)
         return ValueSetInstance(model)
 
-    def _size(self, target: Target, env: Environment) -> int:
+    def _size(self, target: Target, env: Environment, least: int = 1) -> int:
         node = self.argument(target, "size")
         size = self.known_number(node, env, "the size")
-        if not 0 < size < MAXIMUM_SIZE:
-            raise self.fail(node, f"the size must be 1 to {MAXIMUM_SIZE - 1}, not {size}")
+        if not least <= size < MAXIMUM_SIZE:
+            raise self.fail(node, f"the size must be {least} to {MAXIMUM_SIZE - 1}, not {size}")
         return size
 
     def _extern(
-        self, kind: ExternType, target: Target, name: str, declaration: syntax.Instantiation | None,
-        env: Environment, node: syntax.Node,
+        self, kind: ExternType, target: Target, name: str,
+        declared: tuple[syntax.Instantiation | None, list[syntax.Annotation]], env: Environment,
+        node: syntax.Node,
     ) -> ExternInstance:  # fmt: skip
         program = self.shared.program
-        annotations = declaration.annotations if declaration is not None else []
+        declaration, annotations = declared
         common = (name, annotations, node.span)
         model: ir.Object
         if kind.name in ("counter", "direct_counter"):
             unit = self.enum_member(self.argument(target, "type"), env)
-            size = self._size(target, env) if kind.name == "counter" else 0
-            index = kind.arguments[0] if kind.arguments else None
-            model = ir.Counter(*common, size, unit, None, index)
+            size = self._size(target, env, 0) if kind.name == "counter" else 0
+            model = ir.Counter(*common, size, unit, kind.name == "direct_counter")
             program.counters.append(model)
         elif kind.name in ("meter", "direct_meter"):
             unit = self.enum_member(self.argument(target, "type"), env)
-            size = self._size(target, env) if kind.name == "meter" else 0
-            index = kind.arguments[0] if kind.name == "meter" and kind.arguments else None
-            model = ir.Meter(*common, size, unit, None, None, index)
+            size = self._size(target, env, 0) if kind.name == "meter" else 0
+            model = ir.Meter(*common, size, unit, kind.name == "direct_meter")
             program.meters.append(model)
         elif kind.name == "register":
-            index = kind.arguments[1] if len(kind.arguments) > 1 else None
-            model = ir.Register(*common, self._size(target, env), kind.arguments[0], index)
-            if not isinstance(base_type(kind.arguments[0]), (BitType, IntType)):
+            model = ir.Register(*common, self._size(target, env), kind.arguments[0])
+            if not isinstance(base_type(kind.arguments[0]), (BitType, IntType, EnumType)):
                 message = (
-                    f"not supported: a register of {kind.arguments[0]}; it holds bit<N> or int<N>"
+                    f"not supported: a register of {kind.arguments[0]}; it holds bit<N>, int<N> or "
+                    "an enum (BMv2)"
                 )
                 raise self.fail(node, message)
             program.registers.append(model)

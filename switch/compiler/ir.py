@@ -49,6 +49,23 @@ class LastField(Expression):
 
 
 @dataclass(frozen=True)
+class LastUnionField(Expression):
+    """A field of a member of the last valid union of a stack."""
+
+    stack: str
+    member: str
+    name: str
+
+
+@dataclass(frozen=True)
+class NextUnion(Expression):
+    """A member of the next union of a stack, to extract to."""
+
+    stack: str
+    member: str
+
+
+@dataclass(frozen=True)
 class ElementField(Expression):
     """A field, by its offset, of a header that is only known when the packet is there."""
 
@@ -149,6 +166,14 @@ class Leave:
 
 
 @dataclass
+class Repeat:
+    """Code that runs again and again, until it leaves a label outside of it."""
+
+    body: list[Code]
+    span: Span = NOWHERE
+
+
+@dataclass
 class Stop:
     """``exit``."""
 
@@ -175,7 +200,7 @@ class RunParser:
     span: Span = NOWHERE
 
 
-Code = Do | Branch | Labelled | Leave | Stop | Apply | RunParser
+Code = Do | Branch | Labelled | Leave | Repeat | Stop | Apply | RunParser
 
 
 # Headers
@@ -228,24 +253,23 @@ class Object:
 class Counter(Object):
     size: int = 0
     unit: str = "packets_and_bytes"
+    is_direct: bool = False
     table: str | None = None  # direct counters
-    index_type: Type | None = None
 
 
 @dataclass
 class Meter(Object):
     size: int = 0
     unit: str = "packets"
+    is_direct: bool = False
     table: str | None = None  # direct meters
     result: Field | None = None
-    index_type: Type | None = None
 
 
 @dataclass
 class Register(Object):
     size: int = 0
     type: Type | None = None
-    index_type: Type | None = None
 
 
 @dataclass
@@ -261,6 +285,7 @@ class ActionProfile(Object):
 class ValueSet(Object):
     size: int = 0
     fields: list[tuple[str, Type, list[Any]]] = field(default_factory=list)
+    is_used: bool = False  # by a state that packets may reach
 
 
 @dataclass
@@ -283,6 +308,7 @@ class Action(Object):
     parameters: list[Parameter] = field(default_factory=list)
     body: list[Code] = field(default_factory=list)
     hidden: bool = False
+    is_global: bool = False  # declared outside of controls
     id: int = -1
 
 
@@ -315,6 +341,7 @@ class Entry:
     priority: int
     constant: bool
     span: Span = NOWHERE
+    rank: int | None = None  # in BMv2's numbers; its place among the entries if None
 
 
 @dataclass
@@ -333,6 +360,11 @@ class Table(Object):
     meter: Meter | None = None
     support_timeout: bool = False
     hidden: bool = False
+
+    @property
+    def capacity(self) -> int:
+        """Entries that BMv2 must have room for."""
+        return max(self.size, len(self.entries))
 
 
 # Control flow
@@ -423,6 +455,7 @@ class Program:
     states: list[State] = field(default_factory=list)
     value_sets: list[ValueSet] = field(default_factory=list)
     deparser: list[str] = field(default_factory=list)
+    deparser_code: list[Do] = field(default_factory=list)
     counters: list[Counter] = field(default_factory=list)
     meters: list[Meter] = field(default_factory=list)
     registers: list[Register] = field(default_factory=list)
@@ -434,5 +467,6 @@ class Program:
     actions: list[Action] = field(default_factory=list)
     called_actions: list[Action] = field(default_factory=list)  # called directly, so in line
     pipelines: list[Pipeline] = field(default_factory=list)
+    calls_extern_functions: bool = False  # in a control
     controller_headers: list[Any] = field(default_factory=list)
     package_annotations: list[Any] = field(default_factory=list)

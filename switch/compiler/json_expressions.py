@@ -42,6 +42,10 @@ class ExpressionEmitter:
             return {"type": "field", "value": [node.header, node.name]}
         if isinstance(node, ir.LastField):
             return {"type": "stack_field", "value": [node.stack, node.name]}
+        if isinstance(node, ir.LastUnionField):
+            return {"type": "union_stack_field", "value": [node.stack, node.member, node.name]}
+        if isinstance(node, ir.NextUnion):
+            return {"type": "union_stack", "value": [node.stack, node.member]}
         if isinstance(node, ir.ActionParameter):
             return {"type": "local", "value": node.index}
         if isinstance(node, ir.Reference):

@@ -11,7 +11,15 @@ from switch.compiler.lower_controls import ControlLowering, PipelineBuilder
 from switch.compiler.lower_parsers import ParserLowering
 from switch.compiler.scope import Context
 from switch.compiler.shared import Shared
-from switch.compiler.storage import FieldPlace, Place, StructPlace
+from switch.compiler.storage import (
+    FieldPlace,
+    HeaderPlace,
+    Place,
+    StackPlace,
+    StructPlace,
+    UnionPlace,
+    header_fields,
+)
 from switch.compiler.types import StructType, Type, is_header, is_union, resolved
 from switch.compiler.values import BlockInstance, Environment, ExternInstance, full_name
 
@@ -74,8 +82,10 @@ class _Assembly:
         packet_in = ExternInstance("packet_in", "packet")
         packet_out = ExternInstance("packet_out", "packet")
         self.parsers.top_parser(blocks["p"], [packet_in, headers, metadata, standard])
+        result.value_sets = [item for item in result.value_sets if item.is_used]
         self.lists.checksums(blocks["vr"], [headers, metadata], "verify")
         for name, role in (("ingress", "ig"), ("egress", "eg")):
+            self.shared.pipeline = name
             code = self.controls.top_level(blocks[role], [headers, metadata, standard])
             if not self.reporter.errors:
                 result.pipelines.append(PipelineBuilder(self.shared, name).build(code))
@@ -163,13 +173,15 @@ class _Assembly:
     def _keep(self, place: Place, indices: set[int]) -> None:
         if isinstance(place, FieldPlace):
             self.shared.kept_fields.append((ir.Field(place.header, place.name), indices))
-        elif isinstance(place, StructPlace):
+        elif isinstance(place, HeaderPlace):
+            for name, _ in [*header_fields(place.type), ("$valid$", None)]:
+                self.shared.kept_fields.append((ir.Field(place.name, name), indices))
+        elif isinstance(place, StackPlace):
+            for element in place.elements:
+                self._keep(element, indices)
+        elif isinstance(place, (StructPlace, UnionPlace)):
             for member in place.members.values():
                 self._keep(member, indices)
-        else:
-            self.reporter.error(
-                self.main.span, "not supported: @field_list on a header in metadata"
-            )
 
     # Instances
 
@@ -205,14 +217,38 @@ class _Assembly:
                         message = f"'{profile.name}' is used in ingress and in egress (BMv2 cannot)"
                         self.reporter.error(profile.span, message)
                     profile.pipeline = pipeline.name
+        present = self._tables_that_packets_reach()
+        for profile in self.shared.program.profiles:
+            profile.tables = [name for name in profile.tables if name in present]
+            profile.pipeline = profile.pipeline or "ingress"  # of no table
+
+    def _tables_that_packets_reach(self) -> set[str]:
+        return {
+            node.table.name
+            for pipeline in self.shared.program.pipelines
+            for node in pipeline.nodes
+            if isinstance(node, ir.TableNode)
+        }
 
     def _check_direct_objects(self) -> None:
+        program = self.shared.program
+        present = self._tables_that_packets_reach()
+        program.counters = [
+            item for item in program.counters if item.table in present or not item.is_direct
+        ]
+        for meter in program.meters:
+            if meter.is_direct and meter.table is None and meter.result is not None:
+                message = f"direct meter '{meter.name}' is read, but is not the meter of any table"
+                self.reporter.error(meter.span, message)
+        program.meters = [
+            item for item in program.meters if item.table in present or not item.is_direct
+        ]
         for pipeline in self.shared.program.pipelines:
             for node in pipeline.nodes:
-                meter = node.table.meter if isinstance(node, ir.TableNode) else None
-                if meter is not None and meter.result is None:
-                    message = f"direct meter '{meter.name}' is never read in an action of its table"
-                    self.reporter.error(meter.span, message)
+                own = node.table.meter if isinstance(node, ir.TableNode) else None
+                if own is not None and own.result is None:
+                    message = f"direct meter '{own.name}' is never read in an action of its table"
+                    self.reporter.error(own.span, message)
 
     def _enums(self) -> None:
         for node in self.context.enums:

@@ -6,18 +6,20 @@ unless it makes no difference.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from switch.compiler import arithmetic, ir, syntax
 from switch.compiler.check_calls import Target
 from switch.compiler.check_operations import type_of
-from switch.compiler.externs import ExternLowering
-from switch.compiler.lower_expressions import PLACES
+from switch.compiler.externs import NOTHING, ExternLowering
+from switch.compiler.lower_expressions import PLACES, member_types, parts
 from switch.compiler.shared import Shared
 from switch.compiler.storage import (
+    ChosenPlace,
     ElementPlace,
     FieldPlace,
     HeaderPlace,
+    MovingSlicePlace,
     NextPlace,
     OffsetPlace,
     Place,
@@ -27,7 +29,17 @@ from switch.compiler.storage import (
     UnionPlace,
     atoms,
 )
-from switch.compiler.types import VOID, VarbitType, base_type
+from switch.compiler.types import (
+    VOID,
+    BitType,
+    ListType,
+    Type,
+    VarbitType,
+    base_type,
+    is_header,
+    resolved,
+    scalar_width,
+)
 from switch.compiler.values import BlockInstance, Composite, Environment, ExternInstance, Value
 
 
@@ -58,13 +70,22 @@ def reads(value: Value) -> set[str]:
         return left | reads(value.right)
     if isinstance(value, ir.Choice):
         return reads(value.condition) | reads(value.then) | reads(value.otherwise)
-    if isinstance(value, ir.LastField):
+    if isinstance(value, (ir.LastField, ir.LastUnionField)):
         return {f"{value.stack}[]"}
     if isinstance(value, ir.ElementField):
         return reads(value.header)
     if isinstance(value, ir.Reference):
         return {value.name, f"{value.name}[]"}
     return set()
+
+
+def stack_kind(stack: StackPlace) -> str:
+    """What BMv2 calls a stack of headers or of unions."""
+    return "header_stack" if is_header(resolved(stack.type.element)) else "header_union_stack"
+
+
+MOST_CALLS = 1 << 14
+"""Of actions, functions, controls and parsers, each of which becomes the callee's code."""
 
 
 class CallLowering(ExternLowering):
@@ -78,12 +99,14 @@ class CallLowering(ExternLowering):
     def assign(self, place: Place, value: Value, node: syntax.Node) -> None:
         """Store a value of any type."""
         if (
-            isinstance(place, (StructPlace, HeaderPlace))
+            isinstance(place, (StructPlace, HeaderPlace, ElementPlace, StackPlace))
             and isinstance(value, Composite)
             and value.valid
         ) and atoms(place) & reads(value):
             value = self.saved(value, node)
         if isinstance(place, StructPlace):
+            if isinstance(value, ChosenPlace):
+                value = self.saved(value, node)
             assert isinstance(value, (StructPlace, Composite))
             for name, member in place.members.items():
                 self.assign(member, value.members[name], node)
@@ -91,16 +114,18 @@ class CallLowering(ExternLowering):
             self._assign_header(place, value, node)
         elif isinstance(place, UnionPlace):
             self._assign_union(place, value, node)
+        elif isinstance(place, ChosenPlace):
+            self._assign_chosen(place, value, node)
+        elif isinstance(place, StackPlace) and isinstance(value, Composite):
+            for element, item in zip(place.elements, parts(value), strict=True):
+                self.assign(element, item, node)
         elif isinstance(place, StackPlace):
             if not isinstance(value, StackPlace):
                 raise self.fail(node, "not supported: this value for a header stack")
-            operation = "assign_header_stack"
-            self.do(
-                operation,
-                ir.Reference("header_stack", place.name),
-                ir.Reference("header_stack", value.name),
-            )
-        elif isinstance(place, SlicePlace):
+            kind = stack_kind(place)
+            operation = "assign_header_stack" if kind == "header_stack" else "assign_union_stack"
+            self.do(operation, ir.Reference(kind, place.name), ir.Reference(kind, value.name))
+        elif isinstance(place, (SlicePlace, MovingSlicePlace)):
             self._assign_slice(place, value, node)
         else:
             self._assign_scalar(place, value, node)
@@ -118,12 +143,25 @@ class CallLowering(ExternLowering):
         elif source != target:
             self.do("assign", target, source)
 
-    def _assign_slice(self, place: SlicePlace, value: Value, node: syntax.Node) -> None:
+    def _assign_chosen(self, place: ChosenPlace, value: Value, node: syntax.Node) -> None:
+        """To an element of an array: to the one whose number is the index."""
+        value = self.saved(value, node, place.type)
+        index = self.frozen_index(place.index)
+        for number, choice in enumerate(place.choices):
+            code = self.captured(lambda choice=choice: self.assign(choice, value, node))  # type: ignore[misc]
+            chosen = ir.Operation("==", index, ir.Number(number))
+            self.code.append(ir.Branch(chosen, code, [], self.span))
+
+    def _assign_slice(
+        self, place: SlicePlace | MovingSlicePlace, value: Value, node: syntax.Node
+    ) -> None:
         inserted = arithmetic.number(self.expression_of(value, node))
         kind = getattr(place.base, "type", place.type)
-        whole = arithmetic.insert_slice(
-            self.read(place.base, node), inserted, place.high, place.low, kind
-        )
+        whole = self.read(place.base, node)
+        if isinstance(place, MovingSlicePlace):
+            whole = arithmetic.insert_moving_slice(whole, inserted, place.index, place.width, kind)
+        else:
+            whole = arithmetic.insert_slice(whole, inserted, place.high, place.low, kind)
         self.assign(place.base, whole, node)
 
     def _assign_header(
@@ -134,11 +172,11 @@ class CallLowering(ExternLowering):
             if not value.valid:
                 self.do("remove_header", target)
                 return
-            if not isinstance(place, HeaderPlace):
-                raise self.fail(node, "not supported: a list as the value of this header")
+            if isinstance(place, NextPlace):
+                raise self.fail(node, "not supported: a list as the value of 'next'")
             self.do("add_header", target)
-            for name, item in place.type.fields.items():
-                self.assign(self._header_field(place.name, name, item), value.members[name], node)
+            for name, member in self.header_members(place).items():
+                self.assign(member, value.members[name], node)
             return
         source = self.header_reference(value, node)
         if source != target:
@@ -155,17 +193,27 @@ class CallLowering(ExternLowering):
             return
         raise self.fail(node, "not supported: this value for a header union")
 
-    def saved(self, value: Value, node: syntax.Node) -> Value:
-        """A copy of a value that later assignments do not change."""
+    def saved(self, value: Value, node: syntax.Node, kind: Type = VOID) -> Value:
+        """A copy of a value (of type `kind`) that later assignments do not change."""
         if isinstance(value, Composite):
-            members = {name: self.saved(item, node) for name, item in value.members.items()}
+            types = member_types(value.type)
+            members = {
+                name: self.saved(item, node, types.get(name, VOID))
+                for name, item in value.members.items()
+            }
             return Composite(value.type, members, value.valid)
         if isinstance(value, (ir.Number, ir.Truth, ir.Text, ir.ActionParameter)):
             return value
         if isinstance(value, ir.Expression):
             if not reads(value):
                 return value
-            raise self.fail(node, "not supported: this value overlaps what is assigned to")
+            if scalar_width(kind) is None:
+                raise self.fail(node, "not supported: this value overlaps what is assigned to")
+            copy = self.temporary(kind)
+            self.assign(copy, value, node)
+            return copy
+        if isinstance(value, ChosenPlace) and scalar_width(value.type) is None:
+            return self._saved_choice(value, node)
         if isinstance(value, PLACES):
             kind = getattr(value, "type", VOID)
             temporary = self.temporary(kind)
@@ -173,16 +221,57 @@ class CallLowering(ExternLowering):
             return temporary
         return value
 
+    def _saved_choice(self, value: ChosenPlace, node: syntax.Node) -> Value:
+        temporary = self.temporary(value.type)
+        index = self.frozen_index(value.index)
+        for number, choice in enumerate(value.choices):
+            code = self.captured(lambda choice=choice: self.assign(temporary, choice, node))  # type: ignore[misc]
+            chosen = ir.Operation("==", index, ir.Number(number))
+            self.code.append(ir.Branch(chosen, code, [], self.span))
+        return temporary
+
     def copied(self, node: syntax.Expression, env: Environment) -> Value:
         """The value of an argument, in a place of its own unless it cannot change."""
-        value = self.value(node, env)
+        return self.kept(self.value(node, env), node)
+
+    def kept(self, value: Value, node: syntax.Expression) -> Value:
+        """A value of an expression, in a place of its own unless it cannot change."""
         if isinstance(value, (ir.Number, ir.Truth, ir.Text, ExternInstance, BlockInstance)):
             return value
         if isinstance(value, ir.ActionParameter):
             return value
+        if isinstance(value, Composite) and isinstance(resolved(value.type), ListType):
+            element = resolved(value.type).element  # type: ignore[attr-defined]
+            members = {
+                name: self.saved(item, node, element) for name, item in value.members.items()
+            }
+            return Composite(value.type, members)
         temporary = self.temporary(type_of(node))
         self.assign(temporary, value, node)
         return temporary
+
+    def frozen(self, place: Place, node: syntax.Expression) -> Place:
+        """The same place, whatever becomes of the variables in its index."""
+        if isinstance(place, (ElementPlace, OffsetPlace)) and place.index is not None:
+            index = self.frozen_index(place.index)
+            return replace(place, index=index)
+        if isinstance(place, ChosenPlace):
+            return replace(place, index=self.frozen_index(place.index))
+        if isinstance(place, MovingSlicePlace):
+            base = self.frozen(place.base, node)
+            return replace(place, base=base, index=self.frozen_index(place.index))
+        if isinstance(place, SlicePlace):
+            return replace(place, base=self.frozen(place.base, node))
+        return place
+
+    def frozen_index(self, index: ir.Expression) -> ir.Expression:
+        if isinstance(index, (ir.Number, ir.ActionParameter)):
+            return index
+        temporary = self.temporary(BitType(32), "index")
+        assert isinstance(temporary, FieldPlace)
+        field = ir.Field(temporary.header, temporary.name)
+        self.do("assign", field, index)
+        return field
 
     # Arguments
 
@@ -196,11 +285,14 @@ class CallLowering(ExternLowering):
         """
         copies: list[_CopyOut] = []
         written: set[str] = set()
+        acting = [item for item in target.arguments if item and self.shared.effects.of(item)]
+        isolated = isolated or bool(acting)
         for parameter, argument in zip(target.parameters, target.arguments, strict=True):
-            if argument is not None and parameter.direction in ("out", "inout"):
-                value = self.value(argument, caller)
-                if isinstance(value, PLACES):
-                    written |= atoms(value)
+            if argument is None or parameter.direction not in ("out", "inout") or acting:
+                continue
+            value = self.value(argument, caller)
+            if isinstance(value, PLACES):
+                written |= atoms(value)
         outs: set[str] = set()
         for parameter, argument, kind in zip(
             target.parameters, target.arguments, target.parameter_types, strict=True
@@ -216,7 +308,7 @@ class CallLowering(ExternLowering):
                 if not stable and (
                     isolated or reads(value) & written or not isinstance(value, PLACES)
                 ):
-                    value = self.copied(argument, source)
+                    value = self.kept(value, argument)
                 callee.bind(parameter, value)
                 continue
             if argument is None:
@@ -233,6 +325,7 @@ class CallLowering(ExternLowering):
                     self.invalidate(place)
                 continue
             outs |= atoms(place)
+            place = self.frozen(place, argument)
             temporary = self.temporary(kind, parameter.name)
             if parameter.direction == "inout":
                 self.assign(temporary, place, argument)
@@ -261,13 +354,30 @@ class CallLowering(ExternLowering):
             return self._function(node, target, env)
         if target.kind == "builtin":
             return self._builtin(node, target, env)
-        if target.kind == "extern_method":
-            return self.extern_method(node, target, env)
-        if target.kind == "extern_function":
-            return self.extern_function(node, target, env)
+        if target.kind in ("extern_method", "extern_function"):
+            return self._extern_call(node, target, env)
         raise self.fail(
             node, f"not supported: a call of {target.kind} '{target.name}' in an expression"
         )
+
+    def _extern_call(self, node: syntax.Call, target: Target, env: Environment) -> Value:
+        """A call of an extern; where an argument acts, all are evaluated in order first."""
+        first: list[syntax.Expression] = []
+        if any(item is not None and self.shared.effects.of(item) for item in target.arguments):
+            first = [item for item in target.arguments if item is not None]
+        for parameter, argument in zip(target.parameters, target.arguments, strict=True):
+            if argument is None or argument not in first:
+                continue
+            if parameter.direction in ("out", "inout"):
+                value: Value = self.frozen(self.place(argument, env), argument)
+            else:
+                value = self.kept(self.value(argument, env), argument)
+            self.evaluated[id(argument)] = value
+        method = self.extern_method if target.kind == "extern_method" else self.extern_function
+        result = method(node, target, env)
+        for argument in first:
+            self.evaluated.pop(id(argument), None)
+        return result
 
     def call_statement(self, node: syntax.Call, env: Environment) -> None:
         """A call whose result, if any, is not used."""
@@ -285,6 +395,13 @@ class CallLowering(ExternLowering):
 
     def in_line(self, body: list[syntax.Node], env: Environment, copies: list[_CopyOut]) -> None:
         """The statements of a callee, which ``return`` leaves; then what is to be copied out."""
+        self.shared.calls += 1
+        if self.shared.calls > MOST_CALLS and body:
+            raise self.fail(
+                body[0],
+                f"more than {MOST_CALLS} calls become code of their own: does each action, "
+                "function or control call another more than once?",
+            )
         label = self.shared.label()
         self.returning.append((label, self.returning_place))
         self.pending += copies
@@ -316,13 +433,17 @@ class CallLowering(ExternLowering):
         assert isinstance(declaration, syntax.Action)
         is_global = self.shared.is_global(declaration)
         owner = self.shared.globals if is_global else env.owner()
-        self.note_called(declaration, owner)
+        if self.context == "control":
+            self.note_called(declaration, env.owner())
         callee = Environment(owner, owner.path)
         copies = self.bind(target, env, callee, isolated=True)
+        before, self.context = self.context, "action"
         self.in_line(declaration.body.statements, callee, copies)
+        self.context = before
 
     def _builtin(self, node: syntax.Call, target: Target, env: Environment) -> Value:
-        assert target.base is not None
+        if target.base is None:  # a type's size, which nothing is done with
+            return NOTHING
         base = self.value(target.base, env)
         name = target.name
         if name == "isValid":
@@ -345,7 +466,8 @@ class CallLowering(ExternLowering):
             count = target.arguments[0]
             assert count is not None and isinstance(count.constant, int)
             operation = "push" if name == "push_front" else "pop"
-            self.do(operation, ir.Reference("header_stack", base.name), ir.Number(count.constant))
+            reference = ir.Reference(stack_kind(base), base.name)
+            self.do(operation, reference, ir.Number(count.constant))
             return ir.Number(0)
         raise self.fail(node, f"not supported: {name}() here")
 

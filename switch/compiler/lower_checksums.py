@@ -1,7 +1,8 @@
 """Lowering of the checksum controls and the deparser of V1Switch.
 
-BMv2 keeps both as lists, so these controls may hold nothing but calls of the externs for them
-(behavioral-model, docs/simple_switch.md, "Restrictions on code").
+BMv2 keeps both as lists, so these controls may hold little but calls of the externs for them
+(behavioral-model, docs/simple_switch.md, "Restrictions on code"). A variable in them stands for
+what it was last set to.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from switch.compiler import arithmetic, ir, syntax
 from switch.compiler.check_calls import Target
 from switch.compiler.check_operations import type_of
 from switch.compiler.lower_controls import ControlLowering
+from switch.compiler.shared import Shared
 from switch.compiler.storage import (
     FieldPlace,
     HeaderPlace,
@@ -20,7 +22,7 @@ from switch.compiler.storage import (
     StructPlace,
     UnionPlace,
 )
-from switch.compiler.values import BlockInstance, Environment, Value, applied
+from switch.compiler.values import BlockInstance, Composite, Environment, Value, applied
 
 _CHECKSUMS = {
     "verify_checksum": ("verify", False),
@@ -28,10 +30,34 @@ _CHECKSUMS = {
     "update_checksum": ("update", False),
     "update_checksum_with_payload": ("update", True),
 }
+_IN_DEPARSER = ("log_msg", "assert", "assume", "truncate")
+
+
+def _mentions(value: Value, field: FieldPlace) -> bool:
+    """Whether a value is computed from a field."""
+    if isinstance(value, FieldPlace):
+        return (value.header, value.name) == (field.header, field.name)
+    if isinstance(value, ir.Field):
+        return (value.header, value.name) == (field.header, field.name)
+    if isinstance(value, HeaderPlace):
+        return value.name == field.header
+    if isinstance(value, (StructPlace, UnionPlace, Composite)):
+        return any(_mentions(item, field) for item in value.members.values())
+    if isinstance(value, ir.Operation):
+        parts = [value.right] if value.left is None else [value.left, value.right]
+        return any(_mentions(item, field) for item in parts)
+    if isinstance(value, ir.Choice):
+        parts = [value.condition, value.then, value.otherwise]
+        return any(_mentions(item, field) for item in parts)
+    return not isinstance(value, (ir.Number, ir.Truth, ir.Text))
 
 
 class ListLowering(ControlLowering):
     """Controls that are lists of calls."""
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self.variables_set: list[tuple[syntax.Node, Environment]] = []
 
     def calls(
         self, instance: BlockInstance, env: Environment, what: str
@@ -49,6 +75,15 @@ class ListLowering(ControlLowering):
                 yield from self._calls_of(node.statements, env, what)
             elif isinstance(node, (syntax.Empty, syntax.Constant)):
                 continue
+            elif isinstance(node, syntax.Variable):
+                self._set_variable(node, node.initializer, env)
+            elif isinstance(node, syntax.Assignment) and self._is_variable(node):
+                assert isinstance(node.target, syntax.Name)
+                assert node.target.declaration is not None
+                self._set_variable(node.target.declaration, node.value, env)
+            elif isinstance(node, syntax.If) and node.condition.constant is not None:
+                chosen = node.then if node.condition.constant else node.otherwise
+                yield from self._calls_of([] if chosen is None else [chosen], env, what)
             elif isinstance(node, syntax.CallStatement):
                 target: Target = node.call.target
                 if target.kind != "control":
@@ -63,15 +98,44 @@ class ListLowering(ControlLowering):
                 message = f"not supported: {kind} in {what}, which may only hold calls (BMv2)"
                 self.reporter.error(node.span, message)
 
+    def _is_variable(self, node: syntax.Assignment) -> bool:
+        target = node.target
+        return (
+            node.operator == "="
+            and isinstance(target, syntax.Name)
+            and isinstance(target.declaration, syntax.Variable)
+        )
+
+    def _set_variable(
+        self, node: syntax.Node, value: syntax.Expression | None, env: Environment
+    ) -> None:
+        if value is None:
+            return
+        position = len(self.code)
+        env.bind(node, self.value(value, env))
+        if len(self.code) > position:
+            raise self.fail(value, "not supported: this value in a control that is a list (BMv2)")
+        self.variables_set.append((node, env))
+
+    def _check_variables(self, place: FieldPlace, node: syntax.Node) -> None:
+        """Refuse to change a field that a variable stands for."""
+        for declaration, env in self.variables_set:
+            value = env.find(declaration)
+            if value is not None and _mentions(value, place):
+                name = getattr(declaration, "name", "")
+                message = f"not supported: this changes what variable '{name}' was set to (BMv2)"
+                self.reporter.error(node.span, message)
+
     def environment(self, instance: BlockInstance, arguments: list[object]) -> Environment:
         env = applied(instance)
         control = instance.declaration
         for parameter, argument in zip(control.parameters, arguments, strict=True):
             env.bind(parameter, argument)  # type: ignore[arg-type]
         for item in control.locals:
-            if isinstance(item, (syntax.Variable, syntax.Table)):
-                kind = "tables" if isinstance(item, syntax.Table) else "variables"
-                self.reporter.error(item.span, f"not supported: {kind} in this control (BMv2)")
+            if isinstance(item, syntax.Table):
+                self.reporter.error(item.span, "not supported: tables in this control (BMv2)")
+            elif isinstance(item, syntax.Variable):
+                self._set_variable(item, item.initializer, env)
         return env
 
     # Checksums
@@ -92,6 +156,7 @@ class ListLowering(ControlLowering):
     def _checksum_call(
         self, call: syntax.Call, target: Target, env: Environment, kind: str, payload: bool
     ) -> None:
+        self.shared.program.calls_extern_functions = True
         position = len(self.code)
         condition = self.truth(self.argument(target, "condition"), env)
         data = self.argument(target, "data")
@@ -100,6 +165,8 @@ class ListLowering(ControlLowering):
         place = self.value(checksum, env)
         if not isinstance(place, FieldPlace):
             raise self.fail(checksum, "the checksum must be a field of a header or of metadata")
+        if kind == "update":
+            self._check_variables(place, call)
         simple = all(isinstance(item, (ir.Field, ir.Number)) for item, _ in items)
         if not simple or len(self.code) > position:
             raise self.fail(
@@ -120,16 +187,30 @@ class ListLowering(ControlLowering):
     # Deparser
 
     def deparser(self, instance: BlockInstance, arguments: list[object]) -> None:
+        position = len(self.code)
         env = self.environment(instance, arguments)
         for call, scope in self.calls(instance, env, "the deparser"):
+            if call.target.name in _IN_DEPARSER and call.target.kind == "extern_function":
+                self.span = call.span
+                self.extern_function(call, call.target, scope)
+                continue
             if call.target.name != "emit":
                 message = (
-                    f"not supported: '{call.target.name}' in the deparser, which may only emit"
+                    f"not supported: '{call.target.name}' in the deparser, which may only emit, "
+                    f"and call {', '.join(_IN_DEPARSER)} (BMv2)"
                 )
                 self.reporter.error(call.span, message)
                 continue
             argument = self.argument(call.target, "hdr")
             self.shared.program.deparser += self._emitted(self.value(argument, scope), argument)
+        for item in self.code[position:]:
+            if not isinstance(item, ir.Do) or item.operation not in _IN_DEPARSER:
+                span = getattr(item, "span", instance.declaration.span)
+                message = "not supported: a computation in the deparser (BMv2)"
+                self.reporter.error(span, message)
+                continue
+            self.shared.program.deparser_code.append(item)
+        del self.code[position:]
 
     def _emitted(self, value: Value | Place, node: syntax.Node) -> list[str]:
         if isinstance(value, HeaderPlace):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import PurePath
 
 from switch.compiler import ir, syntax
 from switch.compiler.check_calls import Target
+from switch.compiler.diagnostics import NOWHERE, Span
 from switch.compiler.lower_tables import TableLowering
 from switch.compiler.shared import Shared
-from switch.compiler.simplify import simplify
+from switch.compiler.simplify import bodies, simplify
 from switch.compiler.values import BlockInstance, Environment, applied, full_name
 
 
@@ -26,7 +28,7 @@ class ControlLowering(TableLowering):
         assert isinstance(control, syntax.Control)
         # Actions and tables of the instance see its parameters through this environment.
         callee = applied(instance)
-        copies = self.bind(target, env, callee, isolated=False)
+        copies = self.bind(of_instance(target, instance), env, callee, isolated=False)
         for item in control.locals:
             if isinstance(item, syntax.Variable):
                 self.declare_variable(item, callee)
@@ -48,7 +50,11 @@ class ControlLowering(TableLowering):
             known = BlockInstance(
                 block,
                 path,
-                Environment(self.shared.globals, path, order=self.shared.order(node, env)),
+                Environment(
+                    self.shared.globals,
+                    path,
+                    order=(*self.shared.order(node, env), len(self.direct)),
+                ),
             )
             self.declare_locals(known)
             self.direct[key] = known
@@ -72,6 +78,20 @@ class ControlLowering(TableLowering):
         return self.captured(body)
 
 
+def of_instance(target: Target, instance: BlockInstance) -> Target:
+    """A call with the parameters of the instance, which was known by its type's only."""
+    parameters = instance.declaration.parameters
+    if target.parameters is parameters:
+        return target
+    arguments = [
+        own.default if argument is not None and argument is other.default else argument
+        for own, other, argument in zip(
+            parameters, target.parameters, target.arguments, strict=True
+        )
+    ]
+    return replace(target, parameters=parameters, arguments=arguments)
+
+
 class PipelineBuilder:
     """Turns a control's code into BMv2's graph: each node names the one that comes next.
 
@@ -85,19 +105,49 @@ class PipelineBuilder:
         self.by_name: dict[str, ir.Node] = {}
         self.conditions = 0
         self.names: set[str] = set()
+        self.renamed: dict[str | None, str | None] = {}
 
     def build(self, code: list[ir.Code]) -> ir.Pipeline:
         self.pipeline.first = self._sequence(simplify(code), None, {})
+        self._rename()
         self._order(self.pipeline.first)
         return self.pipeline
+
+    def _rename(self) -> None:
+        """Put the names of loops' first nodes in the place of what stood for them."""
+        for placeholder, name in self.renamed.items():
+            while name in self.renamed:
+                name = self.renamed[name]
+            self.renamed[placeholder] = name
+        if not self.renamed:
+            return
+        for node in self.by_name.values():
+            for field in ("true_next", "false_next", "next_hit", "next_miss", "default_next"):
+                if getattr(node, field, None) in self.renamed:
+                    setattr(node, field, self.renamed[getattr(node, field)])
+            if isinstance(node, ir.TableNode) and node.next_by_action is not None:
+                node.next_by_action = {
+                    action: self.renamed.get(name, name)
+                    for action, name in node.next_by_action.items()
+                }
+        self.pipeline.first = self.renamed.get(self.pipeline.first, self.pipeline.first)
+
+    def _repeat(self, item: ir.Repeat, labels: dict[int, str | None]) -> str | None:
+        """A cycle: the name of its first node is known only when the last one is made."""
+        placeholder = f"\0{id(item)}"
+        first = self._sequence(item.body, placeholder, labels)
+        if first in (None, placeholder):
+            raise self.shared.reporter.fail(item.span, "this loop does nothing and never ends")
+        self.renamed[placeholder] = first
+        return first
 
     def _sequence(
         self, code: list[ir.Code], following: str | None, labels: dict[int, str | None]
     ) -> str | None:
         """The node to begin with, to run `code` and then go on to `following`."""
-        run: list[ir.Do] = []
+        run: list[ir.Code] = []
         for item in reversed(code):
-            if isinstance(item, ir.Do):
+            if isinstance(item, ir.Do) or is_loop_of_primitives(item):
                 run.insert(0, item)
                 continue
             if isinstance(item, ir.Leave):
@@ -114,13 +164,15 @@ class PipelineBuilder:
                 following = self._branch(item, following, labels)
             elif isinstance(item, ir.Apply):
                 following = self._apply(item, following, labels)
+            elif isinstance(item, ir.Repeat):
+                following = self._repeat(item, labels)
         return self._action(run, following)
 
-    def _action(self, run: list[ir.Do], following: str | None) -> str | None:
+    def _action(self, run: list[ir.Code], following: str | None) -> str | None:
         """A table without key, whose only action does what stands between tables and conditions."""
         if not run:
             return following
-        span = run[0].span
+        span = _span(run[0])
         stem = "".join(item if item.isalnum() else "_" for item in PurePath(span.file).stem)
         name = f"{stem}{span.line}"
         suffix, candidate = 0, name
@@ -199,6 +251,35 @@ class PipelineBuilder:
             node = self.by_name[name]
             self.pipeline.nodes.append(node)
             waiting += reversed(successors(node))
+
+
+def is_loop_of_primitives(item: ir.Code) -> bool:
+    """Whether an action can hold a loop: one that applies no table and leaves nothing around it."""
+    if not isinstance(item, ir.Labelled) or not any(
+        isinstance(inner, ir.Repeat) for inner in item.body
+    ):
+        return False
+    return _fits_action([item], frozenset())
+
+
+def _fits_action(code: list[ir.Code], labels: frozenset[int]) -> bool:
+    for item in code:
+        if isinstance(item, ir.Leave) and item.label not in labels:
+            return False
+        if isinstance(item, (ir.Apply, ir.Stop)):
+            return False
+        inside = labels | {item.label} if isinstance(item, ir.Labelled) else labels
+        if not all(_fits_action(body, inside) for body in bodies(item)):
+            return False
+    return True
+
+
+def _span(item: ir.Code) -> Span:
+    if isinstance(item, ir.Labelled):
+        return _span(item.body[0])
+    span = getattr(item, "span", NOWHERE)
+    assert isinstance(span, Span)
+    return span
 
 
 def successors(node: ir.Node) -> list[str | None]:

@@ -10,9 +10,11 @@ from switch.compiler.constants import EvaluationError
 from switch.compiler.diagnostics import NOWHERE, Abandon, Span
 from switch.compiler.shared import Shared
 from switch.compiler.storage import (
+    ChosenPlace,
     ElementPlace,
     FieldPlace,
     HeaderPlace,
+    MovingSlicePlace,
     NextPlace,
     OffsetPlace,
     Place,
@@ -26,6 +28,7 @@ from switch.compiler.storage import (
 from switch.compiler.types import (
     EnumType,
     ErrorType,
+    ListType,
     StackType,
     StructType,
     TupleType,
@@ -42,9 +45,12 @@ from switch.compiler.values import (
     Value,
 )
 
+MAXIMUM_DEPTH = 24
+"""Of operations inside one another in one expression of the output."""
+
 PLACES = (
     FieldPlace, HeaderPlace, StackPlace, UnionPlace, StructPlace, ElementPlace, NextPlace,
-    OffsetPlace, SlicePlace,
+    OffsetPlace, SlicePlace, MovingSlicePlace, ChosenPlace,
 )  # fmt: skip
 
 
@@ -55,7 +61,18 @@ def member_types(kind: Type) -> dict[str, Type]:
         return dict(bare.fields)
     if isinstance(bare, TupleType):
         return {str(index): item for index, item in enumerate(bare.elements)}
+    if isinstance(bare, StackType):
+        return {str(index): bare.element for index in range(bare.size)}
     return {}
+
+
+def parts(value: Value) -> list[Value]:
+    """The members of a struct or tuple, the elements of a stack or array."""
+    if isinstance(value, StackPlace):
+        return list(value.elements)
+    if isinstance(value, (StructPlace, Composite)):
+        return list(value.members.values())
+    return []
 
 
 class ExpressionLowering:
@@ -67,6 +84,7 @@ class ExpressionLowering:
         self.storage = shared.storage
         self.code: list[ir.Code] = []
         self.span: Span = NOWHERE
+        self.evaluated: dict[int, Value] = {}  # expressions that must not be evaluated again
 
     # Emission
 
@@ -83,7 +101,15 @@ class ExpressionLowering:
             self.code = before
 
     def temporary(self, kind: Type, name: str = "tmp") -> Place:
-        return self.storage.allocate(name, kind)
+        return self.allocated(name, kind)
+
+    def allocated(self, name: str, kind: Type) -> Place:
+        """A new place; an error where the type cannot be stored."""
+        try:
+            return self.storage.allocate(name, kind)
+        except KeyError as problem:
+            message = f"not supported: a value of type {problem.args[0]} in {kind}"
+            raise self.reporter.fail(self.span, message) from None
 
     def fail(self, node: syntax.Node, message: str) -> Abandon:
         return self.reporter.fail(node.span, message)
@@ -95,6 +121,9 @@ class ExpressionLowering:
         bare = base_type(kind)
         if isinstance(value, tuple):
             members = member_types(kind)
+            if isinstance(resolved(kind), ListType):
+                element = resolved(kind).element  # type: ignore[attr-defined]
+                members = {str(index): element for index in range(len(value))}
             return Composite(
                 kind,
                 {
@@ -115,9 +144,10 @@ class ExpressionLowering:
     def value(self, node: syntax.Expression, env: Environment) -> Value:
         """The value of an expression: a BMv2 expression, a place, a composite or an instance."""
         if node.constant is not None and node.type is not None:
-            is_stack = isinstance(resolved(node.type), StackType)
-            if not is_stack:
-                return self.constant(node.constant, node.type, node)
+            return self.constant(node.constant, node.type, node)
+        known = self.evaluated.get(id(node))
+        if known is not None:
+            return known
         method = getattr(self, "_" + type(node).__name__.lower(), None)
         if method is None:
             raise self.fail(node, "not supported: this expression here")
@@ -125,7 +155,15 @@ class ExpressionLowering:
             result: Value = method(node, env)
         except EvaluationError as problem:
             raise self.fail(node, str(problem)) from None
+        if isinstance(node, (syntax.Binary, syntax.Unary, syntax.Conditional)):
+            return self._shallow(result, node)
         return result
+
+    def _shallow(self, value: Value, node: syntax.Expression) -> Value:
+        """What is nested too deeply for who reads the output goes through a variable."""
+        if self.shared.effects.depth(node) % MAXIMUM_DEPTH or not isinstance(value, ir.Expression):
+            return value
+        return self.kept(value, node)
 
     def scalar(self, node: syntax.Expression, env: Environment) -> ir.Expression:
         """The value of an expression of a type that one field holds."""
@@ -154,11 +192,22 @@ class ExpressionLowering:
         elif isinstance(place, SlicePlace):
             kind = getattr(place.base, "type", place.type)
             return arithmetic.slice_of(self.read(place.base, node), place.high, place.low, kind)
+        elif isinstance(place, MovingSlicePlace):
+            kind = getattr(place.base, "type", place.type)
+            whole = self.read(place.base, node)
+            return arithmetic.moving_slice(whole, place.index, place.width, kind)
+        elif isinstance(place, ChosenPlace):
+            expression = self.read(place.choices[-1], node)
+            for number, choice in reversed(list(enumerate(place.choices[:-1]))):
+                chosen = ir.Operation("==", place.index, ir.Number(number))
+                expression = arithmetic.choose(chosen, self.read(choice, node), expression)
         else:
             raise self.fail(node, "not supported: a header or struct as an operand here")
         return arithmetic.truth(expression) if is_flag(place.type) else expression
 
     def offset_field(self, place: OffsetPlace, node: syntax.Node) -> ir.Expression:
+        if place.index is None and place.member:
+            return ir.LastUnionField(place.stack.name, place.member, place.name)
         if place.index is None:
             return ir.LastField(place.stack.name, place.name)
         element = resolved(place.stack.type.element)
@@ -213,15 +262,23 @@ class ExpressionLowering:
             return base.members[name]
         if isinstance(base, HeaderPlace):
             return self._header_field(base.name, name, kind)
+        if isinstance(base, ChosenPlace):
+            choices = [self.member(choice, node, env) for choice in base.choices]
+            return ChosenPlace(choices, base.index, kind)  # type: ignore[arg-type]
         if isinstance(base, (NextPlace, ElementPlace)):
+            if isinstance(base, NextPlace) and is_union(base.type):
+                header = resolved(kind)
+                assert isinstance(header, StructType)
+                return NextPlace(base.stack, header, base.last, name)
             if isinstance(base, NextPlace) and not base.last:
                 raise self.fail(
                     node, "not supported: fields of 'next'; extract it, then use 'last'"
                 )
             if isinstance(resolved(kind), StructType):
                 raise self.fail(node, "not supported: a struct or union in a stack's element here")
-            index = base.index if isinstance(base, ElementPlace) else None
-            return OffsetPlace(base.stack, index, name, kind)
+            if isinstance(base, NextPlace):
+                return OffsetPlace(base.stack, None, name, kind, base.member)
+            return OffsetPlace(base.stack, base.index, name, kind)
         if isinstance(base, StackPlace):
             element = resolved(base.type.element)
             assert isinstance(element, StructType)
@@ -245,13 +302,18 @@ class ExpressionLowering:
 
     def _index(self, node: syntax.Index, env: Environment) -> Value:
         base = self.value(node.base, env)
-        if isinstance(base, (Composite, StructPlace)):
-            return base.members[str(node.index.constant)]
-        if not isinstance(base, StackPlace):
-            raise self.fail(node, "not supported: an element of this")
         index = self.number(node.index, env)
         if isinstance(index, ir.Number):
-            return base.elements[index.value]
+            elements = parts(base)
+            if not 0 <= index.value < len(elements):
+                message = f"index {index.value} is not within 0 to {len(elements) - 1}"
+                raise self.fail(node.index, message)
+            return elements[index.value]
+        if isinstance(base, StructPlace):
+            places = list(base.members.values())
+            return ChosenPlace(places, self.frozen_index(index), type_of(node))
+        if not isinstance(base, StackPlace):
+            raise self.fail(node, "not supported: an element of this")
         element = resolved(base.type.element)
         if not is_header(element):
             raise self.fail(
@@ -262,27 +324,42 @@ class ExpressionLowering:
 
     def _slice(self, node: syntax.Slice, env: Environment) -> Value:
         high, low = node.high.constant, node.low.constant
-        assert isinstance(high, int) and isinstance(low, int)
         base = self.value(node.base, env)
-        if isinstance(base, (FieldPlace, OffsetPlace, SlicePlace)):
+        if node.low_and_width:
+            begin, width = self.number(node.low, env), scalar_width(type_of(node)) or 0
+            total = scalar_width(type_of(node.base)) or 0
+            if not isinstance(begin, ir.Number) or begin.value + width > total:
+                return self._moving_slice(node, base, begin, width)
+            low, high = begin.value, begin.value + width - 1
+        assert isinstance(high, int) and isinstance(low, int)
+        if isinstance(base, (FieldPlace, OffsetPlace, SlicePlace, ChosenPlace, MovingSlicePlace)):
             return SlicePlace(base, high, low, type_of(node))
         expression = self.expression_of(base, node)
         return arithmetic.slice_of(expression, high, low, type_of(node.base))
 
+    def _moving_slice(
+        self, node: syntax.Slice, base: Value, begin: ir.Expression, width: int
+    ) -> Value:
+        total = ir.Number(scalar_width(type_of(node.base)) or 0)
+        index = arithmetic.choose(ir.Operation("<", begin, total), begin, total)
+        if isinstance(base, (FieldPlace, OffsetPlace, SlicePlace, ChosenPlace, MovingSlicePlace)):
+            return MovingSlicePlace(base, index, width, type_of(node))
+        expression = self.expression_of(base, node)
+        return arithmetic.moving_slice(expression, index, width, type_of(node.base))
+
     # Composites
 
     def _listexpression(self, node: syntax.ListExpression, env: Environment) -> Value:
-        kind = type_of(node)
-        if isinstance(resolved(kind), StackType):
-            raise self.fail(node, "not supported: a list as the value of a header stack")
-        members = member_types(kind)
-        return Composite(
-            kind,
-            {name: self.value(item, env) for name, item in zip(members, node.items, strict=True)},
-        )
+        names = [str(index) for index in range(len(node.items))]
+        if not isinstance(resolved(type_of(node)), ListType):
+            names = list(member_types(type_of(node)))
+        values = self.in_order(node.items, env)
+        return Composite(type_of(node), dict(zip(names, values, strict=True)))
 
     def _recordexpression(self, node: syntax.RecordExpression, env: Environment) -> Value:
-        return Composite(type_of(node), {name: self.value(item, env) for name, item in node.fields})
+        values = self.in_order([item for _, item in node.fields], env)
+        names = [name for name, _ in node.fields]
+        return Composite(type_of(node), dict(zip(names, values, strict=True)))
 
     def _invalidheader(self, node: syntax.InvalidHeader, env: Environment) -> Value:
         return Composite(type_of(node), {}, valid=False)
@@ -295,7 +372,7 @@ class ExpressionLowering:
         bare = resolved(kind)
         if is_header(bare) or is_union(bare):
             return Composite(kind, {}, valid=False)
-        if isinstance(bare, (StructType, TupleType)):
+        if isinstance(bare, (StructType, TupleType, StackType)):
             return Composite(
                 kind, {name: self.default(item, node) for name, item in member_types(kind).items()}
             )
@@ -360,15 +437,23 @@ class ExpressionLowering:
         left = self.value(node.left, env)
         position = len(self.code)
         right = self.value(node.right, env)
-        if len(self.code) > position and scalar_width(type_of(node.left)) is not None:
-            expression = self.expression_of(left, node.left)
-            if not isinstance(expression, (ir.Number, ir.Truth)):
-                temporary = self.temporary(type_of(node.left))
-                self.code[position:position] = self.captured(
-                    lambda: self.assign(temporary, expression, node)
-                )
-                left = temporary
+        if len(self.code) > position:
+            saved: list[Value] = []
+            self.code[position:position] = self.captured(
+                lambda: saved.append(self.kept(left, node.left))
+            )
+            left = saved[0]
         return left, right
+
+    def in_order(self, nodes: list[syntax.Expression], env: Environment) -> list[Value]:
+        """The values of expressions, evaluated from left to right."""
+        acting = [index for index, node in enumerate(nodes) if self.shared.effects.of(node)]
+        last = max(acting, default=-1)
+        values = []
+        for index, node in enumerate(nodes):
+            value = self.value(node, env)
+            values.append(self.kept(value, node) if index < last else value)
+        return values
 
     def _short_circuit(self, node: syntax.Binary, env: Environment) -> Value:
         left = self.truth(node.left, env)
@@ -387,15 +472,12 @@ class ExpressionLowering:
 
     def equal(self, left: Value, right: Value, node: syntax.Binary) -> ir.Expression:
         """``left == right`` for values of any type that can be compared."""
-        if isinstance(left, (HeaderPlace, ElementPlace)) and isinstance(
-            right, (HeaderPlace, ElementPlace)
-        ):
-            return ir.Operation(
-                "==", self.header_reference(left, node), self.header_reference(right, node)
-            )
-        if isinstance(left, HeaderPlace) and isinstance(right, Composite):
+        headers = (HeaderPlace, ElementPlace)
+        if isinstance(left, headers) and isinstance(right, headers):
+            return self._equal_headers(left, right, node)
+        if isinstance(left, headers) and isinstance(right, Composite):
             return self._equal_header(left, right, node)
-        if isinstance(right, HeaderPlace) and isinstance(left, Composite):
+        if isinstance(right, headers) and isinstance(left, Composite):
             return self._equal_header(right, left, node)
         if isinstance(left, UnionPlace) and isinstance(right, UnionPlace):
             return ir.Operation(
@@ -403,12 +485,19 @@ class ExpressionLowering:
                 ir.Reference("header_union", left.name),
                 ir.Reference("header_union", right.name),
             )
-        if isinstance(left, StackPlace) and isinstance(right, StackPlace):
-            pairs = list(zip(left.elements, right.elements, strict=True))
-        elif isinstance(left, (StructPlace, Composite)) and isinstance(
-            right, (StructPlace, Composite)
-        ):
-            pairs = [(left.members[name], right.members[name]) for name in left.members]  # type: ignore[misc]
+        if isinstance(left, Composite) and isinstance(right, UnionPlace):
+            left, right = right, left
+        if isinstance(left, UnionPlace) and isinstance(right, Composite) and not right.valid:
+            return arithmetic.negate(
+                ir.Operation("valid_union", None, ir.Reference("header_union", left.name))
+            )
+        composite = (StructPlace, StackPlace, Composite)
+        if isinstance(left, Composite) and isinstance(right, Composite) and not left.valid:
+            return ir.Truth(not right.valid)
+        if isinstance(left, Composite) and isinstance(right, Composite) and not right.valid:
+            return ir.Truth(False)
+        if isinstance(left, composite) and isinstance(right, composite):
+            pairs = list(zip(parts(left), parts(right), strict=True))
         else:
             one, other = self.expression_of(left, node.left), self.expression_of(right, node.right)
             if ir.is_truth(one) != ir.is_truth(other):
@@ -421,15 +510,45 @@ class ExpressionLowering:
             result = arithmetic.both(result, self.equal(one_value, other_value, node))
         return result
 
+    def is_valid(self, header: HeaderPlace | ElementPlace, node: syntax.Node) -> ir.Expression:
+        """Whether a header is valid, as a truth value."""
+        if isinstance(header, HeaderPlace):
+            return arithmetic.truth(ir.Field(header.name, "$valid$"))
+        return ir.Operation("valid", None, self.header_reference(header, node))
+
+    def header_members(self, header: HeaderPlace | ElementPlace) -> dict[str, Place]:
+        """The places of a header's fields."""
+        if isinstance(header, HeaderPlace):
+            return {
+                name: self._header_field(header.name, name, item)
+                for name, item in header.type.fields.items()
+            }
+        return {
+            name: OffsetPlace(header.stack, header.index, name, item)
+            for name, item in header_fields(header.type)
+        }
+
+    def _equal_headers(
+        self, left: HeaderPlace | ElementPlace, right: HeaderPlace | ElementPlace,
+        node: syntax.Binary,
+    ) -> ir.Expression:  # fmt: skip
+        """Both are invalid, or both are valid and have the same values."""
+        one, other = self.is_valid(left, node), self.is_valid(right, node)
+        same = arithmetic.both(one, other)
+        members = self.header_members(right)
+        for name, place in self.header_members(left).items():
+            same = arithmetic.both(same, self.equal(place, members[name], node))
+        neither = arithmetic.both(arithmetic.negate(one), arithmetic.negate(other))
+        return arithmetic.either(neither, same)
+
     def _equal_header(
-        self, header: HeaderPlace, value: Composite, node: syntax.Binary
+        self, header: HeaderPlace | ElementPlace, value: Composite, node: syntax.Binary
     ) -> ir.Expression:
-        valid = arithmetic.truth(ir.Field(header.name, "$valid$"))
+        valid = self.is_valid(header, node)
         if not value.valid:
             return arithmetic.negate(valid)
-        for name, item in header.type.fields.items():
-            one = self._header_field(header.name, name, item)
-            valid = arithmetic.both(valid, self.equal(one, value.members[name], node))
+        for name, place in self.header_members(header).items():
+            valid = arithmetic.both(valid, self.equal(place, value.members[name], node))
         return valid
 
     # Provided by the classes that build on this one
@@ -441,4 +560,10 @@ class ExpressionLowering:
         raise NotImplementedError
 
     def assign(self, place: Place, value: Value, node: syntax.Node) -> None:
+        raise NotImplementedError
+
+    def kept(self, value: Value, node: syntax.Expression) -> Value:
+        raise NotImplementedError
+
+    def frozen_index(self, index: ir.Expression) -> ir.Expression:
         raise NotImplementedError

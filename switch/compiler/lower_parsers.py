@@ -12,7 +12,7 @@ from switch.compiler import arithmetic, ir, syntax
 from switch.compiler.check_calls import Target
 from switch.compiler.check_operations import type_of
 from switch.compiler.diagnostics import Abandon
-from switch.compiler.lower_controls import ControlLowering
+from switch.compiler.lower_controls import ControlLowering, of_instance
 from switch.compiler.ranges import prefixes
 from switch.compiler.shared import Shared
 from switch.compiler.simplify import leaves, simplify
@@ -95,7 +95,7 @@ class ParserLowering(ControlLowering):
         env = Environment(running.environment, running.environment.path)
         before, self.span = self.span, node.span
         transition = node.transition
-        key: list[tuple[ir.Expression, int]] = []
+        key: list[_KeyGroup] = []
 
         def body() -> None:
             self.statements(node.statements, env)
@@ -103,7 +103,7 @@ class ParserLowering(ControlLowering):
                 for item in transition.keys:
                     self.span = item.span
                     values = self.flat(self.value(item, env), type_of(item), item)
-                    key.extend(self._key_items(values, item))
+                    key.append(self._key_items(values, item))
 
         try:
             code = simplify(initial + self.captured(body))
@@ -123,7 +123,7 @@ class ParserLowering(ControlLowering):
         """Keys that BMv2 can select on: fields of headers, others through a variable."""
         result: list[tuple[ir.Expression, int]] = []
         for expression, width in values:
-            if isinstance(expression, ir.LastField):
+            if isinstance(expression, (ir.LastField, ir.LastUnionField)):
                 result.append((expression, width))
             else:
                 # A number too: BMv2 has no constant keys.
@@ -156,6 +156,12 @@ class ParserLowering(ControlLowering):
                 current = None
             elif isinstance(item, ir.Branch):
                 current = self._branch(item, current, labels)
+            elif isinstance(item, ir.Repeat):
+                again = ir.State(self.fresh(f"{state.name}_again"))
+                self._go(current, again.name)
+                self.states.append(again)
+                self.operations(item.body, again, again.name, labels)
+                current = None
             elif isinstance(item, ir.RunParser):
                 join = ir.State(self.fresh(f"{state.name}_after"))
                 running: _Running = item.parser
@@ -208,7 +214,7 @@ class ParserLowering(ControlLowering):
         """Run another parser's states, then come back."""
         instance = self.block_instance(node, target, env)
         callee = applied(instance)
-        copies = self.bind(target, env, callee, isolated=False)
+        copies = self.bind(of_instance(target, instance), env, callee, isolated=False)
         prefix = f"{self.running.prefix}{instance.path.rsplit('.', 1)[-1]}."
         number = 0
         while prefix + "start" in self.names:
@@ -229,7 +235,7 @@ class ParserLowering(ControlLowering):
         return running.prefix + name
 
     def _transition(
-        self, node: syntax.Transition | None, state: ir.State, key: list[tuple[ir.Expression, int]],
+        self, node: syntax.Transition | None, state: ir.State, key: list[_KeyGroup],
         env: Environment, running: _Running,
     ) -> None:  # fmt: skip
         if node is None:
@@ -238,10 +244,11 @@ class ParserLowering(ControlLowering):
         if node.cases is None:
             self._go(state, self._target(node.state or "", running))
             return
-        state.key = key
+        state.key = [item for group in key for item in group]
+        widths = [[width for _, width in group] for group in key]
         for case in node.cases:
             try:
-                self._case(case, state, env, running)
+                self._case(case, state, widths, env, running)
             except Abandon:
                 continue
             if len(state.cases) > MAXIMUM_CASES:
@@ -262,8 +269,9 @@ class ParserLowering(ControlLowering):
         return name
 
     def _case(
-        self, case: syntax.SelectCase, state: ir.State, env: Environment, running: _Running
-    ) -> None:
+        self, case: syntax.SelectCase, state: ir.State, widths: list[list[int]], env: Environment,
+        running: _Running,
+    ) -> None:  # fmt: skip
         keyset = case.keyset
         following = self._target(case.state, running)
         if isinstance(keyset, syntax.AnyKeyset):
@@ -273,24 +281,32 @@ class ParserLowering(ControlLowering):
         if isinstance(keyset, syntax.Name) and isinstance(keyset.declaration, syntax.ValueSet):
             value = env.find(keyset.declaration)
             assert isinstance(value, ValueSetInstance)
+            value.object.is_used = True
             state.cases.append(ir.TransitionCase("parse_vset", following, value.object.name))
             return
         if any(item.kind == "default" for item in state.cases):
             return  # never reached
-        items = (
-            keyset.items
-            if isinstance(keyset, (syntax.TupleKeyset, syntax.ListExpression))
-            else [keyset]
-        )
-        if len(items) != len(state.key):
-            raise self.fail(case, "not supported: this key set for keys of structs or tuples")
+        items = keyset.items if isinstance(keyset, syntax.TupleKeyset) else [keyset]
         alternatives: list[list[tuple[int, int]]] = []
-        for item, (_, width) in zip(items, state.key, strict=True):
-            alternatives.append(self._matches(item, width, env))
+        for item, group in zip(items, widths, strict=True):
+            if isinstance(item, syntax.AnyKeyset):
+                alternatives += [[(0, 0)] for _ in group]
+            elif not isinstance(item, _SETS) and scalar_width(type_of(item)) is None:
+                numbers = self.flat(self.value(item, env), type_of(item), item)
+                for (number, _), width in zip(numbers, group, strict=True):
+                    full = arithmetic.mask_of(width)
+                    alternatives.append([(self._number_in(number, item) & full, full)])
+            else:
+                alternatives.append(self._matches(item, group[0], env))
         full = _join([(arithmetic.mask_of(width), width) for _, width in state.key])
         for values, masks in _product(alternatives, [width for _, width in state.key]):
             mask = None if masks == full else masks
             state.cases.append(ir.TransitionCase("hexstr", following, values & masks, mask))
+
+    def _number_in(self, value: ir.Expression, node: syntax.Expression) -> int:
+        if not isinstance(value, ir.Number):
+            raise self.fail(node, "this must be known at compile time")
+        return value.value
 
     def _matches(
         self, node: syntax.Expression, width: int, env: Environment
@@ -309,6 +325,11 @@ class ParserLowering(ControlLowering):
         if scalar_width(type_of(node)) is None:
             raise self.fail(node, "not supported: this key set")
         return [(self._known(node, env) & full, full)]
+
+
+_SETS = (syntax.MaskKeyset, syntax.RangeKeyset)
+_KeyGroup = list[tuple[ir.Expression, int]]
+"""The numbers that one of a select's keys consists of, with their widths."""
 
 
 def _bytes(width: int) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from switch.compiler import arithmetic, ir, syntax
 from switch.compiler.check_operations import type_of
 from switch.compiler.diagnostics import Abandon
-from switch.compiler.lower_calls import CallLowering
+from switch.compiler.lower_loops import LoopLowering
 from switch.compiler.types import BOOL, ActionEnumType
 from switch.compiler.values import Environment, Value
 
 
-class StatementLowering(CallLowering):
+class StatementLowering(LoopLowering):
     """Lowers statements into `code`. `context` says where: control, action or parser."""
 
     def statements(self, nodes: list[syntax.Node], env: Environment) -> None:
@@ -48,7 +48,7 @@ class StatementLowering(CallLowering):
         place = self.shared.variables.get(key)
         if place is None:
             prefix = f"{env.path}." if env.path else ""
-            place = self.storage.allocate(prefix + node.name, node.type)
+            place = self.allocated(prefix + node.name, node.type)
             self.shared.variables[key] = place
         env.bind(node, place)
 
@@ -61,8 +61,15 @@ class StatementLowering(CallLowering):
             self.invalidate(place)  # type: ignore[arg-type]
 
     def _do_assignment(self, node: syntax.Assignment, env: Environment) -> None:
+        if not self.shared.effects.of(node.target) and not self.shared.effects.of(node.value):
+            value = self.value(node.value, env)
+            self.assign(self.place(node.target, env), value, node)
+            return
+        place = self.frozen(self.place(node.target, env), node.target)
+        self.evaluated[id(node.target)] = place  # which ``target += x`` reads
         value = self.value(node.value, env)
-        self.assign(self.place(node.target, env), value, node)
+        del self.evaluated[id(node.target)]
+        self.assign(place, value, node)
 
     def _do_callstatement(self, node: syntax.CallStatement, env: Environment) -> None:
         self.call_statement(node.call, env)
@@ -72,9 +79,6 @@ class StatementLowering(CallLowering):
 
     def _do_exit(self, node: syntax.Exit, env: Environment) -> None:
         self.stop(node)
-
-    def _do_for(self, node: syntax.For, env: Environment) -> None:
-        raise self.fail(node, "not supported: for statements")
 
     def _do_if(self, node: syntax.If, env: Environment) -> None:
         def then() -> None:
@@ -159,6 +163,8 @@ class StatementLowering(CallLowering):
             _name(item.call.callee): index
             for index, item in enumerate(subject.base.target.declaration.actions)
         }
+        if apply.table.actions[-1:] and apply.table.actions[-1].implicit:
+            names.setdefault("NoAction", len(apply.table.actions) - 1)
         for labels, body in self._bodies(node):
             code = self._block_code(body, env)
             for label in labels:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from switch.compiler import arithmetic, ir, syntax
+from switch.compiler.annotations import find, has_annotation, local_name, string_of
 from switch.compiler.check_calls import Target
 from switch.compiler.check_operations import type_of
 from switch.compiler.describe import source_text
-from switch.compiler.entries import largest_priority_wins, priorities
-from switch.compiler.instances import InstanceLowering
+from switch.compiler.entries import annotated_ranks, largest_priority_wins, priorities
+from switch.compiler.instances import MAXIMUM_SIZE, InstanceLowering
 from switch.compiler.shared import Shared
 from switch.compiler.storage import FieldPlace, is_flag
-from switch.compiler.types import scalar_width
+from switch.compiler.types import ErrorType, VarbitType, base_type, scalar_width
 from switch.compiler.values import (
     Environment,
     ExternInstance,
     full_name,
-    has_annotation,
-    local_name,
 )
 
 
@@ -26,6 +25,7 @@ class TableLowering(InstanceLowering):
         self.tables: dict[tuple[int, int], ir.Table] = {}
         self.actions: dict[tuple[int, ...], ir.Action] = {}
         self.key_places: dict[int, FieldPlace] = {}
+        self.anonymous = 0
 
     # Actions
 
@@ -56,6 +56,7 @@ class TableLowering(InstanceLowering):
         model = ir.Action(name, declaration.annotations, declaration.span)
         model.order = self.shared.order(declaration, owner)
         model.hidden = has_annotation(declaration.annotations, "hidden")
+        model.is_global = is_global
         callee = Environment(owner, owner.path)
         model.parameters = self.control_plane_parameters(declaration)
         directionless = [item for item in declaration.parameters if not item.direction]
@@ -83,22 +84,29 @@ class TableLowering(InstanceLowering):
                 continue
             assert item.type is not None
             width = scalar_width(item.type)
-            if width is None:
+            if width is None or isinstance(base_type(item.type), (ErrorType, VarbitType)):
                 message = f"not supported: a parameter of type {item.type} from the control plane"
                 raise self.fail(item, message)
-            parameters.append(ir.Parameter(local_name(item), item.type, width, item.annotations))
+            parameters.append(
+                ir.Parameter(local_name(item).removeprefix("."), item.type, width, item.annotations)
+            )
         return parameters
 
     def note_called(self, declaration: syntax.Action, owner: Environment) -> None:
-        """An action that is called directly is in P4Info too."""
-        path = "" if self.shared.is_global(declaration) else owner.path
-        name = full_name(path, declaration)
+        """An action that a control calls directly is in P4Info too, with nothing to be given to it.
+
+        One that only other actions call is not: it is in line there.
+        """
+        is_global = self.shared.is_global(declaration)
+        name = full_name("" if is_global else owner.path, declaration)
         called = self.shared.program.called_actions
-        if all(item.name != name for item in called):
+        if all(item.name != name or item.span != declaration.span for item in called):
             model = ir.Action(name, declaration.annotations, declaration.span)
             model.order = self.shared.order(declaration, owner)
+            if is_global:
+                model.order = (*owner.order[:2], -1, 1, len(called))
+            model.is_global = is_global
             model.hidden = has_annotation(declaration.annotations, "hidden")
-            model.parameters = self.control_plane_parameters(declaration)
             called.append(model)
 
     # Tables
@@ -138,8 +146,20 @@ class TableLowering(InstanceLowering):
             )  # fmt: skip
         smallest_wins = not largest_priority_wins(node)
         table.entries.sort(key=lambda item: item.priority if smallest_wins else -item.priority)
+        ranks = annotated_ranks(node, self.parse_number)
+        for written, rank in zip(table.entries, ranks, strict=False):
+            written.rank = rank
+        if ranks:
+            table.entries.sort(key=lambda item: item.rank or 0)
         table.entries_constant = node.entries_are_constant
+        for item in (table.counter, table.meter):
+            if item is not None:
+                item.size = table.capacity
         return table
+
+    def parse_number(self, annotation: syntax.Annotation) -> int | None:
+        values = [item.constant for item in self.shared.parse_annotation(annotation)]
+        return int(values[0]) if len(values) == 1 and isinstance(values[0], int) else None
 
     def _key(self, table: ir.Table, key: syntax.KeyElement, env: Environment) -> None:
         kind = type_of(key.expression)
@@ -209,8 +229,8 @@ class TableLowering(InstanceLowering):
             table.default_arguments = self._arguments(node.default_action, env)
             table.default_constant = node.properties["default_action"].is_constant
             return
-        symbol = self.shared.context.globals.find("NoAction")
-        if not isinstance(symbol, syntax.Action):
+        symbol = node.no_action
+        if symbol is None:
             raise self.fail(
                 node, f"table '{node.name}' needs a default action: core.p4 is not included"
             )
@@ -218,26 +238,45 @@ class TableLowering(InstanceLowering):
             if reference.call.target.declaration is symbol:
                 table.default_action = choice.action
                 return
-        key = (id(symbol), id(self.shared.globals))
-        action = self.actions.get(key)
-        if action is None:
-            action = ir.Action(full_name("", symbol), symbol.annotations, symbol.span)
-            action.order = self.shared.order(symbol, self.shared.globals)
-            self.actions[key] = action
-            self.shared.program.actions.append(action)
+        call = syntax.Call(node.name_span, syntax.Name(node.name_span, symbol.name), [], [])
+        call.target = Target("action", symbol.name, symbol)
+        action = self.action_of(syntax.ActionReference(node.name_span, call, False), env)
         table.actions.append(ir.ActionChoice(action, [], implicit=True))
         table.default_action = action
 
     def _properties(self, node: syntax.Table, table: ir.Table, env: Environment) -> None:
         for name, item in node.properties.items():
             if name == "size":
-                table.size = self.known_number(item.value, env, "the size of a table")
+                size = self.known_number(item.value, env, "the size of a table")
+                if not 0 <= size < MAXIMUM_SIZE:
+                    raise self.fail(
+                        item.value,
+                        f"a table's size must be 0 to {MAXIMUM_SIZE - 1}, not {size}",
+                    )
+                table.size = size or table.size
             elif name == "support_timeout":
                 table.support_timeout = bool(item.value.constant)
             elif name in ("implementation", "counters", "meters"):
-                instance = self.value(item.value, env)
-                assert isinstance(instance, ExternInstance)
+                instance = self._instance(item, env)
                 self._attach(table, node, item, instance)
+
+    def _instance(self, item: syntax.Property, env: Environment) -> ExternInstance:
+        """An extern object that a property names, or constructs in place."""
+        value = item.value
+        if isinstance(value, syntax.Call) and value.target.kind == "constructor":
+            named = find(item.annotations, "name")
+            text = None if named is None else string_of(named)
+            name = text.removeprefix(".") if text else self._anonymous(value.target.name)
+            found = self.construct(value, name, None, env, item.annotations)
+        else:
+            found = self.value(value, env)
+        assert isinstance(found, ExternInstance)
+        return found
+
+    def _anonymous(self, kind: str) -> str:
+        stem = "action_profile" if kind.startswith("action") else kind
+        self.anonymous += 1
+        return f"{stem}_{self.anonymous - 1}"
 
     def _attach(
         self, table: ir.Table, node: syntax.Table, item: syntax.Property, instance: ExternInstance
@@ -248,18 +287,22 @@ class TableLowering(InstanceLowering):
             if model.algorithm is not None:
                 if not inputs:
                     message = (
-                        f"table '{node.name}' has an action selector but no key of kind selector"
+                        f"table '{node.name}' has an action selector but no key of kind selector: "
+                        "all packets take the same member of a group"
                     )
-                    raise self.fail(item.value, message)
+                    self.reporter.warning(item.value.span, message, "mismatch")
                 if model.inputs is not None and model.inputs != inputs:
                     message = (
                         "tables that share an action selector must have the same selector keys"
                     )
                     raise self.fail(item.value, message)
                 model.inputs = inputs
-            if table.default_constant:
-                message = "a table with an action profile cannot have a constant default action"
-                self.reporter.warning(node.name_span, message)
+            if "default_action" in node.properties:
+                message = (
+                    f"the default action of '{node.name}' is ignored: in BMv2 a table with an "
+                    "action profile gets it from the control plane"
+                )
+                self.reporter.warning(node.name_span, message, "ignore")
             model.tables.append(table.name)
             table.profile = model
             return
@@ -269,7 +312,6 @@ class TableLowering(InstanceLowering):
             message = f"'{model.name}' belongs to table {model.table} already"
             raise self.fail(item.value, message)
         model.table = table.name
-        model.size = table.size
         if isinstance(model, ir.Counter):
             table.counter = model
         else:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from google.protobuf import text_format
 from p4.config.v1 import p4info_pb2
 
 from switch.compiler import ir, syntax
-from switch.compiler.diagnostics import Reporter
+from switch.compiler.annotations import (
+    AnnotationWriter,
+    ParseAnnotation,
+    find,
+    has_annotation,
+    key_values,
+    local_name,
+    string_of,
+)
+from switch.compiler.diagnostics import Reporter, Span
 from switch.compiler.identifiers import Identifiers
 from switch.compiler.p4types import TypeInfo, type_name
 from switch.compiler.types import Type
-from switch.compiler.values import local_name
 
 HEADER = "# proto-file: p4/config/v1/p4info.proto\n# proto-message: p4.config.v1.P4Info\n\n"
 
@@ -25,52 +33,80 @@ _MATCH_TYPES = {
     "range": "RANGE",
     "optional": "OPTIONAL",
 }
-_OWN_FIELDS = {
-    "name", "id", "hidden", "defaultonly", "tableonly", "controller_header", "brief", "description",
-    "pkginfo", "platform_property", "match", "max_group_size",
-}  # fmt: skip
-
-
-def annotation_text(annotation: syntax.Annotation) -> str:
-    """An annotation as P4Info has it."""
-    if not annotation.bracket:
-        return f"@{annotation.name}"
-    closing = ")" if annotation.bracket == "(" else "]"
-    body = ""
-    for token in annotation.body:
-        separate = body and token.text != "," and not body.endswith("(") and token.text not in ").("
-        body += f" {token.text}" if separate else token.text
-    return f"@{annotation.name}{annotation.bracket}{body}{closing}"
+_PACKAGE_TEXTS = ("name", "version", "organization", "contact", "url", "arch")
+_PLATFORM_NUMBERS = (
+    "multicast_group_table_size", "multicast_group_table_total_replicas",
+    "multicast_group_table_max_replicas_per_entry",
+)  # fmt: skip
+_NONE: frozenset[str] = frozenset()
+_OF_PACKAGE = frozenset({"pkginfo", "platform_property"})
+_OF_PROFILE = frozenset({"max_group_size", "selector_size_semantics", "max_member_weight"})
+_OF_SET_FIELD = frozenset({"match"})
 
 
 class InfoEmitter:
     def __init__(
         self, program: ir.Program, reporter: Reporter,
-        parse_annotation: Callable[[syntax.Annotation], list[syntax.Expression]],
+        parse_annotation: ParseAnnotation,
     ) -> None:  # fmt: skip
         self.program = program
         self.reporter = reporter
         self.parse_annotation = parse_annotation
         self.info = p4info_pb2.P4Info()
-        self.type_info = TypeInfo(self.info.type_info, parse_annotation)
-        self.tables = [
+        self.annotations = AnnotationWriter(reporter, parse_annotation)
+        self.type_info = TypeInfo(self.info.type_info, self.annotations, program.errors)
+        self.user_tables = [
             node.table
             for pipeline in program.pipelines
             for node in pipeline.nodes
-            if isinstance(node, ir.TableNode) and not node.table.hidden
+            if isinstance(node, ir.TableNode) and node.table.order
         ]
-        self.tables.sort(key=lambda table: table.order)
+        self.tables = sorted(
+            (table for table in self.user_tables if not table.hidden),
+            key=lambda table: table.order,
+        )
         self.actions = self._visible_actions()
+        self._check_names()
         self.identifiers = self._identifiers()
+
+    def _check_names(self) -> None:
+        """No two objects of a kind may have one name, which ``@name`` can bring about."""
+        choices = [choice.action for table in self.user_tables for choice in table.actions]
+        program = self.program
+        kinds: dict[str, Sequence[ir.Object]] = {
+            "actions": [*choices, *program.called_actions], "tables": self.tables,
+            "value sets": program.value_sets, "action profiles": program.profiles,
+            "counters": [item for item in program.counters if item.table is None],
+            "direct counters": [item for item in program.counters if item.table is not None],
+            "meters": [item for item in program.meters if item.table is None],
+            "direct meters": [item for item in program.meters if item.table is not None],
+            "registers": program.registers,
+        }  # fmt: skip
+        for kind, objects in kinds.items():
+            spans: dict[str, Span] = {}
+            for item in objects:
+                first = spans.setdefault(item.name, item.span)
+                if first != item.span:
+                    message = f"two {kind} have the name '{item.name}' (the first at line "
+                    self.reporter.error(item.span, f"{message}{first.line}); @name must tell apart")
 
     def _visible_actions(self) -> list[ir.Action]:
         """The actions of the program's tables and those that are called directly."""
         found: dict[str, ir.Action] = {}
-        choices = [choice.action for table in self.tables for choice in table.actions]
-        for action in [*choices, *self.program.called_actions]:
-            if not action.hidden:
+        place: dict[str, tuple[int, ...]] = {}
+        for table in sorted(self.user_tables, key=lambda table: table.order):
+            for number, choice in enumerate(table.actions):
+                action = choice.action
                 found.setdefault(action.name, action)
-        return sorted(found.values(), key=lambda action: action.order)
+                if action.is_global:  # as if declared first in the pipeline that uses it first
+                    first = (*table.order[:2], -1, 0, *table.order, number)
+                    place.setdefault(action.name, first)
+        for action in self.program.called_actions:
+            found.setdefault(action.name, action)
+            if action.is_global:
+                earlier = place.get(action.name, action.order)
+                place[action.name] = min(earlier, action.order)
+        return sorted(found.values(), key=lambda action: place.get(action.name, action.order))
 
     def given_id(self, annotations: list[Any]) -> int | None:
         for annotation in annotations:
@@ -100,7 +136,7 @@ class InfoEmitter:
             for item in items:
                 yield kind, item.name, self.given_id(item.annotations)
         for header in program.controller_headers:
-            yield "controller_header", header.name, self.given_id(header.annotations)
+            yield "controller_header", local_name(header), self.given_id(header.annotations)
 
     def _identifiers(self) -> Identifiers:
         try:
@@ -113,30 +149,41 @@ class InfoEmitter:
 
     # Pieces
 
-    def preamble(self, target: Any, kind: str, item: ir.Object) -> None:
+    def preamble(
+        self, target: Any, kind: str, item: ir.Object, own: frozenset[str] = _NONE
+    ) -> None:
         target.id = self.identifiers.of(kind, item.name)
         target.name = item.name
         target.alias = self.identifiers.alias(item.name)
-        self.annotations(target, item.annotations)
+        self.annotations.write(target, item.annotations, own)
+        self.annotations.document(target, item.annotations)
 
-    def annotations(self, target: Any, annotations: list[Any]) -> None:
-        for annotation in annotations:
-            if annotation.name not in _OWN_FIELDS:
-                target.annotations.append(annotation_text(annotation))
-            elif annotation.name in ("brief", "description") and annotation.body:
-                setattr(target.doc, annotation.name, annotation.body[0].text.strip('"'))
+    def described(self, target: Any, annotations: list[Any], own: frozenset[str] = _NONE) -> None:
+        """Annotations and documentation of a key, parameter or field."""
+        self.annotations.write(target, annotations, own)
+        self.annotations.document(target, annotations)
 
     def numbers(self, items: list[list[Any]]) -> list[int]:
-        """Identifiers of parameters, fields and keys: those given, else the place from 1 on."""
+        """Identifiers of parameters, fields and keys: those given, else the next that is free."""
         given = [self.given_id(annotations) for annotations in items]
-        taken = {number for number in given if number is not None}
-        result: list[int] = []
-        for place, number in enumerate(given):
+        taken: set[int] = set()
+        for number, notes in zip(given, items, strict=True):
             if number is None:
-                number = place + 1
-                while number in taken:
-                    number += 1
-                taken.add(number)
+                continue
+            if number == 0 or number in taken:
+                problem = "is not an identifier" if number == 0 else "is given twice"
+                self.reporter.error(notes[0].span, f"@id({number}) {problem}")
+            taken.add(number)
+        result: list[int] = []
+        following = 1
+        for number in given:
+            if number is None:
+                while following in taken:
+                    following += 1
+                taken.add(following)
+                number = following
+            else:
+                following += 1
             result.append(number)
         return result
 
@@ -158,7 +205,8 @@ class InfoEmitter:
         for table in self.tables:
             self.table(table)
         for action in self.actions:
-            self.action(action)
+            if not action.hidden:
+                self.action(action)
         for profile in _in_order(self.program.profiles):
             self.profile(profile)
         for counter in _in_order(self.program.counters):
@@ -171,35 +219,63 @@ class InfoEmitter:
             self.value_set(value_set)
         for register in _in_order(self.program.registers):
             self.register(register)
-        for digest in self.program.digests:
+        for digest in {item.name: item for item in self.program.digests}.values():
             message = self.info.digests.add()
             self.preamble(message.preamble, "digest", digest)
             assert digest.type is not None
             message.type_spec.CopyFrom(self.type_info.specification(digest.type))
-        if self.tables or self.type_info.used:
-            self.info.type_info.SetInParent()
+        program = self.program
+        objects = program.counters or program.meters or program.registers or program.profiles
+        if self.tables or self.type_info.used or program.calls_extern_functions or objects:
+            self.info.type_info.SetInParent()  # as p4c has it, even if empty
         return self.info
 
     def package(self) -> None:
-        for annotation in self.program.package_annotations:
-            if annotation.name == "pkginfo":
-                body = annotation.body
-                for place in range(len(body) - 2):
-                    if body[place + 1].text == "=" and body[place + 2].text.startswith('"'):
-                        name = body[place].text
-                        if name in ("name", "version", "organization", "contact", "url"):
-                            setattr(self.info.pkg_info, name, body[place + 2].text.strip('"'))
-            elif annotation.name not in _OWN_FIELDS:
-                self.info.pkg_info.annotations.append(annotation_text(annotation))
+        package = self.info.pkg_info
+        annotations = self.program.package_annotations
+        for key, value in self._pairs("pkginfo", _PACKAGE_TEXTS):
+            if key == "arch":
+                message = "'arch' in @pkginfo is set by the compiler"
+                self.reporter.warning(value.span, message)
+            if isinstance(value.constant, str):
+                setattr(package, key, value.constant)
+            else:
+                self.reporter.error(value.span, f"'{key}' in @pkginfo must be a string")
+        if find(annotations, "platform_property") is not None:
+            package.platform_properties.SetInParent()
+        for key, value in self._pairs("platform_property", _PLATFORM_NUMBERS):
+            if isinstance(value.constant, int):
+                setattr(package.platform_properties, key, value.constant)
+            else:
+                self.reporter.error(value.span, f"'{key}' in @platform_property must be a number")
+        self.described(package, annotations, _OF_PACKAGE)
+
+    def _pairs(self, name: str, known: tuple[str, ...]) -> Iterator[tuple[str, syntax.Expression]]:
+        """The pairs in the first annotation of this name; a key that is not known is warned of."""
+        found = [item for item in self.program.package_annotations if item.name == name]
+        if not found:
+            return
+        pairs = key_values(found[0], self.parse_annotation)
+        if pairs is None:
+            self.reporter.error(found[0].span, f"@{name} takes pairs: key = value")
+            return
+        for key, value, token in pairs:
+            if key in known:
+                yield key, value
+            else:
+                message = f"@{name} has no key '{key}'; it has {', '.join(known)}"
+                self.reporter.warning(token.span, message)
 
     def table(self, table: ir.Table) -> None:
         message = self.info.tables.add()
         self.preamble(message.preamble, "table", table)
-        keys = [key for key in table.keys if key.match_kind != "selector"]
-        for key, number in zip(keys, self.numbers([key.annotations for key in keys]), strict=True):
+        numbers = self.numbers([key.annotations for key in table.keys])
+        for key, number in zip(table.keys, numbers, strict=True):
+            if key.match_kind == "selector":
+                continue
             field = message.match_fields.add()
             field.id, field.name = number, key.name
-            self.annotations(field, key.annotations)
+            self.described(field, key.annotations)
             self.typed(field, key.type)
             match_type = _MATCH_TYPES.get(key.match_kind)
             if match_type is None:
@@ -217,24 +293,24 @@ class InfoEmitter:
         message.size = table.size
         if table.support_timeout:
             message.idle_timeout_behavior = p4info_pb2.Table.NOTIFY_CONTROL
-        message.is_const_table = table.entries_constant and bool(table.entries)
+        message.is_const_table = table.entries_constant
         message.has_initial_entries = bool(table.entries)
 
     def action_reference(self, message: Any, choice: ir.ActionChoice) -> None:
         reference = message.action_refs.add()
         reference.id = self.identifiers.of("action", choice.action.name)
         names = {annotation.name for annotation in choice.annotations}
-        self.annotations(reference, choice.annotations)
-        if choice.implicit or "defaultonly" in names:
+        self.annotations.write(reference, choice.annotations)
+        if choice.implicit:
             reference.annotations.append("@defaultonly")
+        if choice.implicit or "defaultonly" in names:
             reference.scope = p4info_pb2.ActionRef.DEFAULT_ONLY
         elif "tableonly" in names:
-            reference.annotations.append("@tableonly")
             reference.scope = p4info_pb2.ActionRef.TABLE_ONLY
 
     def default_action(self, message: Any, table: ir.Table) -> None:
         action = table.default_action
-        if action is None or action.hidden:
+        if action is None:
             return
         number = self.identifiers.of("action", action.name)
         if table.default_constant:
@@ -246,7 +322,8 @@ class InfoEmitter:
         ):
             argument = message.initial_default_action.arguments.add()
             argument.param_id = place
-            argument.value = value.to_bytes((parameter.width + 7) // 8, "big")
+            width = self.type_info.width(parameter.type) or parameter.width
+            argument.value = value.to_bytes((max(width, parameter.width) + 7) // 8, "big")
 
     def action(self, action: ir.Action) -> None:
         message = self.info.actions.add()
@@ -255,20 +332,44 @@ class InfoEmitter:
         for parameter, number in zip(action.parameters, numbers, strict=True):
             item = message.params.add()
             item.id, item.name = number, parameter.name
-            self.annotations(item, parameter.annotations)
+            self.described(item, parameter.annotations)
             self.typed(item, parameter.type)
 
     def profile(self, profile: ir.ActionProfile) -> None:
         message = self.info.action_profiles.add()
-        self.preamble(message.preamble, "action_profile", profile)
-        for name in profile.tables:
+        self.preamble(message.preamble, "action_profile", profile, _OF_PROFILE)
+        for name in sorted(profile.tables):
             message.table_ids.append(self.identifiers.of("table", name))
         message.with_selector = profile.algorithm is not None
         message.size = profile.size
-        for annotation in profile.annotations:
-            if annotation.name == "max_group_size":
-                for expression in self.parse_annotation(annotation):
-                    message.max_group_size = expression.constant
+        if profile.algorithm is not None:
+            self.selector(message, profile)
+            return
+        for name in sorted(_OF_PROFILE):
+            annotation = find(profile.annotations, name)
+            if annotation is not None:
+                text = f"@{name} is ignored: '{profile.name}' has no selector"
+                self.reporter.warning(annotation.span, text)
+
+    def selector(self, message: Any, profile: ir.ActionProfile) -> None:
+        """What annotations say of the sizes of groups."""
+        group_size = find(profile.annotations, "max_group_size")
+        if group_size is not None:
+            message.max_group_size = self.annotations.number(group_size)
+        semantics = find(profile.annotations, "selector_size_semantics")
+        if semantics is not None:
+            text = (string_of(semantics) or "").lower()
+            if text not in ("sum_of_weights", "sum_of_members"):
+                problem = '@selector_size_semantics takes "sum_of_weights" or "sum_of_members"'
+                self.reporter.error(semantics.span, problem)
+                return
+            getattr(message, text).SetInParent()
+        weight = find(profile.annotations, "max_member_weight")
+        if weight is not None and message.HasField("sum_of_members"):
+            message.sum_of_members.max_member_weight = self.annotations.number(weight)
+        elif weight is not None:
+            problem = "@max_member_weight is ignored: it goes with sum_of_members"
+            self.reporter.warning(weight.span, problem)
 
     def counter(self, counter: ir.Counter) -> None:
         unit = p4info_pb2.CounterSpec.Unit.Value(_UNITS[counter.unit])
@@ -277,18 +378,11 @@ class InfoEmitter:
             message = self.info.counters.add()
             self.preamble(message.preamble, "counter", counter)
             message.size = counter.size
-            self.index_type(message, counter.index_type)
         else:
             message = self.info.direct_counters.add()
             self.preamble(message.preamble, "direct_counter", counter)
             message.direct_table_id = self.identifiers.of("table", counter.table)
         message.spec.unit = unit
-
-    def index_type(self, message: Any, kind: Type | None) -> None:
-        name = None if kind is None else type_name(kind)
-        if name is not None and kind is not None:
-            message.index_type_name.name = name
-            self.type_info.add(kind)
 
     def meter(self, meter: ir.Meter) -> None:
         unit = p4info_pb2.MeterSpec.Unit.Value(_UNITS[meter.unit])
@@ -297,7 +391,6 @@ class InfoEmitter:
             message = self.info.meters.add()
             self.preamble(message.preamble, "meter", meter)
             message.size = meter.size
-            self.index_type(message, meter.index_type)
         else:
             message = self.info.direct_meters.add()
             self.preamble(message.preamble, "direct_meter", meter)
@@ -307,16 +400,21 @@ class InfoEmitter:
     def controller_header(self, header: syntax.Struct) -> None:
         message = self.info.controller_packet_metadata.add()
         annotation = next(item for item in header.annotations if item.name == "controller_header")
-        name = annotation.body[0].text.strip('"') if annotation.body else header.name
-        message.preamble.id = self.identifiers.of("controller_header", header.name)
+        name = string_of(annotation)
+        if name is None:
+            problem = '@controller_header takes the header\'s name: "packet_in" or "packet_out"'
+            self.reporter.error(annotation.span, problem)
+            return
+        message.preamble.id = self.identifiers.of("controller_header", local_name(header))
         message.preamble.name = message.preamble.alias = name
-        message.preamble.annotations.append(annotation_text(annotation))
-        self.annotations(message.preamble, header.annotations)
+        self.described(message.preamble, header.annotations)
         numbers = self.numbers([item.annotations for item in header.fields])
         for field, number in zip(header.fields, numbers, strict=True):
+            if has_annotation(field.annotations, "hidden"):
+                continue
             item = message.metadata.add()
             item.id, item.name = number, local_name(field)
-            self.annotations(item, field.annotations)
+            self.annotations.write(item, field.annotations)
             assert field.type is not None
             self.typed(item, field.type)
 
@@ -328,7 +426,7 @@ class InfoEmitter:
         for (name, kind, notes), number in zip(value_set.fields, numbers, strict=True):
             field = message.match.add()
             field.id, field.name = number, name
-            self.annotations(field, notes)
+            self.described(field, notes, _OF_SET_FIELD)
             self.typed(field, kind)
             match_kind = "exact"
             for annotation in notes:
@@ -347,7 +445,6 @@ class InfoEmitter:
         assert register.type is not None
         message.type_spec.CopyFrom(self.type_info.specification(register.type))
         message.size = register.size
-        self.index_type(message, register.index_type)
 
 
 _Object = TypeVar("_Object", bound=ir.Object)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 from p4.config.v1 import p4types_pb2
 
-from switch.compiler import syntax
+from switch.compiler.annotations import AnnotationWriter, find, local_name
+from switch.compiler.storage import header_fields
 from switch.compiler.types import (
     BitType,
     BoolType,
@@ -22,8 +23,12 @@ from switch.compiler.types import (
     Type,
     VarbitType,
     base_type,
+    is_union,
+    resolved,
     scalar_width,
 )
+
+_TRANSLATION = "p4runtime_translation"
 
 
 def type_name(kind: Type) -> str | None:
@@ -33,14 +38,29 @@ def type_name(kind: Type) -> str | None:
     return None
 
 
+def control_name(kind: Type) -> str:
+    """A type's name in the control plane, which ``@name`` may change."""
+    declaration = getattr(kind, "declaration", None)
+    if declaration is not None:
+        return local_name(declaration)
+    return str(getattr(kind, "name", kind))
+
+
+def _field_name(kind: StructType, path: str) -> str:
+    """A field's name, which ``@name`` may change; `path` is dotted in structs inside headers."""
+    for item in getattr(kind.declaration, "fields", ()):
+        if item.name == path:
+            return local_name(item)
+    return path
+
+
 class TypeInfo:
     """Fills a P4TypeInfo message with the types that are named."""
 
-    def __init__(
-        self, message: Any, parse_annotation: Callable[[syntax.Annotation], list[syntax.Expression]]
-    ) -> None:
+    def __init__(self, message: Any, annotations: AnnotationWriter, errors: Sequence[str]) -> None:
         self.message = message
-        self.parse_annotation = parse_annotation
+        self.annotations = annotations
+        self.errors = errors
         self.used = (
             False  # whether any type was looked at: p4c then writes the message, even if empty
         )
@@ -51,75 +71,91 @@ class TypeInfo:
             translation = self._translation(kind)
             if translation is not None:
                 return translation[1]
-        if isinstance(base_type(kind), EnumType):
+        if isinstance(base_type(kind), (EnumType, ErrorType)):
             return None
         return scalar_width(kind)
 
     def _translation(self, kind: NewType) -> tuple[str, int | None] | None:
         """The URI and width of ``@p4runtime_translation(uri, width)``."""
-        for annotation in getattr(kind.declaration, "annotations", ()):
-            if annotation.name != "p4runtime_translation" or len(annotation.body) < 3:
-                continue
-            uri = annotation.body[0].text.strip('"')
-            rest = annotation.body[2:]
-            if rest[0].text == "string":
+        annotation = find(getattr(kind.declaration, "annotations", []), _TRANSLATION)
+        if annotation is None:
+            return None
+        body = annotation.body
+        if len(body) >= 3 and body[0].kind == "STRING_LITERAL" and body[1].text == ",":
+            uri = body[0].text[1:-1]
+            if [token.text for token in body[2:]] == ["string"]:
                 return uri, None
-            numbers = [token.text for token in rest if token.kind == "INTEGER"]
-            return uri, int(numbers[0], 0) if numbers else None
-        return None
+            numbers = [token.text for token in body[2:] if token.kind == "INTEGER"]
+            if len(numbers) == 1:
+                return uri, int(numbers[0], 0)
+        message = f'@{_TRANSLATION} takes ("URI", width in bits) or ("URI", string)'
+        raise self.annotations.reporter.fail(annotation.span, message)
 
     def add(self, kind: Type) -> None:
         """Describe a named type, once."""
         self.used = True
+        name = control_name(kind)
         if isinstance(kind, NewType):
-            if kind.name in self.message.new_types:
-                return
-            entry = self.message.new_types[kind.name]
-            translation = self._translation(kind)
-            if translation is None:
-                entry.original_type.CopyFrom(self.specification(kind.underlying))
-            else:
-                entry.translated_type.uri = translation[0]
-                if translation[1] is None:
-                    entry.translated_type.sdn_string.SetInParent()
-                else:
-                    entry.translated_type.sdn_bitwidth = translation[1]
+            if name not in self.message.new_types:
+                self._add_new_type(self.message.new_types[name], kind)
         elif isinstance(kind, SerializableEnumType):
-            if kind.name in self.message.serializable_enums:
+            if name in self.message.serializable_enums:
                 return
-            entry = self.message.serializable_enums[kind.name]
+            entry = self.message.serializable_enums[name]
             width = scalar_width(kind) or 0
             entry.underlying_type.bitwidth = width
-            for name, value in kind.members.items():
+            for item, value in kind.members.items():
                 member = entry.members.add()
-                member.name = name
+                member.name = item
                 member.value = (value & ((1 << width) - 1)).to_bytes((width + 7) // 8, "big")
         elif isinstance(kind, EnumType):
-            if kind.name not in self.message.enums:
-                entry = self.message.enums[kind.name]
-                for name in kind.members:
-                    entry.members.add().name = name
+            if name not in self.message.enums:
+                entry = self.message.enums[name]
+                for item in kind.members:
+                    entry.members.add().name = item
+        elif isinstance(kind, ErrorType):
+            if not self.message.HasField("error"):
+                self.message.error.members.extend(self.errors)
         elif isinstance(kind, StructType):
-            self._add_struct(kind)
+            self._add_struct(name, kind)
+        elif isinstance(kind, StackType):
+            self.add(kind.element)
 
-    def _add_struct(self, kind: StructType) -> None:
+    def _add_new_type(self, entry: Any, kind: NewType) -> None:
+        bare = resolved(kind)
+        notes = getattr(kind.declaration, "annotations", [])
+        self.annotations.write(entry, notes, frozenset({_TRANSLATION}))
+        translation = self._translation(kind)
+        if translation is None:
+            entry.original_type.CopyFrom(self.specification(bare))
+            return
+        if not isinstance(bare, (BitType, IntType)):
+            message = f"@{_TRANSLATION} is for types that are bit<W>, not {bare}"
+            self.annotations.reporter.error(kind.declaration.name_span, message)
+        entry.translated_type.uri = translation[0]
+        if translation[1] is None:
+            entry.translated_type.sdn_string.SetInParent()
+        else:
+            entry.translated_type.sdn_bitwidth = translation[1]
+
+    def _add_struct(self, name: str, kind: StructType) -> None:
         registry = {
             "struct": self.message.structs, "header": self.message.headers,
             "header_union": self.message.header_unions,
         }[kind.kind]  # fmt: skip
-        if kind.name in registry:
+        if name in registry:
             return
-        entry = registry[kind.name]
-        for name, item in kind.fields.items():
+        entry = registry[name]
+        fields = header_fields(kind) if kind.kind == "header" else kind.fields.items()
+        for path, item in fields:
             member = entry.members.add()
-            member.name = name
-            specification = self.specification(item)
+            member.name = _field_name(kind, path)
             if kind.kind == "header":
-                member.type_spec.CopyFrom(specification.bitstring)
+                member.type_spec.CopyFrom(self.specification(base_type(item)).bitstring)
             elif kind.kind == "struct":
-                member.type_spec.CopyFrom(specification)
+                member.type_spec.CopyFrom(self.specification(item))
             else:
-                member.header.name = str(getattr(item, "name", item))
+                member.header.CopyFrom(self.specification(item).header)
 
     def specification(self, kind: Type) -> Any:
         """A P4DataTypeSpec."""
@@ -135,22 +171,26 @@ class TypeInfo:
             result.bool.SetInParent()
         elif isinstance(kind, ErrorType):
             result.error.SetInParent()
+            self.add(kind)
         elif isinstance(kind, TupleType):
             for item in kind.elements:
                 result.tuple.members.add().CopyFrom(self.specification(item))
         elif isinstance(kind, NewType):
-            result.new_type.name = kind.name
+            result.new_type.name = control_name(kind)
             self.add(kind)
         elif isinstance(kind, SerializableEnumType):
-            result.serializable_enum.name = kind.name
+            result.serializable_enum.name = control_name(kind)
             self.add(kind)
         elif isinstance(kind, EnumType):
-            result.enum.name = kind.name
+            result.enum.name = control_name(kind)
             self.add(kind)
         elif isinstance(kind, StructType):
-            getattr(result, kind.kind).name = kind.name
+            getattr(result, kind.kind).name = control_name(kind)
             self.add(kind)
         elif isinstance(kind, StackType):
-            result.header_stack.header.name = str(getattr(kind.element, "name", ""))
-            result.header_stack.size = kind.size
+            kinds = "header_union" if is_union(kind.element) else "header"
+            stack = getattr(result, f"{kinds}_stack")
+            getattr(stack, kinds).name = control_name(kind.element)
+            stack.size = kind.size
+            self.add(kind)
         return result

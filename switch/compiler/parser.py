@@ -143,7 +143,11 @@ def _parse(tokens: list[RawToken], start: str, reporter: Reporter) -> Any:
         token = problem.token
         expected = _accepted(problem)
         if isinstance(token, SourceToken):
-            reporter.error(token.raw.span, _syntax_error(token.raw, expected))
+            message = _syntax_error(token.raw, expected)
+            before = tokens[max(0, tokens.index(token.raw) - 1)].span
+            if "SEMICOLON" in expected and before.end_line < token.raw.span.line:
+                message += f"; is a ';' missing at the end of line {before.end_line}?"
+            reporter.error(token.raw.span, message)
         else:
             last = tokens[-1].span if tokens else NOWHERE
             end = Span(
@@ -184,9 +188,12 @@ _OF_ONE_STRING = ("name", "deprecated", "noWarn")
 
 
 def _check_annotation(token: RawToken, reporter: Reporter) -> None:
+    kinds = [item.kind for item in token.body]
+    if token.text == "id" and (token.bracket != "(" or kinds != ["INTEGER"]):
+        reporter.error(token.span, "@id takes one number in round brackets, like @id(1)")
     if token.text not in _OF_ONE_STRING:
         return
-    if token.bracket != "(" or [item.kind for item in token.body] != ["STRING_LITERAL"]:
+    if token.bracket != "(" or kinds != ["STRING_LITERAL"]:
         message = f'@{token.text} takes one string in round brackets, like @{token.text}("text")'
         reporter.error(token.span, message)
 

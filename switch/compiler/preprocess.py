@@ -7,6 +7,7 @@ markers tell which line of which file each line of its output came from.
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import os
 import re
@@ -23,6 +24,15 @@ INCLUDE_FOLDER = Path(__file__).resolve().parent / "include"
 """Where Weft's own core.p4 and v1model.p4 are."""
 
 _MARKER = re.compile(r'#line (\d+) "(.*)"$')
+_LINES_WITHOUT_MARKER = 8
+"""From so many lines left out on, C preprocessors write a marker in place of empty lines."""
+MOST_TOKENS = 1 << 19
+"""That macros may become, those on the way counted; fabric.p4 has 160,000."""
+MOST_INCLUDES = 1 << 12
+_FEW_USES = 8
+_MOVED_AT_ONCE = 1 << 12
+"""Tokens that pcpp moves for each use of a parameter, in the time that it takes for one more."""
+_SPLIT_WORD = re.compile(r"(\w)\\\r?\n(\w+)")
 
 
 @dataclass
@@ -46,12 +56,19 @@ class Preprocessed:
         return "\n".join(line.text for line in self.lines)
 
 
+class _TooMuchError(Exception):
+    """The program grows too large; why is among the diagnostics."""
+
+
 class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
     """pcpp with errors kept as diagnostics instead of printed."""
 
     def __init__(self, include_dirs: Sequence[Path]) -> None:
         super().__init__()
         self.diagnostics: list[Diagnostic] = []
+        self.tokens = 0
+        self.source_of_macro: str | None = None
+        self.includes = 0
         self.include_dirs = include_dirs
         for folder in include_dirs:
             self.add_path(str(folder))
@@ -86,6 +103,39 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
             message = "the preprocessor finds macros or conditions nested too deeply here"
             self.diagnostics.append(Diagnostic(source, 0, 0, message))
 
+    def expand_macros(self, tokens: Any, expanding_from: Any = ()) -> Any:
+        """As pcpp does; macros that grow without measure are an error, not a matter of minutes."""
+        if self.linemacrodepth == 0 and tokens:
+            self.source_of_macro = tokens[0].source
+        self._count_tokens(len(tokens))
+        expanded = super().expand_macros(tokens, list(expanding_from))
+        self._count_tokens(len(expanded))
+        return expanded
+
+    def macro_expand_args(self, macro: Any, args: Any) -> Any:
+        """As pcpp does; an argument that is used often is measured first."""
+        if len(macro.patch) > _FEW_USES:
+            lengths: dict[int, int] = {}
+            for kind, place, _ in macro.patch:
+                if place not in lengths:
+                    tokens = args[place]
+                    if kind == "e":
+                        tokens = self.expand_macros([copy.copy(token) for token in tokens])
+                    lengths[place] = len(tokens)
+            total = sum(lengths[place] for _, place, _ in macro.patch)
+            self._count_tokens(total + total * len(macro.patch) // _MOVED_AT_ONCE)
+        return super().macro_expand_args(macro, args)
+
+    def _count_tokens(self, tokens: int) -> None:
+        self.tokens += tokens
+        if self.tokens > MOST_TOKENS:
+            message = (
+                f"macros become more than {MOST_TOKENS} tokens by here: does each use another "
+                "more than once?"
+            )
+            self._note(self.source_of_macro or "", self.linemacro, message)
+            raise _TooMuchError
+
     def note_malformed(self, source: str) -> None:
         """Note that the preprocessor gave up, without a reason of its own."""
         token = self.lastdirective
@@ -112,7 +162,9 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
     ) -> Any:
         if directive.value in ("error", "warning"):
             return True  # pcpp then asks on_directive_unknown, in a branch that is taken only
-        if directive.value == "pragma":
+        if (
+            directive.value in ("pragma", "line") or directive.value.isdigit()
+        ):  # places are told as in the file that was read
             raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
         return super().on_directive_handle(directive, toks, ifpassthru, precedingtoks)
 
@@ -130,13 +182,96 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
             )
         return False
 
+    def group_lines(self, input: str, abssource: str) -> Any:
+        # A word that goes on in the next line: pcpp would make two words of it.
+        return super().group_lines(_SPLIT_WORD.sub(r"\1\2\\\n", input), abssource)
+
     def on_comment(self, tok: Any) -> bool:
         return False
+
+    def on_file_open(self, is_system_include: bool, includepath: str) -> io.StringIO:
+        self.includes += 1
+        if self.includes > MOST_INCLUDES:
+            token = self.lastdirective
+            message = f"more than {MOST_INCLUDES} files are included by here"
+            self._note(token.source, token.lineno, message)
+            raise _TooMuchError
+        text = "\n".join(read_source(Path(includepath)))
+        if line := _unended_comment(text):
+            self._note(includepath, line, _UNENDED_COMMENT)
+            text = ""
+        return io.StringIO(_hide_comments(text))
 
 
 def read_source(path: Path) -> list[str]:
     """The lines of a source file, without their ends."""
-    return path.read_text(encoding="utf-8", errors="replace").split("\n")
+    return path.read_text(encoding="utf-8-sig", errors="replace").split("\n")
+
+
+_LEXEME = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_UNENDED_COMMENT = "this comment does not end: write */"
+_HIDDEN = (("\ue000", "//"), ("\ue001", "/*"))
+
+
+def _hide_comments(text: str) -> str:
+    """Text in which comments in strings of several lines are kept from the preprocessor.
+
+    It takes such strings, which C does not have, for text.
+    """
+
+    def hide(match: re.Match[str]) -> str:
+        found = match[0]
+        if found[0] != '"' or "\n" not in found:
+            return found
+        for hidden, shown in _HIDDEN:
+            found = found.replace(shown, hidden)
+        return found
+
+    return _LEXEME.sub(hide, text) if '"' in text else text
+
+
+def _unended_comment(text: str) -> int:
+    """The line of a comment that goes on to the end of the file, from 1; 0 if there is none. The
+    preprocessor would look for the end of every comment inside it, from each anew."""
+    start = text.rfind("/*")
+    if start < 0 or text.find("*/", start + 2) >= 0:
+        return 0
+    for match in _LEXEME.finditer(text):
+        if match[0].startswith("/*") and (len(match[0]) < 4 or not match[0].endswith("*/")):
+            return text.count("\n", 0, match.start()) + 1
+    return 0
+
+
+_OF_P4_14 = re.compile(r"^\s*(header_type|calculated_field|field_list_calculation)\s+\w+[\s{]")
+
+
+def _main_text(source: Path) -> str:
+    """The program's text; raises `CompileError` if there is none that could be P4_16."""
+
+    def refuse(message: str, line: int = 0, text: str = "") -> CompileError:
+        return CompileError([Diagnostic(str(source), line, 1, message, text, len(text))])
+
+    try:
+        lines = read_source(source)
+    except OSError as problem:
+        raise refuse(f"cannot read: {problem.strerror or problem}") from None
+    if any("\0" in line for line in lines):
+        raise refuse("this is not a P4 program but a binary file")
+    if not any(line.strip() for line in lines):
+        raise refuse("this file is empty")
+    if lines[0].lstrip().startswith("{"):
+        raise refuse(
+            "this is not P4 but JSON: name the program that it was compiled from ('weft switch' "
+            "and 'weft stf' also take BMv2 JSON, in a file whose name ends in .json)"
+        )
+    for number, line in enumerate(lines, 1):
+        if _OF_P4_14.match(line):
+            message = "this is P4_14, and only P4_16 can be compiled (p4test --std p4-14 converts)"
+            raise refuse(message, number, line)
+    text = "\n".join(lines)
+    if number := _unended_comment(text):
+        raise refuse(_UNENDED_COMMENT, number, lines[number - 1])
+    return text
 
 
 def preprocess(
@@ -147,17 +282,13 @@ def preprocess(
     ``#include "..."`` looks beside the including file, then in `include_dirs`; ``#include <...>``
     only in the latter; Weft's own core.p4 and v1model.p4 come last. Raises `CompileError`.
     """
-    try:
-        text = "\n".join(read_source(source))
-    except OSError as problem:
-        reason = problem.strerror or str(problem)
-        raise CompileError([Diagnostic(str(source), 0, 0, f"cannot read: {reason}")]) from None
+    text = _main_text(source)
     preprocessor = _Preprocessor([*include_dirs, INCLUDE_FOLDER])
     for name, value in (defines or {}).items():
         preprocessor.define(f"{name} {'1' if value is None else value}")
     output = io.StringIO()
     try:
-        preprocessor.parse(text, str(source))
+        preprocessor.parse(_hide_comments(text), str(source))
         preprocessor.write(output)
     except RecursionError:
         preprocessor.note_too_deep(str(source))
@@ -176,9 +307,14 @@ def _collect(output: str, main_file: str, main_text: str) -> Preprocessed:
     for text in output.split("\n"):
         marker = _MARKER.match(text)
         if marker is None:
+            for hidden, shown in _HIDDEN:
+                text = text.replace(hidden, shown)
             result.lines.append(Line(text, file, number))
             number += 1
             continue
+        skipped = int(marker[1]) - number
+        if marker[2] == file and 0 < skipped < _LINES_WITHOUT_MARKER:
+            result.lines += [Line("", file, number + place) for place in range(skipped)]
         number, file = int(marker[1]), marker[2]
         if file not in result.sources:
             try:

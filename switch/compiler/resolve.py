@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from switch.compiler import syntax
 from switch.compiler.constants import MAXIMUM_BITS
@@ -18,14 +18,21 @@ from switch.compiler.types import (
     UNKNOWN,
     VOID,
     BitType,
+    BoolType,
+    EnumType,
+    ErrorType,
     IntType,
+    ListType,
     StackType,
     StructType,
     TupleType,
     Type,
+    TypeVariable,
+    UnknownType,
     VarbitType,
+    base_type,
     is_header,
-    is_union,
+    is_header_stack,
     resolved,
 )
 
@@ -33,6 +40,37 @@ _SIMPLE = {
     "bool": BOOL, "error": ERROR, "string": STRING, "match_kind": MATCH_KIND, "void": VOID,
     "_": DONT_CARE, "int": INTEGER, "bit": BitType(1),
 }  # fmt: skip
+
+
+def _can_be_in_array(kind: Type) -> bool:
+    """Specification, section "Type nesting rules"."""
+    bare = base_type(kind)
+    scalar = (BitType, IntType, BoolType, EnumType, ErrorType)
+    if isinstance(bare, (*scalar, StructType, TypeVariable, UnknownType)):
+        return True
+    return isinstance(bare, StackType) and not is_header_stack(bare)
+
+
+MOST_FIELDS = 1 << 16
+"""Of a type, those of its fields' types counted."""
+
+
+def _count_fields(kind: Type) -> int:
+    """Fields of a type in all, or more than there may be; 1 if it has none."""
+    bare = resolved(kind)
+    if isinstance(bare, StackType):
+        return bare.size * _count_fields(bare.element)
+    inner: Iterable[Type] = ()
+    if isinstance(bare, StructType):
+        inner = bare.fields.values()
+    elif isinstance(bare, TupleType):
+        inner = bare.elements
+    count = 0
+    for item in inner:
+        count += _count_fields(item)
+        if count > MOST_FIELDS:
+            break
+    return max(count, 1)
 
 
 class TypeResolver:
@@ -46,14 +84,25 @@ class TypeResolver:
 
     def resolve(self, reference: syntax.TypeReference, scope: Scope) -> Type:
         """The type that `reference` names; reports an error and raises `Abandon` if none."""
+        kind = self._resolve(reference, scope)
+        if not isinstance(reference, syntax.BaseTypeReference):
+            self.check_count(kind, reference.span)
+        return kind
+
+    def check_count(self, kind: Type, span: Span) -> None:
+        """Whether a type has no more fields than can be compiled; `Abandon` if not."""
+        if _count_fields(kind) > MOST_FIELDS:
+            message = f"{kind} has more than {MOST_FIELDS} fields, those of its fields counted"
+            raise self.context.reporter.fail(span, message)
+
+    def _resolve(self, reference: syntax.TypeReference, scope: Scope) -> Type:
         if isinstance(reference, syntax.BaseTypeReference):
             return self._base(reference, scope)
         if isinstance(reference, syntax.StackTypeReference):
             return self._stack(reference, scope)
         if isinstance(reference, syntax.TupleTypeReference):
             if reference.is_list:
-                message = "not supported: lists ('list<...>')"
-                raise self.context.reporter.fail(reference.span, message)
+                return ListType(self.resolve(reference.elements[0], scope))
             return TupleType(tuple(self.resolve(item, scope) for item in reference.elements))
         assert isinstance(reference, syntax.NamedTypeReference)
         return self._named(reference, scope)
@@ -73,11 +122,12 @@ class TypeResolver:
     def _stack(self, reference: syntax.StackTypeReference, scope: Scope) -> Type:
         element = self.resolve(reference.element, scope)
         size = self.constant(reference.size, scope)
-        if not (is_header(resolved(element)) or is_union(resolved(element))):
-            message = f"not supported: an array of {element}; only headers can be stacked"
+        if not _can_be_in_array(element):
+            message = f"there are no arrays of {element}"
             raise self.context.reporter.fail(reference.span, message)
         if not 1 <= size <= 4096:
-            message = f"a header stack's size must be 1 to 4096, not {size}"
+            what = "a header stack" if is_header_stack(StackType(element, size)) else "an array"
+            message = f"{what}'s size must be 1 to 4096, not {size}"
             raise self.context.reporter.fail(reference.size.span, message)
         return StackType(element, size)
 
@@ -119,7 +169,7 @@ class TypeResolver:
         else:
             allowed = bare not in (VOID, DONT_CARE, INTEGER, STRING, MATCH_KIND) and type(
                 bare
-            ).__name__ not in ("ExternType", "BlockTypeType", "PackageTypeType")
+            ).__name__ not in ("ExternType", "BlockTypeType", "PackageTypeType", "ListType")
         if not allowed:
             what = owner.replace("_", " ")
             self.context.reporter.error(

@@ -35,8 +35,11 @@ Symbol = TypeEntry | Overloads | syntax.Declaration
 class Scope:
     """Names declared in one block; names not found here are looked for in the parent."""
 
-    def __init__(self, parent: Scope | None = None) -> None:
+    def __init__(self, parent: Scope | None = None, *, hides_parameters: bool = False) -> None:
         self.parent = parent
+        self.hides_parameters = hides_parameters
+        """Whether a variable in it may have the name of a parameter outside, as p4c has it: among
+        what a parser or control declares, and in the head of a loop."""
         self.symbols: dict[str, Symbol] = {}
 
     def find(self, name: str) -> Symbol | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from switch.compiler import ir, syntax
 from switch.compiler.diagnostics import Reporter
+from switch.compiler.order import Effects
 from switch.compiler.scope import Context
 from switch.compiler.storage import Place, Storage
 from switch.compiler.values import Environment
@@ -25,8 +26,11 @@ class Shared:
         self.storage = Storage(self.program)
         self.globals = Environment()
         self.parse_annotation = parse_annotation
+        self.pipeline = ""  # whose control is lowered: ingress, egress
         self.places: dict[int, int] = {}  # of each declaration among those of its block
+        self.effects = Effects()
         self._labels = 0
+        self.calls = 0
         self.conditions = 0
         self.generated_names: set[str] = set()
         self.kept_fields: list[tuple[ir.Field, set[int]]] = []  # of @field_list, with the indices

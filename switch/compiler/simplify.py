@@ -25,7 +25,7 @@ class _Simplifier:
         self.known[id(code)] = (code, result)
         for item in code:
             result += self.item(item)
-            if result and isinstance(result[-1], (ir.Leave, ir.Stop)):
+            if result and isinstance(result[-1], (ir.Leave, ir.Stop, ir.Repeat)):
                 break
         return result
 
@@ -35,6 +35,10 @@ class _Simplifier:
             if body and body[-1] == ir.Leave(item.label):
                 body.pop()
             return [ir.Labelled(item.label, body)] if leaves(body, item.label) else body
+        if isinstance(item, ir.Repeat):
+            body = self.sequence(item.body)
+            ends = body and isinstance(body[0], (ir.Leave, ir.Stop))
+            return list(body) if ends else [ir.Repeat(body, item.span)]
         if isinstance(item, ir.Branch):
             then, otherwise = self.sequence(item.then), self.sequence(item.otherwise)
             if not then and not otherwise:
@@ -63,7 +67,7 @@ def leaves(code: list[ir.Code], label: int) -> bool:
 
 def bodies(item: ir.Code) -> list[list[ir.Code]]:
     """The code inside a piece of code."""
-    if isinstance(item, ir.Labelled):
+    if isinstance(item, (ir.Labelled, ir.Repeat)):
         return [item.body]
     if isinstance(item, ir.Branch):
         return [item.then, item.otherwise]

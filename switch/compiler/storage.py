@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from switch.compiler import ir
+from switch.compiler.annotations import local_name
 from switch.compiler.types import (
     BoolType,
     StackType,
@@ -19,6 +20,7 @@ from switch.compiler.types import (
     VarbitType,
     base_type,
     is_header,
+    is_header_stack,
     is_signed,
     is_union,
     resolved,
@@ -74,21 +76,23 @@ class ElementPlace:
 
 @dataclass(eq=False)
 class NextPlace:
-    """``stack.next`` or, if `last`, ``stack.last``."""
+    """``stack.next`` or, if `last`, ``stack.last``; or the `member` of such a union."""
 
     stack: StackPlace
     type: StructType
     last: bool
+    member: str = ""
 
 
 @dataclass(eq=False)
 class OffsetPlace:
-    """A field of an `ElementPlace`, or of ``stack.last`` if `index` is None."""
+    """A field of an `ElementPlace`, or of ``stack.last`` (or a `member` of it) without `index`."""
 
     stack: StackPlace
     index: ir.Expression | None
     name: str
     type: Type
+    member: str = ""
 
 
 @dataclass(eq=False)
@@ -96,6 +100,26 @@ class SlicePlace:
     base: Place
     high: int
     low: int
+    type: Type
+
+
+@dataclass(eq=False)
+class MovingSlicePlace:
+    """`width` bits from bit `index` on, which is not known at compile time; it is at most the
+    number of bits of the whole."""
+
+    base: Place
+    index: ir.Expression
+    width: int
+    type: Type
+
+
+@dataclass(eq=False)
+class ChosenPlace:
+    """An array's element at an index that is not known at compile time: one of `choices`."""
+
+    choices: list[Place]
+    index: ir.Expression
     type: Type
 
 
@@ -109,6 +133,8 @@ Place = (
     | NextPlace
     | OffsetPlace
     | SlicePlace
+    | MovingSlicePlace
+    | ChosenPlace
 )
 
 
@@ -132,8 +158,10 @@ def atoms(place: Place) -> set[str]:
         return set().union(*(atoms(item) for item in place.elements))
     if isinstance(place, (UnionPlace, StructPlace)):
         return set().union(*(atoms(item) for item in place.members.values()))
-    if isinstance(place, SlicePlace):
+    if isinstance(place, (SlicePlace, MovingSlicePlace)):
         return atoms(place.base)
+    if isinstance(place, ChosenPlace):
+        return set().union(*(atoms(item) for item in place.choices))
     return atoms(place.stack)
 
 
@@ -164,7 +192,8 @@ class Storage:
         known = self._types.get(kind)
         if known is not None:
             return known
-        name = self.unique(kind.name, self._type_names)
+        declared = kind.name if kind.declaration is None else local_name(kind.declaration)
+        name = self.unique(declared, self._type_names)
         self._types[kind] = name
         model = ir.HeaderType(name)
         bits = 0
@@ -194,6 +223,19 @@ class Storage:
         self.scalars.fields.append((unique, scalar_width(kind) or 1, is_signed(kind)))
         return FieldPlace(SCALARS, unique, kind)
 
+    def stored_width(self, node: ir.Expression) -> int | None:
+        """The width in bits of a field where it is; None for what is no field."""
+        if isinstance(node, ir.Field):
+            kinds = (item.header_type for item in self.program.headers if item.name == node.header)
+        elif isinstance(node, ir.LastField):
+            kinds = (item.element_type for item in self.program.stacks if item.name == node.stack)
+        else:
+            return None
+        kind = next(kinds, None)
+        fields = next((item.fields for item in self.program.header_types if item.name == kind), [])
+        width = next((field[1] for field in fields if field[0] == node.name), None)
+        return width if isinstance(width, int) else None
+
     def header(self, name: str, kind: StructType) -> HeaderPlace:
         unique = self.unique(name, self._names)
         self.program.headers.append(ir.Header(unique, self.header_type(kind)))
@@ -208,6 +250,14 @@ class Storage:
         if is_union(bare):
             assert isinstance(bare, StructType)
             return self._union(name, bare)
+        if isinstance(bare, StackType) and not is_header_stack(bare):
+            return StructPlace(
+                kind,
+                {
+                    str(index): self.allocate(f"{name}[{index}]", bare.element)
+                    for index in range(bare.size)
+                },
+            )
         if isinstance(bare, StackType):
             return self._stack(name, bare)
         if isinstance(bare, StructType):

@@ -237,6 +237,8 @@ class Block(Statement):
 
 @dataclass(eq=False)
 class Assignment(Statement):
+    """`value` of ``target += x`` is the operation, once it is checked."""
+
     target: Expression
     operator: str
     value: Expression
@@ -293,7 +295,21 @@ class Switch(Statement):
 
 @dataclass(eq=False)
 class For(Statement):
-    """Either kind of for statement."""
+    """``for (initial; condition; update) body``."""
+
+    initial: list[Node]
+    condition: Expression
+    update: list[Node]
+    body: Node
+
+
+@dataclass(eq=False)
+class ForIn(Statement):
+    """``for (type name in collection) body``; a range is a `RangeKeyset`."""
+
+    variable: Variable
+    collection: Expression
+    body: Node
 
 
 # Declarations
@@ -524,7 +540,10 @@ class Table(Declaration):
     entries: list[Entry]
     entries_are_constant: bool
     properties: dict[str, Property]
+    has_actions: bool = field(default=False, init=False)
+    repeated: list[tuple[str, Span]] = field(default_factory=list, init=False)  # properties
     default_action: ActionReference | None = field(default=None, init=False)  # checker
+    no_action: Action | None = field(default=None, init=False)  # checker: what NoAction is there
     type: Type | None = field(default=None, init=False)  # checker
 
 

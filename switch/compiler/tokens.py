@@ -78,7 +78,7 @@ PUNCTUATION = {
 _TOKEN = re.compile(
     r"""(?P<space>\s+)
     |(?P<string>"(?:[^"\\]|\\.)*")
-    |(?P<integer>(?:[0-9]+[ws])?(?:0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|0[dD][0-9_]+|[0-9][0-9_]*))
+    |(?P<integer>[0-9]+[ws]_[0-9_]*|(?:[0-9]+[ws])?(?:0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|0[dD][0-9_]+|[0-9][0-9_]*))
     |(?P<word>[A-Za-z_][A-Za-z0-9_]*)
     |(?P<punctuation>"""
     + "|".join(re.escape(text) for text in sorted(PUNCTUATION, key=len, reverse=True))
@@ -86,6 +86,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
+_SIZED_TYPES = frozenset({"BIT", "INT", "VARBIT"})
+_BEFORE_NAMES = frozenset({"DOT", "HEADER", "HEADER_UNION", "STRUCT", "ENUM", "EXTERN", "STATE"})
 _TYPE_KEYWORDS = frozenset({"BOOL", "BIT", "INT", "VARBIT", "STRING", "ERROR", "TUPLE", "VOID"})
 
 
@@ -235,14 +237,21 @@ class _Sorter:
     def encloses_types(self, index: int) -> bool:
         """Whether the ``<`` at `index` opens type arguments (or parameters) of a call."""
         depth, position = 0, index
+        width_depth = 0  # of the `<` that encloses a width, which may be any expression
         while position < len(self.tokens):
             kind, text = self.tokens[position].kind, self.tokens[position].text
             if kind == "LESS":
                 depth += 1
+                if not width_depth and self.kind_at(position - 1) in _SIZED_TYPES:
+                    width_depth = depth
             elif kind in ("GREATER", "SHIFT_RIGHT"):
                 depth -= 1 if kind == "GREATER" else 2
                 if depth <= 0:
                     return depth == 0 and self.kind_at(position + 1) == "LEFT_PARENTHESIS"
+                width_depth = width_depth if depth >= width_depth else 0
+            elif width_depth:
+                if kind in ("SEMICOLON", "LEFT_BRACE", "RIGHT_BRACE"):
+                    return False
             elif kind == "IDENTIFIER":
                 parameter = len(self.scopes) == 1 or self.in_extern
                 if not self.is_type(text) and not parameter:
@@ -337,6 +346,10 @@ class _Sorter:
                 "ERROR",
                 "STRING",
             )
+            # An instance, or a stack; a cast has nothing but a value behind it.
+            follows_type |= (
+                before in ("RIGHT_PARENTHESIS", "RIGHT_BRACKET") and after == "SEMICOLON"
+            )
             if (
                 follows_type
                 and after in ("COMMA", "RIGHT_PARENTHESIS", "SEMICOLON", "ASSIGN")
@@ -357,7 +370,7 @@ class _Sorter:
     def keyword_in_context(self, index: int, token: RawToken, before: str, after: str) -> bool:
         """Words that are keywords only in some places (specification, ``nonTypeName``)."""
         word = token.text
-        if word == "apply" and after == "LEFT_BRACE" and before != "DOT":
+        if word == "apply" and after == "LEFT_BRACE" and before not in _BEFORE_NAMES:
             token.kind = "APPLY"
         elif word in ("key", "actions", "entries") and after == "ASSIGN":
             if self.kind_at(index + 2) != "LEFT_BRACE":
@@ -365,22 +378,58 @@ class _Sorter:
             token.kind = word.upper()
         elif word == "state" and after == "IDENTIFIER" and self.kind_at(index + 2) == "LEFT_BRACE":
             token.kind = "STATE"
-        elif word == "priority" and after == "ASSIGN":
+        elif word == "priority" and after == "ASSIGN" and self.begins_entry(index + 2):
             token.kind = "PRIORITY"
         elif word == "list" and after == "LESS":
             token.kind = "LIST"
-        elif word == "type" and len(self.scopes) == 1 and not self.parentheses and before != "DOT":
+        elif word == "type" and self.begins_type(index, before):
             token.kind = "TYPE"
             self.declares_typedef = True
         else:
             return False
         return True
 
+    def begins_type(self, index: int, before: str) -> bool:
+        """Whether the word at `index` begins the declaration of a type rather than be a name."""
+        of_type = _TYPE_KEYWORDS | {"IDENTIFIER", "DOT", "HEADER", "HEADER_UNION", "STRUCT", "ENUM"}
+        return (
+            len(self.scopes) == 1
+            and not self.parentheses
+            and before != "DOT"
+            and self.kind_at(index + 1) in of_type
+        )
+
+    def begins_entry(self, index: int) -> bool:
+        """Whether an entry's priority is at `index`: a number or (expression), then a colon."""
+        depth = 0
+        if self.kind_at(index) == "INTEGER":
+            return self.kind_at(index + 1) == "COLON"
+        while self.kind_at(index) not in ("SEMICOLON", ""):
+            kind = self.kind_at(index)
+            depth += (kind == "LEFT_PARENTHESIS") - (kind == "RIGHT_PARENTHESIS")
+            index += 1
+            if depth <= 0:
+                return kind == "RIGHT_PARENTHESIS" and self.kind_at(index) == "COLON"
+        return False
+
 
 def sort_tokens(tokens: list[RawToken]) -> list[RawToken]:
     """Tell types from other names (in place) and fold annotations; the folded list is returned."""
     _Sorter(tokens).run()
     return _fold_annotations(tokens)
+
+
+def _pragma(tokens: list[RawToken], index: int) -> tuple[RawToken, int]:
+    """The annotation that ``@pragma name ...`` is, up to its line's end; and what follows it."""
+    at = tokens[index]
+    end = index + 2
+    while end < len(tokens) and tokens[end].span[:2] == at.span[:2]:
+        end += 1
+    words = tokens[index + 2 : end]
+    annotation = RawToken("ANNOTATION", words[0].text, at.span.to(words[-1].span))
+    annotation.body = words[1:]
+    annotation.bracket = "(" if annotation.body else ""
+    return annotation, end
 
 
 _CLOSING = {"LEFT_PARENTHESIS": "RIGHT_PARENTHESIS", "LEFT_BRACKET": "RIGHT_BRACKET"}
@@ -400,6 +449,11 @@ def _fold_annotations(tokens: list[RawToken]) -> list[RawToken]:
             index += 1
             continue
         name = tokens[index + 1]
+        on_line = [item for item in tokens[index + 2 : index + 3] if item.span[:2] == name.span[:2]]
+        if name.text == "pragma" and on_line:
+            pragma, index = _pragma(tokens, index)
+            folded.append(pragma)
+            continue
         annotation = RawToken("ANNOTATION", name.text, token.span.to(name.span))
         index += 2
         opening = tokens[index].kind if index < len(tokens) else ""

@@ -98,6 +98,7 @@ class TypeVariable(Type):
 class EnumType(Type):
     name: str
     members: tuple[str, ...] = field(compare=False)
+    declaration: Any = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.name
@@ -108,6 +109,7 @@ class SerializableEnumType(Type):
     name: str
     underlying: Type
     members: Mapping[str, int] = field(compare=False, hash=False)
+    declaration: Any = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.name
@@ -157,6 +159,14 @@ class TupleType(Type):
 
     def __str__(self) -> str:
         return "tuple<" + ", ".join(str(item) for item in self.elements) + ">"
+
+
+@dataclass(frozen=True)
+class ListType(Type):
+    element: Type
+
+    def __str__(self) -> str:
+        return f"list<{self.element}>"
 
 
 @dataclass(frozen=True)
@@ -301,6 +311,18 @@ def is_union(kind: Type | None) -> bool:
     return isinstance(kind, StructType) and kind.kind == "header_union"
 
 
+def is_header_stack(kind: Type | None) -> bool:
+    """Whether a type is a stack of headers or unions, rather than an array of something else."""
+    if not isinstance(kind, StackType):
+        return False
+    element = resolved(kind.element)
+    return is_header(element) or is_union(element)
+
+
+def is_varbit(kind: Type) -> bool:
+    return isinstance(base_type(kind), VarbitType)
+
+
 def is_plain_struct(kind: Type | None) -> bool:
     return isinstance(kind, StructType) and kind.kind == "struct"
 
@@ -355,6 +377,8 @@ def substitute(kind: Type, bindings: Bindings) -> Type:
         return StackType(substitute(kind.element, bindings), kind.size)
     if isinstance(kind, TupleType):
         return TupleType(tuple(substitute(item, bindings) for item in kind.elements))
+    if isinstance(kind, ListType):
+        return ListType(substitute(kind.element, bindings))
     if isinstance(kind, SetType):
         return SetType(substitute(kind.element, bindings))
     if isinstance(kind, (ExternType, BlockTypeType, PackageTypeType)):
@@ -378,6 +402,8 @@ def unify(formal: Type, actual: Type, bindings: Bindings) -> bool:
             unify(left, right, bindings)
             for left, right in zip(formal.elements, actual.elements, strict=True)
         )
+    if isinstance(formal, ListType) and isinstance(actual, ListType):
+        return unify(formal.element, actual.element, bindings)
     if isinstance(formal, StackType) and isinstance(actual, StackType):
         return formal.size == actual.size and unify(formal.element, actual.element, bindings)
     if type(formal) is type(actual) and isinstance(

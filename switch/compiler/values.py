@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from switch.compiler import ir, syntax
+from switch.compiler.annotations import local_name
 from switch.compiler.storage import Place
 from switch.compiler.types import Type
 
@@ -34,6 +35,8 @@ class BlockInstance:
     declaration: syntax.Parser | syntax.Control
     path: str
     environment: Environment
+    applications: list[Environment] = field(default_factory=list)
+    """Kept, as tables and actions are known by the environment that they are applied in."""
 
 
 @dataclass(eq=False)
@@ -76,17 +79,9 @@ class Environment:
 def applied(instance: BlockInstance) -> Environment:
     """The environment for one application of a parser's or control's instance."""
     environment = instance.environment
-    return Environment(environment, instance.path, owns_actions=True, order=environment.order)
-
-
-def local_name(declaration: syntax.Declaration) -> str:
-    """A declaration's name in the control plane: its own, or the one that ``@name`` gives."""
-    for annotation in declaration.annotations:
-        if annotation.name == "name" and annotation.body:
-            text = annotation.body[0].text
-            if text.startswith('"'):
-                return text[1:-1]
-    return declaration.name
+    result = Environment(environment, instance.path, owns_actions=True, order=environment.order)
+    instance.applications.append(result)
+    return result
 
 
 def full_name(path: str, declaration: syntax.Declaration) -> str:
@@ -95,7 +90,3 @@ def full_name(path: str, declaration: syntax.Declaration) -> str:
     if name.startswith("."):
         return name[1:]
     return f"{path}.{name}" if path else name
-
-
-def has_annotation(annotations: list[syntax.Annotation], name: str) -> bool:
-    return any(item.name == name for item in annotations)

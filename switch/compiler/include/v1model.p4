@@ -24,9 +24,15 @@ typedef bit<9> PortId_t;
 
 @metadata @name("standard_metadata")
 struct standard_metadata_t {
+#if V1MODEL_VERSION >= 20200408
+    PortId_t ingress_port;
+    PortId_t egress_spec;
+    PortId_t egress_port;
+#else
     bit<9>  ingress_port;
     bit<9>  egress_spec;
     bit<9>  egress_port;
+#endif
     bit<32> instance_type;
     bit<32> packet_length;
     @alias("queueing_metadata.enq_timestamp")
@@ -165,10 +171,18 @@ extern void random<T>(out T result, in T lo, in T hi);
 // Send the data to the control plane.
 extern void digest<T>(in bit<32> receiver, in T data);
 
+@deprecated("write mark_to_drop(standard_metadata)")
+extern void mark_to_drop();
 extern void mark_to_drop(inout standard_metadata_t standard_metadata);
 
 // base + H(data) mod max; base if max is 0.
 extern void hash<O, T, D, M>(out O result, in HashAlgorithm algo, in T base, in D data, in M max);
+
+@deprecated("use verify_checksum and update_checksum")
+extern Checksum16 {
+    Checksum16();
+    bit<16> get<D>(in D data);
+}
 
 // In the VerifyChecksum control only: sets standard_metadata.checksum_error if a checksum is wrong.
 extern void verify_checksum<T, O>(in bool condition, in T data, in O checksum, HashAlgorithm algo);
@@ -184,6 +198,14 @@ extern void resubmit_preserving_field_list(bit<8> index);
 
 // At the end of egress: process the deparsed packet as if it had come in by a port.
 extern void recirculate_preserving_field_list(bit<8> index);
+
+// The older forms preserve the fields that they are given.
+@deprecated("use resubmit_preserving_field_list")
+extern void resubmit<T>(in T data);
+@deprecated("use recirculate_preserving_field_list")
+extern void recirculate<T>(in T data);
+@deprecated("use clone_preserving_field_list")
+extern void clone3<T>(in CloneType type, in bit<32> session, in T data);
 
 extern void clone(in CloneType type, in bit<32> session);
 extern void clone_preserving_field_list(in CloneType type, in bit<32> session, bit<8> index);

@@ -1,0 +1,147 @@
+"""Annotations as P4Info has them: text, documentation, key-value lists and structured annotations.
+
+P4_16 specification, section "Annotations"; P4Runtime specification, section "Annotating P4 code".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from switch.compiler import syntax
+from switch.compiler.diagnostics import Reporter
+from switch.compiler.tokens import RawToken
+
+ParseAnnotation = Callable[[syntax.Annotation], list[syntax.Expression]]
+
+_REPRESENTED_ELSEWHERE = {"name", "id", "brief", "description"}
+
+
+def annotation_text(annotation: syntax.Annotation) -> str:
+    """An annotation as P4Info has it, which is as p4c writes it: a blank between tokens."""
+    if not annotation.body:
+        return f"@{annotation.name}"
+    return f"@{annotation.name}({' '.join(token.text for token in annotation.body)})"
+
+
+def string_of(annotation: syntax.Annotation) -> str | None:
+    """The string that is all that stands in an annotation's brackets, as it is written."""
+    if len(annotation.body) == 1 and annotation.body[0].kind == "STRING_LITERAL":
+        return annotation.body[0].text[1:-1]
+    return None
+
+
+def find(annotations: list[Any], name: str) -> syntax.Annotation | None:
+    return next((item for item in annotations if item.name == name), None)
+
+
+def local_name(declaration: syntax.Declaration) -> str:
+    """A declaration's name in the control plane: its own, or the one that ``@name`` gives."""
+    for annotation in declaration.annotations:
+        if annotation.name == "name" and annotation.body:
+            text = annotation.body[0].text
+            if text.startswith('"'):
+                return text[1:-1]
+    return declaration.name
+
+
+def has_annotation(annotations: list[syntax.Annotation], name: str) -> bool:
+    return any(item.name == name for item in annotations)
+
+
+def _split(body: list[RawToken]) -> Iterator[list[RawToken]]:
+    """The parts between commas that are not inside brackets."""
+    part: list[RawToken] = []
+    depth = 0
+    for token in body:
+        depth += token.text in "([{"
+        depth -= token.text in ")]}"
+        if token.text == "," and not depth:
+            yield part
+            part = []
+        else:
+            part.append(token)
+    if part:
+        yield part
+
+
+def key_values(
+    annotation: syntax.Annotation, parse: ParseAnnotation
+) -> list[tuple[str, syntax.Expression, RawToken]] | None:
+    """``key = value`` pairs: key, value and the key's token; None if it is not a list of such."""
+    found: list[tuple[str, syntax.Expression, RawToken]] = []
+    for part in _split(annotation.body):
+        if len(part) < 3 or part[1].text != "=":
+            return None
+        piece = syntax.Annotation(annotation.span, annotation.name, annotation.bracket, part[2:])
+        values = parse(piece)
+        if len(values) != 1:
+            return None
+        found.append((part[0].text, values[0], part[0]))
+    return found
+
+
+class AnnotationWriter:
+    """Writes annotations into messages of P4Info."""
+
+    def __init__(self, reporter: Reporter, parse: ParseAnnotation) -> None:
+        self.reporter = reporter
+        self.parse = parse
+
+    def write(self, target: Any, annotations: list[Any], own: frozenset[str] = frozenset()) -> None:
+        """Add annotations to a message but for those in `own`, which have fields of their own."""
+        for annotation in annotations:
+            if annotation.bracket == "[":
+                self._structured(target.structured_annotations.add(), annotation)
+            elif annotation.name not in _REPRESENTED_ELSEWHERE | own:
+                target.annotations.append(annotation_text(annotation))
+
+    def document(self, target: Any, annotations: list[Any]) -> None:
+        """Fill in `doc` from ``@brief`` and ``@description``."""
+        for annotation in annotations:
+            if annotation.name in ("brief", "description") and annotation.bracket == "(":
+                text = string_of(annotation)
+                if text is None:
+                    message = f"@{annotation.name} takes one string"
+                    self.reporter.error(annotation.span, message)
+                else:
+                    setattr(target.doc, annotation.name, text)
+
+    def number(self, annotation: syntax.Annotation) -> int:
+        """The number that is all that stands in an annotation's brackets."""
+        values = [item.constant for item in self.parse(annotation)]
+        if len(values) == 1 and isinstance(values[0], int):
+            return int(values[0])
+        self.reporter.error(annotation.span, f"@{annotation.name} takes one number")
+        return 0
+
+    def _structured(self, target: Any, annotation: syntax.Annotation) -> None:
+        target.name = annotation.name
+        if not annotation.body:
+            return
+        pairs = None
+        if len(annotation.body) > 1 and annotation.body[1].text == "=":
+            pairs = key_values(annotation, self.parse)
+        if pairs is not None:
+            for key, value, _ in pairs:
+                pair = target.kv_pair_list.kv_pairs.add()
+                pair.key = key
+                self._literal(pair.value, value)
+            return
+        for item in self.parse(annotation):
+            self._literal(target.expression_list.expressions.add(), item)
+
+    def _literal(self, target: Any, node: syntax.Expression) -> None:
+        value = node.constant
+        if isinstance(value, bool):
+            target.bool_value = value
+        elif isinstance(value, str):
+            target.string_value = value
+        elif isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
+            target.int64_value = value
+        else:
+            message = (
+                "a structured annotation holds strings, truth values and numbers of 64 bits; "
+                "write a larger number as a string"
+            )
+            self.reporter.error(node.span, message)

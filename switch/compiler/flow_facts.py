@@ -1,0 +1,113 @@
+"""What may be without a value, and which headers may be invalid, at a place in a program.
+
+Facts are all of the kind "there is a way here on which ...", so those of two ways that meet are
+put together. Only what a parser, control, action or function makes itself is followed: its
+variables and its ``out`` parameters, with the fields of structs and the headers in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from switch.compiler import syntax
+from switch.compiler.types import StructType, Type, resolved, scalar_width
+
+Path = tuple[str, ...]
+Key = tuple[int, Path]
+"""A declaration (its id) and the names of fields from there."""
+
+
+@dataclass
+class Facts:
+    unset: set[Key] = field(default_factory=set)
+    """Values that may not have been set."""
+    invalid: set[Key] = field(default_factory=set)
+    """Headers that may be invalid."""
+    valid: set[Key] = field(default_factory=set)
+    """Headers that may be valid, of those that may be invalid."""
+
+    def copy(self) -> Facts:
+        return Facts(set(self.unset), set(self.invalid), set(self.valid))
+
+    def join(self, other: Facts) -> Facts:
+        # A header that only one side follows is valid on the other, or not known to be invalid.
+        one_sided = (self.invalid | self.valid) ^ (other.invalid | other.valid)
+        return Facts(
+            self.unset | other.unset,
+            self.invalid | other.invalid,
+            self.valid | other.valid | one_sided,
+        )
+
+    def nothing(self) -> bool:
+        return not (self.unset or self.invalid)
+
+    def begin(self, declaration: syntax.Node, kind: Type) -> None:
+        """A variable or ``out`` parameter begins: without a value, its headers invalid."""
+        for path, is_header in leaves(kind):
+            key = (id(declaration), path)
+            self.valid.discard(key)
+            (self.invalid if is_header else self.unset).add(key)
+
+    def set(self, key: Key) -> None:
+        """All at `key` gets a value; headers there are no longer followed."""
+        for facts in (self.unset, self.invalid, self.valid):
+            if key in facts:
+                facts.discard(key)
+            elif any(item[0] == key[0] for item in facts):
+                facts -= {item for item in facts if below(item, key)}
+
+    def set_valid(self, key: Key, valid: bool) -> None:
+        """What is known of a header, once it was made valid or invalid or was tested."""
+        if valid:
+            self.invalid.discard(key)
+            self.valid.discard(key)
+        else:
+            self.invalid.add(key)
+            self.valid.discard(key)
+
+
+def below(item: Key, key: Key) -> bool:
+    return item[0] == key[0] and item[1][: len(key[1])] == key[1]
+
+
+def joined(ways: list[Facts | None]) -> Facts | None:
+    """The facts where several ways meet; None stands for a way that does not get there."""
+    result: Facts | None = None
+    for item in ways:
+        if item is not None:
+            result = item if result is None else result.join(item)
+    return result
+
+
+def leaves(kind: Type | None, path: Path = ()) -> Iterator[tuple[Path, bool]]:
+    """The values and headers (True) in a type, without those in stacks, unions and tuples."""
+    bare = None if kind is None else resolved(kind)
+    if isinstance(bare, StructType):
+        if bare.kind == "header":
+            yield path, True
+        elif bare.kind == "struct":
+            for name, item in bare.fields.items():
+                yield from leaves(item, (*path, name))
+    elif bare is not None and scalar_width(bare) is not None:
+        yield path, False
+
+
+def key_of(node: syntax.Expression | None) -> Key | None:
+    """What an expression names: a variable or parameter, or fields of it; else None."""
+    names: list[str] = []
+    while isinstance(node, syntax.Member):
+        names.append(node.name)
+        node = node.base
+    if isinstance(node, syntax.Name) and isinstance(
+        node.declaration, (syntax.Variable, syntax.Parameter)
+    ):
+        return id(node.declaration), tuple(reversed(names))
+    return None
+
+
+def written_key(node: syntax.Expression) -> Key | None:
+    """What an assignment to an expression sets; a slice counts as the whole."""
+    while isinstance(node, syntax.Slice):
+        node = node.base
+    return key_of(node)
