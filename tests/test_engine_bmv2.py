@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import random
-import shutil
 import struct
-import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from switch.engine.control import CloneSession, MulticastGroup, Replica
-from switch.engine.dataplane import Dataplane, Queue
+from switch.engine.state import EngineControl
+from tests.bmv2_support import assert_same, bmv2, require_bmv2, weft
 from tests.engine_programs import features
-
-PORTS = 4
 
 
 def commands() -> Iterator[bytes]:
@@ -45,103 +38,30 @@ def is_defined(frame: bytes) -> bool:
     return frame[0] != 0x03 or int.from_bytes(frame[1:3], "big") < 16
 
 
-def weft(frames: list[bytes], *, plain: bool = False) -> dict[int, list[bytes]]:
-    """What the engine sends on each port."""
-    dataplane = Dataplane(1, 8, packets=64, plain=plain)
-    for port in range(1, PORTS + 1):
-        dataplane.set_port(0, port, Queue())
-    control = dataplane.control(0)
-    control.load_program(features(), load="save")
-    control.commit_program()
+def configure(control: EngineControl) -> None:
     control.insert_multicast_group(MulticastGroup(1, (Replica(2, 5), Replica(3, 5), Replica(4, 5))))
     control.insert_clone_session(CloneSession(1, (Replica(4),)))
-    control.publish()
-    sent: dict[int, list[bytes]] = {port: [] for port in range(1, PORTS + 1)}
-    for frame in frames:
-        dataplane.receive(0, 1, [frame], 0)
-        for departure in dataplane.transmit(0):
-            sent[departure.port].append(departure.frame)
-    assert dataplane.context[4] == 64 == dataplane.context[7]
-    return sent
 
 
-def write_pcap(path: Path, frames: list[bytes]) -> None:
-    data = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
-    for position, frame in enumerate(frames):
-        stamp = (position // 1000, position % 1000 * 1000)
-        data += struct.pack("<IIII", *stamp, len(frame), len(frame)) + frame
-    path.write_bytes(data)
-
-
-def read_pcap(path: Path) -> list[bytes]:
-    data = path.read_bytes() if path.is_file() else b""
-    frames, at = [], 24
-    while at + 16 <= len(data):
-        length = struct.unpack_from("<I", data, at + 8)[0]
-        if at + 16 + length > len(data):
-            break
-        frames.append(data[at + 16 : at + 16 + length])
-        at += 16 + length
-    return frames
-
-
-SCRIPT = """
-ip link set lo up
-simple_switch --use-files 3 {interfaces} --thrift-port 19090 program.json > bmv2.log 2>&1 &
-switch=$!
-for i in $(seq 50); do
-    echo help | simple_switch_CLI --thrift-port 19090 > /dev/null 2>&1 && break
-    sleep 0.1
-done
-simple_switch_CLI --thrift-port 19090 > cli.log 2>&1 <<END
-set_queue_depth 10000
+CONFIGURE = """
 mc_mgrp_create 1
 mc_node_create 5 2 3 4
 mc_node_associate 1 0
 mirroring_add 1 4
-END
-touch configured
-read finished
-kill $switch
-wait $switch
 """
-
-
-def bmv2(folder: Path, frames: list[bytes], count: int) -> dict[int, list[bytes]]:
-    """What simple_switch sends on each port; waits for ``count`` frames or 300 s."""
-    (folder / "program.json").write_text(features())
-    interfaces = " ".join(f"-i {port}@p{port}" for port in range(1, PORTS + 1))
-    for port in range(1, PORTS + 1):
-        write_pcap(folder / f"p{port}_in.pcap", frames if port == 1 else [])
-    process = subprocess.Popen(
-        ["unshare", "-n", "bash", "-c", SCRIPT.format(interfaces=interfaces)],
-        cwd=folder,
-        stdin=subprocess.PIPE,
-    )
-    try:
-        deadline = time.monotonic() + 300
-        while time.monotonic() < deadline:
-            sent = {port: read_pcap(folder / f"p{port}_out.pcap") for port in range(1, PORTS + 1)}
-            if sum(map(len, sent.values())) >= count:
-                break
-            time.sleep(0.1)  # between two looks at the files
-    finally:
-        process.communicate(b"\n", timeout=120)
-    return {port: read_pcap(folder / f"p{port}_out.pcap") for port in range(1, PORTS + 1)}
+"""The same for simple_switch_CLI."""
 
 
 def test_the_features_program_does_the_same_compiled_and_plain() -> None:
     frames = list(commands())
-    assert weft(frames) == weft(frames, plain=True)
+    compiled = weft(features(), frames, configure, plain=False)
+    assert any(compiled.values())
+    assert compiled == weft(features(), frames, configure)
 
 
 def test_every_packet_is_treated_as_bmv2_treats_it(tmp_path: Path) -> None:
-    if shutil.which("simple_switch") is None:
-        pytest.skip("BMv2 (simple_switch) is not installed")
-    if os.geteuid() != 0:
-        pytest.skip("BMv2 is given a network namespace of its own: needs root")
+    require_bmv2()
     frames = list(filter(is_defined, commands()))
-    ours = weft(frames)
-    theirs = bmv2(tmp_path, frames, sum(map(len, ours.values())))
-    for port in ours:
-        assert sorted(ours[port]) == sorted(theirs[port]), f"port {port}"
+    ours = weft(features(), frames, configure, plain=False)
+    count = sum(map(len, ours.values()))
+    assert_same(ours, bmv2(tmp_path, features(), frames, count, CONFIGURE))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ast
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from switch.compiler import compile_program
+from switch.engine.amounts import MOST_OBJECTS, MOST_TEXT_BYTES
 from switch.engine.build import build
 from switch.engine.control import ProgramError
 from switch.engine.generate import generate
@@ -41,7 +45,12 @@ def places(node: Json, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
-DOCUMENTS = [json.loads(router()), json.loads(features())]
+UNIONS = Path(__file__).parent / "bmv2_programs" / "unions_and_stacks.p4"
+DOCUMENTS = [
+    json.loads(router()),
+    json.loads(features()),
+    json.loads(compile_program(UNIONS).bmv2_json),
+]
 PLACES = [places(document) for document in DOCUMENTS]
 
 
@@ -57,7 +66,7 @@ def load(text: str) -> str | None:
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_a_damaged_program_is_refused_or_still_is_python(data: st.DataObject) -> None:
-    which = data.draw(st.integers(0, 1))
+    which = data.draw(st.integers(0, len(DOCUMENTS) - 1))
     document = json.loads(json.dumps(DOCUMENTS[which]))
     for _ in range(data.draw(st.integers(1, 3))):
         path = data.draw(st.sampled_from(PLACES[which]))
@@ -104,18 +113,43 @@ def test_field_names_that_are_the_engines_own_do_not_clash() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d["header_types"][3]["fields"].append(["wide", 128, False]), "128 bits"),
+        (lambda d: d["header_types"][3]["fields"].append(["wide", 20000, False]), "20000 bits"),
         (lambda d: d["header_types"][3]["fields"].append(["odd", 3, False]), "not whole bytes"),
         (lambda d: d["actions"][0]["primitives"].append({"op": "x", "parameters": []}), "'x'"),
-        (lambda d: d["calculations"][0].update(algo="md5"), "supported: crc16"),
+        (lambda d: d["calculations"][0].update(algo="md5"), "'md5'.* crc16"),
         (
             lambda d: d["calculations"][0]["input"].append(
                 {"type": "hexstr", "value": "0x0", "bitwidth": 1 << 36}
             ),
             "68719476736 bits",
         ),
-        (lambda d: d.update(parse_vsets=[{"name": "vs"}]), "parse vsets .* vs"),
+        (lambda d: d.update(parse_vsets=[{"name": "vs"}]), "compressed_bitwidth"),
+        (lambda d: d.update(extern_instances=[{"name": "x"}]), "extern instances .* x"),
         (lambda d: d.pop("pipelines"), "no 'pipelines'"),
+        (
+            lambda d: d.update(register_arrays=[{"name": "r", "size": 1 << 40, "bitwidth": 32}]),
+            "registers take 8796093022208 bytes",
+        ),
+        (
+            lambda d: d.update(
+                meter_arrays=[
+                    {"name": "m", "id": 0, "rate_count": 2, "type": "bytes", "size": 10**9}
+                ]
+            ),
+            "meters take 128000000000 bytes",
+        ),
+        (
+            lambda d: d["counter_arrays"].append({"name": "c", "id": 9, "size": 1 << 40}),
+            "counters take .* fewer cells",
+        ),
+        (lambda d: d["counter_arrays"].append({"name": "c", "id": 9, "size": -3}), "-3 cells"),
+        (lambda d: d["pipelines"][0]["tables"][0].update(max_size=-5), "for -5 entries"),
+        (
+            lambda d: d["parsers"][0].update(
+                parse_states=d["parsers"][0]["parse_states"] * (1 << 14)
+            ),
+            "parser states: at most 16384",
+        ),
         (lambda d: d["__meta__"].update(version=[3, 0]), "version 3.0"),
     ],
 )
@@ -135,3 +169,55 @@ def test_an_expression_that_nests_too_deeply_is_refused() -> None:
     for plain in (False, True):
         with pytest.raises(ProgramError):
             build(json.dumps(document), plain=plain)
+
+
+def many(key: str, count: int) -> Callable[[Any], None]:
+    """A change that makes a list of a program as long."""
+
+    def change(document: Any) -> None:
+        document[key] = [document[key][0] if document[key] else {}] * count
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (many("headers", 10**5), "100000 headers: at most 16384"),
+        (many("actions", 10**5), f"100000 actions: at most {MOST_OBJECTS}"),
+        (many("learn_lists", 10**5), f"100000 learn lists: at most {MOST_OBJECTS}"),
+        (lambda d: d["errors"].extend([["x", 1]] * 10**5), "parser errors: at most"),
+        (
+            lambda d: d["header_types"][3]["fields"].extend(["f", 8, False] for _ in range(10**5)),
+            f"fields: at most {MOST_OBJECTS}",
+        ),
+        (
+            lambda d: d["pipelines"][0].update(tables=[{}] * 10**5),
+            f"100001 tables: at most {MOST_OBJECTS}",
+        ),
+        (
+            lambda d: d["header_stacks"].append({"name": "s", "header_ids": [0] * 10**5}),
+            "100000 headers in stacks: at most",
+        ),
+        (
+            lambda d: d["deparsers"][0].update(order=["ipv4"] * 10**5),
+            "100000 headers to deparse: at most",
+        ),
+        (
+            lambda d: d["pipelines"][0]["tables"][0].update(entries=[{}] * 10**6),
+            "1000000 const entries: at most",
+        ),
+    ],
+)
+def test_a_json_with_too_much_of_something_is_refused(
+    change: Callable[[Any], None], said: str
+) -> None:
+    document = json.loads(router())
+    change(document)
+    with pytest.raises(ProgramError, match=said):
+        read_program(json.dumps(document))
+
+
+def test_a_json_that_is_too_long_is_not_read() -> None:
+    with pytest.raises(ProgramError, match=f"{MOST_TEXT_BYTES + 1} bytes: at most"):
+        read_program(" " * (MOST_TEXT_BYTES + 1))

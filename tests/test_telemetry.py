@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections import Counter
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -26,7 +28,7 @@ from experiments.telemetry import (
 )
 from switch.compiler import compile_cached
 from switch.engine.dataplane import Queue
-from switch.engine.layout import LOAD_BINS
+from switch.engine.layout import DEPTH_BUCKETS, LOAD_BINS
 from switch.engine.telemetry import count_depth, depth_bytes, depths_of
 from switch.program_files import fabric_program
 from switch.realtime.config import Config
@@ -208,6 +210,26 @@ def test_results_with_distributions_read_back_with_a_line_for_each(tmp_path: Pat
     assert f'"load_bytes": [ {run.links[0].load_bytes[0]},' in text
 
 
+def test_queue_depths_are_read_while_packets_are_counted() -> None:
+    counts = np.zeros(DEPTH_BUCKETS, np.int64)
+    ended = threading.Event()
+
+    def count_packets() -> None:
+        while not ended.is_set():
+            counts[:] = 0
+            for place in range(0, DEPTH_BUCKETS, 7):
+                counts[place] = 5
+
+    packets = threading.Thread(target=count_packets)
+    packets.start()
+    try:
+        for _ in range(20_000):
+            assert {count for _, count in depths_of(counts)} <= {5}
+    finally:
+        ended.set()
+        packets.join()
+
+
 def ask(path: str, request: bytes) -> dict[str, object]:
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(path)
@@ -252,3 +274,21 @@ def test_a_switch_process_is_told_what_to_count_from_when_on(talker: str) -> Non
 )
 def test_what_it_does_not_understand_it_refuses(talker: str, request_: bytes, words: str) -> None:
     assert words in str(ask(talker, request_)["error"])
+
+
+def test_what_fails_within_is_said_and_the_next_is_answered(
+    talker: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def broken(self: SwitchProcess) -> NoReturn:
+        raise OSError(22, "no such clock")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SwitchProcess, "statistics", broken)
+        assert ask(talker, b"") == {"error": "OSError: [Errno 22] no such clock"}
+    assert "Traceback" in capfd.readouterr().err
+    assert "switches" in ask(talker, b"")
+
+
+@given(st.binary(max_size=40) | st.text("alopdsrtinkcue 0123-\n", max_size=40).map(str.encode))
+def test_whatever_is_asked_an_answer_comes(talker: str, request_: bytes) -> None:
+    assert "Error: " not in str(ask(talker, request_).get("error"))

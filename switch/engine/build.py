@@ -14,13 +14,15 @@ from types import ModuleType
 from typing import Any
 
 import numba
-import numba.core.errors
 
 from switch.cache import cache_dir
 from switch.engine.control import ProgramError
 from switch.engine.generate import generate
+from switch.engine.layout import DROP_PORT
 from switch.engine.native import SOURCE_DIGEST, use_cache_folder
 from switch.engine.program import Program, read_program
+from switch.engine.tables import check_given_entries
+from switch.engine.traced import Legend, generate_traced
 
 SIGNATURE = "int64(int64, int64, int64, int64, int64)"
 CALLBACK = ctypes.CFUNCTYPE(
@@ -29,6 +31,8 @@ CALLBACK = ctypes.CFUNCTYPE(
 
 MOST_BUILT = 16
 """Programs that a process remembers."""
+MOST_FAILURES = 16
+"""Of a plain program, that are kept until they are raised."""
 
 
 @dataclass
@@ -48,13 +52,17 @@ class Pipeline:
     failures: list[BaseException] = field(default_factory=list)
 
 
-_built: dict[tuple[bytes, bool], Pipeline] = {}
+_built: dict[tuple[bytes, bool, int], Pipeline] = {}
 
 
-def write_source(text: str) -> tuple[Program, Path]:
+def write_source(text: str, drop_port: int = DROP_PORT) -> tuple[Program, Path]:
     """Translate BMv2 JSON; the source's path in the cache folder is named by its content."""
     program = read_program(text)
-    source = generate(program)
+    return program, _store(generate(program, drop_port))
+
+
+def _store(source: str) -> Path:
+    """The path of a program's source in the cache folder."""
     key = hashlib.sha256(f"{SOURCE_DIGEST}{source}".encode()).hexdigest()[:24]
     folder = cache_dir() / "programs"
     folder.mkdir(parents=True, exist_ok=True)
@@ -63,28 +71,50 @@ def write_source(text: str) -> tuple[Program, Path]:
         temporary = path.with_suffix(f".{os.getpid()}.new")
         temporary.write_text(source, encoding="utf-8")
         temporary.replace(path)
-    return program, path
+    return path
 
 
-def build(text: str, *, plain: bool = False) -> Pipeline:
+def build(text: str, *, plain: bool = False, drop_port: int = DROP_PORT) -> Pipeline:
     """Translate and compile BMv2 JSON; raises ``ProgramError``.
 
     Takes seconds the first time, a tenth of a second from the cache, and nothing if this process
     has built the same program already.
     """
-    key = (hashlib.sha256(text.encode()).digest(), plain)
+    key = (hashlib.sha256(text.encode()).digest(), plain, drop_port)
     if key not in _built:
         while len(_built) >= MOST_BUILT:
-            del _built[next(iter(_built))]
-        _built[key] = _build(text, plain)
+            _forget(next(iter(_built)))
+        _built[key] = _build(text, plain, drop_port)
     return _built[key]
 
 
-def _build(text: str, plain: bool) -> Pipeline:
-    program, path = write_source(text)
+def _forget(key: tuple[bytes, bool, int]) -> None:
+    stem = _built.pop(key).source_path.stem
+    for name in (stem, f"plain_{stem}"):
+        sys.modules.pop(name, None)
+
+
+def build_traced(
+    text: str, *, plain: bool = False, drop_port: int = DROP_PORT
+) -> tuple[Pipeline, Legend]:
+    """The traced form of BMv2 JSON that ``build`` takes, and what its records mean.
+
+    It takes as long as ``build``; raises ``ProgramError``.
+    """
+    source, legend = generate_traced(read_program(text), drop_port)
+    return _load(legend.program, _store(source), plain), legend
+
+
+def _build(text: str, plain: bool, drop_port: int) -> Pipeline:
+    program, path = write_source(text, drop_port)
+    check_given_entries(program)
+    return _load(program, path, plain)
+
+
+def _load(program: Program, path: Path, plain: bool) -> Pipeline:
     try:
         return _build_plain(program, path) if plain else _build_compiled(program, path)
-    except (numba.core.errors.NumbaError, SyntaxError, RecursionError, MemoryError) as error:
+    except Exception as error:  # numba and LLVM raise of all kinds
         raise ProgramError(f"the program cannot be compiled ({path}): {error}") from error
 
 
@@ -113,6 +143,9 @@ def _execute_plain(source: str, path: Path, name: str) -> ModuleType:
     sys.modules[name] = module
     source = source.replace("from switch.engine.native import", "from switch.engine.plain import")
     source = source.replace(
+        "from switch.engine.wide import", "from switch.engine.plain_wide import"
+    )
+    source = source.replace(
         "from switch.engine.runtime import", "from switch.engine.plain_runtime import"
     )
     exec(compile(source, str(path), "exec"), module.__dict__)
@@ -131,7 +164,8 @@ def _build_plain(program: Program, path: Path) -> Pipeline:
         try:
             return run(address, operation, switch, packet, other)
         except BaseException as error:
-            pipeline.failures.append(error)
+            if len(pipeline.failures) < MOST_FAILURES:
+                pipeline.failures.append(error)
             return -1
 
     pipeline.keep = CALLBACK(call)

@@ -11,8 +11,9 @@ switches may be controlled from different threads.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from switch.errors import InputError, WeftError
 
@@ -78,9 +79,13 @@ class Group:
 
 @dataclass(frozen=True)
 class OneShot:
-    """Target of an indirect table's entry: actions with weights, given in place of a group."""
+    """Target of an indirect table's entry: actions with weights, given in place of a group.
+
+    ``watch_ports``: empty, or the port that each action depends on (None = none).
+    """
 
     actions: tuple[tuple[ActionCall, int], ...]
+    watch_ports: tuple[int | None, ...] = ()
 
 
 Target: TypeAlias = ActionCall | Member | Group | OneShot
@@ -91,13 +96,15 @@ class TableEntry:
     """An entry. ``keys`` in the order of the table's key in the P4 source, one per key field.
 
     ``priority``: the greatest matching one wins; must be positive for a table with a ternary,
-    optional or range field, and 0 for any other.
+    optional or range field, and 0 for any other. ``idle_timeout_ns``: after so long without a hit
+    an ``IdleTimeout`` tells so (0 = never); only for a table that has ``support_timeout``.
     """
 
     table: str
     keys: tuple[Key, ...]
     target: Target
     priority: int = 0
+    idle_timeout_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -111,12 +118,17 @@ class ProfileMember:
 
 @dataclass(frozen=True)
 class ProfileGroup:
-    """A group of an action selector: (member id, weight) pairs; ``max_size`` 0 = the profile's."""
+    """A group of an action selector: (member id, weight) pairs; ``max_size`` 0 = the profile's.
+
+    ``watch_ports``: empty, or the port that each member depends on (None = none). A member whose
+    port is down is not selected.
+    """
 
     profile: str
     group_id: int
     members: tuple[tuple[int, int], ...]
     max_size: int = 0
+    watch_ports: tuple[int | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,7 +149,7 @@ class MulticastGroup:
 
 @dataclass(frozen=True)
 class CloneSession:
-    """A clone session (id from 1 to 32767), its copies and the bytes kept of each (0 = all)."""
+    """A clone session (id from 0 to 32767), its copies and the bytes kept of each (0 = all)."""
 
     session_id: int
     replicas: tuple[Replica, ...]
@@ -150,6 +162,51 @@ class CounterCell:
 
     packets: int
     bytes: int
+
+
+@dataclass(frozen=True)
+class MeterConfig:
+    """Rates of a two-rate three-colour marker (RFC 2698, colour-blind): committed and peak.
+
+    Rates per second and bursts count bytes or packets, whichever the meter does.
+    """
+
+    cir_per_s: int
+    burst: int
+    pir_per_s: int
+    peak_burst: int
+
+
+MeterCounts = tuple[CounterCell, CounterCell, CounterCell]
+"""What a meter has marked green, yellow and red."""
+
+
+@dataclass(frozen=True)
+class DigestEvent:
+    """One sample of a digest: the values of its fields in their order in the P4 source."""
+
+    digest: str
+    values: tuple[int, ...]
+    time_ns: int
+
+
+@dataclass(frozen=True)
+class PacketIn:
+    """A packet that left at the CPU port, its controller header included."""
+
+    frame: bytes
+    time_ns: int
+
+
+@dataclass(frozen=True)
+class IdleTimeout:
+    """An entry that had no hit for its idle timeout; once until the next hit."""
+
+    entry: TableEntry
+    time_ns: int
+
+
+Event: TypeAlias = DigestEvent | PacketIn | IdleTimeout
 
 
 class ControlError(WeftError):
@@ -169,7 +226,8 @@ class AlreadyExists(ControlError):
 
 
 class TableFull(ControlError):
-    """The table or action profile holds as many entries as its size (RESOURCE_EXHAUSTED)."""
+    """The table or action profile holds as many entries as its size, or there are as many
+    replicas as a switch takes (RESOURCE_EXHAUSTED)."""
 
 
 class InvalidKey(ControlError):
@@ -240,12 +298,19 @@ class SwitchControl(Protocol):
     def program_saved(self) -> bool:
         """Whether a program waits for ``commit_program``."""
 
-    def publish(self) -> None:
+    def publish(self, live: Callable[[], None] | None = None) -> None:
         """Hand all changes so far to the packet loop as one version.
 
         Returns when packets see it (in real time: within a batch, well under a millisecond).
-        Call it once after a batch of changes. Without changes it does nothing.
+        Call it once after a batch of changes. Without changes it does nothing. ``live``: writes to
+        counters, meters and registers that packets are to see at the same moment.
         """
+
+    def snapshot(self) -> Any:
+        """All that ``publish`` would hand over, to go back to by ``restore``."""
+
+    def restore(self, snapshot: Any) -> None:
+        """Undo all changes since a ``snapshot`` of the same program; none may be published yet."""
 
     # -- tables --------------------------------------------------------------------------------
 
@@ -258,22 +323,42 @@ class SwitchControl(Protocol):
     def delete_entry(self, table: str, keys: tuple[Key, ...], priority: int = 0) -> None:
         """Raises NotFound, NotPermitted."""
 
+    def free_entries(self, table: str) -> None:
+        """Let the entries that the program gives to a table be changed; none can at first.
+
+        BMv2's JSON does not say which tables' initial entries are const. Single entries that it
+        calls ``is_const``, as Weft's compiler does, stay as they are. Raises NotFound.
+        """
+
+    def is_const(self, table: str, keys: tuple[Key, ...], priority: int = 0) -> bool:
+        """Whether an entry is the program's and cannot be changed. Raises NotFound (table)."""
+
     def entries(self, table: str) -> list[TableEntry]:
         """All entries but the default one, const entries included, in the order of insertion."""
 
     def find_entry(self, table: str, keys: tuple[Key, ...], priority: int = 0) -> TableEntry:
         """The entry with exactly these keys and priority. Raises NotFound."""
 
-    def set_default(self, table: str, target: ActionCall) -> None:
-        """Replace the default action. Raises NotPermitted if it is const, InvalidAction."""
+    def set_default(self, table: str, target: ActionCall | Member | Group) -> None:
+        """Replace the default action; that of an indirect table is a member or a group.
+
+        Raises NotPermitted if it is const, InvalidAction, NotFound.
+        """
 
     def reset_default(self, table: str) -> None:
         """Back to the default action of the program (or of none)."""
 
     def default(self, table: str) -> ActionCall | None:
-        """The default action now; None if the program gave none and none was set."""
+        """The default action now; None if the program gave none and none was set, or a group is
+        the default."""
 
     # -- action profiles and selectors ---------------------------------------------------------
+
+    def set_port_up(self, port: int, up: bool) -> None:
+        """Say whether a port is up; members that watch one that is down are not selected.
+
+        All ports are up at first. Needs ``publish``.
+        """
 
     def insert_member(self, member: ProfileMember) -> None:
         """Raises AlreadyExists, TableFull, InvalidAction, NotFound."""
@@ -349,8 +434,101 @@ class SwitchControl(Protocol):
     def read_default_counter(self, table: str) -> CounterCell:
         """The direct counter of the table's default entry (packets that missed)."""
 
+    def write_default_counter(self, table: str, cell: CounterCell) -> None:
+        """Raises NotFound (no direct counter)."""
+
     def read_register(self, register: str, index: int) -> int:
         """Raises NotFound, InvalidValue."""
 
     def write_register(self, register: str, index: int, value: int) -> None:
         """Raises NotFound, InvalidValue."""
+
+    # -- meters: live, no publish --------------------------------------------------------------
+
+    def read_meter(self, meter: str, index: int) -> MeterConfig | None:
+        """The rates of one cell; None if none are set: every packet is green. Raises NotFound,
+        InvalidValue."""
+
+    def read_meters(self, meter: str) -> list[MeterConfig | None]:
+        """The rates of all cells of an indirect meter."""
+
+    def write_meter(self, meter: str, index: int, config: MeterConfig | None) -> None:
+        """Set or take away the rates of one cell; its buckets are full afterwards.
+
+        Raises NotFound, InvalidValue (negative, or the peak rate below the committed one).
+        """
+
+    def read_direct_meter(
+        self, table: str, keys: tuple[Key, ...] | None, priority: int = 0
+    ) -> MeterConfig | None:
+        """The rates of an entry's direct meter; ``keys`` None: of the default entry.
+
+        Raises NotFound (no such entry, no direct meter).
+        """
+
+    def write_direct_meter(
+        self, table: str, keys: tuple[Key, ...] | None, priority: int, config: MeterConfig | None
+    ) -> None:
+        """As ``write_meter``. The default entry keeps its rates, but a miss runs no meter."""
+
+    def read_meter_counts(self, meter: str, index: int) -> MeterCounts:
+        """What one cell has marked, with or without rates. Raises NotFound, InvalidValue."""
+
+    def write_meter_counts(self, meter: str, index: int, counts: MeterCounts) -> None:
+        """Set what one cell has marked. Raises NotFound, InvalidValue."""
+
+    def read_direct_meter_counts(
+        self, table: str, keys: tuple[Key, ...] | None, priority: int = 0
+    ) -> MeterCounts:
+        """What an entry's direct meter has marked. Raises NotFound."""
+
+    def write_direct_meter_counts(
+        self, table: str, keys: tuple[Key, ...] | None, priority: int, counts: MeterCounts
+    ) -> None:
+        """Set what an entry's direct meter has marked. Raises NotFound."""
+
+    # -- value sets ----------------------------------------------------------------------------
+
+    def set_value_set(self, name: str, members: Sequence[tuple[Key, ...]]) -> None:
+        """Replace the members of a parser's value set; each has a key for every field.
+
+        Raises NotFound, InvalidKey, TableFull, AlreadyExists (a member twice). Needs ``publish``.
+        """
+
+    def value_set(self, name: str) -> list[tuple[Key, ...]]:
+        """The members of a value set, in the order in which they were given."""
+
+    # -- events --------------------------------------------------------------------------------
+
+    def idle_ns(self, table: str, keys: tuple[Key, ...], priority: int = 0) -> int:
+        """Time since an entry's last hit, or since it was inserted. Raises NotFound."""
+
+    def take_events(self) -> list[Event]:
+        """What packets and timers have left for the controller since the last call, in order.
+
+        The rings that hold events are bounded; ``events_lost`` counts what found no room.
+        """
+
+    @property
+    def events_lost(self) -> int:
+        """Digests and packets to the controller that were dropped because the rings were full."""
+
+    def set_listener(self, callback: Callable[[], None] | None) -> None:
+        """Have ``callback`` called, in the packet loop's thread, when events wait.
+
+        It must return at once, and is called again only after ``take_events``.
+        """
+
+    def packet_out(self, frame: bytes) -> None:
+        """A packet from the controller: enters ingress with the CPU port as its ingress port.
+
+        Raises InvalidValue (no CPU port is configured, the frame is too long), NoProgram.
+        """
+
+    @property
+    def cpu_port(self) -> int | None:
+        """The port that leads to the controller, or None."""
+
+    @property
+    def drop_port(self) -> int:
+        """The egress port that means drop."""

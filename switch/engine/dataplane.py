@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from switch.engine import events, pipeline, queues, telemetry
 from switch.engine import layout as at
-from switch.engine import pipeline, queues, telemetry
-from switch.engine.build import Pipeline, build
+from switch.engine.ageing import Ageing
+from switch.engine.build import MOST_BUILT, Pipeline, build, build_traced
+from switch.engine.control import Event
+from switch.engine.outbox import Outbox
+from switch.engine.program import Program
 from switch.engine.state import EngineControl
-from switch.errors import InputError
+from switch.engine.traced import Legend
+from switch.engine.tracer import Tracer
+from switch.errors import InputError, RunError
+
+MOST_PASSES = 1 << 15
+"""Passes through a pipeline between which time must go on: packets may multiply without end."""
+PACKET_OUT_PASSES = 256
+"""That a packet from the controller gets at once; the rest is for the driver's next turn."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +83,14 @@ class Dataplane:
         frame_bytes: int = 9216,
         seed: int = 0,
         plain: bool = False,
+        drop_port: int = at.DROP_PORT,
     ) -> None:
-        """``ports``: the port numbers of each switch are 0 to ``ports - 1``; all start down."""
+        """``ports``: the port numbers of each switch are 0 to ``ports - 1``; all start down.
+
+        ``drop_port``: the egress port that means drop, up to 511.
+        """
+        if not 0 <= drop_port <= at.DROP_PORT:
+            raise InputError(f"drop port {drop_port}: ports have 9 bits, 0 to {at.DROP_PORT}")
         if not 64 <= frame_bytes <= at.MOST_FRAME_BYTES:
             raise InputError(
                 f"frames of {frame_bytes} bytes: a pool takes 64 to {at.MOST_FRAME_BYTES}"
@@ -100,18 +117,33 @@ class Dataplane:
         self.depths = np.zeros((switches * ports, at.DEPTH_BUCKETS), np.int64)
         self.loads = np.zeros((2 * switches * ports, at.LOAD_BINS), np.int64)
         self.port_words[:, [at.Q_HEAD, at.Q_TAIL, at.W_HEAD, at.W_TAIL]] = at.NONE
-        self.port_words[:, [at.Q_EVENT_NS, at.Q_HEAP_POSITION]] = at.NONE
+        self.port_words[:, [at.Q_EVENT_NS, at.Q_HEAP_POSITION, at.Q_PEER]] = at.NONE
         self._images = [np.zeros(at.FIRST_TABLE, np.int64)] * switches
         self._counters = [np.zeros((0, 2), np.int64)] * switches
         self._registers = [np.zeros(0, np.int64)] * switches
+        self._meters = [np.zeros(0, np.int64)] * switches
+        self._ageing = [Ageing(0)] * switches
+        self._outboxes: list[Outbox | None] = [None] * switches
+        self._listeners: dict[int, Callable[[], None]] = {}
+        self._told: set[int] = set()
+        self._controls: dict[int, EngineControl] = {}
+        self._cpu_ports: list[int | None] = [None] * switches
+        self.drop_port = drop_port
+        self.now_ns = 0
+        """The latest time that ``receive`` or ``transmit`` was told."""
         self._pipelines: list[Pipeline | None] = [None] * switches
         self._built: dict[str, Pipeline] = {}
+        self._traced: dict[int, tuple[Pipeline, Legend]] = {}
+        self._tracers: dict[int, Tracer] = {}
         self._frame = np.zeros(stride + 65536, np.uint8)
         for switch in range(switches):
             self.set_seed(switch, seed * 1_000_003 + switch)
             self.switches[switch, at.SCRATCH] = self.scratch[switch].ctypes.data
         self.context[[at.READY_HEAD, at.READY_TAIL, at.AGAIN_HEAD, at.AGAIN_TAIL]] = at.NONE
+        self.context[[at.LANDED_HEAD, at.LANDED_TAIL]] = at.NONE
         self.context[[at.LOAD_START_NS, at.LOAD_BIN_NS]] = at.NEVER_NS, 1
+        self.context[at.DROP] = drop_port
+        self.context[at.PASSES_END] = MOST_PASSES
         self._fill_context()
 
     def _fill_context(self) -> None:
@@ -162,6 +194,58 @@ class Dataplane:
         row[at.Q_LIMIT_PACKETS] = queue.limit_packets
         row[at.Q_UP] = 1
 
+    def patch(self, end: tuple[int, int], other: tuple[int, int]) -> None:
+        """Join two ports, (switch, port) each, by a link inside the process.
+
+        What leaves the one enters the other when it has reached its far end, and is never among
+        what `transmit` returns. Raises InputError for a port that is down or joined already.
+        """
+        for switch, port in (end, other):
+            words = self._port(switch, port)
+            if words[at.Q_UP] == 0 or words[at.Q_PEER] != at.NONE or end == other:
+                raise InputError(
+                    f"port {port} of switch {switch} cannot be patched: a patch link joins two "
+                    "ports that are up, each to one other"
+                )
+        for (switch, port), (far, far_port) in ((end, other), (other, end)):
+            self._port(switch, port)[at.Q_PEER] = far * self.port_count + far_port
+        self.context[at.PATCHES] += 2
+
+    def set_link(self, switch: int, port: int, *, up: bool) -> None:
+        """Let the patch link at a port fail, or come back: down, it loses all that reaches either
+        end. Raises InputError if there is none."""
+        words = self._port(switch, port)
+        if words[at.Q_PEER] == at.NONE:
+            raise InputError(f"port {port} of switch {switch} is at no patch link")
+        for end in (words, self.port_words[words[at.Q_PEER]]):
+            end[at.Q_LINK_DOWN] = not up
+
+    def lost_on_link(self, switch: int, port: int) -> tuple[int, int]:
+        """Packets and bytes that left a port and that its patch link, being down, lost."""
+        packets, size = self._port(switch, port)[[at.S_LOST_PACKETS, at.S_LOST_BYTES]]
+        return int(packets), int(size)
+
+    def _port(self, switch: int, port: int) -> NDArray[np.int64]:
+        row: NDArray[np.int64] = self.port_words[switch * self.port_count + port]
+        return row
+
+    def set_cpu_port(self, switch: int, port: int) -> None:
+        """Have what leaves at a port become ``PacketIn`` events. Raises InputError."""
+        if not 0 <= port < self.port_count or port == self.drop_port:
+            raise InputError(
+                f"CPU port {port}: this switch has ports 0 to {self.port_count - 1}, "
+                f"and {self.drop_port} means drop"
+            )
+        self.set_port(switch, port, Queue())
+        self.port_words[switch * self.port_count + port, at.Q_CPU] = 1
+        self._cpu_ports[switch] = port
+        if self._outboxes[switch] is None:
+            self._outboxes[switch] = Outbox(self.switches[switch])
+
+    def cpu_port(self, switch: int) -> int | None:
+        """The port of a switch that leads to the controller."""
+        return self._cpu_ports[switch]
+
     def set_rate(self, switch: int, port: int, rate_bps: int) -> None:
         """Let a port's link go on at another rate; the frame that is on it ends at its old one."""
         row = self.port_words[switch * self.port_count + port]
@@ -183,22 +267,85 @@ class Dataplane:
 
     def clear_depths(self) -> None:
         """Start the statistics of queues' depths anew."""
-        self.depths[:] = 0
+        self.depths[self.port_words[:, at.Q_UP] != 0] = 0
         self.port_words[:, [at.S_QUEUE_PEAK_PACKETS, at.S_QUEUE_PEAK_BYTES]] = 0
 
     def control(self, switch: int, name: str = "") -> EngineControl:
         """The control side of a switch."""
         rows = self.port_words[switch * self.port_count : (switch + 1) * self.port_count]
         ports = tuple(int(port) for port in np.flatnonzero(rows[:, at.Q_UP]))
-        return EngineControl(self, switch, name or f"switch {switch}", ports)
+        control = EngineControl(self, switch, name or f"switch {switch}", ports)
+        self._controls[switch] = control
+        return control
 
-    # -- programs and tables (``switch.engine.state.Host``)
+    # -- programs and tables (``switch.engine.host.Host``)
 
     def build(self, bmv2_json: str) -> Pipeline:
         """Translate and compile a program, once for all the switches that run it."""
         if bmv2_json not in self._built:
-            self._built[bmv2_json] = build(bmv2_json, plain=self.plain)
+            if len(self._built) >= MOST_BUILT:
+                self._forget_unused()
+            self._built[bmv2_json] = build(
+                bmv2_json, plain=self.plain, drop_port=self.drop_port
+            )
+        if self._tracers:
+            self.build_traced(self._built[bmv2_json])
         return self._built[bmv2_json]
+
+    def _forget_unused(self) -> None:
+        """Let go of the programs that no switch runs or has saved."""
+        used = {id(pipeline) for pipeline in self._pipelines}
+        for control in list(self._controls.values()):
+            used |= set(map(id, control.pipelines))
+        for text, built in list(self._built.items()):
+            if id(built) not in used:
+                del self._built[text]
+                self._traced.pop(id(built), None)
+
+    def build_traced(self, pipeline: Pipeline) -> tuple[Pipeline, Legend]:
+        """The traced form of a program that ``build`` has made; raises ``ProgramError``."""
+        if id(pipeline) not in self._traced:
+            text = next(text for text, built in self._built.items() if built is pipeline)
+            self._traced[id(pipeline)] = build_traced(
+                text, plain=self.plain, drop_port=self.drop_port
+            )
+        return self._traced[id(pipeline)]
+
+    def start_trace(self, tracer: Tracer) -> None:
+        """Trace the packets that a switch gets from now on (``switch.engine.tracer``).
+
+        Raises ``ProgramError``; ``InputError`` if it is traced already.
+        """
+        self.prepare_trace(tracer)
+        self.packets[:, at.P_TRACE] = 0
+        loaded = self._pipelines[tracer.control.switch]
+        if loaded is not None:
+            self._trace_with(tracer, loaded)
+
+    def _trace_with(self, tracer: Tracer, pipeline: Pipeline) -> None:
+        """Run the traced form of what a switch runs."""
+        row = self.switches[tracer.control.switch]
+        traced, legend = self.build_traced(pipeline)
+        tracer.installed(row, self._images[tracer.control.switch], traced, legend)
+        row[at.PIPELINE] = traced.address
+
+    def prepare_trace(self, tracer: Tracer) -> None:
+        """Build what ``start_trace`` needs, so that it takes no time; the same exceptions."""
+        control = tracer.control
+        if self._tracers.get(control.switch, tracer) is not tracer:
+            raise InputError(f"switch {control.name!r} is traced already: end that first")
+        for loaded in control.pipelines:
+            self.build_traced(loaded)
+        self._tracers[control.switch] = control.tracer = tracer
+
+    def end_trace(self, switch: int) -> None:
+        """Back to the ordinary form of the switch's program."""
+        tracer = self._tracers.pop(switch)
+        tracer.control.tracer = None
+        self.switches[switch, at.TRACE] = 0
+        loaded = self._pipelines[switch]
+        if loaded is not None:
+            self.switches[switch, at.PIPELINE] = loaded.address
 
     def install(
         self, switch: int, pipeline: Pipeline, image: NDArray[np.int64], *, fresh: bool
@@ -215,11 +362,31 @@ class Dataplane:
             row[at.REGISTERS] = self._registers[switch].ctypes.data
             row[at.REGISTER_WORDS] = program.register_cells
             row[at.FIELDS] = program.common_fields
+            self._attach(switch, program)
         self._pipelines[switch] = pipeline
         self._images[switch] = image
         row[at.IMAGE] = image.ctypes.data
         row[at.IMAGE_WORDS] = len(image)
         row[at.PIPELINE] = pipeline.address
+        if switch in self._tracers:
+            self._trace_with(self._tracers[switch], pipeline)
+
+    def _attach(self, switch: int, program: Program) -> None:
+        """Arrays for a program's meters, times of hits and digests, all empty."""
+        row = self.switches[switch]
+        self._meters[switch] = np.zeros(program.meter_cells * at.METER_CELL, np.int64)
+        row[at.METERS] = self._meters[switch].ctypes.data
+        row[at.METER_WORDS] = len(self._meters[switch])
+        self._ageing[switch] = Ageing(program.hit_words)
+        row[at.HITS] = self._ageing[switch].hits.ctypes.data
+        row[at.HIT_WORDS] = program.hit_words
+        if program.learn_lists or self._cpu_ports[switch] is not None:
+            self._outboxes[switch] = Outbox(row)
+        self._told.discard(switch)
+
+    def at_once(self, action: Callable[[], None]) -> None:
+        """Run an action: whoever calls it sees to it that no packet is under way."""
+        action()
 
     def _make_room(self, fields: int, header_bytes: int) -> None:
         """Widen PHVs and header rows for a program; packets under way keep theirs."""
@@ -278,20 +445,142 @@ class Dataplane:
         """A switch's register cells, live."""
         return self._registers[switch]
 
+    def meters(self, switch: int) -> NDArray[np.int64]:
+        """A switch's meters, live: ``METER_CELL`` words each."""
+        return self._meters[switch]
+
+    def hits(self, switch: int) -> NDArray[np.int64]:
+        """When entries were last hit, live, in ns."""
+        return self._ageing[switch].hits
+
+    def set_timeout(
+        self, switch: int, cell: int, timeout_ns: int, now_ns: int | None = None
+    ) -> None:
+        """An entry, by its place among ``hits``, counts as hit now; 0 = no timeout."""
+        self._ageing[switch].start(cell, timeout_ns, self.now_ns if now_ns is None else now_ns)
+
+    def epoch_ns(self, switch: int) -> int:
+        """Zero of a switch's timestamps."""
+        return int(self.switches[switch, at.EPOCH_NS])
+
+    def timeouts(self, switch: int) -> NDArray[np.int64]:
+        """Idle timeouts of the same entries in ns; 0 = none."""
+        return self._ageing[switch].timeouts
+
+    # -- events for controllers
+
+    def clock_ns(self) -> int:
+        """The present."""
+        return self.now_ns
+
+    def set_listener(self, switch: int, listener: Callable[[], None] | None) -> None:
+        """Have a function called when a switch has events."""
+        self._listeners.pop(switch, None)
+        if listener is not None:
+            self._listeners[switch] = listener
+        self._told.discard(switch)
+
+    @property
+    def listening(self) -> list[int]:
+        """The switches that have a listener."""
+        return list(self._listeners)
+
+    def tell_listeners(self, now_ns: int) -> None:
+        """Call those listeners whose switches have events that they have not been told of."""
+        self.context[at.EVENTS_WAIT] = 0
+        for switch, listener in list(self._listeners.items()):
+            if switch in self._told:
+                continue
+            outbox = self._outboxes[switch]
+            idle_ns = self.idle_deadline(switch)
+            if (outbox is not None and outbox.waits) or (idle_ns is not None and idle_ns <= now_ns):
+                self._told.add(switch)
+                listener()
+
+    def idle_deadline(self, switch: int) -> int | None:
+        """When the next entry's idle timeout ends, in ns."""
+        return self._ageing[switch].deadline()
+
+    def idle_cells(self, switch: int, now_ns: int) -> list[int]:
+        """Entries whose idle timeout has ended, by their place among times, each once a hit."""
+        return self._ageing[switch].take(now_ns)
+
+    def take_records(self, switch: int) -> list[tuple[int, int, int, NDArray[np.int64]]]:
+        """What is in a switch's outbox (``switch.engine.outbox``)."""
+        self._told.discard(switch)
+        outbox = self._outboxes[switch]
+        return outbox.take() if outbox is not None else []
+
+    def events_lost(self, switch: int) -> int:
+        """Events of a switch that found no room."""
+        return int(self.switches[switch, at.EVENTS_LOST])
+
+    def take_events(self, switch: int) -> list[Event]:
+        """The events of the switch whose control side ``control`` made last."""
+        control = self._controls.get(switch)
+        return control.take_events() if control is not None else []
+
+    def packet_out(self, switch: int, frame: bytes) -> None:
+        """A packet from the controller arrives at the CPU port."""
+        self.inject(switch, frame, self.clock_ns())
+        self._advance(self.now_ns)
+        self._after(self.now_ns)
+
+    def inject(self, switch: int, frame: bytes, now_ns: int) -> None:
+        """A packet from the controller arrives at a time, and mostly goes its way at once."""
+        port = self._cpu_ports[switch]
+        assert port is not None
+        pipeline.receive_frame(self.context, switch, port, np.frombuffer(frame, np.uint8), now_ns)
+        events.advance_some(self.context, now_ns, PACKET_OUT_PASSES)
+
     # -- packets
 
     def receive(self, switch: int, port: int, frames: Sequence[bytes], now_ns: int) -> None:
         """Frames arrive at a port at ``now_ns``."""
+        self.now_ns = max(self.now_ns, now_ns)
+        if self.context[at.PATCHES]:
+            self._advance(now_ns)  # what other switches sent earlier comes first
         for frame in frames:
             array = np.frombuffer(frame, np.uint8)
             pipeline.receive_frame(self.context, switch, port, array, now_ns)
-            pipeline.advance(self.context, now_ns)
-        self._raise_failure()
+            self._advance(now_ns)
+        self._after(now_ns)
+
+    def _advance(self, now_ns: int) -> None:
+        """Do what is due; RunError where that has no end."""
+        passes = max(MOST_PASSES, 4 * self.packet_count)
+        before_ns = at.NONE
+        while True:
+            event_ns = events.advance_some(self.context, now_ns, passes)
+            if self.context[at.STORM] == 0:
+                return
+            if event_ns == before_ns:
+                raise RunError(self.storm(event_ns, 2 * passes))
+            before_ns = event_ns
+
+    def storm(self, time_ns: int, passes: int) -> str:
+        """What to say of packets that multiply, or go round, without end at a time."""
+        packet = int(self.context[at.AGAIN_HEAD])
+        if packet != at.NONE:
+            switch = int(self.packets[packet, at.P_SWITCH])
+            what = "its program recirculates, resubmits or clones packets that multiply"
+        else:
+            switch, port = divmod(int(self.heap[0]), self.port_count)
+            what = f"its egress clones packets to port {port} that it clones again"
+            if self._port(switch, port)[at.Q_PEER] != at.NONE:
+                what += ", or frames go round in a circle of patch links without rate and delay"
+        control = self._controls.get(switch)
+        name = control.name if control is not None else str(switch)
+        return (
+            f"switch {name!r}: {passes} passes through the pipeline at {time_ns} ns, and no end: "
+            f"{what}"
+        )
 
     def transmit(self, now_ns: int) -> list[Departure]:
         """The frames that have reached the far end of their link by ``now_ns``."""
         departures = []
-        pipeline.advance(self.context, now_ns)
+        self.now_ns = max(self.now_ns, now_ns)
+        self._advance(now_ns)
         while True:
             packet = queues.take_departure(self.context)
             if packet == at.NONE:
@@ -307,7 +596,7 @@ class Dataplane:
                 )
             )
             queues.release(self.context, packet)
-        self._raise_failure()
+        self._after(now_ns)
         return departures
 
     def deadline(self) -> int | None:
@@ -315,8 +604,12 @@ class Dataplane:
         time = queues.next_deadline(self.context)
         return None if time == at.NONE else int(time)
 
-    def _raise_failure(self) -> None:
-        for loaded in self._pipelines:
+    def _after(self, now_ns: int) -> None:
+        """Tell of events, and raise what failed in a plain program."""
+        if self._listeners:
+            self.tell_listeners(now_ns)
+        traced = [tracer.pipeline for tracer in self._tracers.values()]
+        for loaded in (*self._pipelines, *traced):
             if loaded is not None and loaded.failures:
                 raise loaded.failures[0]
 

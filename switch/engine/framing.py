@@ -1,25 +1,23 @@
-"""Source of the parser, the deparser and the calculations (hashes, checksums) of a program."""
+"""Source of the parser and the deparser of a program."""
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 from switch.engine.control import ProgramError
-from switch.engine.expressions import Translator, store
-from switch.engine.primitives import Primitives
-from switch.engine.program import Field, Header, Program, Stack, number
-from switch.engine.source import Writer, identifier, pack, read_field, remark
+from switch.engine.expressions import Translator, Value
+from switch.engine.groups import Family, ValueSetUse
+from switch.engine.layout import FIRST_TABLE
+from switch.engine.primitives import ENVIRONMENT, Primitives
+from switch.engine.program import Field, Header, Program, number, words_of
+from switch.engine.references import HeaderReference, last_place
+from switch.engine.source import Writer, read_field, remark
+from switch.engine.values import ahead, word_sources
+from switch.engine.varbits import field_pieces, length_name, write_pieces
 
 Json = Any
-
-MAX_CONSTANT_BITS = 4096
-"""Of a constant that is part of a checksum."""
-
-ALGORITHMS = ("crc16", "crc32", "crcCCITT", "csum16", "identity", "xor16")
-BYTES_START = 512
-"""Where bytes to hash begin in a switch's scratch memory; key words come before."""
 
 STEP_LIMIT = 4096
 """How many states a parser with a cycle may go through."""
@@ -54,6 +52,16 @@ def order_states(states: dict[str, Json], start: str | None) -> tuple[list[str],
     return order[::-1], cyclic
 
 
+SURROUNDINGS = {
+    "image": "image = int64_view(state[IMAGE], state[IMAGE_WORDS])",
+    "counters": "counters = int64_view(state[COUNTERS], state[COUNTER_WORDS])",
+    "scratch": "scratch = uint8_view(state[SCRATCH], SCRATCH_WORDS * 8)",
+    "keys": "keys = int64_view(state[SCRATCH], KEY_WORDS)",
+    "frame": "frame = data",
+}
+"""What a parser uses of its switch's state, where it does."""
+
+
 class ParserSource:
     """Writes the function ``parse(phv, data, start, length)``, which returns the bytes parsed."""
 
@@ -62,6 +70,7 @@ class ParserSource:
         self.translator = translator
         self.primitives = primitives
         self.writer = Writer()
+        self.needs_words = False  # whether the packet's words are the last argument
 
     def write(self) -> str:
         """The source of the function."""
@@ -70,13 +79,14 @@ class ParserSource:
         order, cyclic = order_states(states, parser["init_state"])
         self.numbers = {name: position for position, name in enumerate(order)}
         writer = self.writer
-        writer.line("@jit")
-        with writer.indented("def parse(phv, data, start, length, state, registers):"):
-            writer.line(f'"""Parser {remark(parser["name"])}."""')
+        with writer.indented(""):
             valid = self.program.valid_slots
             if len(valid):
                 with writer.indented(f"for slot in range({valid.start}, {valid.stop}):"):
                     writer.line("phv[slot] = 0")
+            for header in self.program.headers.values():
+                if header.varbit is not None:
+                    writer.line(f"phv[{length_name(header.varbit, self.translator.name_of)}] = 0")
             writer.line(f"phv[PARSER_ERROR] = {self.program.error('NoError')}")
             writer.line("at = start")
             writer.line("end = start + length")
@@ -90,16 +100,29 @@ class ParserSource:
             else:
                 self.write_states(order, states, "if")
                 writer.line("return at - start")
-        return writer.text
+        body = writer.text.lstrip("\n")
+        head = Writer()
+        head.line("@jit")
+        found = set(re.findall(r"\w+", body))
+        self.needs_words = "words" in found
+        more = ", words" if self.needs_words else ""
+        with head.indented(f"def parse(phv, data, start, length, state, registers{more}):"):
+            head.line(f'"""Parser {remark(parser["name"])}."""')
+            head.extend(text for name, text in SURROUNDINGS.items() if name in found)
+        return head.text + body
 
     def write_states(self, order: list[str], states: dict[str, Json], word: str) -> None:
         """A block for each state."""
         for position, name in enumerate(order):
             test = "if" if position == 0 else word
             with self.writer.indented(f"{test} state_number == {position}:  # {remark(name)}"):
+                self.begin_state(name)
                 for operation in states[name]["parser_ops"]:
                     self.operation(operation)
                 self.transition(states[name])
+
+    def begin_state(self, name: str) -> None:
+        """What a state does first; here nothing."""
 
     def fail(self, code: int | str) -> None:
         """Stop with a parser error."""
@@ -116,25 +139,28 @@ class ParserSource:
         kind, parameters = node["op"], node["parameters"]
         writer = self.writer
         if kind == "extract":
-            target = parameters[0]
-            if target["type"] == "regular":
-                self.extract(self.program.header(target["value"]))
-            elif target["type"] == "stack":
-                self.extract_next(self.program.stacks[target["value"]])
-            else:
-                raise ProgramError(f"extract to a {target['type']!r} is not supported yet")
+            self.extract_to(parameters[0], None)
+        elif kind == "extract_VL":
+            self.extract_to(parameters[0], parameters[1])
         elif kind == "set":
+            if parameters[0]["type"] != "field":
+                raise ProgramError(f"the parser sets a {parameters[0]['type']!r}, not a field")
             field = self.program.resolve(parameters[0]["value"])
-            place = self.translator.name_of(field)
+            if field.varbit:
+                self.primitives.do_assign_VL(writer, parameters)
+                return
             if parameters[1]["type"] == "lookahead":
-                source = self.lookahead(parameters[1]["value"])
-                writer.line(f"phv[{place}] = {source}")
+                value = self.lookahead(parameters[1]["value"])
             else:
                 value = self.translator.value(parameters[1])
-                writer.line(f"phv[{place}] = {store(value, field.width, field.signed)}")
+            self.primitives.store(writer, field, self.translator.name_of(field), value)
         elif kind == "verify":
+            code: Json = parameters[1]
             with writer.indented(f"if not ({self.translator.condition(parameters[0])}):"):
-                self.fail(self.translator.narrow(parameters[1], "a parser error"))
+                if isinstance(code, int):
+                    self.fail(code)
+                else:
+                    self.fail(self.translator.narrow(code, "a parser error"))
         elif kind in ("advance", "shift"):
             if kind == "shift":
                 amount = str(int(parameters[0]) * 8)
@@ -149,79 +175,113 @@ class ParserSource:
             for inner in parameters:
                 self.primitives.write(writer, inner)
         else:
-            raise ProgramError(f"parser operation {kind!r} is not supported yet")
+            raise ProgramError(f"a parser has no operation {kind!r}")
 
-    def extract(self, header: Header) -> None:
-        """Extract to a fixed header."""
+    def extract_to(self, target: Json, length: Json) -> None:
+        """Extract to a header, or to the next element of a stack of headers or unions.
+
+        ``length``: the expression for the bits of its varbit field, if it has one.
+        """
+        kind, value = target["type"], target["value"]
+        if kind == "regular":
+            self.extract(self.program.header(value), length)
+        elif kind == "stack":
+            stack = self.program.stack(value)
+            self.extract_next(Family(stack.headers), stack.next_slot, length)
+        elif kind == "union_stack":
+            unions = self.program.groups.union_stack(value[0])
+            self.extract_next(unions.family(unions.member(value[1])), unions.next_slot, length)
+        else:
+            raise ProgramError(f"a parser cannot extract to a {kind!r}")
+
+    def need_header(self, header: Header, length: Json) -> None:
+        """Check that a header is there; of a varbit field leave the length in ``bits``."""
         size = header.bits // 8
+        if header.varbit is None:
+            if size:
+                self.need(str(size))
+            return
+        if length is None:
+            raise ProgramError(f"header {header.name!r} has a varbit field: extract_VL is needed")
+        bits = self.translator.narrow(length, "the length of a varbit field")
+        self.writer.line(f"bits = {bits}")
+        with self.writer.indented("if bits & 7 != 0 or bits < 0:"):
+            self.fail(self.program.error("ParserInvalidArgument"))
+        self.need(f"{size} + (bits >> 3)")
+        with self.writer.indented(f"if bits > {header.varbit.width}:"):
+            self.fail(self.program.error("HeaderTooShort"))
+
+    def read_fields(self, header: Header, name_of: Callable[[Field], str]) -> None:
+        """Read all fields of a header at ``at``, which a varbit field moves on."""
         writer = self.writer
-        if size:
-            self.need(str(size))
         bit = 0
         for field in header.fields:
-            source = read_field(field, bit, "at")
-            writer.line(f"phv[{self.translator.name_of(field)}] = {source}")
-            bit += field.width
-        writer.line(f"phv[{self.translator.valid_name(header)}] = 1")
+            if field.varbit:
+                byte, skip = divmod(bit, 8)
+                place = f"{name_of(field)}, {field.data_words}, data, at + {byte}, {skip}"
+                writer.line(f"read_varbit(phv, {place}, bits)")
+                writer.line("at += bits >> 3")
+                continue
+            for part in field.parts:
+                writer.line(f"phv[{name_of(part)}] = {read_field(part, bit, 'at')}")
+                bit += part.width
+
+    def extract(self, header: Header, length: Json) -> None:
+        """Extract to a header."""
+        size = header.bits // 8
+        writer = self.writer
+        self.need_header(header, length)
+        self.read_fields(header, self.translator.name_of)
+        self.primitives.make_valid(writer, HeaderReference(Family((header,))))
         if header.wide:
             self.primitives.use_wide_headers(writer)
         if size:
             writer.line(f"at += {size}")
 
-    def extract_next(self, stack: Stack) -> None:
-        """Extract to the next element of a stack."""
+    def extract_next(self, family: Family, next_slot: int, length: Json) -> None:
+        """Extract to the next element of a stack: one of the headers of a family."""
         writer = self.writer
-        element = stack.headers[0]
-        count = len(stack.headers)
-        with writer.indented(f"if phv[{stack.next_slot}] >= {count}:"):
+        element = family.headers[0]
+        with writer.indented(f"if phv[{next_slot}] >= {len(family.headers)}:"):
             self.fail(self.program.error("StackOutOfBounds"))
-        self.need(str(element.bits // 8))
-        writer.line(f"number = phv[{stack.next_slot}]")
-        bit = 0
-        for field in element.fields:
-            source = read_field(field, bit, "at")
-            writer.line(f"phv[{field.slot} + number * {len(element.fields)}] = {source}")
-            bit += field.width
-        writer.line(f"phv[{element.valid_slot} + number] = 1")
+        self.need_header(element, length)
+        writer.line(f"number = phv[{next_slot}]")
+        self.read_fields(element, lambda part: family.field_place(part, "number"))
+        self.primitives.make_valid(writer, HeaderReference(family, "number"))
         if element.wide:
             self.primitives.use_wide_headers(writer)
-        writer.line(f"phv[{stack.next_slot}] = number + 1")
+        writer.line(f"phv[{next_slot}] = number + 1")
         writer.line(f"at += {element.bits // 8}")
 
-    def lookahead(self, place: Json) -> str:
-        """Source of a value ahead in the packet, after a check that it is there."""
+    def lookahead(self, place: Json) -> Value:
+        """A value ahead in the packet, after a check that it is there."""
         offset, width = place
-        if width > 64:
-            raise ProgramError(f"a lookahead of {width} bits: more than 64 are not supported yet")
         self.need(str((offset + width + 7) // 8))
-        return read_field(Field("lookahead", width, False, 0), offset, "at")
+        return ahead(offset, width, "at")
 
     def transition(self, state: Json) -> None:
         """The next state."""
         writer = self.writer
-        widths = []
-        key = state.get("transition_key") or []
-        for position, part in enumerate(key):
-            if part["type"] == "lookahead":
-                widths.append(part["value"][1])
-                writer.line(f"key_{position} = {self.lookahead(part['value'])}")
-            else:
-                value = self.translator.value(part)
-                widths.append(max(value.high.bit_length(), 1))
-                if part["type"] == "field":
-                    widths[-1] = self.program.resolve(part["value"]).width
-                writer.line(f"key_{position} = {value.source}")
+        widths = self.key(state.get("transition_key") or [])
+        words = [part for width in widths for part in split_width(width)]
         word = "if"
         default: str | None = None
+        if any(transition.get("type") == "parse_vset" for transition in state["transitions"]):
+            for position, width in enumerate(words):
+                stored = "word64(key_{})" if width == 64 else "key_{}"
+                writer.line(f"keys[{position}] = {stored.format(position)}")
         for transition in state["transitions"]:
-            kind = transition.get("type", "default" if transition["value"] == "default" else "")
+            kind = transition.get("type", "hexstr")
             following = self.number(transition["next_state"])
             if kind == "default" or transition["value"] == "default":
                 default = following
                 continue
-            if kind not in ("hexstr", ""):
-                raise ProgramError(f"parser transition of type {kind!r} is not supported yet")
-            test = case_test(widths, transition["value"], transition.get("mask"))
+            if kind == "parse_vset":
+                test = self.in_value_set(transition, widths)
+            elif kind == "hexstr":
+                test = case_test(words, transition["value"], transition.get("mask"))
+            else:
+                raise ProgramError(f"a parser has no transition of type {kind!r}")
             with writer.indented(f"{word} {test}:"):
                 writer.line(f"state_number = {following}")
             word = "elif"
@@ -231,9 +291,60 @@ class ParserSource:
             with writer.indented("else:"):
                 writer.line(f"state_number = {default or -1}")
 
+    def key(self, parts: list[Json]) -> list[int]:
+        """Leave the parts of a transition key in ``key_0`` and so on; their widths in bits.
+
+        A part of more than 64 bits takes several of these names: see ``split_width``.
+        """
+        writer = self.writer
+        widths: list[int] = []
+        count = 0
+        for part in parts:
+            kind = part["type"]
+            if kind == "lookahead":
+                value, width = self.lookahead(part["value"]), part["value"][1]
+            elif kind == "field":
+                field = self.program.resolve(part["value"])
+                value = self.translator.load(part["value"])
+            elif kind in ("stack_field", "union_stack_field"):
+                field, place = last_place(self.program, part)
+                value = self.translator.load_field(field, place)
+            else:
+                raise ProgramError(f"a transition key has no part of type {kind!r}")
+            if kind != "lookahead":
+                width = field.width
+            for source in word_sources(value, width):
+                writer.line(f"key_{count} = {source}")
+                count += 1
+            widths.append(width)
+        return widths
+
+    def in_value_set(self, transition: Json, widths: list[int]) -> str:
+        """The condition that the transition key is in a value set."""
+        value_set = self.program.groups.value_set(transition["value"])
+        mask = transition.get("mask")
+        masks = [(1 << width) - 1 for width in widths]
+        if mask is not None:
+            shift = sum(widths)
+            for position, width in enumerate(widths):
+                shift -= width
+                masks[position] &= number(mask) >> shift
+        uses = self.program.groups.uses
+        use = ValueSetUse(value_set.name, tuple(widths), tuple(masks))
+        if use not in uses:
+            uses.append(use)
+        place = FIRST_TABLE + len(self.program.tables) + uses.index(use)
+        return f"lookup_words(image, {place}, keys) >= 0"
+
     def number(self, name: str | None) -> str:
         """A state's number; -1 ends the parser."""
         return "-1" if name is None else str(self.numbers[name])
+
+
+def split_width(width: int) -> list[int]:
+    """The widths of the words of a key's part, the most significant one first."""
+    count = words_of(width)
+    return [width - 64 * (count - 1), *[64] * (count - 1)]
 
 
 def case_test(widths: list[int], value_text: str, mask_text: str | None) -> str:
@@ -246,11 +357,15 @@ def case_test(widths: list[int], value_text: str, mask_text: str | None) -> str:
         size = (width + 7) // 8 * 8
         shift -= size
         part = (value >> shift) & ((1 << size) - 1)
-        part_mask = (1 << width) - 1 if mask is None else (mask >> shift) & ((1 << width) - 1)
+        full = (1 << width) - 1
+        part_mask = full if mask is None else (mask >> shift) & ((1 << size) - 1)
+        if part & part_mask & ~full or (mask is None and part & ~full):
+            return "False"
+        part_mask &= full
         key = f"key_{position}"
         if width == 64:
             key = f"word64({key})"
-        if mask is not None and part_mask != (1 << width) - 1:
+        if mask is not None and part_mask != full:
             if part_mask == 0:
                 continue
             key = f"{key} & {signed(part_mask)}"
@@ -264,143 +379,27 @@ def signed(value: int) -> str:
     return hex(value) if value < 1 << 63 else str(value - (1 << 64))
 
 
-def write_deparser(program: Program, translator: Translator) -> str:
-    """The function ``deparse(phv, header)``, which returns the bytes written."""
+def write_deparser(
+    program: Program, translator: Translator, primitives: Primitives
+) -> tuple[str, str]:
+    """The function ``deparse(phv, header, ...)``, which returns the bytes written, and a call."""
     writer = Writer()
-    writer.line("@jit")
-    with writer.indented("def deparse(phv, header):"):
-        deparser = program.document["deparsers"][0]
-        if deparser.get("primitives"):
-            raise ProgramError("statements in the deparser are not supported yet")
-        writer.line(f'"""Deparser {remark(deparser["name"])}."""')
+    deparser = program.document["deparsers"][0]
+    with writer.indented(""):
+        for node in deparser.get("primitives") or []:
+            primitives.write(writer, node)
         writer.line("at = 0")
         for name in deparser["order"]:
             header = program.header(name)
             with writer.indented(f"if phv[{translator.valid_name(header)}] != 0:"):
-                pieces = [
-                    (f"phv[{translator.name_of(field)}]", field.width, field.signed)
-                    for field in header.fields
-                ]
-                for position, word in enumerate(pack(pieces)):
-                    place = f"at + {position * 8}" if position else "at"
-                    writer.line(f"store64(header, {place}, {word})")
-                writer.line(f"at += {header.bits // 8}")
+                pieces = field_pieces(header.fields, translator.name_of)
+                writer.extend(write_pieces("header", pieces, translator.name_of))
         writer.line("return at")
-    return writer.text
-
-
-class Calculations:
-    """Writes a function for each calculation and each selector's hash."""
-
-    def __init__(
-        self, program: Program, translator: Translator, unique: Callable[[str], str]
-    ) -> None:
-        self.program = program
-        self.translator = translator
-        self.unique = unique
-        self.names: dict[str, str] = {}
-        self.same: dict[str, str] = {}  # calculations that do the same share one function
-
-    def write(self, name: str, algorithm: str, inputs: list[Json]) -> str:
-        """The function ``hash_NAME(phv, scratch, words, frame)``."""
-        if algorithm not in ALGORITHMS:
-            raise ProgramError(
-                f"hash algorithm {algorithm!r} of {name!r} is not supported yet; "
-                f"supported: {', '.join(ALGORITHMS)}"
-            )
-        content = json.dumps([algorithm, inputs])
-        if content in self.same:
-            self.names[name] = self.same[content]
-            return ""
-        function = self.unique(f"hash_{identifier(name)}")
-        self.names[name] = self.same[content] = function
-        writer = Writer()
-        writer.line("@jit")
-        with writer.indented(f"def {function}(phv, scratch, words, frame):"):
-            writer.line(f'"""The {algorithm} of the fields of {remark(name)}."""')
-            writer.line(f"at = {BYTES_START}")
-            groups = self.groups(inputs)
-            if sum(width for _, pieces in groups for _, width, _ in pieces) > 8 * 4096:
-                raise ProgramError(f"calculation {name!r} has more than 4096 bytes of fields")
-            if all(sum(piece[1] for piece in pieces) % 8 == 0 for _, pieces in groups):
-                self.write_bytes(writer, groups)
-            else:
-                self.write_bits(writer, groups)
-            if any(item["type"] == "payload" for item in inputs):
-                writer.line("count = words[P_PAYLOAD_LENGTH]")
-                with writer.indented("for i in range(count):"):
-                    writer.line("scratch[at + i] = frame[words[P_PAYLOAD] + i]")
-                writer.line("at += count")
-            writer.line(f"return {algorithm}(scratch, {BYTES_START}, at - {BYTES_START})")
-        return writer.text
-
-    def groups(self, inputs: list[Json]) -> list[tuple[Header | None, list[tuple[str, int, bool]]]]:
-        """Runs of inputs that are there together: of one packet header, or always."""
-        groups: list[tuple[Header | None, list[tuple[str, int, bool]]]] = []
-        for item in inputs:
-            owner: Header | None = None
-            pieces: list[tuple[str, int, bool]] = []
-            if item["type"] == "field":
-                header = self.program.header(item["value"][0])
-                owner = None if header.metadata else header
-                field = self.program.resolve(item["value"])
-                pieces = [(f"phv[{self.translator.name_of(field)}]", field.width, field.signed)]
-            elif item["type"] == "hexstr":
-                width, value = int(item["bitwidth"]), number(item["value"])
-                if not 0 < width <= MAX_CONSTANT_BITS:
-                    raise ProgramError(
-                        f"calculation input of {width} bits: 1 to {MAX_CONSTANT_BITS} are supported"
-                    )
-                while width > 0:
-                    part = min(width, 56)
-                    width -= part
-                    pieces.append((hex((value >> width) & ((1 << part) - 1)), part, False))
-            elif item["type"] == "header":
-                owner = self.program.header(item["value"])
-                pieces = [
-                    (f"phv[{self.translator.name_of(field)}]", field.width, field.signed)
-                    for field in owner.fields
-                ]
-            elif item["type"] != "payload":
-                raise ProgramError(f"calculation input of type {item['type']!r}: not supported yet")
-            if groups and groups[-1][0] is owner:
-                groups[-1][1].extend(pieces)
-            else:
-                groups.append((owner, pieces))
-        return groups
-
-    def write_bytes(
-        self, writer: Writer, groups: list[tuple[Header | None, list[tuple[str, int, bool]]]]
-    ) -> None:
-        """Groups of whole bytes: word by word."""
-        for owner, pieces in groups:
-            lines = [
-                f"store64(scratch, at + {position * 8}, {word})"
-                for position, word in enumerate(pack(pieces))
-            ]
-            lines.append(f"at += {sum(piece[1] for piece in pieces) // 8}")
-            if owner is None:
-                writer.extend(lines)
-            else:
-                with writer.indented(f"if phv[{self.translator.valid_name(owner)}] != 0:"):
-                    writer.extend(lines)
-
-    def write_bits(
-        self, writer: Writer, groups: list[tuple[Header | None, list[tuple[str, int, bool]]]]
-    ) -> None:
-        """Groups that end inside a byte: bit by bit."""
-        total = sum(piece[1] for _, pieces in groups for piece in pieces)
-        with writer.indented(f"for i in range(at, at + {(total + 7) // 8 + 8}):"):
-            writer.line("scratch[i] = 0")
-        writer.line("bit = at * 8")
-        for owner, pieces in groups:
-            lines = []
-            for source, width, _ in pieces:
-                lines.append(f"put_bits(scratch, bit, {source}, {width})")
-                lines.append(f"bit += {width}")
-            if owner is None:
-                writer.extend(lines)
-            else:
-                with writer.indented(f"if phv[{self.translator.valid_name(owner)}] != 0:"):
-                    writer.extend(lines)
-        writer.line("at = (bit + 7) >> 3")
+    body = writer.text.lstrip("\n")
+    found = set(re.findall(r"\w+", body)) - {"phv", "record"}
+    arguments = ", ".join(["phv", "header", *(name for name in ENVIRONMENT if name in found)])
+    head = Writer()
+    head.line("@jit")
+    head.line(f"def deparse({arguments}):")
+    head.line(f'    """Deparser {remark(deparser["name"])}."""')
+    return head.text + body, f"deparse({arguments})"

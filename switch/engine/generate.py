@@ -10,35 +10,56 @@ import json
 import re
 from typing import Any
 
+from switch.engine.calculations import BYTES_START, Calculations
 from switch.engine.control import ProgramError
 from switch.engine.expressions import Translator
-from switch.engine.framing import BYTES_START, Calculations, ParserSource, write_deparser
-from switch.engine.layout import FIRST_TABLE
+from switch.engine.framing import ParserSource, write_deparser
+from switch.engine.layout import DROP_PORT, FIRST_TABLE
+from switch.engine.notices import (
+    MORE_NAMES,
+    more_imports,
+    tell_digests,
+    write_hit,
+    write_learning,
+)
+from switch.engine.operations import compare
 from switch.engine.primitives import Primitives
 from switch.engine.program import Action, Program, Table
 from switch.engine.rolling import roll
-from switch.engine.source import Names, Writer, field_constants, identifier, remark
+from switch.engine.source import (
+    Names,
+    Writer,
+    field_constants,
+    identifier,
+    remark,
+    wide_names,
+)
+from switch.engine.values import MOST64, Value, store_line
 
 Json = Any
 
 ARGUMENTS = "phv, image, state, counters, registers, scratch, keys, words, frame"
 
+NODE_LIMIT = 65536
+"""How often a control whose graph has a cycle may start over."""
+
 HEADER = """from switch.engine.layout import (
     ASSERTIONS, BUFFER_STRIDE, BUFFERS, CHECKSUM_ERROR, CLEAR_METADATA, CONTEXT_WORDS,
     COUNTER_WORDS, COUNTERS, DROP_PORT, EGRESS_SPEC, HEADER_STRIDE, HEADERS, IMAGE, IMAGE_WORDS,
     KEEP_FIELDS, MCAST_GRP, P_BUFFER, P_FRAME, P_FRAME_LENGTH, P_HEADER_LENGTH, P_PAYLOAD,
-    P_PAYLOAD_LENGTH, PACKET_WORDS, PACKETS, PARSER_ERROR, PHV, PHV_STRIDE, R_CLONE, R_CLONE_LIST,
-    R_EXIT, R_FIELDS, R_INGRESS_LENGTH, R_LENGTH, R_RECIRCULATE, R_RESUBMIT, R_TRUNCATE,
-    REGISTER_WORDS, REGISTERS, RUN_DEPARSER, RUN_EGRESS, RUN_INGRESS, RUN_PARSER, SCRATCH,
-    SCRATCH_WORDS, SWITCH_WORDS, SWITCHES,
+    P_PAYLOAD_LENGTH, PACKET_WORDS, PACKETS, PARSER_ERROR, PHV, PHV_STRIDE, PRIORITY, R_CLONE,
+    R_CLONE_LIST, R_EXIT, R_FIELDS, R_INGRESS_LENGTH, R_LENGTH, R_RECIRCULATE, R_RESUBMIT,
+    R_TRUNCATE, REGISTER_WORDS, REGISTERS, RUN_DEPARSER, RUN_EGRESS, RUN_INGRESS, RUN_PARSER,
+    SCRATCH, SCRATCH_WORDS, SWITCH_WORDS, SWITCHES,
 )
 from switch.engine.native import (
     divide64, inner as jit, int64_view, less64, load64, modulo64, shift_left, shift_right,
     shift_right64, store64, uint8_view, unsigned64, word64,
 )
 from switch.engine.runtime import (
-    D_DEFAULT, E_INDEX, E_RECORD, GROUP, choose, crc16, crc32, crcCCITT, csum16, identity,
-    lookup_word, lookup_words, put_bits, random_between, xor16,
+    D_DEFAULT, E_INDEX, E_RECORD, GROUP, choose, crc16, crc32, crcCCITT, crc_bits, csum16, hash_ex,
+    identity, lookup_word, lookup_words, put_bits, put_varbit, random_between, read_varbit,
+    write_varbit, xor16, xor32, xxh64,
 )
 """
 
@@ -92,10 +113,10 @@ def pipeline(address, operation, switch, packet, other):
 '''
 
 
-def generate(program: Program) -> str:
+def generate(program: Program, drop_port: int = DROP_PORT) -> str:
     """The source of a whole program; raises ``ProgramError`` for what is not supported."""
     try:
-        return Generator(program).module()
+        return Generator(program, drop_port).module()
     except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
         raise ProgramError(f"the program is not complete BMv2 JSON: {error!r}") from error
     except (RecursionError, OverflowError, MemoryError) as error:
@@ -105,10 +126,14 @@ def generate(program: Program) -> str:
 class Generator:
     """Writes the module of one program."""
 
-    def __init__(self, program: Program) -> None:
+    parser_source: type[ParserSource] = ParserSource
+    pipeline = PIPELINE
+
+    def __init__(self, program: Program, drop_port: int = DROP_PORT) -> None:
         self.program = program
+        self.drop_port = drop_port
         names = Names()
-        names.taken.update(re.findall(r"[A-Z][A-Z0-9_]+", HEADER), ("KEY_WORDS",))
+        names.taken.update(re.findall(r"[A-Z][A-Z0-9_]+", HEADER), ("KEY_WORDS",), MORE_NAMES)
         constants = field_constants(program, names)
         self.constants = constants
         self.translator = Translator(program, lambda field: constants[field.slot])
@@ -128,23 +153,39 @@ class Generator:
         parts: list[str] = []
         for item in program.document.get("calculations", []):
             parts.append(self.calculations.write(item["name"], item["algo"], item["input"]))
+        for item in program.document.get("checksums", []):
+            if item.get("type") == "ipv4":
+                parts.append(self.ipv4_checksum(item))
         for profile in program.profiles.values():
             if profile.algorithm is not None:
                 name = f"selector {profile.name}"
                 parts.append(self.calculations.write(name, profile.algorithm, list(profile.inputs)))
         used = {action.code for table in program.tables.values() for action in table.actions}
+        for pipeline in program.document["pipelines"]:
+            for node in pipeline.get("action_calls") or []:
+                used.add(self.by_identifier(node["action_id"]).code)
         for action in program.actions:
             if action.code in used:
                 parts.append(self.action(action))
-        parts.append(ParserSource(program, self.translator, self.primitives).write())
+        parser = self.parser_source(program, self.translator, self.primitives)
+        parts.append(parser.write())
         parts.append(self.checksums("verify_checksums", "verify"))
         parts.append(self.checksums("update_checksums", "update"))
         for name in ("ingress", "egress"):
             parts.append(self.control(name))
-        parts.append(write_deparser(program, self.translator))
+        deparser, deparse_call = write_deparser(program, self.translator, self.primitives)
+        parts.append(deparser)
         parts.append(self.field_lists())
         places = {name: slot for slot, name in self.constants.items()}
-        parts = [*head, *(roll(part, places) for part in parts), PIPELINE]
+        parts.append(write_learning(program, self.translator.name_of))
+        rolled = [roll(part, places) for part in parts]
+        pipeline = self.pipeline.replace("deparse(phv, header)", deparse_call)
+        if parser.needs_words:
+            call = "row[P_FRAME_LENGTH], state, registers"
+            pipeline = pipeline.replace(call, f"{call}, row")
+        rolled.append(tell_digests(pipeline) if program.learn_lists else pipeline)
+        head.append(wide_names("".join(rolled)) + more_imports(rolled, self.drop_port))
+        parts = [*head, *rolled]
         return "\n\n".join(part.strip("\n") + "\n" for part in parts if part)
 
     def action(self, action: Action) -> str:
@@ -174,38 +215,74 @@ class Generator:
             if purpose == "verify":
                 writer.line("phv[CHECKSUM_ERROR] = 0")
             for item in self.program.document.get("checksums", []):
-                if not item.get(purpose, True):
-                    continue
-                header = self.program.header(item["target"][0])
-                place = self.translator.name_of(self.program.resolve(item["target"]))
-                tests = []
-                if not header.metadata and purpose == "verify":
-                    tests.append(f"phv[{self.translator.valid_name(header)}] != 0")
-                if item.get("if_cond") is not None:
-                    tests.append(f"({self.translator.condition(item['if_cond'])})")
-                hashed = f"{self.calculations.names[item['calculation']]}"
-                call = f"{hashed}(phv, scratch, words, frame)"
-                width = self.program.resolve(item["target"]).width
-                call = f"word64({call})" if width == 64 else f"{call} & {(1 << width) - 1:#x}"
-                with writer.indented(f"if {' and '.join(tests) or 'True'}:"):
-                    if purpose == "update":
-                        writer.line(f"phv[{place}] = {call}")
-                    else:
-                        with writer.indented(f"if phv[{place}] != {call}:"):
-                            writer.line("phv[CHECKSUM_ERROR] = 1")
+                if item.get(purpose, True):
+                    self.checksum(writer, item, purpose)
         return writer.text
+
+    def checksum(self, writer: Writer, item: Json, purpose: str) -> None:
+        """Verify or update one checksum. As BMv2, compare all bits of the result."""
+        header = self.program.header(item["target"][0])
+        field = self.program.resolve(item["target"])
+        place = self.translator.name_of(field)
+        tests = []
+        ipv4 = item.get("type") == "ipv4"
+        if not header.metadata and (ipv4 or purpose == "verify"):
+            tests.append(f"phv[{self.translator.valid_name(header)}] != 0")
+        if item.get("if_cond") is not None:
+            tests.append(f"({self.translator.condition(item['if_cond'])})")
+        calculation = f"ipv4 {item['name']}" if ipv4 else item["calculation"]
+        if calculation not in self.calculations.names:
+            raise ProgramError(f"checksum {item.get('name')!r} has no calculation {calculation!r}")
+        call = f"{self.calculations.names[calculation]}(phv, scratch, words, frame)"
+        if field.words > 1:
+            value = Value(call, 0, MOST64)
+            change = store_line("phv", place, value, field.width, field.signed)
+            differs = compare("!=", self.translator.load_field(field), value).source
+            with writer.indented(f"if {' and '.join(tests) or 'True'}:"):
+                if purpose == "update":
+                    writer.line(change)
+                else:
+                    with writer.indented(f"if {differs}:"):
+                        writer.line("phv[CHECKSUM_ERROR] = 1")
+            return
+        fits = self.calculations.bits[calculation] <= field.width
+        if field.width == 64:
+            call = f"word64({call})"
+        elif purpose == "update" or fits:
+            call = f"{call} & {(1 << field.width) - 1:#x}"
+        with writer.indented(f"if {' and '.join(tests) or 'True'}:"):
+            if purpose == "update":
+                writer.line(f"phv[{place}] = {call}")
+            else:
+                with writer.indented(f"if phv[{place}] != {call}:"):
+                    writer.line("phv[CHECKSUM_ERROR] = 1")
+
+    def ipv4_checksum(self, item: Json) -> str:
+        """The calculation of a checksum of type *ipv4*: of its whole header without itself."""
+        name, own = item["target"]
+        inputs = [
+            {"type": "hexstr", "value": "0x0", "bitwidth": field.width}
+            if field.name == own
+            else {"type": "field", "value": [name, field.name]}
+            for field in self.program.header(name).fields
+        ]
+        return self.calculations.write(f"ipv4 {item['name']}", "csum16", inputs)
 
     def field_lists(self) -> str:
         """The functions that keep a field list's fields when metadata is cleared or copied."""
         lists = []
         for item in self.program.document.get("field_lists", []):
-            slots = []
+            slots: list[int] = []
             for element in item["elements"]:
+                if element["type"] == "hexstr":
+                    continue  # as in BMv2, a constant is copied nowhere
                 if element["type"] != "field":
                     raise ProgramError(
-                        f"field list {item['name']!r} has a {element['type']!r}: not supported"
+                        f"field list {item['name']!r} has a {element['type']!r}, "
+                        "neither a field nor a constant"
                     )
-                slots.append(self.program.resolve(element["value"]).slot)
+                field = self.program.resolve(element["value"])
+                slots += range(field.slot, field.slot + field.words)
             lists.append((int(item["id"]), slots))
         metadata = self.program.metadata_slots
         writer = Writer()
@@ -224,6 +301,7 @@ class Generator:
             writer.extend(f"kept_{slot} = phv[{slot}]" for slot in kept)
             with writer.indented("for slot in range(23):"):
                 writer.line("phv[slot] = 0")
+            writer.line("phv[PRIORITY] = 0")
             with writer.indented(f"for slot in range({metadata.start}, {metadata.stop}):"):
                 writer.line("phv[slot] = 0")
             for identifier_, slots in lists:
@@ -247,28 +325,50 @@ class Generator:
             for kind in ("tables", "conditionals", "action_calls"):
                 for node in pipeline.get(kind, []):
                     nodes[node["name"]] = (kind, node)
-            order = topological(nodes, pipeline["init_table"], self.program.tables)
+            order, cyclic = topological(nodes, pipeline["init_table"], self.program.tables)
             numbers: dict[str | None, int] = {node: i for i, node in enumerate(order)}
             numbers[None] = len(order)
             writer.line("node = 0")
-            for position, node_name in enumerate(order):
-                kind, node = nodes[node_name]
-                with writer.indented(f"if node == {position}:  # {remark(node_name)}"):
-                    if kind == "conditionals":
-                        yes = numbers[node["true_next"]]
-                        no = numbers[node["false_next"]]
-                        test = self.translator.condition(node["expression"])
-                        writer.line(f"node = {yes} if {test} else {no}")
-                    elif kind == "action_calls":
-                        action = self.by_identifier(node["action_id"])
-                        if action.code not in self.calls:
-                            raise ProgramError("a call of an action that no table has")
-                        writer.line(self.calls[action.code])
-                        self.leave_on_exit(writer, (action,))
-                        writer.line(f"node = {numbers[node['next_node']]}")
-                    else:
-                        self.table(writer, self.program.tables[node_name], numbers)
+            if not cyclic:
+                self.nodes(writer, order, nodes, numbers)
+                return writer.text
+            with writer.indented(f"for _ in range({NODE_LIMIT}):"):
+                self.nodes(writer, order, nodes, numbers)
+                with writer.indented(f"if node == {len(order)}:"):
+                    writer.line("break")
         return writer.text
+
+    def nodes(
+        self,
+        writer: Writer,
+        order: list[str],
+        nodes: dict[str, Json],
+        numbers: dict[str | None, int],
+    ) -> None:
+        """A block for each node; it runs if ``node`` is its number, and sets the next one."""
+        for position, node_name in enumerate(order):
+            kind, node = nodes[node_name]
+            with writer.indented(f"if node == {position}:  # {remark(node_name)}"):
+                if kind == "conditionals":
+                    yes = numbers[node.get("true_next")]
+                    no = numbers[node.get("false_next")]
+                    test = self.translator.condition(node["expression"])
+                    self.branch(writer, node, test, f"{yes} if {{}} else {no}")
+                elif kind == "action_calls":
+                    action = self.by_identifier(node["action_id"])
+                    if action.widths:
+                        raise ProgramError(
+                            f"{node_name!r} calls action {action.name!r}, which has parameters"
+                        )
+                    writer.line(self.calls[action.code])
+                    self.leave_on_exit(writer, (action,))
+                    writer.line(f"node = {numbers[node.get('next_node')]}")
+                else:
+                    self.table(writer, self.program.tables[node_name], numbers)
+
+    def branch(self, writer: Writer, node: Json, test: str, following: str) -> None:
+        """Go on as a condition says: ``following`` has braces where the test is to stand."""
+        writer.line(f"node = {following.format(test)}")
 
     def by_identifier(self, identifier_: int) -> Action:
         """An action by its id in the JSON."""
@@ -333,11 +433,7 @@ class Generator:
         place = FIRST_TABLE + table.index
         sources = []
         for key in table.keys:
-            value = self.translator.load(key.target)
-            source = f"word64({value.source})" if key.width == 64 else value.source
-            if key.mask is not None:
-                source = f"({source} & {key.mask & ((1 << min(key.width, 63)) - 1):#x})"
-            sources.append(source)
+            sources += self.translator.key_words(key)
         if not sources:
             writer.line("entry = -1")
         elif len(sources) == 1 and not table.has_range:
@@ -350,6 +446,7 @@ class Generator:
             writer.line("record = image[entry + E_RECORD]")
             if table.counter_base is not None:
                 writer.line(f"cell = {2 * table.counter_base} + 2 * image[entry + E_INDEX]")
+            write_hit(writer, table, self.translator.name_of)
         with writer.indented("else:"):
             writer.line(f"record = image[image[{place}] + D_DEFAULT]")
             if table.counter_base is not None:
@@ -359,22 +456,26 @@ class Generator:
             writer.line("counters[cell + 1] += phv[R_INGRESS_LENGTH]")
 
 
-def topological(nodes: dict[str, Json], start: str, tables: dict[str, Table]) -> list[str]:
-    """The nodes of a pipeline that can be reached, each before those that follow it."""
+def topological(
+    nodes: dict[str, Json], start: str, tables: dict[str, Table]
+) -> tuple[list[str], bool]:
+    """The nodes of a pipeline that can be reached, each before those that follow it but for the
+    ways back of loops; and whether there are such ways."""
 
     def successors(name: str) -> list[str]:
         if name not in nodes:
             raise ProgramError(f"a pipeline goes to a node {name!r} that does not exist")
         kind, node = nodes[name]
         if kind == "conditionals":
-            found = [node["true_next"], node["false_next"]]
+            found = [node.get("true_next"), node.get("false_next")]
         elif kind == "action_calls":
-            found = [node["next_node"]]
+            found = [node.get("next_node")]
         else:
             found = [*tables[name].next_nodes.values(), tables[name].miss_next]
         return [item for item in found if item is not None]
 
     order: list[str] = []
+    cyclic = False
     mark: dict[str, int] = {}
     stack: list[tuple[str, list[str]]] = [(start, successors(start))]
     mark[start] = 1
@@ -383,7 +484,7 @@ def topological(nodes: dict[str, Json], start: str, tables: dict[str, Table]) ->
         if rest:
             following = rest.pop()
             if mark.get(following) == 1:
-                raise ProgramError(f"the pipeline has a cycle at node {following!r}")
+                cyclic = True
             if following not in mark:
                 mark[following] = 1
                 stack.append((following, successors(following)))
@@ -391,4 +492,4 @@ def topological(nodes: dict[str, Json], start: str, tables: dict[str, Table]) ->
             stack.pop()
             mark[name] = 2
             order.append(name)
-    return order[::-1]
+    return order[::-1], cyclic

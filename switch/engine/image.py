@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from switch.engine.groups import ValueSetUse
 from switch.engine.layout import FIRST_TABLE, I_CLONE, I_MULTICAST
+from switch.engine.program import words_of
 from switch.engine.runtime import (
     D_DEFAULT,
     D_GROUPS,
@@ -23,6 +25,8 @@ from switch.engine.runtime import (
     ENTRY_WORDS,
     GROUP,
     GROUP_WORDS,
+    RANGE,
+    RANGE_GOES_ON,
 )
 
 WORD = (1 << 64) - 1
@@ -44,9 +48,30 @@ def hash_words(words: Iterable[int]) -> int:
     return state
 
 
+def key_pairs(
+    keys: Sequence[tuple[int, int]], widths: Sequence[int]
+) -> tuple[tuple[int, int], ...]:
+    """Keys, one (value, mask) or (low, high) pair a field, as a pair for each of their words."""
+    return tuple(
+        ((first >> shift) & WORD, (second >> shift) & WORD)
+        for (first, second), width in zip(keys, widths, strict=True)
+        for shift in range(64 * (words_of(width) - 1), -1, -64)
+    )
+
+
+def key_flags(ranges: Sequence[bool], widths: Sequence[int]) -> list[int]:
+    """What each word of a key is, from whether each of its fields is a range."""
+    return [
+        (RANGE_GOES_ON if word else RANGE) if flag else 0
+        for flag, width in zip(ranges, widths, strict=True)
+        for word in range(words_of(width))
+    ]
+
+
 @dataclass(frozen=True)
 class Row:
-    """An entry ready for the image. Keys as (value, mask) or (low, high) pairs of 64-bit numbers.
+    """An entry ready for the image. Keys as (value, mask) or (low, high) pairs of 64-bit numbers,
+    a pair for each word of the key.
 
     ``rank`` is the priority, or the prefix length in a table without priorities.
     """
@@ -60,8 +85,9 @@ class Row:
 class ImageBuilder:
     """Collects words; ``finish`` gives the array."""
 
-    def __init__(self, tables: int) -> None:
-        self.words: list[int] = [0] * (FIRST_TABLE + tables)
+    def __init__(self, tables: int, value_set_uses: int = 0) -> None:
+        self.tables = tables
+        self.words: list[int] = [0] * (FIRST_TABLE + tables + value_set_uses)
 
     def record(self, words: Sequence[int]) -> int:
         """Append a record ([action, parameters]); its offset."""
@@ -74,9 +100,12 @@ class ImageBuilder:
         return self.record([GROUP, len(records), *records])
 
     def table(
-        self, place: int, key_words: int, ranges: Sequence[bool], rows: list[Row], default: int
+        self, place: int, key_words: int, ranges: Sequence[int], rows: list[Row], default: int
     ) -> None:
-        """Append a table's directory and entries; word ``place`` of the image points to it."""
+        """Append a table's directory and entries; word ``place`` of the image points to it.
+
+        ``ranges``: for each key word 0, or RANGE where one begins, or RANGE_GOES_ON.
+        """
         linear = sorted(rows, key=lambda row: -row.rank) if any(ranges) else []
         groups: dict[tuple[int, ...], list[Row]] = {}
         if not linear:
@@ -89,7 +118,7 @@ class ImageBuilder:
         self.words[directory + D_KEYS] = key_words
         self.words[directory + D_GROUPS] = len(ordered)
         self.words[directory + D_LINEAR] = len(linear)
-        self.words[directory + D_RANGES] = sum(1 << k for k, flag in enumerate(ranges) if flag)
+        self.words[directory + D_RANGES] = self.record(ranges) if linear else 0
         self.words[directory + D_LINEAR_OFFSET] = len(self.words)
         for row in linear:
             for first, second in row.keys:
@@ -133,6 +162,27 @@ class ImageBuilder:
             record = self.record([len(copies), keep, *flat])
             rows.append(Row(((identifier, WORD),), 0, record, 0))
         self.table(I_CLONE if clones else I_MULTICAST, 1, [False], rows, 0)
+
+    def value_sets(
+        self,
+        uses: Sequence[ValueSetUse],
+        members: Mapping[str, Sequence[Sequence[tuple[int, int]]]],
+        ranges: Mapping[str, Sequence[bool]],
+    ) -> None:
+        """Append the members of value sets, by name: a (value, mask) or (low, high) pair for each
+        part of the key; ``ranges`` says which parts are ranges. What is left out is empty."""
+        first = FIRST_TABLE + self.tables
+        for position, use in enumerate(uses):
+            parts = ranges.get(use.value_set, [False] * len(use.widths))
+            rows = []
+            for member in members.get(use.value_set, ()):
+                keys = [
+                    pair if flag else (pair[0] & pair[1] & mask, pair[1] & mask)
+                    for pair, flag, mask in zip(member, parts, use.masks, strict=True)
+                ]
+                rows.append(Row(key_pairs(keys, use.widths), 0, 1, 0))
+            flags = key_flags(parts, use.widths)
+            self.table(first + position, len(flags), flags, rows, 0)
 
     def finish(self) -> NDArray[np.int64]:
         """The image."""

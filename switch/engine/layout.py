@@ -38,7 +38,17 @@ LOADS = 26  # address of int64[LOAD_ROWS, LOAD_BINS]: bytes by time; departures,
 LOAD_ROWS = 27
 LOAD_START_NS = 28  # when the first bin begins; what is before is not counted
 LOAD_BIN_NS = 29  # how long a bin is; it doubles when all of them are full
-CONTEXT_WORDS = 32
+LANDED_HEAD = 32  # packets that have reached the far end of a patch link: a list through NEXT
+LANDED_TAIL = 33
+PATCHES = 34  # patched ports
+CAPTURE = 35  # address of the ring of captured frames (switch.engine.captures); 0 = none
+DROP = 40  # the egress port that means drop
+EVENTS_WAIT = 41  # 1: events for a controller have come since this was last set to 0
+PASSES = 42  # packets through ingress or egress, and copies made, since the start
+PASSES_END = 43  # at so many the driver's turn ends
+STORM = 44  # 1: a turn has ended before all was done, and since then all never was
+RESERVE = 45  # packets and buffers that are left to what comes in: copies do not get them
+CONTEXT_WORDS = 48
 
 DEPTH_BUCKETS = 192  # see switch.engine.telemetry
 LOAD_BINS = 256
@@ -68,6 +78,7 @@ P_DEPARTURE_NS = 11
 P_LENGTH = 12  # of the frame that departs: header + payload, truncated
 P_REPEATS = 13  # how often it has been resubmitted or recirculated
 P_KEEP = 14  # bytes kept of a clone (0 = all)
+P_TRACE = 15  # number of a packet that its switch traces; 0 = not traced
 PACKET_WORDS = 16
 
 # Words of a port.
@@ -95,7 +106,14 @@ S_QUEUE_DROPS = 20
 S_QUEUE_DROP_BYTES = 21
 S_QUEUE_PEAK_PACKETS = 22
 S_QUEUE_PEAK_BYTES = 23
-PORT_WORDS = 24
+Q_PEER = 24  # index of the port that a patch link leads to; NONE: frames are the driver's
+Q_LINK_DOWN = 25  # 1: a patch link loses what reaches its far end
+S_LOST_PACKETS = 26  # by a patch link that was down
+S_LOST_BYTES = 27
+Q_CAPTURE_IN = 28  # capture file of what comes in, + 1; 0 = none
+Q_CAPTURE_OUT = 29
+Q_CPU = 30  # 1: what reaches the far end of the link is the controller's
+PORT_WORDS = 32
 
 # Words of a switch.
 PIPELINE = 0  # address of the compiled program; 0 = no program
@@ -105,7 +123,7 @@ COUNTERS = 3  # address of int64[cells, 2]: packets, bytes
 COUNTER_WORDS = 4
 REGISTERS = 5
 REGISTER_WORDS = 6
-METERS = 7
+METERS = 7  # address of int64[cells, METER_CELL]
 METER_WORDS = 8
 RANDOM = 9  # state of random()
 EPOCH_NS = 10  # when the switch started: zero of the timestamps
@@ -119,8 +137,17 @@ DROPS_TOO_LONG = 17
 NOW_NS = 18  # the time of the pipeline run under way
 SCRATCH = 19  # address of int64[SCRATCH_WORDS]: keys and bytes to hash
 ASSERTIONS = 20  # failed assert() and assume()
-SWITCH_WORDS = 24
-SCRATCH_WORDS = 9216  # 64 key words, 4096 bytes of fields, a payload of MOST_FRAME_BYTES
+TRACE = 21  # address of int64[...]: the trace (switch.engine.trace_layout); 0 = none
+OUTBOX = 24  # address of int64[OUTBOX_WORDS]: a ring of records for the controller
+OUTBOX_WORDS = 25  # a power of two, or 0: no ring
+OUTBOX_HEAD = 26  # words written since the program was loaded
+OUTBOX_TAIL = 27  # words read
+OUTBOX_WAITS = 28  # 1: records wait, and the controller has been told or will be
+EVENTS_LOST = 29  # records that found no room
+HITS = 30  # address of int64[HIT_WORDS]: when entries were last hit, in ns
+HIT_WORDS = 31
+SWITCH_WORDS = 32
+SCRATCH_WORDS = 9216  # 256 key words, 4096 bytes of fields, a payload of MOST_FRAME_BYTES
 
 # Fields of a PHV that the engine itself reads and writes, at the same place in every program.
 STANDARD_FIELDS = (
@@ -163,7 +190,7 @@ STANDARD_FIELDS = (
 # What primitives leave for the engine; not visible to the program.
 R_CLONE = 16  # clone session + 1, 0 = no clone
 R_CLONE_LIST = 17
-R_RESUBMIT = 18  # field list + 1, 0 = no resubmit
+R_RESUBMIT = 18  # field list, 0 = no resubmit
 R_RECIRCULATE = 19
 R_DIGEST = 20
 R_TRUNCATE = 21  # bytes + 1, 0 = no truncation
@@ -171,6 +198,7 @@ R_EXIT = 22
 R_LENGTH = 23  # packet length with the headers added and removed since
 R_INGRESS_LENGTH = 24  # what counters count
 R_FIELDS = 25  # words of the PHV in use: up to the wide headers, or all
+PRIORITY = 31  # the field of that name; it is not among STANDARD_FIELDS, whose words are full
 FIRST_FIELD = 32
 
 DROP_PORT = 511
@@ -185,6 +213,28 @@ RUN_DEPARSER = 2  # update checksums, deparse
 RUN_PARSER = 3  # parse only, of a clone
 KEEP_FIELDS = 4  # copy a field list from packet `other` (low half; list in the high half)
 CLEAR_METADATA = 5  # metadata to 0 but for the fields of a list
+
+# Words of a record in a switch's outbox, and its kinds. A digest's record holds the words of its
+# fields behind, a packet's the bytes of its frame.
+O_KIND = 0
+O_TIME_NS = 1
+O_SUBJECT = 2  # id of the learn list, or the frame's length in bytes
+O_WORDS = 3  # words that follow
+OUTBOX_HEADER = 4
+DIGEST, PACKET_IN = 1, 2
+
+# Words of a meter's cell, and of each of its two token buckets.
+M_RATES = 0  # 1: rates are set
+M_LAST_US = 1  # when tokens came last
+M_PEAK = 2
+M_COMMITTED = 6
+M_COUNTS = 10  # packets and bytes that became green, yellow, red
+METER_CELL = 16
+B_RATE = 0  # tokens a second
+B_BURST = 1
+B_TOKENS = 2
+B_REMAINDER = 3  # millionths of a token
+MOST_TOKENS = 1 << 61
 
 # Words of a table image. Word 0 to 3 are the engine's own, a table's word follows at FIRST_TABLE.
 I_MULTICAST = 0  # offset of a directory of groups, looked up as an exact table

@@ -181,6 +181,19 @@ def store64(typingctx: Any, data: Any, offset: Any, value: Any) -> Any:
 
 
 @intrinsic
+def store_release(typingctx: Any, words: Any, place: Any, value: Any) -> Any:
+    """``words[place] = value``, after all earlier stores, for a reader in another thread."""
+    signature = types.void(words, types.int64, types.int64)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        builder.store_atomic(args[2], builder.gep(data, [args[1]]), "release", 8)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic
 def call_pipeline(
     typingctx: Any,
     function: Any,
@@ -197,6 +210,18 @@ def call_pipeline(
         word = ir.IntType(64)
         kind = ir.FunctionType(word, [word] * 5)
         return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+
+    return signature, codegen
+
+
+@intrinsic
+def fence(typingctx: Any) -> Any:
+    """What was written before is seen by other threads before what is written after."""
+    signature = types.void()
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
 
     return signature, codegen
 

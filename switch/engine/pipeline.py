@@ -19,9 +19,10 @@ from switch.engine.layout import (
     CLEAR_METADATA,
     DEQ_QDEPTH,
     DEQ_TIMEDELTA,
-    DROP_PORT,
+    DROP,
     DROPS_EGRESS,
     DROPS_INGRESS,
+    DROPS_NO_PORT,
     DROPS_NO_PROGRAM,
     DROPS_REPEATS,
     DROPS_TOO_LONG,
@@ -30,14 +31,14 @@ from switch.engine.layout import (
     EGRESS_PORT,
     EGRESS_RID,
     EGRESS_SPEC,
+    ENQ_QDEPTH,
     ENQ_TIMESTAMP,
     EPOCH_NS,
     FIELDS,
+    FREE_BUFFER_COUNT,
     HEADER_STRIDE,
     HEADERS,
     HEADROOM,
-    HEAP,
-    HEAP_LENGTH,
     I_CLONE,
     I_MULTICAST,
     IMAGE,
@@ -67,13 +68,16 @@ from switch.engine.layout import (
     P_REPEATS,
     P_SWITCH,
     PACKET_LENGTH,
+    PASSES,
+    PASSES_END,
     PIPELINE,
     PORT_COUNT,
+    PRIORITY,
     Q_BYTES,
-    Q_EVENT_NS,
     Q_FREE_NS,
     Q_HEAD,
     Q_PACKETS,
+    Q_UP,
     R_CLONE,
     R_CLONE_LIST,
     R_FIELDS,
@@ -84,6 +88,7 @@ from switch.engine.layout import (
     R_TRUNCATE,
     RECIRCULATED,
     REPLICATION,
+    RESERVE,
     RESUBMITTED,
     RUN_DEPARSER,
     RUN_EGRESS,
@@ -134,6 +139,45 @@ def clear_phv(phv: Any, fields: int, length: int, instance_type: int) -> None:
 
 
 @jit
+def put_again(context: Any, packet: int) -> None:
+    """Put a packet on the list of those that ``go_on`` takes on."""
+    packet_row(context, packet)[P_NEXT] = NONE
+    if context[AGAIN_HEAD] == NONE:
+        context[AGAIN_HEAD] = packet
+    else:
+        packet_row(context, context[AGAIN_TAIL])[P_NEXT] = packet
+    context[AGAIN_TAIL] = packet
+
+
+@jit
+def to_port(
+    context: Any, switch: int, port: int, packet: int, size_bytes: int, now_ns: int
+) -> None:
+    """Put a packet into the queue of an egress port.
+
+    As on BMv2, a packet to a port that does not exist goes through egress all the same (where it
+    may be cloned or recirculated) and is dropped then; and with its one queue per port, a packet
+    with a priority is dropped.
+    """
+    phv = phv_row(context, packet)
+    if phv[PRIORITY] != 0:
+        switch_row(context, switch)[DROPS_INGRESS] += 1
+        release(context, packet)
+        return
+    ports = context[PORT_COUNT]
+    if port >= 0 and port < ports and port_row(context, switch * ports + port)[Q_UP] != 0:
+        enqueue(context, switch, port, packet, size_bytes, now_ns)
+        return
+    words = packet_row(context, packet)
+    words[P_SWITCH] = switch
+    words[P_PORT] = port
+    words[P_QUEUE_BYTES] = NONE
+    phv[ENQ_TIMESTAMP] = (now_ns - switch_row(context, switch)[EPOCH_NS]) // 1000
+    phv[ENQ_QDEPTH] = 0
+    put_again(context, packet)
+
+
+@jit
 def replicas(context: Any, switch: int, directory: int, identifier: int) -> int:
     """Offset in the image of a group's [count, (port, instance) ...], or NONE."""
     row = switch_row(context, switch)
@@ -152,10 +196,13 @@ def replicate(context: Any, switch: int, packet: int, directory: int, group: int
         return
     row = switch_row(context, switch)
     image = int64_view(row[IMAGE], row[IMAGE_WORDS])
+    count = image[record]
     keep = image[record + 1]
-    for i in range(image[record]):
+    context[PASSES] += count
+    for i in range(count):
         copy = copy_packet(context, switch, packet)
         if copy == NONE:
+            context[NO_BUFFER] += count - i - 1
             return
         phv = phv_row(context, copy)
         for register in range(R_CLONE, R_LENGTH):
@@ -163,7 +210,7 @@ def replicate(context: Any, switch: int, packet: int, directory: int, group: int
         phv[EGRESS_RID] = image[record + 3 + 2 * i]
         if keep > 0:
             packet_row(context, copy)[P_KEEP] = keep
-        enqueue(context, switch, image[record + 2 + 2 * i], copy, phv[R_LENGTH], now)
+        to_port(context, switch, image[record + 2 + 2 * i], copy, phv[R_LENGTH], now)
 
 
 @jit
@@ -213,6 +260,7 @@ def run_ingress(context: Any, switch: int, packet: int, now: int) -> None:
     address = context.ctypes.data
     row[NOW_NS] = now
     while True:
+        context[PASSES] += 1
         call_pipeline(row[PIPELINE], address, RUN_INGRESS, switch, packet, 0)
         if phv[R_CLONE] != 0:
             clone_ingress(context, switch, packet, now)
@@ -224,24 +272,28 @@ def run_ingress(context: Any, switch: int, packet: int, now: int) -> None:
             row[DROPS_REPEATS] += 1
             release(context, packet)
             return
-        fields = ((phv[R_RESUBMIT] - 1) << 32) | packet
+        fields = (phv[R_RESUBMIT] << 32) | packet
         call_pipeline(row[PIPELINE], address, CLEAR_METADATA, switch, packet, fields)
         phv[INSTANCE_TYPE] = RESUBMITTED
         phv[PACKET_LENGTH] = words[P_FRAME_LENGTH]
         phv[R_LENGTH] = words[P_FRAME_LENGTH]
         phv[R_INGRESS_LENGTH] = words[P_FRAME_LENGTH]
+        if context[PASSES] >= context[PASSES_END]:
+            words[P_QUEUE_BYTES] = 0
+            put_again(context, packet)
+            return
     group = phv[MCAST_GRP]
     if group != 0:
         phv[INSTANCE_TYPE] = REPLICATION
         replicate(context, switch, packet, I_MULTICAST, group, now)
         release(context, packet)
         return
-    if phv[EGRESS_SPEC] == DROP_PORT:
+    if phv[EGRESS_SPEC] == context[DROP]:
         row[DROPS_INGRESS] += 1
         release(context, packet)
         return
     phv[INSTANCE_TYPE] = NORMAL
-    enqueue(context, switch, phv[EGRESS_SPEC], packet, phv[R_LENGTH], now)
+    to_port(context, switch, phv[EGRESS_SPEC], packet, phv[R_LENGTH], now)
 
 
 @jit
@@ -292,7 +344,7 @@ def join_frame(context: Any, packet: int) -> bool:
             buffer[start + i] = header[i]
         words[P_FRAME] = start
     else:
-        new = take_buffer(context)
+        new = take_buffer(context) if context[FREE_BUFFER_COUNT] > context[RESERVE] else NONE
         if new == NONE:
             context[NO_BUFFER] += 1
             return False
@@ -315,20 +367,23 @@ def join_frame(context: Any, packet: int) -> bool:
 
 @jit
 def run_egress(context: Any, port_index: int, packet: int, start_ns: int) -> None:
-    """Run egress and the deparser as the port's link takes the packet, and send it."""
+    """Run egress and the deparser as the port's link takes the packet, and send it.
+
+    ``port_index`` NONE: to a port that does not exist.
+    """
     words = packet_row(context, packet)
     switch = words[P_SWITCH]
     row = switch_row(context, switch)
-    queue = port_row(context, port_index)
     phv = phv_row(context, packet)
     address = context.ctypes.data
     row[NOW_NS] = start_ns
+    context[PASSES] += 1
     timestamp = (start_ns - row[EPOCH_NS]) // 1000
     phv[EGRESS_GLOBAL_TIMESTAMP] = timestamp
     phv[DEQ_TIMEDELTA] = timestamp - phv[ENQ_TIMESTAMP]
-    phv[DEQ_QDEPTH] = queue[Q_PACKETS]
+    phv[DEQ_QDEPTH] = port_row(context, port_index)[Q_PACKETS] if port_index != NONE else 0
     phv[EGRESS_PORT] = words[P_PORT]
-    phv[EGRESS_SPEC] = DROP_PORT + 1
+    phv[EGRESS_SPEC] = (context[DROP] + 1) & 0x1FF
     phv[PACKET_LENGTH] = phv[R_LENGTH]
     if row[PIPELINE] == 0:
         row[DROPS_NO_PROGRAM] += 1
@@ -338,19 +393,23 @@ def run_egress(context: Any, port_index: int, packet: int, start_ns: int) -> Non
     if phv[R_CLONE] != 0:
         clone_egress(context, switch, packet, start_ns)
         phv[R_CLONE] = 0
-    if phv[EGRESS_SPEC] == DROP_PORT:
+    if phv[EGRESS_SPEC] == context[DROP]:
         row[DROPS_EGRESS] += 1
         release(context, packet)
         return
     call_pipeline(row[PIPELINE], address, RUN_DEPARSER, switch, packet, 0)
     length = words[P_HEADER_LENGTH] + words[P_PAYLOAD_LENGTH]
-    if phv[R_TRUNCATE] != 0:
-        length = min(length, phv[R_TRUNCATE] - 1)
     if words[P_KEEP] != 0:
         length = min(length, words[P_KEEP])
     words[P_LENGTH] = length
     if phv[R_RECIRCULATE] != 0:
-        again(context, switch, packet)
+        again(context, switch, packet)  # whole: truncate() is for what is sent
+        return
+    if phv[R_TRUNCATE] != 0:
+        words[P_LENGTH] = min(length, phv[R_TRUNCATE] - 1)
+    if port_index == NONE:
+        row[DROPS_NO_PORT] += 1
+        release(context, packet)
         return
     put_on_link(context, port_index, packet, start_ns)
 
@@ -369,25 +428,39 @@ def again(context: Any, switch: int, packet: int) -> None:
     if not join_frame(context, packet):
         release(context, packet)
         return
-    fields = ((phv[R_RECIRCULATE] - 1) << 32) | packet
+    fields = (phv[R_RECIRCULATE] << 32) | packet
     call_pipeline(row[PIPELINE], context.ctypes.data, CLEAR_METADATA, switch, packet, fields)
     phv[INSTANCE_TYPE] = RECIRCULATED
     phv[PACKET_LENGTH] = words[P_LENGTH]
     phv[R_LENGTH] = words[P_LENGTH]
     phv[R_INGRESS_LENGTH] = words[P_LENGTH]
+    words[P_QUEUE_BYTES] = 0
+    put_again(context, packet)
+
+
+@jit
+def go_on(context: Any, now_ns: int) -> None:
+    """Take the first packet of the list on: through the parser again, or through the egress of a
+    port that does not exist."""
+    packet = context[AGAIN_HEAD]
+    words = packet_row(context, packet)
+    context[AGAIN_HEAD] = words[P_NEXT]
     words[P_NEXT] = NONE
-    if context[AGAIN_HEAD] == NONE:
-        context[AGAIN_HEAD] = packet
+    if words[P_QUEUE_BYTES] == NONE:
+        run_egress(context, NONE, packet, now_ns)
     else:
-        packet_row(context, context[AGAIN_TAIL])[P_NEXT] = packet
-    context[AGAIN_TAIL] = packet
+        run_ingress(context, words[P_SWITCH], packet, now_ns)
 
 
 @jit
 def serve_port(context: Any, port_index: int, now_ns: int) -> None:
-    """Do what is due at one port: links take packets from queues, frames reach far ends."""
+    """Do what is due at one port: links take packets from queues, frames reach far ends.
+
+    What is left when the driver's turn ends stays due: a packet may be cloned by egress to the very
+    queue that it came from, without end.
+    """
     port = port_row(context, port_index)
-    while port[Q_HEAD] != NONE:
+    while port[Q_HEAD] != NONE and context[PASSES] < context[PASSES_END]:
         packet = port[Q_HEAD]
         words = packet_row(context, packet)
         start = max(port[Q_FREE_NS], words[P_ENQUEUED_NS])
@@ -400,25 +473,6 @@ def serve_port(context: Any, port_index: int, now_ns: int) -> None:
         run_egress(context, port_index, packet, start)
     land(context, port_index, now_ns)
     reschedule(context, port_index)
-
-
-@jit
-def advance(context: Any, now_ns: int) -> None:
-    """Do everything that is due at ``now_ns``, in the order of time, then of port."""
-    while True:
-        packet = context[AGAIN_HEAD]
-        if packet != NONE:
-            words = packet_row(context, packet)
-            context[AGAIN_HEAD] = words[P_NEXT]
-            words[P_NEXT] = NONE
-            run_ingress(context, words[P_SWITCH], packet, now_ns)
-            continue
-        if context[HEAP_LENGTH] == 0:
-            return
-        port_index = int64_view(context[HEAP], 1)[0]
-        if port_row(context, port_index)[Q_EVENT_NS] > now_ns:
-            return
-        serve_port(context, port_index, now_ns)
 
 
 @jit

@@ -55,6 +55,11 @@ def store64(data: Any, offset: int, value: int) -> None:
     data[offset : offset + 8] = (value & WORD).to_bytes(8, "big")
 
 
+def store_release(words: Any, place: int, value: int) -> None:
+    """``words[place] = value``."""
+    words[place] = value
+
+
 def unsigned64(value: int) -> int:
     """A stored word as the unsigned 64-bit value that it holds."""
     return value & WORD

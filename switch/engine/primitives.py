@@ -6,9 +6,18 @@ import re
 from typing import Any
 
 from switch.engine.control import ProgramError
-from switch.engine.expressions import Translator, Value, store
-from switch.engine.program import Action, Cells, Field, Header, Program
+from switch.engine.expressions import Translator, Value
+from switch.engine.header_primitives import HeaderPrimitives
+from switch.engine.program import Action, Cells, Field, Program
+from switch.engine.references import (
+    HeaderReference,
+    field_place,
+    last_place,
+    unwrap,
+)
 from switch.engine.source import Writer, remark
+from switch.engine.values import load, store_line
+from switch.engine.varbits import store_varbit
 
 Json = Any
 
@@ -26,7 +35,26 @@ ENVIRONMENT = (
 """What an action function may take, in this order; each takes only what it uses."""
 
 
-class Primitives:
+JUMPS = ("_jump", "_jump_if_zero")
+JUMP_LIMIT = 65536
+"""How often an action may jump back: BMv2 has no limit, and an endless loop there ends it."""
+
+PARAMETERS = {
+    "assign": 2, "assign_VL": 2, "assign_header": 2, "assign_union": 2, "assign_header_stack": 2,
+    "assign_union_stack": 2, "push": 2, "pop": 2, "assume": 1, "assert": 1, "exit": 0,
+    "log_msg": 2, "modify_field": 2, "modify_field_rng_uniform": 3, "add_to_field": 2,
+    "subtract_from_field": 2, "add": 3, "subtract": 3, "bit_xor": 3, "bit_or": 3, "bit_and": 3,
+    "shift_left": 3, "shift_right": 3, "drop": 0, "mark_to_drop": 1, "generate_digest": 2,
+    "add_header": 1, "add_header_fast": 1, "remove_header": 1, "copy_header": 2,
+    "clone_ingress_pkt_to_egress": 2, "clone_egress_pkt_to_egress": 2, "resubmit": 1,
+    "recirculate": 1, "modify_field_with_hash_based_offset": 4, "no_op": 0, "execute_meter": 3,
+    "count": 2, "register_read": 3, "register_write": 3, "truncate": 1, "_jump": 1,
+    "_jump_if_zero": 2,
+}  # fmt: skip
+"""How many parameters each primitive has, as in BMv2."""
+
+
+class Primitives(HeaderPrimitives):
     """Writes primitives; ``hash_names`` maps a calculation's name to its function."""
 
     def __init__(
@@ -57,69 +85,95 @@ class Primitives:
 
     def write_body(self, writer: Writer, primitives: tuple[Json, ...]) -> None:
         """All primitives; those with jumps become blocks that run or are skipped."""
-        jumps = [node for node in primitives if node["op"] in ("_jump", "_jump_if_zero")]
-        if not jumps:
+        if not any(node["op"] in JUMPS for node in primitives):
             for node in primitives:
                 self.write(writer, node)
             return
-        writer.line("step = 0")
         starts = {0}
+        back = False
         for position, node in enumerate(primitives):
-            if node["op"] in ("_jump", "_jump_if_zero"):
-                target = self.jump_target(node, position, len(primitives))
+            if node["op"] in JUMPS:
+                target = self.jump_target(node, len(primitives))
                 starts |= {target, position + 1}
+                back = back or target <= position
+        writer.line("step = 0")
+        if back:
+            writer.line(f"for _ in range({JUMP_LIMIT}):")
+            writer.depth += 1
+        depth = writer.depth
         for position, node in enumerate(primitives):
             if position in starts:
-                writer.depth = 1
+                writer.depth = depth
                 writer.line(f"if step <= {position}:")
-                writer.depth = 2
+                writer.depth = depth + 1
                 writer.line("pass")
             if node["op"] == "_jump":
-                writer.line(f"step = {self.jump_target(node, position, len(primitives))}")
+                self.jump(writer, node, position, len(primitives))
             elif node["op"] == "_jump_if_zero":
-                target = self.jump_target(node, position, len(primitives))
-                test = self.translator.value(node["parameters"][0])
-                with writer.indented(f"if {test.source} == 0:"):
-                    writer.line(f"step = {target}")
+                test = self.translator.condition(node["parameters"][0])
+                with writer.indented(f"if not ({test}):"):
+                    self.jump(writer, node, position, len(primitives))
             else:
                 self.write(writer, node)
-        writer.depth = 1
+        writer.depth = depth
+        if back:
+            writer.line("break")
+            writer.depth -= 1
 
-    def jump_target(self, node: Json, position: int, count: int) -> int:
-        """Where a jump goes; only forward."""
+    def jump(self, writer: Writer, node: Json, position: int, count: int) -> None:
+        """Go to another primitive; forward: the blocks before it do not run."""
+        target = self.jump_target(node, count)
+        writer.line(f"step = {target}")
+        if target <= position:
+            writer.line("continue")
+
+    def jump_target(self, node: Json, count: int) -> int:
+        """Where a jump goes."""
         target = self.translator.integer(node["parameters"][-1]).constant
-        if target is None or not position < target <= count:
-            raise ProgramError("a jump backwards (a loop) is not supported yet")
+        if target is None or not 0 <= target <= count:
+            raise ProgramError(f"a jump to primitive {target} of {count}")
         return target
 
     def assign(self, writer: Writer, target: Json, value: Value) -> None:
         """Store a value in a field, or in an element of a stack."""
-        field, place = self.target(target)
-        writer.line(f"phv[{place}] = {store(value, field.width, field.signed)}")
+        node = unwrap(target)
+        if node["type"] == "expression":
+            reference, field = self.translator.element(node)
 
-    def target(self, node: Json) -> tuple[Field, str]:
-        """The field and the place that something is assigned to."""
+            def store_in(one: HeaderReference) -> None:
+                place = field_place(self.translator, one, field)
+                self.store(writer, field, place, value)
+
+            self.picked(writer, reference, store_in)
+            return
         if node["type"] == "field":
             field = self.program.resolve(node["value"])
-            return field, self.translator.name_of(field)
-        if node["type"] == "expression":
-            _, field, place = self.translator.element(node)
-            return field, place
-        if node["type"] == "stack_field":
-            stack = self.program.stacks[node["value"][0]]
-            names = [field.name for field in stack.headers[0].fields]
-            offset = names.index(node["value"][1])
-            place = self.translator.stack_place(stack.name, f"phv[{stack.next_slot}] - 1", offset)
-            return stack.headers[0].fields[offset], place
-        raise ProgramError(f"assignment to a {node['type']!r} is not supported yet")
+            place = self.translator.name_of(field)
+        elif node["type"] in ("stack_field", "union_stack_field"):
+            field, place = last_place(self.program, node)
+        else:
+            raise ProgramError(f"a value cannot be assigned to a {node['type']!r}")
+        self.store(writer, field, place, value)
+
+    def store(self, writer: Writer, field: Field, place: str, value: Value) -> None:
+        """Store a value, cut to a field's width, at a place of the PHV."""
+        if field.varbit:
+            writer.line(store_varbit(field, place, value))
+        else:
+            writer.line(store_line("phv", place, value, field.width, field.signed))
 
     def write(self, writer: Writer, node: Json) -> None:
         """One primitive; raises ``ProgramError`` for one that is not supported."""
         name = node["op"]
         method = getattr(self, f"do_{name.lstrip('_')}", None)
-        if method is None:
-            raise ProgramError(f"primitive {name!r} is not supported yet")
-        method(writer, node["parameters"])
+        if method is None or name not in PARAMETERS:
+            raise ProgramError(f"BMv2's simple_switch has no primitive {name!r}")
+        parameters = node["parameters"]
+        if len(parameters) != PARAMETERS[name]:
+            raise ProgramError(
+                f"primitive {name!r} has {len(parameters)} parameters instead of {PARAMETERS[name]}"
+            )
+        method(writer, parameters)
 
     def do_assign(self, writer: Writer, parameters: list[Json]) -> None:
         self.assign(writer, parameters[0], self.translator.value(parameters[1]))
@@ -173,11 +227,12 @@ class Primitives:
 
     def do_truncate(self, writer: Writer, parameters: list[Json]) -> None:
         length = self.translator.narrow(parameters[0], "the length of truncate()")
-        writer.line(f"phv[R_TRUNCATE] = max({length}, 0) + 1")
+        writer.line(f"kept_bytes = max({length}, 0) + 1")
+        with writer.indented("if phv[R_TRUNCATE] == 0 or kept_bytes < phv[R_TRUNCATE]:"):
+            writer.line("phv[R_TRUNCATE] = kept_bytes")
 
     def do_assert(self, writer: Writer, parameters: list[Json]) -> None:
-        value = self.translator.integer(parameters[0])
-        with writer.indented(f"if {value.source} == 0:"):
+        with writer.indented(f"if not ({self.translator.condition(parameters[0])}):"):
             writer.line("state[ASSERTIONS] += 1")
 
     do_assume = do_assert
@@ -186,22 +241,20 @@ class Primitives:
         session = self.translator.narrow(parameters[0], "a clone session")
         fields = self.translator.narrow(parameters[1], "a field list")
         writer.line(f"phv[R_CLONE] = ({session} & 0x7FFF) + 1")
-        writer.line(f"phv[R_CLONE_LIST] = {fields}")
+        writer.line(f"phv[R_CLONE_LIST] = {fields} & 0xFFFF")
 
     do_clone_egress_pkt_to_egress = do_clone_ingress_pkt_to_egress
 
     def do_resubmit(self, writer: Writer, parameters: list[Json]) -> None:
         fields = self.translator.narrow(parameters[0], "a field list")
-        writer.line(f"phv[R_RESUBMIT] = {fields} + 1")
+        writer.line(f"phv[R_RESUBMIT] = {fields} & 0xFFFF")
 
     def do_recirculate(self, writer: Writer, parameters: list[Json]) -> None:
         fields = self.translator.narrow(parameters[0], "a field list")
-        writer.line(f"phv[R_RECIRCULATE] = {fields} + 1")
+        writer.line(f"phv[R_RECIRCULATE] = {fields} & 0xFFFF")
 
     def do_modify_field_rng_uniform(self, writer: Writer, parameters: list[Json]) -> None:
-        low, high = (self.translator.integer(node) for node in parameters[1:3])
-        if not low.unsigned64 or not high.unsigned64:
-            raise ProgramError("the bounds of random() have more than 64 bits")
+        low, high = (self.translator.word(node) for node in parameters[1:3])
         writer.line(f"low = {low.source}")
         writer.line(f"high = {high.source}")
         with writer.indented("if not less64(high, low):"):
@@ -212,9 +265,9 @@ class Primitives:
         self, writer: Writer, parameters: list[Json]
     ) -> None:
         target, base_node, calculation, size_node = parameters
-        base, size = self.translator.integer(base_node), self.translator.integer(size_node)
-        if not base.unsigned64 or size.low < 0 or size.high > 1 << 64:
-            raise ProgramError("base or max of hash() has more than 64 bits")
+        base, size = self.translator.word(base_node), self.translator.integer(size_node)
+        if size.constant != 1 << 64:
+            size = self.translator.word(size_node)
         function = self.hash_names.get(calculation["value"])
         if function is None:
             raise ProgramError(f"hash() names a calculation {calculation['value']!r} not there")
@@ -238,10 +291,7 @@ class Primitives:
 
     def index(self, writer: Writer, node: Json, cells: Cells) -> str:
         """The condition that an index is within an array; leaves the index in ``index``."""
-        value = self.translator.integer(node)
-        if not value.narrow:
-            raise ProgramError(f"an index into {cells.name!r} of more than 63 bits")
-        writer.line(f"index = {value.source}")
+        writer.line(f"index = {self.translator.narrow(node, 'an index')}")
         return f"0 <= index < {cells.size}"
 
     def do_count(self, writer: Writer, parameters: list[Json]) -> None:
@@ -253,101 +303,28 @@ class Primitives:
     def do_register_read(self, writer: Writer, parameters: list[Json]) -> None:
         cells = self.cells(self.program.registers, parameters[1], "register")
         with writer.indented(f"if {self.index(writer, parameters[2], cells)}:"):
-            field = Field(cells.name, cells.width, cells.signed, 0)
-            value = self.translator.load_field(field, "0")
-            source = value.source.replace("phv[0]", f"registers[{cells.base} + index]")
-            self.assign(writer, parameters[0], Value(source, value.low, value.high))
+            value = load("registers", cells.place("index"), cells.width, cells.signed)
+            self.assign(writer, parameters[0], value)
 
     def do_register_write(self, writer: Writer, parameters: list[Json]) -> None:
         cells = self.cells(self.program.registers, parameters[0], "register")
         with writer.indented(f"if {self.index(writer, parameters[1], cells)}:"):
             value = self.translator.value(parameters[2])
-            source = store(value, cells.width, cells.signed)
-            writer.line(f"registers[{cells.base} + index] = {source}")
+            place = cells.place("index")
+            writer.line(store_line("registers", place, value, cells.width, cells.signed))
 
     def do_execute_meter(self, writer: Writer, parameters: list[Json]) -> None:
-        # Meters cannot be configured yet; one without rates is always green, which is 0.
-        cells = self.cells(self.program.meters, parameters[0], "meter")
+        name = parameters[0]["value"]
+        if name not in self.program.meters:
+            raise ProgramError(f"the program has no meter {name!r}")
+        meter = self.program.meters[name]
+        cells = Cells(name, meter.base, meter.size)
         with writer.indented(f"if {self.index(writer, parameters[1], cells)}:"):
-            self.assign(writer, parameters[2], Value("0", 0, 0))
+            length = "phv[R_INGRESS_LENGTH]"
+            size = "1" if meter.packets else length
+            writer.line(f"colour = run_meter(state, {meter.base} + index, {size}, {length})")
+            self.assign(writer, parameters[2], Value("colour", 0, 2))
 
-    def header(self, node: Json) -> Header:
-        """A header parameter."""
-        if node["type"] != "header":
-            raise ProgramError(f"a header given as {node['type']!r} is not supported yet")
-        return self.program.header(node["value"])
-
-    def do_add_header(self, writer: Writer, parameters: list[Json]) -> None:
-        header = self.header(parameters[0])
-        place = self.translator.valid_name(header)
-        with writer.indented(f"if phv[{place}] == 0:"):
-            writer.line(f"phv[{place}] = 1")
-            writer.line(f"phv[R_LENGTH] += {header.bits // 8}")
-            if header.wide:
-                self.use_wide_headers(writer)
-
-    def use_wide_headers(self, writer: Writer) -> None:
-        """Have all words of the PHV copied with the packet."""
-        writer.line(f"phv[R_FIELDS] = {self.program.field_count}")
-
-    def do_remove_header(self, writer: Writer, parameters: list[Json]) -> None:
-        header = self.header(parameters[0])
-        place = self.translator.valid_name(header)
-        with writer.indented(f"if phv[{place}] != 0:"):
-            writer.line(f"phv[{place}] = 0")
-            writer.line(f"phv[R_LENGTH] -= {header.bits // 8}")
-
-    def copy_header(self, writer: Writer, target: Header, source: Header) -> None:
-        """Copy validity, and the fields of a valid header."""
-        if len(target.fields) != len(source.fields):
-            raise ProgramError(f"{target.name!r} and {source.name!r} are of different types")
-        name_of = self.translator.name_of
-        if target.metadata or source.metadata:
-            for left, right in zip(target.fields, source.fields, strict=True):
-                writer.line(f"phv[{name_of(left)}] = phv[{name_of(right)}]")
-            return
-        valid = self.translator.valid_name(source)
-        writer.line(f"phv[{self.translator.valid_name(target)}] = phv[{valid}]")
-        with writer.indented(f"if phv[{valid}] != 0:"):
-            if target.wide:
-                self.use_wide_headers(writer)
-            for left, right in zip(target.fields, source.fields, strict=True):
-                writer.line(f"phv[{name_of(left)}] = phv[{name_of(right)}]")
-
-    def do_assign_header(self, writer: Writer, parameters: list[Json]) -> None:
-        self.copy_header(writer, self.header(parameters[0]), self.header(parameters[1]))
-
-    do_copy_header = do_assign_header
-
-    def do_assign_header_stack(self, writer: Writer, parameters: list[Json]) -> None:
-        target, source = (self.program.stacks[node["value"]] for node in parameters[:2])
-        writer.line(f"phv[{target.next_slot}] = phv[{source.next_slot}]")
-        for left, right in zip(target.headers, source.headers, strict=True):
-            self.copy_header(writer, left, right)
-
-    def do_pop(self, writer: Writer, parameters: list[Json]) -> None:
-        self.shift_stack(writer, parameters, -1)
-
-    def do_push(self, writer: Writer, parameters: list[Json]) -> None:
-        self.shift_stack(writer, parameters, 1)
-
-    def shift_stack(self, writer: Writer, parameters: list[Json], direction: int) -> None:
-        """P4_16 sections 8.18: move elements by a constant number of places."""
-        stack = self.program.stacks[parameters[0]["value"]]
-        count = self.translator.integer(parameters[1]).constant
-        if count is None:
-            raise ProgramError("push_front and pop_front need a constant count")
-        size = len(stack.headers)
-        count = min(count, size)
-        following = f"phv[{stack.next_slot}]"
-        order = range(size) if direction < 0 else range(size - 1, -1, -1)
-        for position in order:
-            source = position - direction * count
-            if 0 <= source < size:
-                self.copy_header(writer, stack.headers[position], stack.headers[source])
-            else:
-                writer.line(f"phv[{stack.headers[position].valid_slot}] = 0")
-        if direction < 0:
-            writer.line(f"{following} = max({following} - {count}, 0)")
-        else:
-            writer.line(f"{following} = min({following} + {count}, {size})")
+    def do_generate_digest(self, writer: Writer, parameters: list[Json]) -> None:
+        learn_list = self.translator.narrow(parameters[1], "a learn list")
+        writer.line(f"phv[R_DIGEST] = {learn_list} & 0xFFFF")

@@ -6,28 +6,75 @@ The format: docs/JSON_format.md of p4lang/behavioral-model, versions 2.18 to 2.2
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from switch.engine.amounts import check_counts, check_sizes, check_text
+from switch.engine.attachments import LearnList, Meter, read_learn_lists, read_meter
 from switch.engine.control import ProgramError
-from switch.engine.layout import FIRST_FIELD, STANDARD_FIELDS
+from switch.engine.groups import Family, Groups, in_order, read_groups
+from switch.engine.layout import FIRST_FIELD, PRIORITY, STANDARD_FIELDS
 
 Json = Any
 
-MOST_KEY_FIELDS = 64
+MOST_KEY_WORDS = 256
 
-WIDE_FIELDS = 64
-"""A header of more fields is wide: packets without it neither clear nor copy its fields."""
+MOST_BITS = 16384
+"""Of one field, parameter or register."""
+
+WIDE_WORDS = 64
+"""A header of more words is wide: packets without it neither clear nor copy its fields."""
+
+
+def words_of(width: int) -> int:
+    """How many words of 64 bits hold so many bits; one for none."""
+    return max((width + 63) // 64, 1)
 
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a header: its width, and the word of the PHV that holds its value."""
+    """A field of a header: its width in bits, and the first word of the PHV that holds its value.
+
+    A field of more than 64 bits takes several words, most significant first; of a signed one the
+    first word is sign-extended. A varbit field's ``width`` is the most that it may have: its bits
+    are in the first words, first bit most significant, the rest 0; the last word is its length.
+    """
 
     name: str
     width: int
     signed: bool
     slot: int
+    varbit: bool = False
+
+    @property
+    def data_words(self) -> int:
+        """Words of the PHV that hold its bits."""
+        return words_of(self.width)
+
+    @property
+    def words(self) -> int:
+        """Words of the PHV that it takes, a varbit's length included."""
+        return self.data_words + self.varbit
+
+    @property
+    def length_slot(self) -> int:
+        """The word that holds a varbit's length in bits."""
+        return self.slot + self.data_words
+
+    @property
+    def parts(self) -> tuple[Field, ...]:
+        """Its words as fields of at most 64 bits: one behind the other they are the field.
+
+        A varbit's length comes last, as a part of its own.
+        """
+        if self.words == 1:
+            return (self,)
+        if self.varbit:
+            data = [Field(self.name, 64, False, self.slot + i) for i in range(self.data_words)]
+            return (*data, Field(f"{self.name} length", 32, False, self.length_slot))
+        first = self.width - 64 * (self.words - 1)
+        rest = [Field(self.name, 64, False, self.slot + i) for i in range(1, self.words)]
+        return (Field(self.name, first, self.signed, self.slot), *rest)
 
 
 @dataclass(frozen=True)
@@ -41,13 +88,33 @@ class Header:
 
     @property
     def bits(self) -> int:
-        """Its size in a packet, in bits."""
+        """Its size in a packet, in bits, without its varbit field."""
+        return sum(field.width for field in self.fields if not field.varbit)
+
+    @property
+    def most_bits(self) -> int:
+        """The most bits that it may have in a packet."""
         return sum(field.width for field in self.fields)
+
+    @property
+    def words(self) -> int:
+        """Words of the PHV that its fields take; elements of a stack are as many apart."""
+        return sum(field.words for field in self.fields)
+
+    @property
+    def parts(self) -> tuple[Field, ...]:
+        """All words of its fields as fields of at most 64 bits, for copying."""
+        return tuple(part for field in self.fields for part in field.parts)
+
+    @property
+    def varbit(self) -> Field | None:
+        """Its field of variable length, if it has one."""
+        return next((field for field in self.fields if field.varbit), None)
 
     @property
     def wide(self) -> bool:
         """Whether its fields are at the end of the PHV, in use only while it is valid."""
-        return not self.metadata and len(self.fields) > WIDE_FIELDS
+        return not self.metadata and self.words > WIDE_WORDS
 
     def field(self, name: str) -> Field:
         """A field by name; raises ``ProgramError``."""
@@ -76,6 +143,10 @@ class Action:
     widths: tuple[int, ...]
     parameters: tuple[str, ...]
     primitives: tuple[Json, ...]
+
+    def place(self, parameter: int) -> int:
+        """Where a parameter's words begin in a record, behind the action's code."""
+        return 1 + sum(words_of(width) for width in self.widths[:parameter])
 
 
 @dataclass(frozen=True)
@@ -107,6 +178,8 @@ class ConstEntry:
     action: Action
     params: tuple[int, ...]
     priority: int
+    const: bool  # whether it is const by itself, in a table whose other entries are not
+    runtime_priority: int | None  # P4Runtime's, where the JSON tells it: the greatest wins
 
 
 @dataclass(frozen=True)
@@ -127,6 +200,14 @@ class Table:
     entries: tuple[ConstEntry, ...]
     immutable: bool
     counter_base: int | None  # first cell of its direct counter: of the default entry
+    hit_base: int | None = None  # first word of its entries' times, if it supports timeouts
+    meter: Meter | None = None
+    default_entry_const: bool = False  # parameters of the default action included
+
+    @property
+    def most_entries(self) -> int:
+        """How many entries it may have."""
+        return max(self.size, len(self.entries))
 
     @property
     def needs_priority(self) -> bool:
@@ -145,13 +226,22 @@ class Table:
 
 @dataclass(frozen=True)
 class Cells:
-    """A counter, register or meter array: ``base`` is its first cell in the switch's own array."""
+    """A counter or register array: ``base`` is its first cell in the switch's own array."""
 
     name: str
     base: int
     size: int
     width: int = 64
     signed: bool = False
+
+    @property
+    def words(self) -> int:
+        """Words of a register; cell ``i`` begins at ``base + i * words``."""
+        return words_of(self.width)
+
+    def place(self, index: str) -> str:
+        """Source of where the cell of an index (source) begins."""
+        return f"{self.base} + {index}" + (f" * {self.words}" if self.words > 1 else "")
 
 
 @dataclass
@@ -166,7 +256,9 @@ class Program:
     profiles: dict[str, Profile] = field(default_factory=dict)
     counters: dict[str, Cells] = field(default_factory=dict)
     registers: dict[str, Cells] = field(default_factory=dict)
-    meters: dict[str, Cells] = field(default_factory=dict)
+    meters: dict[str, Meter] = field(default_factory=dict)
+    learn_lists: dict[int, LearnList] = field(default_factory=dict)
+    groups: Groups = field(default_factory=Groups)
     errors: dict[str, int] = field(default_factory=dict)
     valid_slots: range = range(0)
     metadata_slots: range = range(0)
@@ -174,6 +266,8 @@ class Program:
     common_fields: int = 0  # words of the PHV before those of wide headers
     counter_cells: int = 0
     register_cells: int = 0
+    meter_cells: int = 0
+    hit_words: int = 0
 
     def error(self, name: str) -> int:
         """The number of a core parser error."""
@@ -194,6 +288,12 @@ class Program:
             raise ProgramError(f"the program has no header {name!r}")
         return self.headers[name]
 
+    def stack(self, name: str) -> Stack:
+        """A header stack by name; raises ``ProgramError``."""
+        if name not in self.stacks:
+            raise ProgramError(f"the program has no header stack {name!r}")
+        return self.stacks[name]
+
     def resolve(self, reference: Json) -> Field:
         """The field of a reference [header, field]; ``$valid$`` is a field of 1 bit."""
         header = self.header(reference[0])
@@ -205,7 +305,7 @@ class Program:
     def header_bytes(self) -> int:
         """The most bytes that the deparser writes."""
         order = self.document["deparsers"][0]["order"]
-        return sum(self.header(name).bits + 7 for name in order) // 8
+        return sum(self.header(name).most_bits + 7 for name in order) // 8
 
 
 def number(text: str) -> int:
@@ -218,6 +318,7 @@ def number(text: str) -> int:
 
 def read_program(text: str) -> Program:
     """Read BMv2 JSON; raises ``ProgramError`` for what is not that, or not supported."""
+    check_text(text)
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -227,7 +328,8 @@ def read_program(text: str) -> Program:
     try:
         return _read(document)
     except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
-        raise ProgramError(f"the program is not complete BMv2 JSON: {error!r}") from error
+        wrong = f"{error} is missing" if isinstance(error, KeyError) else repr(error)
+        raise ProgramError(f"the program is not complete BMv2 JSON: {wrong}") from error
     except (StopIteration, OverflowError, MemoryError) as error:
         raise ProgramError(f"the program is no BMv2 JSON that can be run: {error!r}") from error
 
@@ -236,10 +338,10 @@ def _read(document: Json) -> Program:
     version = document.get("__meta__", {}).get("version", [2, 0])
     if version[0] != 2:
         raise ProgramError(f"BMv2 JSON version {version[0]}.{version[1]}: only 2.x is supported")
-    for part in ("header_union_stacks", "header_unions", "extern_instances", "parse_vsets"):
-        if document.get(part):
-            names = ", ".join(str(item.get("name")) for item in document[part])
-            raise ProgramError(f"{part.replace('_', ' ')} are not supported yet: {names}")
+    if document.get("extern_instances"):
+        names = ", ".join(str(item.get("name")) for item in document["extern_instances"])
+        raise ProgramError(f"v1model has no extern instances in BMv2 JSON: {names}")
+    check_counts(document)
     program = Program(document)
     for name, code in document.get("errors", []):
         if not isinstance(code, int):
@@ -260,6 +362,7 @@ def _read(document: Json) -> Program:
         for entry in pipeline["tables"]:
             table = _read_table(program, entry)
             program.tables[table.name] = table
+    check_sizes(program)
     return program
 
 
@@ -270,9 +373,34 @@ def _standard_slots(document: Json) -> dict[tuple[str, str], int]:
             places[header, name] = slot
     for alias, (header, name) in document.get("field_aliases", []):
         standard = alias.split(".")[-1]
+        if alias == "intrinsic_metadata.priority":
+            places[header, name] = PRIORITY
         if standard in STANDARD_FIELDS:
             places[header, name] = STANDARD_FIELDS.index(standard)
     return places
+
+
+def _layout(type_name: str, entry: Json) -> list[Field]:
+    """The fields of a header type, without places."""
+    fields = []
+    for parts in entry["fields"]:
+        name, width = parts[0], parts[1]
+        where = f"field {name!r} of {type_name!r}"
+        if width != "*" and (not isinstance(width, int) or width < 0):
+            raise ProgramError(f"{where}: width {width!r} is no number of bits")
+        if width != "*" and width > MOST_BITS:
+            raise ProgramError(f"{where} has {width} bits: at most {MOST_BITS} are supported")
+        signed = bool(parts[2]) if len(parts) > 2 else False
+        fields.append(Field(name, 0 if width == "*" else width, signed, 0, width == "*"))
+    if sum(field.varbit for field in fields) > 1:
+        raise ProgramError(f"header type {type_name!r} has more than one varbit field")
+    most = 8 * entry.get("max_length", 0) - sum(field.width for field in fields)
+    if any(field.varbit for field in fields) and not 0 <= most <= MOST_BITS:
+        raise ProgramError(
+            f"header type {type_name!r} has a varbit field, "
+            f"and a max_length of {entry.get('max_length')!r} bytes for it"
+        )
+    return [replace(field, width=most) if field.varbit else field for field in fields]
 
 
 def _read_headers(program: Program) -> None:
@@ -280,16 +408,21 @@ def _read_headers(program: Program) -> None:
     types = {entry["name"]: entry for entry in document["header_types"]}
     places = _standard_slots(document)
     packet_headers = [entry for entry in document["headers"] if not entry["metadata"]]
-    packet_headers.sort(key=lambda entry: len(types[entry["header_type"]]["fields"]) > WIDE_FIELDS)
+    packet_headers = in_order(document, packet_headers)
+    layouts = {name: _layout(name, entry) for name, entry in types.items()}
+    packet_headers.sort(
+        key=lambda entry: sum(part.words for part in layouts[entry["header_type"]]) > WIDE_WORDS
+    )
     slot = FIRST_FIELD
     valid: dict[str, int] = {}
     for entry in packet_headers:
         valid[entry["name"]] = slot
         slot += 1
     next_slots: dict[str, int] = {}
-    for entry in document.get("header_stacks", []):
-        next_slots[entry["name"]] = slot
-        slot += 1
+    for kind in ("header_stacks", "header_union_stacks"):
+        for entry in document.get(kind) or []:
+            next_slots[entry["name"]] = slot
+            slot += 1
     program.valid_slots = range(FIRST_FIELD, slot)
     by_id: dict[int, Header] = {}
     metadata = [entry for entry in document["headers"] if entry["metadata"]]
@@ -297,21 +430,11 @@ def _read_headers(program: Program) -> None:
         if entry is (packet_headers[0] if packet_headers else None):
             program.metadata_slots = range(program.valid_slots.stop, slot)
         fields = []
-        for parts in types[entry["header_type"]]["fields"]:
-            name, width = parts[0], parts[1]
-            signed = bool(parts[2]) if len(parts) > 2 else False
-            where = f"field {entry['name']}.{name}"
-            if width == "*":
-                raise ProgramError(f"{where}: varbit fields are not supported yet")
-            if not isinstance(width, int) or width < 0:
-                raise ProgramError(f"{where}: width {width!r} is no number of bits")
-            if width > 64:
-                raise ProgramError(
-                    f"{where} has {width} bits: fields wider than 64 bits are not supported yet"
-                )
-            place = places.get((entry["name"], name)) if entry["metadata"] else None
-            fields.append(Field(name, width, signed, slot if place is None else place))
-            slot += place is None
+        for part in layouts[entry["header_type"]]:
+            place = places.get((entry["name"], part.name)) if entry["metadata"] else None
+            if place is None or part.words > 1:
+                place, slot = slot, slot + part.words
+            fields.append(replace(part, slot=place))
         header = Header(
             entry["name"], entry["metadata"], tuple(fields), valid.get(entry["name"], -1)
         )
@@ -325,7 +448,9 @@ def _read_headers(program: Program) -> None:
         program.metadata_slots = range(program.valid_slots.stop, slot)
     for entry in document.get("header_stacks", []):
         elements = tuple(by_id[identifier] for identifier in entry["header_ids"])
+        Family(elements).check(entry["name"])
         program.stacks[entry["name"]] = Stack(entry["name"], elements, next_slots[entry["name"]])
+    program.groups = read_groups(document, by_id, next_slots)
     program.field_count = slot
 
 
@@ -333,10 +458,10 @@ def _read_actions(program: Program) -> None:
     for code, entry in enumerate(program.document["actions"]):
         data = entry["runtime_data"]
         for item in data:
-            if item["bitwidth"] > 64:
+            if item["bitwidth"] > MOST_BITS:
                 raise ProgramError(
                     f"parameter {item['name']!r} of action {entry['name']!r} has "
-                    f"{item['bitwidth']} bits: more than 64 are not supported yet"
+                    f"{item['bitwidth']} bits: at most {MOST_BITS} are supported"
                 )
         program.actions.append(
             Action(
@@ -359,17 +484,22 @@ def _read_cells(program: Program) -> None:
         program.counter_cells += size
     for entry in program.document.get("register_arrays", []):
         size, width = int(entry["size"]), int(entry["bitwidth"])
-        if width > 64:
+        if width > MOST_BITS:
             raise ProgramError(
                 f"register {entry['name']!r} has cells of {width} bits: "
-                "more than 64 are not supported yet"
+                f"at most {MOST_BITS} are supported"
             )
         program.registers[entry["name"]] = Cells(
             entry["name"], program.register_cells, size, width, bool(entry.get("signed", False))
         )
-        program.register_cells += size
+        program.register_cells += size * words_of(width)
     for entry in program.document.get("meter_arrays", []):
-        program.meters[entry["name"]] = Cells(entry["name"], 0, int(entry["size"]))
+        if entry.get("is_direct"):
+            continue
+        meter = read_meter(entry, program.meter_cells, int(entry["size"]), None)
+        program.meters[meter.name] = meter
+        program.meter_cells += meter.size
+    program.learn_lists = read_learn_lists(program.document, program.resolve, number)
 
 
 def _read_table(program: Program, entry: Json) -> Table:
@@ -401,8 +531,12 @@ def _read_table(program: Program, entry: Json) -> Table:
                 number(key["mask"]) if key.get("mask") else None,
             )
         )
-    if len(keys) > MOST_KEY_FIELDS:
-        raise ProgramError(f"table {name!r} has {len(keys)} key fields, {MOST_KEY_FIELDS} are most")
+    key_words = sum(words_of(key.width) for key in keys)
+    if key_words > MOST_KEY_WORDS:
+        raise ProgramError(
+            f"the key of table {name!r} has {key_words} words of 64 bits, each field a new one: "
+            f"{MOST_KEY_WORDS} are most"
+        )
     if sum(key.kind == "lpm" for key in keys) > 1:
         raise ProgramError(f"table {name!r} has more than one lpm field")
     profile = None
@@ -416,24 +550,32 @@ def _read_table(program: Program, entry: Json) -> Table:
     data = tuple(number(value) for value in default.get("action_data", ())) if default else ()
     if default_action is not None and len(data) != len(default_action.widths):
         data = (0,) * len(default_action.widths)
-    counter_base = None
-    if entry.get("with_counters"):
-        counter_base = program.counter_cells
-        program.counter_cells += int(entry["max_size"]) + 1
     entries = tuple(
         ConstEntry(
             tuple(item["match_key"]),
             by_id[item["action_entry"]["action_id"]],
             tuple(number(value) for value in item["action_entry"]["action_data"]),
             int(item.get("priority", 0)),
+            bool(item.get("is_const", False)),
+            int(item["p4runtime_priority"]) if "p4runtime_priority" in item else None,
         )
         for item in entry.get("entries", ())
     )
+    size = int(entry.get("max_size", 1024))
+    cells = max(size, len(entries)) + 1
+    counter_base = None
+    if entry.get("with_counters"):
+        counter_base = program.counter_cells
+        program.counter_cells += cells
+    hit_base = None
+    if entry.get("support_timeout"):
+        hit_base = program.hit_words
+        program.hit_words += cells
     return Table(
         len(program.tables),
         name,
         tuple(keys),
-        int(entry.get("max_size", 1024)),
+        size,
         actions,
         profile,
         dict(entry.get("next_tables", {})),
@@ -444,4 +586,21 @@ def _read_table(program: Program, entry: Json) -> Table:
         entries,
         "entries" in entry and bool(entry["entries"]),
         counter_base,
+        hit_base,
+        _direct_meter(program, entry, cells),
+        bool(default and default.get("action_entry_const")),
     )
+
+
+def _direct_meter(program: Program, entry: Json, cells: int) -> Meter | None:
+    """The direct meter of a table."""
+    wanted = entry.get("direct_meters")
+    if not wanted:
+        return None
+    for item in program.document.get("meter_arrays", []):
+        if item["name"] == wanted and item.get("is_direct"):
+            target = program.resolve(item["result_target"])
+            meter = read_meter(item, program.meter_cells, cells, target)
+            program.meter_cells += cells
+            return meter
+    raise ProgramError(f"table {entry['name']!r} has a direct meter {wanted!r} that is missing")

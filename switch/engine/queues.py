@@ -25,6 +25,8 @@ from switch.engine.layout import (
     FREE_PACKETS,
     HEAP,
     HEAP_LENGTH,
+    LANDED_HEAD,
+    LANDED_TAIL,
     NO_BUFFER,
     NONE,
     P_BUFFER,
@@ -47,6 +49,7 @@ from switch.engine.layout import (
     PORT_WORDS,
     PORTS,
     Q_BYTES,
+    Q_CPU,
     Q_DELAY_NS,
     Q_EVENT_NS,
     Q_FREE_NS,
@@ -55,6 +58,7 @@ from switch.engine.layout import (
     Q_LIMIT_BYTES,
     Q_LIMIT_PACKETS,
     Q_PACKETS,
+    Q_PEER,
     Q_RATE_BPS,
     Q_REMAINDER,
     Q_TAIL,
@@ -62,6 +66,7 @@ from switch.engine.layout import (
     R_FIELDS,
     READY_HEAD,
     READY_TAIL,
+    RESERVE,
     S_QUEUE_DROP_BYTES,
     S_QUEUE_DROPS,
     S_QUEUE_PEAK_BYTES,
@@ -75,7 +80,9 @@ from switch.engine.layout import (
     W_TAIL,
 )
 from switch.engine.native import int64_view, jit, rows
+from switch.engine.outbox import record_packet
 from switch.engine.telemetry import count_depth, count_load
+from switch.engine.trace_notes import note_queue_drop
 
 NANOSECONDS = 1_000_000_000
 
@@ -146,7 +153,9 @@ def release(context: Any, packet: int) -> None:
 def copy_packet(context: Any, switch: int, packet: int) -> int:
     """A packet with the same PHV that shares the buffer, or NONE."""
     row = packet_row(context, packet)
-    copy = take_packet(context, row[P_BUFFER])
+    copy = NONE
+    if context[FREE_PACKET_COUNT] > context[RESERVE]:
+        copy = take_packet(context, row[P_BUFFER])
     if copy == NONE:
         context[NO_BUFFER] += 1
         return NONE
@@ -256,7 +265,7 @@ def reschedule(context: Any, port_index: int) -> None:
 @jit
 def next_deadline(context: Any) -> int:
     """When ``advance`` has something to do next, in ns, or NONE."""
-    if context[READY_HEAD] != NONE or context[AGAIN_HEAD] != NONE:
+    if context[READY_HEAD] != NONE or context[AGAIN_HEAD] != NONE or context[LANDED_HEAD] != NONE:
         return 0
     if context[HEAP_LENGTH] == 0:
         return NONE
@@ -285,6 +294,7 @@ def enqueue(
     ):
         queue[S_QUEUE_DROPS] += 1
         queue[S_QUEUE_DROP_BYTES] += size_bytes
+        note_queue_drop(context, switch, packet, queue, port)
         release(context, packet)
         return
     row = packet_row(context, packet)
@@ -339,9 +349,29 @@ def put_on_link(context: Any, port_index: int, packet: int, start_ns: int) -> No
 
 
 @jit
+def hand_over(context: Any, port: Any, now_ns: int) -> None:
+    """Give the frames that have reached the far end of the CPU port's link to the controller."""
+    while port[W_HEAD] != NONE:
+        packet = port[W_HEAD]
+        row = packet_row(context, packet)
+        if row[P_DEPARTURE_NS] > now_ns:
+            return
+        port[W_HEAD] = row[P_NEXT]
+        record_packet(context, packet)
+        release(context, packet)
+
+
+@jit
 def land(context: Any, port_index: int, now_ns: int) -> None:
-    """Move the frames that have reached the far end of a port's link to the list of the ready."""
+    """Move the frames that have reached the far end of a port's link to the list of the ready, or,
+    of a patch link, to the list of those that enter the switch there."""
     port = port_row(context, port_index)
+    if port[Q_CPU] != 0:
+        hand_over(context, port, now_ns)
+        return
+    head, tail = READY_HEAD, READY_TAIL
+    if port[Q_PEER] != NONE:
+        head, tail = LANDED_HEAD, LANDED_TAIL
     while port[W_HEAD] != NONE:
         packet = port[W_HEAD]
         row = packet_row(context, packet)
@@ -349,11 +379,11 @@ def land(context: Any, port_index: int, now_ns: int) -> None:
             break
         port[W_HEAD] = row[P_NEXT]
         row[P_NEXT] = NONE
-        if context[READY_HEAD] == NONE:
-            context[READY_HEAD] = packet
+        if context[head] == NONE:
+            context[head] = packet
         else:
-            packet_row(context, context[READY_TAIL])[P_NEXT] = packet
-        context[READY_TAIL] = packet
+            packet_row(context, context[tail])[P_NEXT] = packet
+        context[tail] = packet
 
 
 @jit

@@ -7,16 +7,47 @@ from __future__ import annotations
 
 from typing import Any
 
-from switch.engine.layout import RANDOM
+from switch.engine.layout import (
+    B_BURST,
+    B_RATE,
+    B_REMAINDER,
+    B_TOKENS,
+    EPOCH_NS,
+    EVENTS_LOST,
+    EVENTS_WAIT,
+    M_COMMITTED,
+    M_COUNTS,
+    M_LAST_US,
+    M_PEAK,
+    M_RATES,
+    METER_CELL,
+    METER_WORDS,
+    METERS,
+    NOW_NS,
+    O_KIND,
+    O_SUBJECT,
+    O_TIME_NS,
+    O_WORDS,
+    OUTBOX,
+    OUTBOX_HEAD,
+    OUTBOX_HEADER,
+    OUTBOX_TAIL,
+    OUTBOX_WAITS,
+    OUTBOX_WORDS,
+    RANDOM,
+)
 from switch.engine.native import (
     constant_table,
     inline,
     inner,
+    int64_view,
     less64,
     load64,
     modulo64,
     multiply64,
     shift_right64,
+    store64,
+    store_release,
     unsigned64,
     word64,
 )
@@ -31,7 +62,7 @@ D_KEYS = 1
 D_GROUPS = 2
 D_LINEAR = 3
 D_LINEAR_OFFSET = 4
-D_RANGES = 5  # bit k: key word k of the linear entries is a range
+D_RANGES = 5  # offset of a word for each key word of the linear entries: 0, RANGE, RANGE_GOES_ON
 DIRECTORY_WORDS = 6
 
 G_BITS = 0
@@ -44,6 +75,9 @@ E_PRIORITY = 0
 E_RECORD = 1
 E_INDEX = 2
 ENTRY_WORDS = 3
+
+RANGE = 1  # the first word of a range
+RANGE_GOES_ON = 2
 
 # A record is [action, parameters] or [GROUP, count, a record for each].
 GROUP = -2
@@ -133,14 +167,23 @@ def first_in_range(image: Any, directory: int, keys: Any, best: int) -> int:
     entry = image[directory + D_LINEAR_OFFSET]
     for _ in range(image[directory + D_LINEAR]):
         same = True
+        low_open = True  # whether the words of a range so far equal those of its bound
+        high_open = True
         for k in range(words):
             first = image[entry + 2 * k]
             second = image[entry + 2 * k + 1]
-            if (ranges >> k) & 1:
-                if less64(keys[k], first) or less64(second, keys[k]):
+            kind = image[ranges + k]
+            if kind == 0:
+                if keys[k] & second != first:
                     same = False
-            elif keys[k] & second != first:
+                continue
+            if kind == RANGE:
+                low_open = True
+                high_open = True
+            if (low_open and less64(keys[k], first)) or (high_open and less64(second, keys[k])):
                 same = False
+            low_open = low_open and keys[k] == first
+            high_open = high_open and keys[k] == second
         if same:
             return entry + 2 * words  # type: ignore[no-any-return]
         entry += 2 * words + ENTRY_WORDS
@@ -289,9 +332,273 @@ def xor16(data: Any, start: int, length: int) -> int:
 
 
 @inner
+def read_varbit(
+    phv: Any, slot: int, words: int, data: Any, at: int, skip: int, length: int
+) -> None:
+    """Read ``length`` bits that begin ``skip`` bits (0 to 7) behind ``data[at]`` to a varbit field.
+
+    Its words are at ``phv[slot]``, first bit most significant, its length behind them.
+    """
+    for k in range(words):
+        left = length - 64 * k
+        word = 0
+        if left > 0:
+            word = load64(data, at + 8 * k)
+            if skip > 0:
+                word = (word << skip) | (data[at + 8 * k + 8] >> (8 - skip))
+            if left < 64:
+                word = word & ~((1 << (64 - left)) - 1)
+        phv[slot + k] = word64(word)
+    phv[slot + words] = length
+
+
+@inner
+def write_varbit(data: Any, at: int, skip: int, phv: Any, slot: int, length: int) -> None:
+    """Write a varbit field ``skip`` bits behind ``data[at]``; the bits before it stay."""
+    for k in range((length + 63) >> 6):
+        word = phv[slot + k]
+        place = at + 8 * k
+        if skip > 0:
+            before = word64((data[place] >> (8 - skip)) << (64 - skip))
+            store64(data, place, before | shift_right64(word, skip))
+            data[place + 8] = (word << (8 - skip)) & 0xFF
+        else:
+            store64(data, place, word)
+
+
+@inner
+def put_varbit(data: Any, position: int, phv: Any, slot: int, length: int) -> int:
+    """Write a varbit field at a bit position of zeroed bytes; the position behind it."""
+    for i in range(length):
+        if (phv[slot + (i >> 6)] >> (63 - (i & 63))) & 1:
+            at = position + i
+            data[at >> 3] |= 0x80 >> (at & 7)
+    return position + length
+
+
+@inner
 def put_bits(data: Any, position: int, value: int, width: int) -> None:
     """Write the low ``width`` bits (at most 64) of a value at a bit position of zeroed bytes."""
     for i in range(width):
         if (value >> (width - 1 - i)) & 1:
             at = position + i
             data[at >> 3] |= 0x80 >> (at & 7)
+
+
+@inner
+def xor32(data: Any, start: int, length: int) -> int:
+    """Exclusive or of the 32-bit words, the last one padded with 0."""
+    value = 0
+    for i in range(length):
+        value ^= data[start + i] << (24 - 8 * (i & 3))
+    return value
+
+
+@inner
+def reflect_bits(value: int, width: int) -> int:
+    """The low ``width`` bits of a value in reverse order, as a word."""
+    result = 0
+    for i in range(width):
+        result = word64((result << 1) | (shift_right64(value, i) & 1))
+    return result
+
+
+@inner
+def crc_bits(
+    data: Any,
+    start: int,
+    length: int,
+    width: int,
+    polynomial: int,
+    initial: int,
+    final: int,
+    reflected: bool,
+) -> int:
+    """Any CRC of 8 to 64 bits, bit by bit; ``reflected``: least significant bit first."""
+    value = initial
+    for i in range(start, start + length):
+        byte = reflect_bits(data[i], 8) if reflected else word64(data[i])
+        value = word64(value ^ word64(byte << (width - 8)))
+        for _ in range(8):
+            top = shift_right64(value, width - 1) & 1
+            value = word64(value << 1)
+            if width < 64:
+                value &= (1 << width) - 1
+            if top:
+                value ^= polynomial
+    if reflected:
+        value = reflect_bits(value, width)
+    return unsigned64(value ^ final)
+
+
+@inner
+def hash_ex(data: Any, start: int, length: int) -> int:
+    """simple_switch's ``hash_ex``: FNV with five mixing steps; a byte from 128 on is negative."""
+    value = 2166136261
+    for i in range(start, start + length):
+        byte = data[i] - ((data[i] & 0x80) << 1)
+        value = ((value ^ byte) * 16777619) & 0xFFFFFFFF
+    value = (value + (value << 13)) & 0xFFFFFFFF
+    value ^= value >> 7
+    value = (value + (value << 3)) & 0xFFFFFFFF
+    value ^= value >> 17
+    return (value + (value << 5)) & 0xFFFFFFFF
+
+
+XXH_1 = -7046029288634856825  # the five primes of XXH64, as signed words
+XXH_2 = -4417276706812531889
+XXH_3 = 1609587929392839161
+XXH_4 = -8796714831421723037
+XXH_5 = 2870177450012600261
+
+
+@inline
+def rotate(value: int, count: int) -> int:
+    """A word rotated left by 1 to 63 bits."""
+    return word64(word64(value << count) | shift_right64(value, 64 - count))
+
+
+@inline
+def swap64(value: int) -> int:
+    """A word's bytes in reverse order."""
+    result = 0
+    for i in range(8):
+        result = word64((result << 8) | (shift_right64(value, 8 * i) & 0xFF))
+    return result
+
+
+@inline
+def xxh_round(state: int, word: int) -> int:
+    """One step of XXH64."""
+    return multiply64(rotate(word64(state + multiply64(word, XXH_2)), 31), XXH_1)
+
+
+@inner
+def xxh64(data: Any, start: int, length: int) -> int:
+    """XXH64 with seed 0, as BMv2's ``xxh64`` and ``bmv2_hash``."""
+    at = start
+    end = start + length
+    if length >= 32:
+        one = word64(XXH_1 + XXH_2)
+        two = word64(XXH_2)
+        three = word64(0)
+        four = word64(-XXH_1)
+        while at + 32 <= end:
+            one = xxh_round(one, swap64(load64(data, at)))
+            two = xxh_round(two, swap64(load64(data, at + 8)))
+            three = xxh_round(three, swap64(load64(data, at + 16)))
+            four = xxh_round(four, swap64(load64(data, at + 24)))
+            at += 32
+        value = word64(rotate(one, 1) + rotate(two, 7) + rotate(three, 12) + rotate(four, 18))
+        value = word64(multiply64(word64(value ^ xxh_round(0, one)), XXH_1) + XXH_4)
+        value = word64(multiply64(word64(value ^ xxh_round(0, two)), XXH_1) + XXH_4)
+        value = word64(multiply64(word64(value ^ xxh_round(0, three)), XXH_1) + XXH_4)
+        value = word64(multiply64(word64(value ^ xxh_round(0, four)), XXH_1) + XXH_4)
+    else:
+        value = word64(XXH_5)
+    value = word64(value + length)
+    while at + 8 <= end:
+        value = word64(value ^ xxh_round(0, swap64(load64(data, at))))
+        value = word64(multiply64(rotate(value, 27), XXH_1) + XXH_4)
+        at += 8
+    if at + 4 <= end:
+        four_bytes = data[at] | data[at + 1] << 8 | data[at + 2] << 16 | data[at + 3] << 24
+        value = word64(value ^ multiply64(word64(four_bytes), XXH_1))
+        value = word64(multiply64(rotate(value, 23), XXH_2) + XXH_3)
+        at += 4
+    while at < end:
+        value = word64(value ^ multiply64(word64(data[at]), XXH_5))
+        value = multiply64(rotate(value, 11), XXH_1)
+        at += 1
+    value = multiply64(word64(value ^ shift_right64(value, 33)), XXH_2)
+    value = multiply64(word64(value ^ shift_right64(value, 29)), XXH_3)
+    return unsigned64(word64(value ^ shift_right64(value, 32)))
+
+
+@inner
+def fill_bucket(meters: Any, bucket: int, elapsed_us: int) -> None:
+    """Add the tokens of a time to a bucket; millionths of a token are kept for the next time."""
+    rate = meters[bucket + B_RATE]
+    burst = meters[bucket + B_BURST]
+    tokens = meters[bucket + B_TOKENS]
+    missing = burst - tokens
+    seconds = elapsed_us // 1000000
+    micros = elapsed_us % 1000000
+    each_us = rate // 1000000
+    millionths = micros * (rate % 1000000) + meters[bucket + B_REMAINDER]
+    meters[bucket + B_REMAINDER] = millionths % 1000000
+    full = rate > 0 and seconds > missing // rate
+    if full or (each_us > 0 and micros > missing // each_us):
+        tokens = burst
+    else:
+        tokens = min(tokens + seconds * rate + micros * each_us + millionths // 1000000, burst)
+    meters[bucket + B_TOKENS] = tokens
+
+
+@inner
+def run_meter(state: Any, cell: int, size: int, length: int) -> int:
+    """Colour of a packet of ``length`` bytes that takes ``size`` tokens: 0 green, 1 yellow, 2 red.
+
+    Packets and bytes are counted by colour.
+    """
+    meters = int64_view(state[METERS], state[METER_WORDS])
+    meter = cell * METER_CELL
+    colour = mark(meters, meter, (state[NOW_NS] - state[EPOCH_NS]) // 1000, size)
+    meters[meter + M_COUNTS + 2 * colour] += 1
+    meters[meter + M_COUNTS + 2 * colour + 1] += length
+    return colour
+
+
+@inner
+def mark(meters: Any, meter: int, now_us: int, size: int) -> int:
+    """Run the meter whose first word is ``meter``.
+
+    A two-rate three-colour marker, colour-blind (RFC 2698), as BMv2's: time in whole microseconds;
+    a red packet takes no tokens, a yellow one only of the peak bucket. Green without rates.
+    """
+    if meters[meter + M_RATES] == 0:
+        return 0
+    elapsed_us = now_us - meters[meter + M_LAST_US]
+    if elapsed_us > 0:
+        meters[meter + M_LAST_US] = now_us
+        fill_bucket(meters, meter + M_PEAK, elapsed_us)
+        fill_bucket(meters, meter + M_COMMITTED, elapsed_us)
+    if meters[meter + M_PEAK + B_TOKENS] < size:
+        return 2
+    meters[meter + M_PEAK + B_TOKENS] -= size
+    if meters[meter + M_COMMITTED + B_TOKENS] < size:
+        return 1
+    meters[meter + M_COMMITTED + B_TOKENS] -= size
+    return 0
+
+
+@inner
+def open_record(state: Any, kind: int, subject: int, count: int, time_ns: int) -> int:
+    """Begin a record of ``count`` words for the controller: where they go, or -1 if no room is."""
+    size = state[OUTBOX_WORDS]
+    start = state[OUTBOX_HEAD]
+    if start + OUTBOX_HEADER + count - state[OUTBOX_TAIL] > size:
+        state[EVENTS_LOST] += 1
+        return -1
+    outbox = int64_view(state[OUTBOX], size)
+    outbox[(start + O_KIND) & (size - 1)] = kind
+    outbox[(start + O_TIME_NS) & (size - 1)] = time_ns
+    outbox[(start + O_SUBJECT) & (size - 1)] = subject
+    outbox[(start + O_WORDS) & (size - 1)] = count
+    return start + OUTBOX_HEADER  # type: ignore[no-any-return]
+
+
+@inner
+def put_record(state: Any, place: int, word: int) -> None:
+    """Write one word of a record."""
+    size = state[OUTBOX_WORDS]
+    int64_view(state[OUTBOX], size)[place & (size - 1)] = word
+
+
+@inner
+def close_record(context: Any, state: Any, end: int) -> None:
+    """Let the controller see a record, whose words end before ``end``."""
+    store_release(state, OUTBOX_HEAD, end)
+    if state[OUTBOX_WAITS] == 0:
+        state[OUTBOX_WAITS] = 1
+        context[EVENTS_WAIT] = 1

@@ -6,6 +6,7 @@ import keyword
 import re
 from collections.abc import Iterable
 
+from switch.engine import plain_wide
 from switch.engine.program import Field, Program
 
 
@@ -91,11 +92,30 @@ def field_constants(program: Program, names: Names) -> dict[int, str]:
         if header.valid_slot >= 0:
             constants[header.valid_slot] = names.unique(f"{base}_VALID")
         for field in header.fields:
-            if field.slot not in constants:
-                constants[field.slot] = names.unique(f"{base}_{identifier(field.name).upper()}")
-    for stack in program.stacks.values():
-        constants[stack.next_slot] = names.unique(f"{identifier(stack.name).upper()}_NEXT")
+            wanted = f"{base}_{identifier(field.name).upper()}"
+            for word in range(field.words):
+                if field.slot + word not in constants:
+                    constants[field.slot + word] = names.unique(
+                        f"{wanted}_WORD_{word}" if word else wanted
+                    )
+    ends = [(stack.name, stack.next_slot) for stack in program.stacks.values()]
+    ends += [(stack.name, stack.next_slot) for stack in program.groups.union_stacks.values()]
+    for name, slot in ends:
+        constants[slot] = names.unique(f"{identifier(name).upper()}_NEXT")
     return constants
+
+
+def wide_names(text: str) -> str:
+    """What generated source has to import and define before it uses wide integers, if it does."""
+    functions = sorted(set(re.findall(r"\bwide_\w+(?=\()", text)) & set(vars(plain_wide)))
+    if not functions:
+        return ""
+    widths = sorted({int(bits) for bits in re.findall(r"\bBITS_(\d+)\b", text)})
+    words = sorted({int(count) for count in re.findall(r"\bW(\d+)\b", text)})
+    lines = ["from switch.engine.wide import (", *(f"    {name}," for name in functions), ")\n"]
+    lines += [f"BITS_{bits} = {bits}" for bits in widths]
+    lines += [f"W{count} = {count}" for count in words]
+    return "\n".join(lines) + "\n"
 
 
 def read_field(field: Field, bit: int, at: str) -> str:

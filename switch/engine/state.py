@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from switch.engine import versions
+from switch.engine.amounts import MOST_REPLICAS, MOST_REPLICAS_IN_ALL
 from switch.engine.build import Pipeline
 from switch.engine.control import (
     ActionCall,
@@ -19,6 +21,7 @@ from switch.engine.control import (
     InvalidValue,
     Key,
     Member,
+    MeterConfig,
     MulticastGroup,
     NoProgram,
     NotFound,
@@ -30,9 +33,11 @@ from switch.engine.control import (
     TableEntry,
     TableFull,
 )
-from switch.engine.image import ImageBuilder, Row
+from switch.engine.host import Host
+from switch.engine.image import ImageBuilder, Row, key_flags, key_pairs, signed
 from switch.engine.layout import FIRST_TABLE
-from switch.engine.program import Action, Cells, Profile
+from switch.engine.objects import Objects
+from switch.engine.program import Action, Cells, Profile, words_of
 from switch.engine.tables import (
     TableState,
     check_call,
@@ -43,26 +48,10 @@ from switch.engine.tables import (
     normal_keys,
     rank,
 )
+from switch.engine.tracer import Tracer, Version
+from switch.engine.value_sets import ValueSetState, encode_all, value_set_states
 
 Item = TypeVar("Item")
-
-
-class Host(Protocol):
-    """What drives the switches: it builds programs and takes new versions over."""
-
-    def build(self, bmv2_json: str) -> Pipeline:
-        """Translate and compile; raises ProgramError."""
-
-    def install(
-        self, switch: int, pipeline: Pipeline, image: NDArray[np.int64], *, fresh: bool
-    ) -> None:
-        """Let packets see an image; ``fresh``: of another program, with counters at 0."""
-
-    def counters(self, switch: int) -> NDArray[np.int64]:
-        """The switch's counter cells, live: int64[cells, 2] of packets, bytes."""
-
-    def registers(self, switch: int) -> NDArray[np.int64]:
-        """The switch's register cells, live."""
 
 
 class ProfileState:
@@ -75,7 +64,7 @@ class ProfileState:
         self.groups: dict[int, ProfileGroup] = {}
 
 
-class EngineControl:
+class EngineControl(Objects):
     """Implements ``switch.engine.control.SwitchControl``; its docstrings apply."""
 
     def __init__(self, host: Host, switch: int, name: str, ports: tuple[int, ...]) -> None:
@@ -90,6 +79,12 @@ class EngineControl:
         self._profiles: dict[str, ProfileState] = {}
         self._multicast: dict[int, MulticastGroup] = {}
         self._clones: dict[int, CloneSession] = {}
+        self._replicas = 0
+        self._ports_down: set[int] = set()
+        self._rates: dict[int, MeterConfig] = {}
+        self._value_sets: dict[str, ValueSetState] = {}
+        self._running = False
+        self.tracer: Tracer | None = None
 
     @property
     def name(self) -> str:
@@ -112,6 +107,9 @@ class EngineControl:
         old_tables, old_profiles = self._tables, self._profiles
         self._pipeline, self._saved = self._saved, None
         program = self._pipeline.program
+        self._rates = {}
+        self._value_sets = value_set_states(program.groups)
+        self._running = False
         self._tables = {table.name: TableState(table) for table in program.tables.values()}
         self._profiles = {}
         for profile in program.profiles.values():
@@ -123,8 +121,9 @@ class EngineControl:
         if reconcile:
             self._reconcile(old_tables, old_profiles)
         else:
-            self._multicast, self._clones = {}, {}
+            self._multicast, self._clones, self._replicas = {}, {}, 0
         self._install(fresh=True)
+        self._start_all()
 
     def _reconcile(self, tables: dict[str, TableState], profiles: dict[str, ProfileState]) -> None:
         """Keep of the old program's contents what still fits."""
@@ -140,8 +139,10 @@ class EngineControl:
             keep(self.insert_member, list(profile.members.values()))
             keep(self.insert_group, list(profile.groups.values()))
         for state in tables.values():
-            if not state.table.immutable:
-                keep(self.insert_entry, list(state.entries.values()))
+            if state.free and state.table.name in self._tables:
+                self._tables[state.table.name].clear()
+            if state.free or not state.table.immutable:
+                keep(self.insert_entry, state.own_entries())
             if state.default is not None and not state.table.default_const:
                 default = state.default
 
@@ -158,9 +159,26 @@ class EngineControl:
     def program_saved(self) -> bool:
         return self._saved is not None
 
-    def publish(self) -> None:
-        if self._changed:
+    def publish(self, live: Callable[[], None] | None = None) -> None:
+        if live is not None:
+            image = self._image() if self._changed else None
+            self.host.at_once(lambda: self._publish_with(image, live))
+        elif self._changed:
             self._install(fresh=False)
+
+    def _publish_with(self, image: NDArray[np.int64] | None, live: Callable[[], None]) -> None:
+        if image is not None:
+            assert self._pipeline is not None
+            self.host.install(self.switch, self._pipeline, image, fresh=False)
+            self._changed = False
+        live()
+
+    def snapshot(self) -> Any:
+        return versions.take(self)
+
+    def restore(self, snapshot: Any) -> None:
+        versions.put_back(snapshot)
+        self._resume()
 
     def _install(self, *, fresh: bool) -> None:
         assert self._pipeline is not None
@@ -170,7 +188,9 @@ class EngineControl:
     # -- the image
 
     def _image(self) -> NDArray[np.int64]:
-        builder = ImageBuilder(len(self._tables))
+        uses = self._pipeline.program.groups.uses if self._pipeline else []
+        builder = ImageBuilder(len(self._tables), len(uses))
+        builder.value_sets(uses, *encode_all(self._value_sets))
         builder.replication(
             {
                 group.group_id: (0, [(copy.port, copy.instance) for copy in group.replicas])
@@ -198,17 +218,60 @@ class EngineControl:
             for group in profile.groups.values():
                 slots = [
                     members[name, identifier]
-                    for identifier, weight in sorted(group.members)
+                    for identifier, weight in sorted(self._live(group.members, group.watch_ports))
                     for _ in range(weight)
                 ]
                 groups[name, group.group_id] = builder.group(slots)
         for state in self._tables.values():
             self._encode_table(builder, state, members, groups)
-        return builder.finish()
+        image = builder.finish()
+        if self.tracer is not None:
+            self.tracer.remember(image)
+        return image
+
+    def version(self) -> Version:
+        """What a trace needs to tell what packets meet: all entries, groups and sessions."""
+        tables = dict(self._tables)
+        entries: dict[str, dict[int, TableEntry]] = {}
+        for name, state in tables.items():
+            cells = dict(state.cells)  # of a whole: another thread may be changing the table
+            known = dict(state.entries).items()
+            entries[name] = {cells[one]: entry for one, entry in known if one in cells}
+        return Version(
+            entries,
+            {name: state.default_target or state.default for name, state in tables.items()},
+            dict(self._multicast),
+            dict(self._clones),
+        )
+
+    @property
+    def pipelines(self) -> list[Pipeline]:
+        """The program that runs and the one that is saved, where there are such."""
+        return [one for one in (self._pipeline, self._saved) if one is not None]
+
+    def _live(
+        self, members: tuple[Item, ...], watch_ports: tuple[int | None, ...]
+    ) -> tuple[Item, ...]:
+        """Of a group's members those whose watch port is not down."""
+        if not watch_ports or not self._ports_down:
+            return members
+        return tuple(
+            member
+            for member, port in zip(members, watch_ports, strict=True)
+            if port not in self._ports_down
+        )
+
+    def set_port_up(self, port: int, up: bool) -> None:
+        if (port in self._ports_down) == up:
+            (self._ports_down.discard if up else self._ports_down.add)(port)
+            self._changed = self._pipeline is not None
 
     def _record(self, builder: ImageBuilder, actions: tuple[Action, ...], call: ActionCall) -> int:
         action = check_call("", actions, call)
-        return builder.record([action.code, *call.params])
+        words = [action.code]
+        for value, width in zip(call.params, action.widths, strict=True):
+            words += (value >> shift for shift in range(64 * (words_of(width) - 1), -1, -64))
+        return builder.record(words)
 
     def _encode_table(
         self,
@@ -219,6 +282,7 @@ class EngineControl:
     ) -> None:
         table = state.table
         profile = table.profile.name if table.profile else ""
+        widths = [key.width for key in table.keys]
         rows = []
         for identity, entry in state.entries.items():
             target = entry.target
@@ -231,19 +295,23 @@ class EngineControl:
             else:
                 records = [
                     (self._record(builder, table.actions, call), weight)
-                    for call, weight in target.actions
+                    for call, weight in self._live(target.actions, target.watch_ports)
                 ]
                 record = builder.group([at for at, weight in records for _ in range(weight)])
-            keys = tuple(
-                encode_key(key, key_field.width)
-                for key, key_field in zip(entry.keys, table.keys, strict=True)
-            )
-            rows.append(Row(keys, rank(table, entry), record, state.cells[identity]))
+            keys = [
+                encode_key(key, width) for key, width in zip(entry.keys, widths, strict=True)
+            ]
+            pairs = key_pairs(keys, widths)
+            rows.append(Row(pairs, rank(table, entry), record, state.cells[identity]))
         default = 0
         if state.default is not None:
             default = self._record(builder, table.actions, state.default)
-        ranges = [key.kind == "range" for key in table.keys]
-        builder.table(FIRST_TABLE + table.index, len(table.keys), ranges, rows, default)
+        if isinstance(state.default_target, Member):
+            default = members[profile, state.default_target.member_id]
+        elif state.default_target is not None:
+            default = groups[profile, state.default_target.group_id]
+        flags = key_flags([key.kind == "range" for key in table.keys], widths)
+        builder.table(FIRST_TABLE + table.index, len(flags), flags, rows, default)
 
     # -- tables
 
@@ -271,25 +339,33 @@ class EngineControl:
         self._check_references(state, entry)
         state.add(entry)
         self._changed = True
-        if state.table.counter_base is not None:
-            cell = state.table.counter_base + state.cells[entry.keys, entry.priority]
-            self.host.counters(self.switch)[cell] = 0
+        self._start_entry(state, entry)
 
     def modify_entry(self, entry: TableEntry) -> None:
         state = self._table(entry.table)
         state.check_mutable()
         entry = check_entry(state.table, entry)
+        state.check_mutable(entry.keys, entry.priority)
         self._check_references(state, entry)
-        state.replace(entry)
+        old = state.replace(entry)
         self._changed = True
+        if old.idle_timeout_ns != entry.idle_timeout_ns:
+            self._start_timeout(state, entry)
 
     def delete_entry(self, table: str, keys: tuple[Key, ...], priority: int = 0) -> None:
         state = self._table(table)
         state.check_mutable()
         keys = normal_keys(state.table, keys)
         check_priority(state.table, priority)
-        state.remove(keys, priority)
+        state.check_mutable(keys, priority)
+        self._end_entry(state, state.remove(keys, priority))
         self._changed = True
+
+    def free_entries(self, table: str) -> None:
+        self._table(table).free = True
+
+    def is_const(self, table: str, keys: tuple[Key, ...], priority: int = 0) -> bool:
+        return self._table(table).is_const(keys, priority)
 
     def entries(self, table: str) -> list[TableEntry]:
         return list(self._table(table).entries.values())
@@ -297,14 +373,24 @@ class EngineControl:
     def find_entry(self, table: str, keys: tuple[Key, ...], priority: int = 0) -> TableEntry:
         return self._table(table).need(keys, priority)
 
-    def set_default(self, table: str, target: ActionCall) -> None:
+    def set_default(self, table: str, target: ActionCall | Member | Group) -> None:
         state = self._table(table)
-        if state.table.default_const:
+        usual = state.table.default_action
+        if state.table.default_entry_const:
             raise NotPermitted(f"the default action of table {table!r} is const")
-        if state.table.profile is not None:
-            raise NotPermitted(f"table {table!r} is indirect: it has no default action")
-        check_call(f"table {table!r}", state.table.actions, target)
-        state.default = target
+        if isinstance(target, ActionCall):
+            if state.table.profile is not None:
+                raise NotPermitted(f"table {table!r} is indirect: it has no default action")
+            if state.table.default_const and usual is not None and target.action != usual.name:
+                raise NotPermitted(
+                    f"the default action of table {table!r} is always {usual.name!r}: only its "
+                    "parameters can change"
+                )
+            check_call(f"table {table!r}", state.table.actions, target)
+            state.default = target
+        else:
+            self._check_references(state, TableEntry(table, (), target))
+            state.default_target = target
         self._changed = True
 
     def reset_default(self, table: str) -> None:
@@ -313,7 +399,11 @@ class EngineControl:
         self._changed = True
 
     def default(self, table: str) -> ActionCall | None:
-        return self._table(table).default
+        state = self._table(table)
+        if isinstance(state.default_target, Member):
+            assert state.table.profile is not None
+            return self._member(state.table.profile.name, state.default_target.member_id).call
+        return state.default if state.default_target is None else None
 
     # -- action profiles
 
@@ -339,10 +429,9 @@ class EngineControl:
 
     def _users(self, profile: str, target: Member | Group) -> bool:
         return any(
-            entry.target == target
-            for state in self._tables.values()
-            if state.table.profile is not None and state.table.profile.name == profile
-            for entry in state.entries.values()
+            target in (user.default_target, *(entry.target for entry in user.entries.values()))
+            for user in self._tables.values()
+            if user.table.profile is not None and user.table.profile.name == profile
         )
 
     def insert_member(self, member: ProfileMember) -> None:
@@ -425,14 +514,24 @@ class EngineControl:
 
     # -- replication
 
-    def _check_replicas(self, what: str, replicas: tuple[Replica, ...]) -> None:
+    def _check_replicas(
+        self, what: str, new: tuple[Replica, ...], old: tuple[Replica, ...] = ()
+    ) -> None:
+        """Whether a switch takes these replicas in place of others, which counts them."""
         if self._pipeline is None:
             raise NoProgram(f"switch {self._name!r} has no program: load one first")
-        if len(set(replicas)) != len(replicas):
-            raise InvalidValue(f"{what} names a port and instance twice")
-        for replica in replicas:
+        if len(new) > MOST_REPLICAS:
+            raise TableFull(f"{what} has {len(new)} replicas: at most {MOST_REPLICAS}")
+        in_all = self._replicas + len(new) - len(old)
+        if in_all > max(MOST_REPLICAS_IN_ALL, self._replicas):
+            raise TableFull(
+                f"{what} with its {len(new)} replicas would make {in_all} in all groups and "
+                f"sessions: at most {MOST_REPLICAS_IN_ALL}"
+            )
+        for replica in new:
             if not 0 <= replica.port < 512 or not 0 <= replica.instance < 1 << 16:
                 raise InvalidValue(f"{what}: {replica} is out of range (port 511, instance 65535)")
+        self._replicas = in_all
 
     def insert_multicast_group(self, group: MulticastGroup) -> None:
         if group.group_id in self._multicast:
@@ -446,14 +545,15 @@ class EngineControl:
     def modify_multicast_group(self, group: MulticastGroup) -> None:
         if group.group_id not in self._multicast:
             raise NotFound(f"there is no multicast group {group.group_id}")
-        self._check_replicas(f"multicast group {group.group_id}", group.replicas)
+        old = self._multicast[group.group_id].replicas
+        self._check_replicas(f"multicast group {group.group_id}", group.replicas, old)
         self._multicast[group.group_id] = group
         self._changed = True
 
     def delete_multicast_group(self, group_id: int) -> None:
         if group_id not in self._multicast:
             raise NotFound(f"there is no multicast group {group_id}")
-        del self._multicast[group_id]
+        self._replicas -= len(self._multicast.pop(group_id).replicas)
         self._changed = True
 
     def multicast_groups(self) -> list[MulticastGroup]:
@@ -462,8 +562,8 @@ class EngineControl:
     def insert_clone_session(self, session: CloneSession) -> None:
         if session.session_id in self._clones:
             raise AlreadyExists(f"clone session {session.session_id} exists already")
-        if not 0 < session.session_id < 1 << 15:
-            raise InvalidValue(f"clone session {session.session_id}: ids go from 1 to 32767")
+        if not 0 <= session.session_id < 1 << 15:
+            raise InvalidValue(f"clone session {session.session_id}: ids go from 0 to 32767")
         self._check_replicas(f"clone session {session.session_id}", session.replicas)
         self._clones[session.session_id] = session
         self._changed = True
@@ -471,14 +571,15 @@ class EngineControl:
     def modify_clone_session(self, session: CloneSession) -> None:
         if session.session_id not in self._clones:
             raise NotFound(f"there is no clone session {session.session_id}")
-        self._check_replicas(f"clone session {session.session_id}", session.replicas)
+        old = self._clones[session.session_id].replicas
+        self._check_replicas(f"clone session {session.session_id}", session.replicas, old)
         self._clones[session.session_id] = session
         self._changed = True
 
     def delete_clone_session(self, session_id: int) -> None:
         if session_id not in self._clones:
             raise NotFound(f"there is no clone session {session_id}")
-        del self._clones[session_id]
+        self._replicas -= len(self._clones.pop(session_id).replicas)
         self._changed = True
 
     def clone_sessions(self) -> list[CloneSession]:
@@ -540,12 +641,19 @@ class EngineControl:
 
     def read_register(self, register: str, index: int) -> int:
         cells = self._cells("register", register, index)
-        return int(self.host.registers(self.switch)[cells.base + index]) & ((1 << cells.width) - 1)
+        start = cells.base + index * cells.words
+        value = 0
+        for word in self.host.registers(self.switch)[start : start + cells.words].tolist():
+            value = value << 64 | word & ((1 << 64) - 1)
+        return value & ((1 << cells.width) - 1)
 
     def write_register(self, register: str, index: int, value: int) -> None:
         cells = self._cells("register", register, index)
         if not 0 <= value < 1 << cells.width:
             raise InvalidValue(f"register {register!r} has cells of {cells.width} bits: {value}")
-        if value >> 63 or (cells.signed and value >> (cells.width - 1)):
+        if cells.signed and value >> (cells.width - 1):
             value -= 1 << cells.width
-        self.host.registers(self.switch)[cells.base + index] = value
+        start = cells.base + index * cells.words
+        shifts = range(64 * (cells.words - 1), -1, -64)
+        words = [signed(value >> shift) for shift in shifts]
+        self.host.registers(self.switch)[start : start + cells.words] = words

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from switch.engine.control import (
     ActionCall,
     AlreadyExists,
+    ControlError,
     Exact,
+    Group,
     InvalidAction,
     InvalidKey,
+    InvalidValue,
     Key,
     Lpm,
     Member,
     NotFound,
     NotPermitted,
     OneShot,
+    ProgramError,
     Range,
     TableEntry,
     TableFull,
     Target,
     Ternary,
 )
-from switch.engine.program import Action, ConstEntry, KeyField, Profile, Table, number
+from switch.engine.program import Action, ConstEntry, KeyField, Profile, Program, Table, number
 
 Identity = tuple[tuple[Key, ...], int]
+
+MOST_PRIORITY = (1 << 31) - 1
+"""P4Runtime's priorities have 32 bits with sign."""
 
 
 @dataclass
@@ -37,15 +44,35 @@ class TableState:
     cells: dict[Identity, int] = field(default_factory=dict)
     free_cells: list[int] = field(default_factory=list)
     default: ActionCall | None = None
+    default_target: Member | Group | None = None
+    """What an indirect table's default is, if it was set."""
+    free: bool = False
+    """Whether the program's own entries may be changed, but for the ``fixed`` ones."""
+    fixed: set[Identity] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.reset_default()
-        for entry in self.table.entries:
-            self.add(const_entry(self.table, entry))
+        last = max((entry.priority for entry in self.table.entries), default=0)
+        for given in self.table.entries:
+            entry = const_entry(self.table, given, last)
+            self.add(entry)
+            if given.const:
+                self.fixed.add((entry.keys, entry.priority))
+
+    def clear(self) -> None:
+        """Let the program's own entries be changed, and take those away that can be."""
+        self.free = True
+        for identity in [one for one in self.entries if one not in self.fixed]:
+            self.remove(*identity)
+
+    def own_entries(self) -> list[TableEntry]:
+        """The entries that are not const."""
+        return [entry for identity, entry in self.entries.items() if identity not in self.fixed]
 
     def reset_default(self) -> None:
         """Back to the program's own default action."""
         action = self.table.default_action
+        self.default_target = None
         self.default = ActionCall(action.name, self.table.default_params) if action else None
 
     def add(self, entry: TableEntry) -> None:
@@ -53,15 +80,16 @@ class TableState:
         identity = (entry.keys, entry.priority)
         if identity in self.entries:
             raise AlreadyExists(f"table {self.table.name!r} has {describe(entry)} already")
-        if len(self.entries) >= max(self.table.size, len(self.table.entries)):
+        if len(self.entries) >= self.table.most_entries:
             raise TableFull(f"table {self.table.name!r} is full: {self.table.size} entries")
         self.entries[identity] = entry
         self.cells[identity] = self.free_cells.pop() if self.free_cells else len(self.entries)
 
-    def replace(self, entry: TableEntry) -> None:
-        """Give an existing entry another target."""
-        self.need(entry.keys, entry.priority)
+    def replace(self, entry: TableEntry) -> TableEntry:
+        """Give an existing entry another target; the entry as it was."""
+        old = self.need(entry.keys, entry.priority)
         self.entries[entry.keys, entry.priority] = entry
+        return old
 
     def remove(self, keys: tuple[Key, ...], priority: int) -> int:
         """Delete an entry; its cell in direct counters."""
@@ -80,10 +108,20 @@ class TableState:
             )
         return self.entries[keys, priority]
 
-    def check_mutable(self) -> None:
-        """Raises NotPermitted if the program gives the entries."""
-        if self.table.immutable:
+    def is_const(self, keys: tuple[Key, ...], priority: int) -> bool:
+        """Whether the program gives an entry, and it cannot be changed."""
+        return (self.table.immutable and not self.free) or (keys, priority) in self.fixed
+
+    def check_mutable(self, keys: tuple[Key, ...] | None = None, priority: int = 0) -> None:
+        """Raises NotPermitted if the program gives the entry, or all entries."""
+        if self.table.immutable and not self.free:
             raise NotPermitted(f"table {self.table.name!r} has const entries: they cannot change")
+        if keys is not None and (keys, priority) in self.fixed:
+            wanted = ", ".join(map(str, keys))
+            raise NotPermitted(
+                f"table {self.table.name!r}: the entry with key ({wanted}) is const: it cannot "
+                "change"
+            )
 
 
 def describe(entry: TableEntry) -> str:
@@ -98,11 +136,13 @@ def normal_keys(table: Table, keys: tuple[Key, ...]) -> tuple[Key, ...]:
         raise InvalidKey(
             f"table {table.name!r} has {len(table.keys)} key fields, the entry has {len(keys)}"
         )
-    return tuple(_normal_key(table, key, kf) for key, kf in zip(keys, table.keys, strict=True))
+    what = f"table {table.name!r}"
+    return tuple(normal_key(what, key, kf) for key, kf in zip(keys, table.keys, strict=True))
 
 
-def _normal_key(table: Table, key: Key, key_field: KeyField) -> Key:
-    where = f"table {table.name!r}, key field {key_field.name!r}"
+def normal_key(what: str, key: Key, key_field: KeyField) -> Key:
+    """Check one field of a key; ``what`` has it. Raises InvalidKey."""
+    where = f"{what}, key field {key_field.name!r}"
     most = (1 << key_field.width) - 1
     kinds = {
         "exact": Exact,
@@ -139,7 +179,11 @@ def check_entry(table: Table, entry: TableEntry) -> TableEntry:
     if not keys:
         raise InvalidKey(f"table {table.name!r} has no key: only its default action can be set")
     check_priority(table, entry.priority)
-    return TableEntry(table.name, keys, entry.target, entry.priority)
+    if entry.idle_timeout_ns and table.hit_base is None:
+        raise InvalidValue(f"table {table.name!r} does not support idle timeouts")
+    if not 0 <= entry.idle_timeout_ns < 1 << 62:
+        raise InvalidValue(f"an idle timeout of {entry.idle_timeout_ns} ns is out of range")
+    return replace(entry, keys=keys)
 
 
 def check_priority(table: Table, priority: int) -> None:
@@ -222,10 +266,29 @@ def rank(table: Table, entry: TableEntry) -> int:
     return max((key.prefix_length for key in entry.keys if isinstance(key, Lpm)), default=0)
 
 
-def const_entry(table: Table, entry: ConstEntry) -> TableEntry:
-    """An entry of the program. BMv2's priorities: the least number wins; here the greatest."""
+def check_given_entries(program: Program) -> None:
+    """See to it that tables can begin with the entries that the program gives. ProgramError."""
+    for table in program.tables.values():
+        try:
+            for entry in TableState(table).entries.values():
+                check_entry(table, entry)
+                check_target(table, entry.target)
+        except ControlError as error:
+            raise ProgramError(f"the program's own entries: {error}") from None
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            raise ProgramError(
+                f"the program's own entries of table {table.name!r} are not BMv2 JSON: {error!r}"
+            ) from error
+
+
+def const_entry(table: Table, entry: ConstEntry, last: int) -> TableEntry:
+    """An entry of the program. BMv2's priorities: the least number wins; here the greatest, and
+    that of the entry with the number ``last`` is 1, as P4Runtime has it, unless it is told."""
     keys = tuple(_const_key(node, kf) for node, kf in zip(entry.keys, table.keys, strict=True))
-    priority = max((1 << 30) - entry.priority, 1) if table.needs_priority else 0
+    priority = 0
+    if table.needs_priority:
+        given = entry.runtime_priority
+        priority = min(last + 1 - entry.priority, MOST_PRIORITY) if given is None else given
     return TableEntry(table.name, keys, ActionCall(entry.action.name, entry.params), priority)
 
 
@@ -236,7 +299,8 @@ def _const_key(node: Any, key_field: KeyField) -> Key:
     if kind == "exact":
         return Exact(number(node["key"]))
     if kind == "lpm":
-        return Lpm(number(node["key"]), int(node["prefix_length"]))
+        length = int(node["prefix_length"])
+        return Lpm(number(node["key"]) & prefix_mask(length, key_field.width), length)
     if kind == "range":
         return Range(number(node["start"]), number(node["end"]))
     mask = number(node["mask"]) if node.get("mask") else (1 << key_field.width) - 1

@@ -89,5 +89,8 @@ def depth_bytes(bucket: int) -> int:
 
 
 def depths_of(counts: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """The buckets of a port that hold something: (greatest depth in bytes, packets), ascending."""
-    return [(depth_bytes(int(place)), int(counts[place])) for place in np.flatnonzero(counts)]
+    """The buckets of a port that hold something: (greatest depth in bytes, packets), ascending.
+
+    Packets may be counted at the same time, in another thread.
+    """
+    return [(depth_bytes(place), count) for place, count in enumerate(counts.tolist()) if count]

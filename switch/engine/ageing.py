@@ -1,0 +1,36 @@
+"""When entries of tables that support timeouts were last hit, and which have been idle too long."""
+
+from __future__ import annotations
+
+import numpy as np
+
+NEVER = -1
+
+
+class Ageing:
+    """Times in ns of all such entries of a switch, by their cells; ``hits`` is compiled code's."""
+
+    def __init__(self, cells: int) -> None:
+        self.hits = np.zeros(cells, np.int64)
+        self.timeouts = np.zeros(cells, np.int64)
+        self._told = np.full(cells, NEVER, np.int64)
+        """The hit after which an entry was last said to be idle."""
+
+    def start(self, cell: int, timeout_ns: int, now_ns: int) -> None:
+        """An entry counts as hit now; 0 = no timeout."""
+        self.hits[cell] = now_ns
+        self._told[cell] = NEVER
+        self.timeouts[cell] = timeout_ns
+
+    def deadline(self) -> int | None:
+        """When the next timeout ends."""
+        waiting = (self.timeouts > 0) & (self.hits != self._told)
+        ends = (self.hits + self.timeouts)[waiting]
+        return int(ends.min()) if len(ends) else None
+
+    def take(self, now_ns: int) -> list[int]:
+        """The cells of entries whose timeout has ended, each once until its next hit."""
+        hits = self.hits.copy()
+        ended = (self.timeouts > 0) & (hits != self._told) & (hits + self.timeouts <= now_ns)
+        self._told[ended] = hits[ended]
+        return [int(cell) for cell in np.flatnonzero(ended)]

@@ -1,0 +1,292 @@
+"""Source of the primitives that make headers valid or not, copy them, and shift stacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from switch.engine.control import ProgramError
+from switch.engine.expressions import Translator
+from switch.engine.groups import Family
+from switch.engine.program import Field, Header, Program
+from switch.engine.references import (
+    HeaderReference,
+    field_place,
+    header_reference,
+    last_field,
+    readable,
+    union_reference,
+    unwrap,
+    valid_place,
+)
+from switch.engine.source import Writer
+from switch.engine.varbits import copy_lines, size_source
+
+Json = Any
+
+
+class HeaderPrimitives:
+    """What a primitive on headers does to the PHV, as BMv2's headers.cpp and stacks.cpp do it."""
+
+    program: Program
+    translator: Translator
+
+    def picked(
+        self,
+        writer: Writer,
+        reference: HeaderReference,
+        body: Callable[[HeaderReference], None],
+        name: str = "element",
+    ) -> None:
+        """Write ``body`` for a reference, where its index is in bounds."""
+        if reference.index is None:
+            body(reference)
+            return
+        writer.line(f"{name} = {reference.index}")
+        with writer.indented(f"if 0 <= {name} < {reference.size}:"):
+            body(reference.at(name))
+
+    def use_wide_headers(self, writer: Writer) -> None:
+        """Have all words of the PHV copied with the packet."""
+        writer.line(f"phv[R_FIELDS] = {self.program.field_count}")
+
+    def peers(self, reference: HeaderReference) -> list[HeaderReference]:
+        """The other headers of the union that a header is in."""
+        peers = self.program.groups.peers
+        found = [peers.get(header.name, ()) for header in reference.family.headers]
+        families = [Family(headers) for headers in zip(*found, strict=True)]
+        return [HeaderReference(family, reference.index) for family in families]
+
+    def make_valid(self, writer: Writer, reference: HeaderReference) -> None:
+        """Set a header's validity; the others of its union become invalid."""
+        writer.line(f"phv[{valid_place(self.translator, reference)}] = 1")
+        for peer in self.peers(reference):
+            writer.line(f"phv[{valid_place(self.translator, peer)}] = 0")
+
+    def make_invalid(self, writer: Writer, reference: HeaderReference) -> None:
+        """Clear a header's validity."""
+        writer.line(f"phv[{valid_place(self.translator, reference)}] = 0")
+
+    def clear_fields(self, writer: Writer, reference: HeaderReference) -> None:
+        """Set all fields of a header to 0."""
+        varbit = reference.first.varbit
+        fields = reference.first.parts
+        if varbit is not None:  # its length stays, as in BMv2
+            fields = tuple(part for part in fields if part.slot != varbit.length_slot)
+        if len(fields) <= 4 or varbit is not None:
+            for field in fields:
+                writer.line(f"phv[{field_place(self.translator, reference, field)}] = 0")
+            return
+        start = field_place(self.translator, reference, fields[0])
+        writer.line(f"first = {start}")
+        with writer.indented(f"for slot in range(first, first + {reference.first.words}):"):
+            writer.line("phv[slot] = 0")
+
+    def size(self, reference: HeaderReference) -> str:
+        """Source of a header's size in bytes."""
+        header = reference.first
+        return size_source(header, lambda part: field_place(self.translator, reference, part))
+
+    def varbit(self, node: Json) -> tuple[HeaderReference, Field]:
+        """A parameter that is a varbit field: its header, and the field of the first of these."""
+        node = unwrap(node)
+        if node["type"] == "expression":
+            reference, field = self.translator.element(node)
+        elif node["type"] in ("stack_field", "union_stack_field"):
+            reference, field = last_field(self.program, node)
+        else:
+            header = self.program.header(node["value"][0])
+            reference, field = (
+                HeaderReference(Family((header,))),
+                self.program.resolve(node["value"]),
+            )
+        if not field.varbit:
+            raise ProgramError(f"{field.name!r} is given for a varbit field, and is none")
+        return reference, field
+
+    def do_assign_VL(self, writer: Writer, parameters: list[Json]) -> None:
+        target, mine = self.varbit(parameters[0])
+        source, theirs = self.varbit(parameters[1])
+
+        def copy(reference: HeaderReference) -> None:
+            place = field_place(self.translator, reference, mine)
+            origin = field_place(self.translator, readable(source), theirs)
+            writer.extend(copy_lines(mine, place, theirs, origin))
+
+        self.picked(writer, target, copy)
+
+    def header(self, node: Json) -> HeaderReference:
+        """A parameter that is a packet header."""
+        reference = header_reference(self.translator, node)
+        if reference.first.metadata:
+            raise ProgramError(f"{reference.first.name!r} is metadata, not a packet header")
+        return reference
+
+    def do_add_header(self, writer: Writer, parameters: list[Json]) -> None:
+        def add(reference: HeaderReference) -> None:
+            with writer.indented(f"if phv[{valid_place(self.translator, reference)}] == 0:"):
+                self.clear_fields(writer, reference)
+                self.make_valid(writer, reference)
+                writer.line(f"phv[R_LENGTH] += {self.size(reference)}")
+                if reference.first.wide:
+                    self.use_wide_headers(writer)
+
+        self.picked(writer, self.header(parameters[0]), add)
+
+    def do_add_header_fast(self, writer: Writer, parameters: list[Json]) -> None:
+        def add(reference: HeaderReference) -> None:
+            self.make_valid(writer, reference)
+            if reference.first.wide:
+                self.use_wide_headers(writer)
+
+        self.picked(writer, self.header(parameters[0]), add)
+
+    def do_remove_header(self, writer: Writer, parameters: list[Json]) -> None:
+        def remove(reference: HeaderReference) -> None:
+            with writer.indented(f"if phv[{valid_place(self.translator, reference)}] != 0:"):
+                self.make_invalid(writer, reference)
+                writer.line(f"phv[R_LENGTH] -= {self.size(reference)}")
+
+        self.picked(writer, self.header(parameters[0]), remove)
+
+    def copy_header(self, writer: Writer, target: HeaderReference, source: HeaderReference) -> None:
+        """Copy validity, and the fields of a valid header."""
+        mine, theirs = target.first, source.first
+        if [part.width for part in mine.parts] != [part.width for part in theirs.parts]:
+            raise ProgramError(f"{mine.name!r} and {theirs.name!r} are of different types")
+        places = [
+            (
+                field_place(self.translator, target, left),
+                field_place(self.translator, source, right),
+            )
+            for left, right in zip(mine.parts, theirs.parts, strict=True)
+        ]
+        if mine.metadata or theirs.metadata:
+            if not mine.metadata:
+                self.make_valid(writer, target)
+            for left_place, right_place in places:
+                writer.line(f"phv[{left_place}] = phv[{right_place}]")
+            return
+        valid = valid_place(self.translator, source)
+        peers = self.peers(target)
+        if not peers:
+            writer.line(f"phv[{valid_place(self.translator, target)}] = phv[{valid}]")
+        with writer.indented(f"if phv[{valid}] != 0:"):
+            if peers:
+                self.make_valid(writer, target)
+            if mine.wide:
+                self.use_wide_headers(writer)
+            for left_place, right_place in places:
+                writer.line(f"phv[{left_place}] = phv[{right_place}]")
+        if peers:
+            with writer.indented("else:"):
+                self.make_invalid(writer, target)
+
+    def copy_picked(self, writer: Writer, target: HeaderReference, source: HeaderReference) -> None:
+        """Copy a header where both indices are in bounds."""
+
+        def to_target(mine: HeaderReference) -> None:
+            self.picked(
+                writer, source, lambda theirs: self.copy_header(writer, mine, theirs), "other"
+            )
+
+        self.picked(writer, target, to_target)
+
+    def do_assign_header(self, writer: Writer, parameters: list[Json]) -> None:
+        self.copy_picked(
+            writer,
+            header_reference(self.translator, parameters[0]),
+            header_reference(self.translator, parameters[1]),
+        )
+
+    do_copy_header = do_assign_header
+
+    def do_assign_union(self, writer: Writer, parameters: list[Json]) -> None:
+        target, source = (union_reference(self.translator, node) for node in parameters[:2])
+        for mine, theirs in zip(target.members, source.members, strict=True):
+            self.copy_picked(writer, mine, theirs)
+
+    def copy_all(self, writer: Writer, target: list[Header], source: list[Header]) -> None:
+        """Copy headers in order; P4 leaves no overlap but that of a stack with itself."""
+        for mine, theirs in zip(target, source, strict=True):
+            self.copy_header(
+                writer, HeaderReference(Family((mine,))), HeaderReference(Family((theirs,)))
+            )
+
+    def do_assign_header_stack(self, writer: Writer, parameters: list[Json]) -> None:
+        target, source = (self.program.stack(node["value"]) for node in parameters[:2])
+        writer.line(f"phv[{target.next_slot}] = phv[{source.next_slot}]")
+        self.copy_all(writer, list(target.headers), list(source.headers))
+
+    def do_assign_union_stack(self, writer: Writer, parameters: list[Json]) -> None:
+        target, source = (self.program.groups.union_stack(node["value"]) for node in parameters[:2])
+        writer.line(f"phv[{target.next_slot}] = phv[{source.next_slot}]")
+        for mine, theirs in zip(target.unions, source.unions, strict=True):
+            self.copy_all(writer, list(mine.members), list(theirs.members))
+
+    def do_pop(self, writer: Writer, parameters: list[Json]) -> None:
+        self.shift(writer, parameters, -1)
+
+    def do_push(self, writer: Writer, parameters: list[Json]) -> None:
+        self.shift(writer, parameters, 1)
+
+    def shift(self, writer: Writer, parameters: list[Json], direction: int) -> None:
+        """P4_16 section 8.18: move elements by a number of places (constant in P4_16)."""
+        value = self.translator.integer(parameters[1])
+        if value.constant is not None:
+            self.shift_by(writer, parameters[0], direction * value.constant)
+            return
+        _, size = self.translator.stack_end(parameters[0])
+        writer.line(f"places = {value.source}")
+        for count in range(1, size):
+            with writer.indented(f"if places == {count}:"):
+                self.shift_by(writer, parameters[0], direction * count)
+        with writer.indented(f"if places >= {size}:"):
+            self.shift_by(writer, parameters[0], direction * size)
+
+    def shift_by(self, writer: Writer, node: Json, places: int) -> None:
+        """Move a stack's elements towards its end, or (``places`` below 0) towards its front."""
+        next_slot, size = self.translator.stack_end(node)
+        following = f"phv[{next_slot}]"
+        count = min(abs(places), size)
+        if count == 0:
+            return
+        if node["type"] == "header_union_stack":
+            self.rotate_unions(writer, node["value"], count if places > 0 else -count)
+        else:
+            self.move_headers(writer, node["value"], count if places > 0 else -count)
+        if places < 0:
+            writer.line(f"{following} = max({following} - {count}, 0)")
+        else:
+            writer.line(f"{following} = min({following} + {count}, {size})")
+
+    def move_headers(self, writer: Writer, name: str, places: int) -> None:
+        """Move headers; the places that become free are invalid."""
+        headers = self.program.stack(name).headers
+        size = len(headers)
+        for position in range(size) if places < 0 else range(size - 1, -1, -1):
+            source = position - places
+            if 0 <= source < size:
+                self.copy_all(writer, [headers[position]], [headers[source]])
+            else:
+                writer.line(f"phv[{headers[position].valid_slot}] = 0")
+
+    def rotate_unions(self, writer: Writer, name: str, places: int) -> None:
+        """Exchange unions in pairs. As in BMv2, what leaves at one end comes back at the other:
+        there, ``mark_invalid`` of a union does nothing."""
+        unions = self.program.groups.union_stack(name).unions
+        size, count = len(unions), abs(places)
+        order = range(size - count) if places < 0 else range(size - 1, count - 1, -1)
+        for position in order:
+            other = position + count if places < 0 else position - count
+            for mine, theirs in zip(unions[position].members, unions[other].members, strict=True):
+                slots = [(mine.valid_slot, theirs.valid_slot)]
+                if mine.fields:
+                    start, stride = mine.fields[0].slot, theirs.fields[0].slot
+                    slots += [(start + word, stride + word) for word in range(mine.words)]
+                for left, right in slots:
+                    writer.line(f"kept = phv[{left}]")
+                    writer.line(f"phv[{left}] = phv[{right}]")
+                    writer.line(f"phv[{right}] = kept")
+                if mine.wide:
+                    self.use_wide_headers(writer)

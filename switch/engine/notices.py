@@ -1,0 +1,79 @@
+"""Source of what a table's hit leaves behind, and of what a digest tells the controller."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from switch.engine.expressions import Value, store
+from switch.engine.layout import DROP_PORT
+from switch.engine.program import Field, Program, Table
+from switch.engine.source import Writer, remark
+
+MORE = {
+    "switch.engine.layout": ("DIGEST", "HIT_WORDS", "HITS", "NOW_NS", "R_DIGEST"),
+    "switch.engine.runtime": ("close_record", "open_record", "put_record", "run_meter"),
+}
+"""Names that only some programs use: the source of the others stays what it is."""
+
+MORE_NAMES = tuple(name for names in MORE.values() for name in names)
+
+
+def more_imports(parts: Sequence[str], drop_port: int) -> str:
+    """The imports of those names that the parts use, and another drop port than the usual one."""
+    used = set(re.findall(r"\w+", "\n".join(parts)))
+    lines = []
+    for module, names in MORE.items():
+        wanted = [name for name in names if name in used]
+        if wanted:
+            lines.append(f"from {module} import {', '.join(wanted)}\n")
+    if drop_port != DROP_PORT:
+        lines.append(f"DROP_PORT = {drop_port}\n")
+    return "".join(lines)
+
+
+def write_hit(writer: Writer, table: Table, name_of: Callable[[Field], str]) -> None:
+    """Note the time of a hit, and run the entry's direct meter."""
+    if table.hit_base is not None:
+        writer.line("hits = int64_view(state[HITS], state[HIT_WORDS])")
+        writer.line(f"hits[{table.hit_base} + image[entry + E_INDEX]] = state[NOW_NS]")
+    meter = table.meter
+    if meter is not None and meter.target is not None:
+        length = "phv[R_INGRESS_LENGTH]"
+        size = "1" if meter.packets else length
+        cell = f"{meter.base} + image[entry + E_INDEX]"
+        writer.line(f"colour = run_meter(state, {cell}, {size}, {length})")
+        value = Value("colour", 0, 2)
+        source = store(value, meter.target.width, meter.target.signed)
+        writer.line(f"phv[{name_of(meter.target)}] = {source}")
+
+
+def write_learning(program: Program, name_of: Callable[[Field], str]) -> str:
+    """The function that hands the sample of a learn list to the controller."""
+    if not program.learn_lists:
+        return ""
+    writer = Writer()
+    writer.line("@jit")
+    with writer.indented("def learn(context, phv, state):"):
+        writer.line('"""Tell the controller of the digest that ingress has chosen."""')
+        for learn_list in program.learn_lists.values():
+            identifier, count = learn_list.identifier, learn_list.words
+            with writer.indented(f"if phv[R_DIGEST] == {identifier}:  # {remark(learn_list.name)}"):
+                arguments = f"state, DIGEST, {identifier}, {count}, state[NOW_NS]"
+                writer.line(f"at = open_record({arguments})")
+                with writer.indented("if at >= 0:"):
+                    at = 0
+                    for field in learn_list.fields:
+                        for part in range(field.data_words):
+                            place = f"{name_of(field)} + {part}" if part else name_of(field)
+                            writer.line(f"put_record(state, at + {at}, phv[{place}])")
+                            at += 1
+                    writer.line(f"close_record(context, state, at + {count})")
+    return writer.text
+
+
+def tell_digests(pipeline: str) -> str:
+    """The pipeline's source with digests told at the end of ingress."""
+    call = "ingress(phv, image, state, counters, registers, scratch, keys, words, frame)\n"
+    told = f"{call}        if phv[R_DIGEST] != 0:\n            learn(context, phv, state)\n"
+    return pipeline.replace(call, told, 1)

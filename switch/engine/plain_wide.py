@@ -1,0 +1,167 @@
+"""The names of ``switch.engine.wide`` on Python's own integers: the plain form of a program.
+
+Numbers are exact, whatever their size, so counts of words only matter where words are stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from switch.engine.plain import WORD, word64
+
+MOST_SHIFT = 65536
+"""From this amount on all bits are shifted out: no field has as many."""
+
+
+def wide_load(array: Any, place: int, stored: int, words: int) -> int:
+    """The unsigned number in ``stored`` words from array[place] on, most significant first."""
+    value = 0
+    for i in range(stored):
+        value = value << 64 | array[place + i] & WORD
+    return value
+
+
+def wide_load_signed(array: Any, place: int, stored: int, words: int) -> int:
+    """As ``wide_load``, of a signed number."""
+    value = wide_load(array, place, stored, words)
+    return value - (1 << 64 * stored) if array[place] < 0 else value
+
+
+def wide_store(array: Any, place: int, value: int, words: int) -> None:
+    """Store the low words of a value at array[place] and behind."""
+    for i in range(words):
+        array[place + i] = word64(value >> 64 * (words - 1 - i))
+
+
+def wide_read(data: Any, at: int, skip: int, width: int, words: int) -> int:
+    """The unsigned field of ``width`` bits that begins ``skip`` bits (0 to 7) behind data[at]."""
+    size = (skip + width + 7) // 8
+    if at < 0 or at + size > len(data):
+        raise IndexError(f"{size} bytes at {at} of {len(data)}")
+    value = int.from_bytes(data[at : at + size], "big")
+    return value >> (8 * size - skip - width) & ((1 << width) - 1)
+
+
+def wide_int(value: int, words: int) -> int:
+    """A word as a wide integer."""
+    return value
+
+
+def wide_word(value: int, words: int) -> int:
+    """An unsigned word as a wide integer."""
+    return value & WORD
+
+
+def wide_constant(parts: tuple[int, ...], words: int) -> int:
+    """The unsigned number with these words."""
+    return wide_load(parts, 0, len(parts), words)
+
+
+def wide_cast(value: int, words: int) -> int:
+    """The low words of a value: here all of it, as callers use no more."""
+    return value
+
+
+def wide_narrow(value: int) -> int:
+    """The least significant word: here all of the value, as callers use no more."""
+    return value
+
+
+def wide_add(left: int, right: int) -> int:
+    """The sum."""
+    return left + right
+
+
+def wide_sub(left: int, right: int) -> int:
+    """The difference."""
+    return left - right
+
+
+def wide_mul(left: int, right: int) -> int:
+    """The product."""
+    return left * right
+
+
+wide_multiply = wide_mul
+
+
+def wide_and(left: int, right: int) -> int:
+    """The bits that both have."""
+    return left & right
+
+
+def wide_or(left: int, right: int) -> int:
+    """The bits that one or the other has."""
+    return left | right
+
+
+def wide_xor(left: int, right: int) -> int:
+    """The bits that differ."""
+    return left ^ right
+
+
+def wide_equal(left: int, right: int) -> bool:
+    """Whether two numbers are the same."""
+    return left == right
+
+
+def wide_less(left: int, right: int) -> bool:
+    """``left < right``."""
+    return left < right
+
+
+wide_less_unsigned = wide_less
+
+
+def wide_not(value: int) -> int:
+    """All bits the other way."""
+    return ~value
+
+
+def wide_negate(value: int) -> int:
+    """The number with the other sign."""
+    return -value
+
+
+def wide_shift_left(value: int, amount: int) -> int:
+    """``value << amount``; 0 for an amount beyond any field."""
+    return value << amount if 0 <= amount < MOST_SHIFT else 0
+
+
+def wide_shift_right(value: int, amount: int) -> int:
+    """``value >> amount``."""
+    return value >> amount if 0 <= amount < MOST_SHIFT else (-1 if value < 0 else 0)
+
+
+wide_shift_right_unsigned = wide_shift_right
+
+
+def wide_cut(value: int, width: int) -> int:
+    """The low bits of a number, unsigned."""
+    return value & ((1 << width) - 1)
+
+
+def wide_sign(value: int, width: int) -> int:
+    """The low bits of a number, in two's complement."""
+    value &= (1 << width) - 1
+    return value - (1 << width) if value >> (width - 1) else value
+
+
+def wide_clamp(value: int, low: int, high: int) -> int:
+    """The number from low to high that is nearest."""
+    return min(max(value, low), high)
+
+
+def wide_clip(value: int) -> int:
+    """The number from -2**62 to 2**62 that is nearest."""
+    return min(max(value, -(1 << 62)), 1 << 62)
+
+
+def wide_divide(left: int, right: int) -> int:
+    """``left // right`` of numbers without sign; 0 if right is 0."""
+    return left // right if right else 0
+
+
+def wide_modulo(left: int, right: int) -> int:
+    """``left % right`` of numbers without sign; 0 if right is 0."""
+    return left % right if right else 0

@@ -1,0 +1,228 @@
+"""Headers, unions and fields that an expression names: fixed ones, and ones picked by an index.
+
+P4_16 section 8.18 leaves an index that is out of bounds undefined; BMv2 ends. Here such an index
+reads the nearest element and writes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from switch.engine.control import ProgramError
+from switch.engine.groups import Family
+from switch.engine.operations import compare
+
+if TYPE_CHECKING:
+    from switch.engine.expressions import Translator
+    from switch.engine.program import Field, Header, Program
+
+Json = Any
+
+DEREFERENCE = ("dereference_header_stack", "dereference_stack")
+
+
+@dataclass(frozen=True)
+class HeaderReference:
+    """A header: the only one of ``family``, or that which ``index`` (source, not checked) says."""
+
+    family: Family
+    index: str | None = None
+
+    @property
+    def first(self) -> Header:
+        """The header, or the first of those it can be: all have the same type."""
+        return self.family.headers[0]
+
+    @property
+    def size(self) -> int:
+        """How many headers it can be."""
+        return len(self.family.headers)
+
+    def at(self, number: str) -> HeaderReference:
+        """The same with an index that is known to be in bounds."""
+        return HeaderReference(self.family, number)
+
+    @property
+    def clamped(self) -> str:
+        """Source of the index, or of the nearest one that is in bounds."""
+        return f"min(max({self.index}, 0), {self.size - 1})"
+
+
+@dataclass(frozen=True)
+class UnionReference:
+    """A header union: a reference to each of its members."""
+
+    members: tuple[HeaderReference, ...]
+
+
+def unwrap(node: Json) -> Json:
+    """A node without the expressions around it that are none."""
+    while node["type"] == "expression" and "op" not in node["value"]:
+        node = node["value"]
+    return node
+
+
+def is_header(node: Json) -> bool:
+    """Whether a node is a header, not a number."""
+    node = unwrap(node)
+    if node["type"] == "header":
+        return True
+    operators = (*DEREFERENCE, "access_union_header")
+    return node["type"] == "expression" and node["value"]["op"] in operators
+
+
+def is_union(node: Json) -> bool:
+    """Whether a node is a header union."""
+    node = unwrap(node)
+    if node["type"] == "header_union":
+        return True
+    return bool(node["type"] == "expression" and node["value"]["op"] == "dereference_union_stack")
+
+
+def _picked(translator: Translator, family: Family, node: Json, what: str) -> HeaderReference:
+    index = translator.integer(node)
+    if index.constant is not None:
+        if not 0 <= index.constant < len(family.headers):
+            raise ProgramError(
+                f"element {index.constant} of {what}, which has {len(family.headers)}"
+            )
+        return HeaderReference(Family((family.headers[index.constant],)))
+    return HeaderReference(family, translator.narrow(node, f"the index of {what}"))
+
+
+def header_reference(translator: Translator, node: Json) -> HeaderReference:
+    """The header that a node names; raises ``ProgramError``."""
+    program = translator.program
+    node = unwrap(node)
+    if node["type"] == "header":
+        return HeaderReference(Family((program.header(node["value"]),)))
+    if node["type"] == "expression":
+        content = node["value"]
+        if content["op"] in DEREFERENCE:
+            stack = program.stack(unwrap(content["left"])["value"])
+            what = f"header stack {stack.name!r}"
+            return _picked(translator, Family(stack.headers), content["right"], what)
+        if content["op"] == "access_union_header":
+            union = union_reference(translator, content["left"])
+            position: int = content["right"]
+            return union.members[position]
+    raise ProgramError(f"a {node['type']!r} where a header is wanted")
+
+
+def union_reference(translator: Translator, node: Json) -> UnionReference:
+    """The header union that a node names; raises ``ProgramError``."""
+    groups = translator.program.groups
+    node = unwrap(node)
+    if node["type"] == "header_union":
+        union = groups.union(node["value"])
+        return UnionReference(tuple(HeaderReference(Family((member,))) for member in union.members))
+    if node["type"] == "expression" and node["value"]["op"] == "dereference_union_stack":
+        content = node["value"]
+        stack = groups.union_stack(unwrap(content["left"])["value"])
+        what = f"header union stack {stack.name!r}"
+        return UnionReference(
+            tuple(
+                _picked(translator, stack.family(position), content["right"], what)
+                for position in range(len(stack.member_names))
+            )
+        )
+    raise ProgramError(f"a {node['type']!r} where a header union is wanted")
+
+
+def valid_place(translator: Translator, reference: HeaderReference) -> str:
+    """The PHV index of a header's validity."""
+    if reference.index is None:
+        return translator.valid_name(reference.first)
+    return reference.family.valid_place(reference.index)
+
+
+def field_place(translator: Translator, reference: HeaderReference, field: Field) -> str:
+    """The PHV index of the field that ``field`` is in the first header."""
+    if reference.index is None:
+        return translator.name_of(field)
+    return reference.family.field_place(field, reference.index)
+
+
+def readable(reference: HeaderReference) -> HeaderReference:
+    """A reference to read: its index in bounds."""
+    return reference if reference.index is None else reference.at(reference.clamped)
+
+
+def valid_test(translator: Translator, node: Json) -> str:
+    """The condition that a header is valid."""
+    reference = readable(header_reference(translator, node))
+    if reference.first.metadata:
+        return "True"
+    return f"(phv[{valid_place(translator, reference)}] != 0)"
+
+
+def union_test(translator: Translator, node: Json) -> str:
+    """The condition that a header of a union is valid."""
+    union = union_reference(translator, node)
+    places = [valid_place(translator, readable(member)) for member in union.members]
+    return f"({' or '.join(f'phv[{place}] != 0' for place in places)})"
+
+
+def same_headers(translator: Translator, one: HeaderReference, other: HeaderReference) -> str:
+    """The condition that both headers are valid and all their fields equal, as BMv2 compares."""
+    one, other = readable(one), readable(other)
+    if [part.width for part in one.first.parts] != [part.width for part in other.first.parts]:
+        raise ProgramError(
+            f"headers {one.first.name!r} and {other.first.name!r} of different types are compared"
+        )
+    tests = [
+        f"phv[{valid_place(translator, item)}] != 0"
+        for item in (one, other)
+        if not item.first.metadata
+    ]
+    for mine, theirs in zip(one.first.fields, other.first.fields, strict=True):
+        if mine.varbit:
+            values = (
+                translator.load_field(mine, field_place(translator, one, mine)),
+                translator.load_field(theirs, field_place(translator, other, theirs)),
+            )
+            tests.append(compare("==", *values).source)
+            continue
+        for left, right in zip(mine.parts, theirs.parts, strict=True):
+            places = field_place(translator, one, left), field_place(translator, other, right)
+            tests.append(f"phv[{places[0]}] == phv[{places[1]}]")
+    return f"({' and '.join(tests) or 'True'})"
+
+
+def comparison(translator: Translator, operator: str, left: Json, right: Json) -> str | None:
+    """Source that compares two headers or two unions; None for other operands."""
+    if is_header(left) and is_header(right):
+        test = same_headers(
+            translator, header_reference(translator, left), header_reference(translator, right)
+        )
+    elif is_union(left) and is_union(right):
+        pairs = zip(
+            union_reference(translator, left).members,
+            union_reference(translator, right).members,
+            strict=True,
+        )
+        test = f"({' or '.join(same_headers(translator, one, other) for one, other in pairs)})"
+    else:
+        return None
+    return test if operator == "==" else f"(not {test})"
+
+
+def last_place(program: Program, node: Json) -> tuple[Field, str]:
+    """The field (of the first element) and the PHV index that ``stack.last`` names."""
+    reference, field = last_field(program, node)
+    return field, reference.family.field_place(field, reference.index or "0")
+
+
+def last_field(program: Program, node: Json) -> tuple[HeaderReference, Field]:
+    """The header that ``stack.last`` is, its index in bounds, and the field of the first one."""
+    if node["type"] == "stack_field":
+        stack = program.stack(node["value"][0])
+        family, next_slot = Family(stack.headers), stack.next_slot
+    else:
+        unions = program.groups.union_stack(node["value"][0])
+        family = unions.family(unions.member(node["value"][1]))
+        next_slot = unions.next_slot
+    field = family.headers[0].field(node["value"][-1])
+    reference = HeaderReference(family, f"phv[{next_slot}] - 1")
+    return readable(reference), field

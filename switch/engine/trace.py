@@ -1,0 +1,366 @@
+"""Traces as events: one dictionary for each thing that happened to a packet, as JSON has it.
+
+Every event has ``packet`` (its number in the trace), ``copy`` (0: the packet that came in; others:
+what was made of it), ``time_ns`` and ``event``; the rest is the event's own. Values of fields are
+hexadecimal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from switch.engine import trace_layout as at
+from switch.engine.control import (
+    ActionCall,
+    Exact,
+    Group,
+    Key,
+    Lpm,
+    Member,
+    Range,
+    TableEntry,
+    Ternary,
+)
+from switch.engine.pipeline import REPEAT_LIMIT
+from switch.engine.program import Action, Header, Program, Table, words_of
+from switch.engine.traced import Legend
+from switch.engine.tracer import Taken, Version
+
+Event = dict[str, Any]
+
+WORD = (1 << 64) - 1
+
+INSTANCE_TYPES = (
+    "normal", "ingress clone", "egress clone", "coalesced", "recirculated", "replica",
+    "resubmitted",
+)  # fmt: skip
+
+COPY_ENDS = frozenset(("sent", "dropped", "multicast"))
+
+
+MOST_WAYS = 1 << 16
+"""Copies of packets whose end has not come that are remembered."""
+
+
+class _Way:
+    """What is known of one copy of a packet while its records come."""
+
+    def __init__(self, copy: int) -> None:
+        self.copy = copy
+        self.frame = bytearray()
+        self.key: list[int] = []
+        self.action: tuple[Action, int] | None = None
+        self.words: list[int] = []
+        self.ingress: list[int] = []
+        self.egress: list[int] = []
+        self.deparsed: list[int] = []
+
+
+class Decoder:
+    """Makes events of records; a method for each kind of record."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.versions: dict[int, tuple[Version, Legend]] = {}
+        self.ways: dict[tuple[int, int], _Way] = {}
+        self.copies: dict[int, int] = {}
+        self.head: Event = {}
+        self.place = (0, 0)
+        self.way = _Way(0)
+        self.methods: dict[int, Callable[[list[int]], None]] = {
+            at.RECEIVED: self.received, at.FRAME: self.frame, at.STATE: self.state,
+            at.KEY: self.key, at.EXTRACTED: self.extracted, at.REJECTED: self.rejected,
+            at.PARSED: self.parsed, at.CHECKSUM: self.checksum, at.TABLE: self.table,
+            at.ACTION: self.action, at.ARGUMENTS: self.arguments, at.CONDITION: self.condition,
+            at.MESSAGE: self.message, at.INGRESS_END: self.ingress_end,
+            at.INGRESS_MORE: self.ingress_more, at.EGRESS: self.egress,
+            at.EGRESS_MORE: self.egress_more, at.EGRESS_END: self.egress_end,
+            at.DEPARSED: self.deparsed, at.LEFT: self.left, at.QUEUE_DROP: self.queue_drop,
+        }  # fmt: skip
+
+    def feed(self, taken: Taken) -> list[Event]:
+        """The events of what was taken from a trace, in the order in which they happened.
+
+        What is taken from one trace goes through one decoder, in order.
+        """
+        self.versions = taken.versions
+        self.events = []
+        for record in taken.records.tolist():
+            self.record(record)
+        while len(self.ways) > MOST_WAYS:
+            packet, _ = place = next(iter(self.ways))
+            del self.ways[place]
+            self.copies.pop(packet, None)
+        return self.events
+
+    def record(self, record: list[int]) -> None:
+        """Take one record."""
+        kind, number = record[0] & ((1 << at.KIND_BITS) - 1), record[0] >> at.KIND_BITS
+        if number not in self.versions:
+            return  # of a program that is long gone
+        self.version, self.legend = self.versions[number]
+        self.program: Program = self.legend.program
+        packet, row = record[1], record[2]
+        self.place = packet, row
+        if self.place not in self.ways:
+            copy = self.copies.get(packet, 0)
+            self.copies[packet] = copy + 1
+            self.ways[self.place] = _Way(copy)
+        self.way = self.ways[self.place]
+        self.head = {"packet": packet, "copy": self.way.copy, "time_ns": record[3]}
+        if self.way.action is not None and kind != at.ARGUMENTS:
+            self.end_action()
+        self.methods[kind](record[4:])
+
+    def tell(self, event: str, **more: object) -> None:
+        """Add an event."""
+        self.events.append({**self.head, "event": event, **more})
+        if event in COPY_ENDS:
+            self.ways.pop(self.place, None)
+
+    # -- parser
+
+    def received(self, words: list[int]) -> None:
+        port, size, kind, repeats = words
+        self.way.frame.clear()
+        more = {"as": INSTANCE_TYPES[kind], "times": repeats} if kind else {}
+        self.tell("received", port=port, bytes=size, **more)
+
+    def frame(self, words: list[int]) -> None:
+        self.way.frame += b"".join((word & WORD).to_bytes(8, "big") for word in words)
+
+    def state(self, words: list[int]) -> None:
+        self.tell("parser_state", state=self.legend.states[words[0]], **self.parser_key())
+
+    def parser_key(self) -> dict[str, object]:
+        """The key that the state before has selected by."""
+        key, self.way.key = self.way.key, []
+        return {"selected_by": [hex(word) for word in key]} if key else {}
+
+    def key(self, words: list[int]) -> None:
+        if words[1] == 0:
+            self.way.key = []
+        self.way.key.append(words[0] & WORD)
+
+    def extracted(self, words: list[int]) -> None:
+        family, element, first, size = words
+        header = self.legend.families[family][element]
+        data = bytes(self.way.frame[first : first + size])
+        fields = header_fields(header, data) if len(data) == size else {}
+        self.tell("extracted", header=header.name, offset=first, bytes=size, fields=fields)
+
+    def error_name(self, code: int) -> str:
+        """A parser error by its number."""
+        names = {number: name for name, number in self.program.errors.items()}
+        return names.get(code, f"error {code}")
+
+    def rejected(self, words: list[int]) -> None:
+        self.tell("parser_error", error=self.error_name(words[0]), offset=words[1])
+
+    def parsed(self, words: list[int]) -> None:
+        error = self.error_name(words[1])
+        self.tell("parsed", bytes=words[0], error=error, **self.parser_key())
+
+    def checksum(self, words: list[int]) -> None:
+        self.tell("checksum_error")
+
+    # -- controls
+
+    def table(self, words: list[int]) -> None:
+        table = next(one for one in self.program.tables.values() if one.index == words[0])
+        key = split_key(table, self.way.key)
+        self.way.key = []
+        if words[1] < 0:
+            self.tell("table", table=table.name, hit=False, key=key)
+            return
+        entry = self.version.tables.get(table.name, {}).get(words[1])
+        found = describe_entry(self.program, table, entry) if entry is not None else None
+        self.tell("table", table=table.name, hit=True, key=key, entry=found)
+
+    def action(self, words: list[int]) -> None:
+        self.way.action = self.program.actions[words[0]], words[1]
+        self.way.words = []
+        if words[1] == 0:
+            self.end_action()
+
+    def arguments(self, words: list[int]) -> None:
+        self.way.words += [word & WORD for word in words]
+
+    def end_action(self) -> None:
+        """All parameters of an action are there."""
+        assert self.way.action is not None
+        action, _ = self.way.action
+        self.way.action = None
+        values = join_words(self.way.words, action.widths)
+        arguments = dict(zip(action.parameters, map(hex, values), strict=False))
+        self.tell("action", action=action.name, arguments=arguments)
+
+    def condition(self, words: list[int]) -> None:
+        self.tell("condition", condition=self.legend.conditions[words[0]], holds=words[1] != 0)
+
+    def message(self, words: list[int]) -> None:
+        text = self.legend.messages[words[0]]
+        for word in words[1 : 1 + text.count("{}")]:
+            text = text.replace("{}", str(word & WORD), 1)
+        self.tell("message", text=text)
+
+    # -- traffic manager
+
+    def ingress_end(self, words: list[int]) -> None:
+        self.way.ingress = words
+
+    def ingress_more(self, words: list[int]) -> None:
+        """What the engine does now, in its order (``switch.engine.pipeline.run_ingress``)."""
+        clone, resubmit, group, port = self.way.ingress
+        repeats, priority, learn_list, drop_port = words
+        if learn_list:
+            lists = self.program.learn_lists
+            name = lists[learn_list].name if learn_list in lists else str(learn_list)
+            self.tell("digest", digest=name)
+        if clone:
+            self.cloned(clone - 1)
+        if resubmit:
+            if repeats >= REPEAT_LIMIT:
+                self.tell("dropped", where="ingress", why=f"resubmitted {REPEAT_LIMIT} times")
+            else:
+                self.tell("resubmitted", field_list=resubmit)
+        elif group:
+            replicas = self.version.groups.get(group)
+            to = [] if replicas is None else ports_of(replicas.replicas)
+            self.tell("multicast", group=group, to=to)
+            if not to:
+                self.tell("dropped", where="ingress", why=f"no multicast group {group}")
+        elif port == drop_port:
+            self.tell("dropped", where="ingress", why=f"egress_spec is the drop port {drop_port}")
+        elif priority:
+            why = f"priority {priority}: a port has one queue, of priority 0"
+            self.tell("dropped", where="ingress", why=why)
+        else:
+            self.tell("to_port", port=port)
+
+    def cloned(self, session: int) -> None:
+        """A clone session's copies are made."""
+        found = self.version.sessions.get(session)
+        to = [] if found is None else ports_of(found.replicas)
+        self.tell("cloned", session=session, to=to)
+
+    def egress(self, words: list[int]) -> None:
+        self.way.egress = words
+
+    def egress_more(self, words: list[int]) -> None:
+        port, before, after, waited = self.way.egress
+        kind, rid, _, size = words
+        more: dict[str, object] = {"as": INSTANCE_TYPES[kind]} if kind else {}
+        if rid:
+            more["egress_rid"] = rid
+        self.tell(
+            "egress", port=port, bytes=size, enq_qdepth=before, deq_qdepth=after,
+            waited_us=waited, **more,
+        )  # fmt: skip
+
+    def egress_end(self, words: list[int]) -> None:
+        clone, port, drop_port, _ = words
+        if clone:
+            self.cloned(clone - 1)
+        if port == drop_port:
+            self.tell("dropped", where="egress", why=f"egress_spec is the drop port {drop_port}")
+
+    def deparsed(self, words: list[int]) -> None:
+        self.way.deparsed = words
+
+    def left(self, words: list[int]) -> None:
+        header, payload, keep, truncated = self.way.deparsed
+        recirculated, port, nowhere, repeats = words
+        size = min(header + payload, keep) if keep else header + payload
+        self.tell("deparsed", header_bytes=header, payload_bytes=payload)
+        if recirculated:
+            if repeats >= REPEAT_LIMIT:
+                self.tell("dropped", where="egress", why=f"recirculated {REPEAT_LIMIT} times")
+            else:
+                self.tell("recirculated", field_list=recirculated, bytes=size)
+        elif nowhere:
+            self.tell("dropped", where="port", why=f"there is no port {port}")
+        else:
+            if truncated:
+                size = min(size, truncated - 1)
+            self.tell("sent", port=port, bytes=size)
+
+    def queue_drop(self, words: list[int]) -> None:
+        port, packets, size, _ = words
+        why = f"the queue of port {port} is full: {packets} packets, {size} bytes"
+        self.tell("dropped", where="queue", why=why, port=port, queue_packets=packets,
+                  queue_bytes=size)  # fmt: skip
+
+
+def ports_of(replicas: Iterable[Any]) -> list[dict[str, int]]:
+    """Where copies go."""
+    return [{"port": copy.port, "egress_rid": copy.instance} for copy in replicas]
+
+
+def header_fields(header: Header, data: bytes) -> dict[str, str]:
+    """The fields of a header as it is in a packet, with values as text."""
+    value, left = int.from_bytes(data, "big"), 8 * len(data)
+    fields = {}
+    for one in header.fields:
+        width = 8 * len(data) - header.bits if one.varbit else one.width
+        left -= width
+        fields[one.name] = hex(value >> left & ((1 << width) - 1))
+    return fields
+
+
+def join_words(words: Sequence[int], widths: Iterable[int]) -> list[int]:
+    """Values of these widths from words of 64 bits, most significant first."""
+    values = []
+    place = 0
+    for width in widths:
+        value = 0
+        for word in words[place : place + words_of(width)]:
+            value = value << 64 | word
+        place += words_of(width)
+        values.append(value & ((1 << width) - 1))
+    return values
+
+
+def split_key(table: Table, words: Sequence[int]) -> dict[str, str]:
+    """What a table was looked up with, by the names of its key fields."""
+    values = join_words(words, (key.width for key in table.keys))
+    return {key.name: hex(value) for key, value in zip(table.keys, values, strict=True)}
+
+
+def describe_key(key: Key) -> str:
+    """A key field of an entry: 0x1, 0xa000000/8, 0x800&&&0xff00, 0x1..0x5."""
+    if isinstance(key, Exact):
+        return hex(key.value)
+    if isinstance(key, Lpm):
+        return f"{key.value:#x}/{key.prefix_length}"
+    if isinstance(key, Ternary):
+        return f"{key.value:#x}&&&{key.mask:#x}"
+    assert isinstance(key, Range)
+    return f"{key.low:#x}..{key.high:#x}"
+
+
+def describe_target(program: Program, target: object) -> str:
+    """What an entry leads to."""
+    if isinstance(target, Member):
+        return f"member {target.member_id}"
+    if isinstance(target, Group):
+        return f"group {target.group_id}"
+    if isinstance(target, ActionCall):
+        action = next(one for one in program.actions if one.name == target.action)
+        pairs = zip(action.parameters, target.params, strict=True)
+        return f"{target.action}({', '.join(f'{name}={value:#x}' for name, value in pairs)})"
+    return "a set of actions"
+
+
+def describe_entry(program: Program, table: Table, entry: TableEntry) -> Event:
+    """An entry: its key, its priority, and how it reads."""
+    key = {
+        field.name: describe_key(one) for field, one in zip(table.keys, entry.keys, strict=True)
+    }
+    target = describe_target(program, entry.target)
+    left = ", ".join(f"{name}={value}" for name, value in key.items())
+    event: Event = {"key": key, "target": target, "reads": f"{left} -> {target}"}
+    if table.needs_priority:
+        event["priority"] = entry.priority
+    return event

@@ -1,0 +1,297 @@
+"""The traced form of a program: the same source, with calls that say what a packet goes through.
+
+A switch runs it in place of the ordinary form while it is traced. The records are those of
+``switch.engine.trace_layout``; what their numbers mean is in the ``Legend``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from switch.engine import trace_layout as at
+from switch.engine.control import ProgramError
+from switch.engine.framing import ParserSource
+from switch.engine.generate import PIPELINE, Generator
+from switch.engine.groups import Family
+from switch.engine.layout import (
+    DEQ_QDEPTH,
+    DEQ_TIMEDELTA,
+    DROP,
+    DROP_PORT,
+    EGRESS_PORT,
+    EGRESS_RID,
+    ENQ_QDEPTH,
+    INGRESS_PORT,
+    INSTANCE_TYPE,
+    P_KEEP,
+    P_QUEUE_BYTES,
+    P_REPEATS,
+    P_TRACE,
+    TRACE,
+)
+from switch.engine.primitives import Primitives
+from switch.engine.program import Action, Header, Program, Table, words_of
+from switch.engine.source import Writer
+
+Json = Any
+
+NOTES = f'''
+@jit
+def note(state, kind, a, b, c, d):
+    """Write a record, if the packet under way is traced."""
+    if state[{TRACE}] == 0:
+        return
+    head = int64_view(state[{TRACE}], {at.TRACE_HEAD})
+    if head[{at.T_PACKET}] == 0:
+        return
+    end = head[{at.T_END}]
+    if end + {at.RECORD} > head[{at.T_CAPACITY}]:
+        head[{at.T_LOST}] += 1
+        return
+    record = int64_view(state[{TRACE}], head[{at.T_CAPACITY}])
+    record[end] = kind + (head[{at.T_VERSION}] << {at.KIND_BITS})
+    record[end + 1] = head[{at.T_PACKET}]
+    record[end + 2] = head[{at.T_COPY}]
+    record[end + 3] = state[NOW_NS]
+    record[end + 4] = word64(a)
+    record[end + 5] = word64(b)
+    record[end + 6] = word64(c)
+    record[end + 7] = word64(d)
+    head[{at.T_END}] = end + {at.RECORD}
+
+
+@jit
+def note_begin(state, words, packet, operation, instance_type):
+    """A packet is taken on; a new one is traced from here if there is room."""
+    if state[{TRACE}] == 0:
+        return
+    head = int64_view(state[{TRACE}], {at.TRACE_HEAD})
+    if operation == RUN_INGRESS and instance_type == 0:
+        words[{P_TRACE}] = 0
+        room = head[{at.T_END}] + {at.ROOM} <= head[{at.T_CAPACITY}]
+        if room and head[{at.T_BEGUN}] < head[{at.T_LIMIT}]:
+            head[{at.T_BEGUN}] += 1
+            words[{P_TRACE}] = head[{at.T_BEGUN}]
+        else:
+            head[{at.T_PASSED}] += 1
+    head[{at.T_PACKET}] = words[{P_TRACE}]
+    if operation == RUN_PARSER:
+        head[{at.T_PACKET}] = 0
+    head[{at.T_COPY}] = packet
+
+
+@jit
+def note_frame(state, phv, row, data):
+    """What comes to the parser."""
+    if state[{TRACE}] == 0:
+        return
+    if int64_view(state[{TRACE}], {at.TRACE_HEAD})[{at.T_PACKET}] == 0:
+        return
+    length = row[P_FRAME_LENGTH]
+    start = row[P_FRAME]
+    note(state, {at.RECEIVED}, phv[{INGRESS_PORT}], length, phv[{INSTANCE_TYPE}], row[{P_REPEATS}])
+    for place in range(start, start + min(length, {at.FRAME_BYTES}), 32):
+        first = load64(data, place)
+        second = load64(data, place + 8)
+        note(state, {at.FRAME}, first, second, load64(data, place + 16), load64(data, place + 24))
+
+
+@jit
+def note_action(state, image, record, code, count):
+    """An action is about to run with the parameters of a record."""
+    note(state, {at.ACTION}, code, count, 0, 0)
+    for first in range(1, count + 1, 4):
+        a = image[record + first]
+        b = image[record + first + 1] if first + 1 <= count else 0
+        c = image[record + first + 2] if first + 2 <= count else 0
+        d = image[record + first + 3] if first + 3 <= count else 0
+        note(state, {at.ARGUMENTS}, a, b, c, d)
+
+
+@jit
+def note_table(state, image, table, entry):
+    """A table was looked up."""
+    cell = -1
+    if entry >= 0:
+        cell = image[entry + E_INDEX]
+    note(state, {at.TABLE}, table, cell, 0, 0)
+'''
+
+_BEGIN = "    if operation == KEEP_FIELDS:\n"
+_NOTE_BEGIN = f"    note_begin(state, words, packet, operation, phv[{INSTANCE_TYPE}])\n"
+_PARSE = "    parsed = parse("
+_PARSED = "    row[P_PAYLOAD_LENGTH] = row[P_FRAME_LENGTH] - parsed\n"
+_INGRESS = "        ingress(phv, image, state, counters, registers, scratch, keys, words, frame)\n"
+_EGRESS = "        egress(phv, image, state, counters, registers, scratch, keys, words, frame)\n"
+_DEPARSE = "        words[P_HEADER_LENGTH] = deparse(phv, header)\n"
+
+_BEFORE_INGRESS = f"""        if phv[CHECKSUM_ERROR] != 0:
+            note(state, {at.CHECKSUM}, 0, 0, 0, 0)
+"""
+_AFTER_INGRESS = f"""        clone, again, group = phv[R_CLONE], phv[R_RESUBMIT], phv[MCAST_GRP]
+        note(state, {at.INGRESS_END}, clone, again, group, phv[EGRESS_SPEC])
+        repeats, priority = words[{P_REPEATS}], phv[PRIORITY]
+        note(state, {at.INGRESS_MORE}, repeats, priority, phv[R_DIGEST], context[{DROP}])
+"""
+_BEFORE_EGRESS = f"""        before, after = phv[{ENQ_QDEPTH}], phv[{DEQ_QDEPTH}]
+        note(state, {at.EGRESS}, phv[{EGRESS_PORT}], before, after, phv[{DEQ_TIMEDELTA}])
+        kind, copy = phv[{INSTANCE_TYPE}], phv[{EGRESS_RID}]
+        note(state, {at.EGRESS_MORE}, kind, copy, 0, phv[R_LENGTH])
+"""
+_AFTER_EGRESS = f"""        clone, port = phv[R_CLONE], phv[EGRESS_SPEC]
+        note(state, {at.EGRESS_END}, clone, port, context[{DROP}], 0)
+"""
+_AFTER_DEPARSER = f"""        size, rest = words[P_HEADER_LENGTH], words[P_PAYLOAD_LENGTH]
+        note(state, {at.DEPARSED}, size, rest, words[{P_KEEP}], phv[R_TRUNCATE])
+        again, nowhere = phv[R_RECIRCULATE], words[{P_QUEUE_BYTES}] == -1
+        port, repeats = phv[{EGRESS_PORT}], words[{P_REPEATS}]
+        note(state, {at.LEFT}, again, port, 1 if nowhere else 0, repeats)
+"""
+
+
+def _traced_pipeline() -> str:
+    text = PIPELINE
+    for line, traced in (
+        (_BEGIN, _NOTE_BEGIN + _BEGIN),
+        (_PARSE, f"    note_frame(state, phv, row, data)\n{_PARSE}"),
+        (_PARSED, f"{_PARSED}    note(state, {at.PARSED}, parsed, phv[PARSER_ERROR], 0, 0)\n"),
+        (_INGRESS, f"{_BEFORE_INGRESS}{_INGRESS}{_AFTER_INGRESS}"),
+        (_EGRESS, f"{_BEFORE_EGRESS}{_EGRESS}{_AFTER_EGRESS}"),
+        (_DEPARSE, f"{_DEPARSE}{_AFTER_DEPARSER}"),
+    ):
+        assert text.count(line) == 1
+        text = text.replace(line, traced)
+    return f"{NOTES}\n{text}"
+
+
+@dataclass
+class Legend:
+    """What the numbers in a traced program's records mean."""
+
+    program: Program
+    states: list[str] = field(default_factory=list)
+    families: list[tuple[Header, ...]] = field(default_factory=list)
+    conditions: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+
+
+class TracedPrimitives(Primitives):
+    """Primitives that say what log_msg() is told."""
+
+    legend: Legend
+
+    def do_log_msg(self, writer: Writer, parameters: list[Json]) -> None:
+        """Record the message and the low 64 bits of up to three values."""
+        text, values = parameters[0]["value"], parameters[1]["value"]
+        words = [self.translator.word(value).source for value in values[:3]]
+        words += ["0"] * (3 - len(words))
+        number = len(self.legend.messages)
+        self.legend.messages.append(str(text))
+        writer.line(f"note(state, {at.MESSAGE}, {number}, {', '.join(words)})")
+
+
+class TracedParser(ParserSource):
+    """A parser that says which states it goes through and what it extracts."""
+
+    primitives: TracedPrimitives
+
+    def note(self, *arguments: object) -> None:
+        """Write a record."""
+        words = ", ".join(map(str, (*arguments, 0, 0, 0)[:5]))
+        self.writer.line(f"note(state, {words})")
+
+    def begin_state(self, name: str) -> None:
+        """Tell the state."""
+        states = self.primitives.legend.states
+        self.note(at.STATE, len(states))
+        states.append(name)
+
+    def fail(self, code: int | str) -> None:
+        """Tell the error."""
+        self.note(at.REJECTED, code, "at - start")
+        super().fail(code)
+
+    def key(self, parts: list[Json]) -> list[int]:
+        """Tell the key of a transition."""
+        widths = super().key(parts)
+        for place in range(sum(words_of(width) for width in widths)):
+            self.note(at.KEY, f"word64(key_{place})", place)
+        return widths
+
+    def extracted(self, headers: tuple[Header, ...], element: str) -> None:
+        """Tell what lies behind ``extracted_from``."""
+        families = self.primitives.legend.families
+        size = "at - extracted_from"
+        self.note(at.EXTRACTED, len(families), element, "extracted_from - start", size)
+        families.append(headers)
+
+    def extract(self, header: Header, length: Json) -> None:
+        """Extract to a header, and tell."""
+        self.writer.line("extracted_from = at")
+        super().extract(header, length)
+        self.extracted((header,), "0")
+
+    def extract_next(self, family: Family, next_slot: int, length: Json) -> None:
+        """Extract to the next element of a stack, and tell."""
+        self.writer.line("extracted_from = at")
+        super().extract_next(family, next_slot, length)
+        self.extracted(tuple(family.headers), "number")
+
+
+class TracedGenerator(Generator):
+    """Writes the traced form of a program."""
+
+    parser_source = TracedParser
+    pipeline = _traced_pipeline()
+
+    def __init__(self, program: Program, drop_port: int = DROP_PORT) -> None:
+        super().__init__(program, drop_port)
+        self.legend = Legend(program)
+        primitives = TracedPrimitives(program, self.translator, self.calculations.names)
+        primitives.legend = self.legend
+        self.primitives = primitives
+
+    def action(self, action: Action) -> str:
+        """The function of an action; its call says so first."""
+        source = super().action(action)
+        count = sum(words_of(width) for width in action.widths)
+        record = "record" if count else "0"
+        told = f"note_action(state, image, {record}, {action.code}, {count})"
+        self.calls[action.code] = f"{told}; {self.calls[action.code]}"
+        return source
+
+    def branch(self, writer: Writer, node: Json, test: str, following: str) -> None:
+        """Tell what a condition says."""
+        conditions = self.legend.conditions
+        source = (node.get("source_info") or {}).get("source_fragment")
+        writer.line(f"holds = 1 if {test} else 0")
+        writer.line(f"note(state, {at.CONDITION}, {len(conditions)}, holds, 0, 0)")
+        conditions.append(str(source or node["name"]))
+        super().branch(writer, node, "holds != 0", following)
+
+    def table(self, writer: Writer, table: Table, numbers: dict[str | None, int]) -> None:
+        """Apply a table that needs no look-up, telling so, or any other."""
+        if not table.keys and table.default_const and table.default_action is not None:
+            writer.line(f"note(state, {at.TABLE}, {table.index}, -1, 0, 0)")
+        super().table(writer, table, numbers)
+
+    def lookup(self, writer: Writer, table: Table) -> None:
+        """Look an entry up, and tell the key and what was found."""
+        sources = [word for key in table.keys for word in self.translator.key_words(key)]
+        for place, source in enumerate(sources):
+            writer.line(f"note(state, {at.KEY}, word64({source}), {place}, 0, 0)")
+        super().lookup(writer, table)
+        writer.line(f"note_table(state, image, {table.index}, entry)")
+
+
+def generate_traced(program: Program, drop_port: int = DROP_PORT) -> tuple[str, Legend]:
+    """The source of a program's traced form, and what its records mean.
+
+    Of a program that ``generate`` takes; raises ``ProgramError``.
+    """
+    generator = TracedGenerator(program, drop_port)
+    try:
+        return generator.module(), generator.legend
+    except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
+        raise ProgramError(f"the program cannot be traced: {error!r}") from error

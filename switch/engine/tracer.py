@@ -1,0 +1,113 @@
+"""The reader's side of a trace: the array that a switch fills, and what its numbers referred to.
+
+A record says which version of program and tables it is of, so that an entry is told as it was when
+the packet hit it, whatever has become of it since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switch.engine import trace_layout as at
+from switch.engine.control import ActionCall, Group, Member, MulticastGroup, TableEntry
+from switch.engine.layout import TRACE
+from switch.engine.traced import Legend
+from switch.errors import InputError
+
+if TYPE_CHECKING:
+    from switch.engine.build import Pipeline
+    from switch.engine.state import EngineControl
+
+MOST_VERSIONS = 1024
+"""Of tables, that are kept until their records are taken."""
+
+TRACE_WORDS = 1 << 20
+"""Of a trace's array: 8 MiB, some 1,500 packets of 80 records."""
+
+MOST_PACKETS = 1 << 40
+
+
+@dataclass(frozen=True)
+class Version:
+    """A program and what its tables held."""
+
+    tables: Mapping[str, Mapping[int, TableEntry]]
+    """By table, its entries by their cells."""
+    defaults: Mapping[str, ActionCall | Member | Group | None]
+    groups: Mapping[int, MulticastGroup]
+    sessions: Mapping[int, Any]
+
+
+@dataclass
+class Taken:
+    """What was taken from a trace: records of ``RECORD`` words, and the versions they name."""
+
+    records: NDArray[np.int64]
+    versions: dict[int, tuple[Version, Legend]]
+    packets: int
+    """Packets traced since the trace began."""
+    passed: int
+    """Packets that came when so many as were wanted had been traced, or there was no room."""
+    lost: int
+    """Records that found no room."""
+
+
+@dataclass
+class Tracer:
+    """A trace of one switch: its array, and the versions that its records are of.
+
+    ``packets``: the most that are traced. Raises ``InputError`` for fewer than one.
+    """
+
+    control: EngineControl
+    packets: int = MOST_PACKETS
+    words: int = TRACE_WORDS
+    _images: dict[int, Version] = field(default_factory=dict)
+    _versions: dict[int, tuple[Version, Legend]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.packets < 1:
+            raise InputError(f"a trace of {self.packets} packets: it is of one or more")
+        self.array = np.zeros(self.words, np.int64)
+        self.array[at.T_CAPACITY] = self.words
+        self.array[at.T_END] = at.TRACE_HEAD
+        self.array[at.T_LIMIT] = self.packets
+        self.pipeline: Pipeline | None = None
+
+    def remember(self, image: NDArray[np.int64]) -> None:
+        """Keep what an image was made of, before packets see it."""
+        self._images[image.ctypes.data] = self.control.version()
+
+    def installed(
+        self, state: NDArray[np.int64], image: NDArray[np.int64], traced: Pipeline, legend: Legend
+    ) -> None:
+        """Packets see an image from now on; ``state``: the words of the switch."""
+        version = self._images.pop(image.ctypes.data, None) or self.control.version()
+        number = int(self.array[at.T_VERSION]) + 1
+        while len(self._versions) >= MOST_VERSIONS:
+            del self._versions[next(iter(self._versions))]
+        self._versions[number] = version, legend
+        self.array[at.T_VERSION] = number
+        self.pipeline = traced
+        state[TRACE] = self.array.ctypes.data
+
+    def take(self) -> Taken:
+        """All records so far; there is room again. No packet may be under way meanwhile."""
+        records = self.array[at.TRACE_HEAD : self.array[at.T_END]].copy()
+        self.array[at.T_END] = at.TRACE_HEAD
+        taken = Taken(
+            records.reshape(-1, at.RECORD),
+            dict(self._versions),
+            int(self.array[at.T_BEGUN]),
+            int(self.array[at.T_PASSED]),
+            int(self.array[at.T_LOST]),
+        )
+        latest = int(self.array[at.T_VERSION])
+        for number in [number for number in self._versions if number < latest]:
+            del self._versions[number]
+        return taken

@@ -1,0 +1,127 @@
+"""The members of a parser's value sets as their controller sees them: checks and encoding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from switch.engine.control import (
+    AlreadyExists,
+    Exact,
+    InvalidKey,
+    Key,
+    Lpm,
+    NotFound,
+    Range,
+    TableFull,
+)
+from switch.engine.groups import Groups, ValueSet
+from switch.engine.program import KeyField
+from switch.engine.tables import encode_key, normal_key
+
+Members = list[tuple[Key, ...]]
+Pairs = list[list[tuple[int, int]]]
+
+
+@dataclass
+class ValueSetState:
+    """A value set and what is in it. ``widths``: of the parts of the keys that look it up."""
+
+    value_set: ValueSet
+    widths: tuple[int, ...]
+    members: Members = field(default_factory=list)
+
+    @property
+    def what(self) -> str:
+        """Its name, for messages."""
+        return f"value set {self.value_set.name!r}"
+
+    def replace(self, members: Iterable[tuple[Key, ...]]) -> None:
+        """Set all members; raises InvalidKey, TableFull, AlreadyExists."""
+        checked = [self._member(member) for member in members]
+        if len(checked) > self.value_set.size:
+            raise TableFull(
+                f"{self.what} has room for {self.value_set.size} members, not {len(checked)}"
+            )
+        if len(set(checked)) != len(checked):
+            raise AlreadyExists(f"{self.what}: a member is given twice")
+        self.members, before = checked, self.members
+        try:
+            self.encode()
+        except InvalidKey:
+            self.members = before
+            raise
+
+    def _member(self, member: tuple[Key, ...]) -> tuple[Key, ...]:
+        if len(member) == 1 and len(self.widths) > 1 and isinstance(member[0], Exact):
+            member = self._split(member[0].value)
+        if len(member) != len(self.widths):
+            raise InvalidKey(f"{self.what} has {len(self.widths)} fields, not {len(member)}")
+        kinds = {Exact: "exact", Lpm: "lpm", Range: "range"}
+        return tuple(
+            normal_key(
+                self.what,
+                key,
+                KeyField(str(place), kinds.get(type(key), "ternary"), width, None, None),
+            )
+            for place, (key, width) in enumerate(zip(member, self.widths, strict=True))
+        )
+
+    def _split(self, value: int) -> tuple[Key, ...]:
+        """All fields as one number, as BMv2's command line gives them."""
+        keys: list[Key] = []
+        for width in reversed(self.widths):
+            keys.insert(0, Exact(value & ((1 << width) - 1)))
+            value >>= width
+        if value:
+            raise InvalidKey(f"{self.what} has {sum(self.widths)} bits, a member has more")
+        return tuple(keys)
+
+    def encode(self) -> tuple[Pairs, list[bool]]:
+        """Of each member a (value, mask) or (low, high) pair for each part, and which parts are
+        ranges."""
+        parts = range(len(self.widths))
+        ranges = [any(isinstance(member[k], Range) for member in self.members) for k in parts]
+        return [
+            [self._pair(member[k], self.widths[k], ranges[k]) for k in parts]
+            for member in self.members
+        ], ranges
+
+    def _pair(self, key: Key, width: int, as_range: bool) -> tuple[int, int]:
+        first, second = encode_key(key, width)
+        if not as_range or isinstance(key, Range):
+            return first, second
+        rest = ((1 << width) - 1) & ~second
+        if rest & (rest + 1):
+            raise InvalidKey(
+                f"{self.what}: {key} cannot be together with a range in the same field"
+            )
+        return first, first | rest
+
+
+def value_set_states(groups: Groups) -> dict[str, ValueSetState]:
+    """The value sets of a program, empty."""
+    states = {}
+    for name, value_set in groups.value_sets.items():
+        widths = {use.widths for use in groups.uses if use.value_set == name}
+        states[name] = ValueSetState(value_set, min(widths, default=(value_set.bits,)))
+    return states
+
+
+def need_value_set(states: dict[str, ValueSetState], name: str) -> ValueSetState:
+    """A value set by name; raises NotFound."""
+    if name not in states:
+        names = ", ".join(states) or "none"
+        raise NotFound(f"the program has no value set {name!r}; it has: {names}")
+    return states[name]
+
+
+def encode_all(
+    states: dict[str, ValueSetState],
+) -> tuple[dict[str, Pairs], dict[str, Sequence[bool]]]:
+    """What ``ImageBuilder.value_sets`` takes."""
+    encoded = {name: state.encode() for name, state in states.items()}
+    return (
+        {name: members for name, (members, _) in encoded.items()},
+        {name: ranges for name, (_, ranges) in encoded.items()},
+    )

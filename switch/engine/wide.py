@@ -1,0 +1,357 @@
+"""Integers of more than 64 bits in compiled code: LLVM's own, of a fixed number of words.
+
+A wide integer of n words is a number of 64 * n bits in two's complement. Where words are loaded or
+stored, the first is the most significant. Arguments called ``words`` are compile-time constants
+(the names W2, W3, ... of a generated program) and say how many words a result has. The plain form
+of a program uses ``switch.engine.plain_wide``, which offers the same names on Python's integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.core.datamodel.models import PrimitiveModel
+from numba.extending import intrinsic as numba_intrinsic
+from numba.extending import register_model
+
+from switch.engine.native import inner, types
+
+WORD = ir.IntType(64)
+
+intrinsic: Callable[[Any], Any] = numba_intrinsic(prefer_literal=True)
+
+
+class WideInteger(types.Type):  # type: ignore[misc]
+    """The type of a wide integer of so many words."""
+
+    def __init__(self, words: int) -> None:
+        self.words = words
+        super().__init__(name=f"WideInteger({words})")
+
+
+@register_model(WideInteger)
+class WideModel(PrimitiveModel):
+    """A wide integer is one LLVM integer."""
+
+    def __init__(self, manager: Any, wide: Any) -> None:
+        super().__init__(manager, wide, ir.IntType(64 * wide.words))  # type: ignore[no-untyped-call]
+
+
+def _count(words: Any) -> int:
+    if not isinstance(words, types.IntegerLiteral):
+        raise TypeError("a number of words is a constant")
+    return int(words.literal_value)
+
+
+def _join(builder: Any, parts: list[Any]) -> Any:
+    """One integer of words, most significant first."""
+    kind = ir.IntType(64 * len(parts))
+    joined = ir.Constant(kind, 0)
+    for position, part in enumerate(reversed(parts)):
+        wide = builder.zext(part, kind) if len(parts) > 1 else part
+        joined = builder.or_(joined, builder.shl(wide, ir.Constant(kind, 64 * position)))
+    return joined
+
+
+def _resize(builder: Any, value: Any, words: int, signed: bool) -> Any:
+    kind = ir.IntType(64 * words)
+    if kind.width < value.type.width:
+        return builder.trunc(value, kind)
+    if kind.width > value.type.width:
+        return builder.sext(value, kind) if signed else builder.zext(value, kind)
+    return value
+
+
+def _pointer(context: Any, builder: Any, kind: Any, array: Any, place: Any) -> Any:
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.gep(data, [place])
+
+
+def _loader(signed: bool) -> Any:
+    def load(typingctx: Any, array: Any, place: Any, stored: Any, words: Any) -> Any:
+        count, size = _count(stored), _count(words)
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            start = _pointer(context, builder, signature.args[0], args[0], args[1])
+            first = max(count - size, 0)
+            parts = [
+                builder.load(builder.gep(start, [ir.Constant(WORD, i)]))
+                for i in range(first, count)
+            ]
+            return _resize(builder, _join(builder, parts), size, signed)
+
+        return WideInteger(size)(array, types.int64, stored, words), codegen
+
+    load.__name__ = "wide_load_signed" if signed else "wide_load"
+    return intrinsic(load)
+
+
+wide_load = _loader(False)
+wide_load_signed = _loader(True)
+
+
+@intrinsic
+def wide_store(typingctx: Any, array: Any, place: Any, value: Any, words: Any) -> Any:
+    """Store the low words of a value at array[place] and behind."""
+    count = _count(words)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        start = _pointer(context, builder, signature.args[0], args[0], args[1])
+        value = args[2]
+        for i in range(count):
+            amount = ir.Constant(value.type, 64 * (count - 1 - i))
+            part = builder.trunc(builder.lshr(value, amount), WORD)
+            builder.store(part, builder.gep(start, [ir.Constant(WORD, i)]))
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, value, words), codegen
+
+
+@intrinsic
+def wide_read(typingctx: Any, data: Any, at: Any, skip: Any, width: Any, words: Any) -> Any:
+    """The unsigned field of ``width`` bits that begins ``skip`` bits (0 to 7) behind data[at]."""
+    size, first, bits = _count(words), _count(skip), _count(width)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        start = _pointer(context, builder, signature.args[0], args[0], args[1])
+        count = (first + bits + 63) // 64
+        parts = []
+        for i in range(count):
+            place = builder.gep(start, [ir.Constant(WORD, 8 * i)])
+            word = builder.load(builder.bitcast(place, WORD.as_pointer()), align=1)
+            parts.append(builder.bswap(word))
+        value = _join(builder, parts)
+        value = builder.shl(value, ir.Constant(value.type, first))
+        value = builder.lshr(value, ir.Constant(value.type, 64 * count - bits))
+        return _resize(builder, value, size, False)
+
+    return WideInteger(size)(data, types.int64, skip, width, words), codegen
+
+
+def _from_word(signed: bool) -> Any:
+    def extend(typingctx: Any, value: Any, words: Any) -> Any:
+        size = _count(words)
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return _resize(builder, args[0], size, signed)
+
+        return WideInteger(size)(types.int64, words), codegen
+
+    extend.__name__ = "wide_int" if signed else "wide_word"
+    return intrinsic(extend)
+
+
+wide_int = _from_word(True)
+wide_word = _from_word(False)
+
+
+@intrinsic
+def wide_constant(typingctx: Any, parts: Any, words: Any) -> Any:
+    """The unsigned number with these words."""
+    size, count = _count(words), len(parts)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        values = [builder.extract_value(args[0], i) for i in range(count)]
+        return _resize(builder, _join(builder, values), size, False)
+
+    return WideInteger(size)(types.UniTuple(types.int64, count), words), codegen
+
+
+@intrinsic
+def wide_cast(typingctx: Any, value: Any, words: Any) -> Any:
+    """The low words of a value."""
+    size = _count(words)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _resize(builder, args[0], size, True)
+
+    return WideInteger(size)(value, words), codegen
+
+
+@intrinsic
+def wide_narrow(typingctx: Any, value: Any) -> Any:
+    """The least significant word."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.trunc(args[0], WORD)
+
+    return types.int64(value), codegen
+
+
+def _binary(name: str) -> Any:
+    def operation(typingctx: Any, left: Any, right: Any) -> Any:
+        if left != right:
+            raise TypeError(f"{name} of {left} and {right}")
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return getattr(builder, name)(args[0], args[1])
+
+        return left(left, right), codegen
+
+    operation.__name__ = f"wide_{name.rstrip('_')}"
+    return intrinsic(operation)
+
+
+wide_add = _binary("add")
+wide_sub = _binary("sub")
+wide_mul = _binary("mul")
+wide_and = _binary("and_")
+wide_or = _binary("or_")
+wide_xor = _binary("xor")
+
+
+def _comparison(name: str, operator: str, signed: bool) -> Any:
+    def compare(typingctx: Any, left: Any, right: Any) -> Any:
+        if left != right:
+            raise TypeError(f"{name} of {left} and {right}")
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            function = builder.icmp_signed if signed else builder.icmp_unsigned
+            return function(operator, args[0], args[1])
+
+        return types.boolean(left, right), codegen
+
+    compare.__name__ = name
+    return intrinsic(compare)
+
+
+wide_equal = _comparison("wide_equal", "==", False)
+wide_less = _comparison("wide_less", "<", True)
+wide_less_unsigned = _comparison("wide_less_unsigned", "<", False)
+
+
+@intrinsic
+def wide_not(typingctx: Any, value: Any) -> Any:
+    """All bits the other way."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.not_(args[0])
+
+    return value(value), codegen
+
+
+@intrinsic
+def wide_negate(typingctx: Any, value: Any) -> Any:
+    """The number with the other sign."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.neg(args[0])
+
+    return value(value), codegen
+
+
+def _shift(name: str, instruction: str) -> Any:
+    def shift(typingctx: Any, value: Any, amount: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            kind = args[0].type
+            inside = builder.icmp_unsigned("<", args[1], ir.Constant(WORD, kind.width))
+            amount = builder.select(inside, args[1], ir.Constant(WORD, 0))
+            shifted = getattr(builder, instruction)(args[0], builder.zext(amount, kind))
+            beyond = ir.Constant(kind, 0)
+            if instruction == "ashr":
+                beyond = builder.ashr(args[0], ir.Constant(kind, kind.width - 1))
+            return builder.select(inside, shifted, beyond)
+
+        return value(value, types.int64), codegen
+
+    shift.__name__ = name
+    return intrinsic(shift)
+
+
+# An amount that is negative, or more than the number of bits, shifts all of them out.
+wide_shift_left = _shift("wide_shift_left", "shl")
+wide_shift_right = _shift("wide_shift_right", "ashr")
+wide_shift_right_unsigned = _shift("wide_shift_right_unsigned", "lshr")
+
+
+def _cut(name: str, instruction: str) -> Any:
+    def cut(typingctx: Any, value: Any, width: Any) -> Any:
+        bits = _count(width)
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            amount = ir.Constant(args[0].type, max(args[0].type.width - bits, 0))
+            return getattr(builder, instruction)(builder.shl(args[0], amount), amount)
+
+        return value(value, width), codegen
+
+    cut.__name__ = name
+    return intrinsic(cut)
+
+
+wide_cut = _cut("wide_cut", "lshr")
+wide_sign = _cut("wide_sign", "ashr")
+
+
+@intrinsic
+def wide_clamp(typingctx: Any, value: Any, low: Any, high: Any) -> Any:
+    """The number from low to high that is nearest (signed)."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        value, low, high = args
+        value = builder.select(builder.icmp_signed("<", value, low), low, value)
+        return builder.select(builder.icmp_signed(">", value, high), high, value)
+
+    return value(value, low, high), codegen
+
+
+@intrinsic
+def wide_clip(typingctx: Any, value: Any) -> Any:
+    """The number from -2**62 to 2**62 that is nearest (signed), as a word."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = args[0].type
+        low, high = ir.Constant(kind, -(1 << 62)), ir.Constant(kind, 1 << 62)
+        value = builder.select(builder.icmp_signed("<", args[0], low), low, args[0])
+        value = builder.select(builder.icmp_signed(">", value, high), high, value)
+        return builder.trunc(value, WORD)
+
+    return types.int64(value), codegen
+
+
+@intrinsic
+def _bits(typingctx: Any, value: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return ir.Constant(WORD, args[0].type.width)
+
+    return types.int64(value), codegen
+
+
+@inner
+def wide_multiply(left: Any, right: Any) -> Any:
+    """The product, for numbers of so many words that LLVM would write endless code for it."""
+    product = wide_xor(left, left)
+    one = wide_sub(product, wide_not(product))
+    for i in range(_bits(left)):
+        if wide_equal(wide_and(wide_shift_right_unsigned(right, i), one), one):
+            product = wide_add(product, wide_shift_left(left, i))
+    return product
+
+
+@inner
+def wide_divide(left: Any, right: Any) -> Any:
+    """Unsigned ``left // right``; 0 if right is 0."""
+    quotient = wide_xor(left, left)
+    rest = quotient
+    if wide_equal(right, quotient):
+        return quotient
+    one = wide_sub(quotient, wide_not(quotient))
+    count = _bits(left)
+    for i in range(count):
+        bit = wide_and(wide_shift_right_unsigned(left, count - 1 - i), one)
+        carry = wide_less(rest, wide_xor(left, left))
+        rest = wide_or(wide_shift_left(rest, 1), bit)
+        quotient = wide_shift_left(quotient, 1)
+        if carry or not wide_less_unsigned(rest, right):
+            rest = wide_sub(rest, right)
+            quotient = wide_or(quotient, one)
+    return quotient
+
+
+@inner
+def wide_modulo(left: Any, right: Any) -> Any:
+    """Unsigned ``left % right``; 0 if right is 0."""
+    if wide_equal(right, wide_xor(right, right)):
+        return right
+    return wide_sub(left, wide_multiply(wide_divide(left, right), right))

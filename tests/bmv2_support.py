@@ -1,0 +1,163 @@
+"""Runs the same packets through simple_switch and through the plain form of the engine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from switch.engine.dataplane import Dataplane, Queue
+from switch.engine.state import EngineControl
+
+PORTS = 5
+
+Sent = dict[int, list[bytes]]
+"""Frames by egress port."""
+
+SCRIPT = """
+ip link set lo up
+simple_switch --use-files 2 {interfaces} --thrift-port 19090 \
+    --notifications-addr ipc://events.ipc program.json > bmv2.log 2>&1 &
+switch=$!
+echo $switch > pid
+for i in $(seq 100); do
+    echo help | simple_switch_CLI --thrift-port 19090 > /dev/null 2>&1 && break
+    sleep 0.1
+done
+simple_switch_CLI --thrift-port 19090 < commands > cli.log 2>&1
+touch configured
+read finished
+kill $switch
+wait $switch
+"""
+
+
+def require_bmv2() -> None:
+    """Skip the test where BMv2 is missing or cannot have a namespace of its own."""
+    for name in ("simple_switch", "simple_switch_CLI"):
+        if shutil.which(name) is None:
+            pytest.skip(f"BMv2 ({name}) is not installed")
+    if os.geteuid() != 0:
+        pytest.skip("BMv2 is given a network namespace of its own: needs root")
+
+
+def compile_with_p4c(source: Path) -> str:
+    """The BMv2 JSON that p4c makes of a source; skips where p4c is not installed."""
+    if shutil.which("p4c-bm2-ss") is None:
+        pytest.skip("p4c (p4c-bm2-ss) is not installed")
+    output = source.with_suffix(".p4c.json")
+    command = ["p4c-bm2-ss", str(source), "-o", str(output)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return output.read_text()
+
+
+def write_pcap(path: Path, frames: Sequence[bytes]) -> None:
+    """A capture file of frames 1 ms apart. BMv2 takes no notice of the time: it reads a file as
+    fast as it can, so queues fill."""
+    data = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+    for position, frame in enumerate(frames):
+        stamp = (position // 1000, position % 1000 * 1000)
+        data += struct.pack("<IIII", *stamp, len(frame), len(frame)) + frame
+    path.write_bytes(data)
+
+
+def read_pcap(path: Path) -> list[bytes]:
+    """The whole frames of a capture file, which may still be growing."""
+    data = path.read_bytes() if path.is_file() else b""
+    frames, at = [], 24
+    while at + 16 <= len(data):
+        length = struct.unpack_from("<I", data, at + 8)[0]
+        if at + 16 + length > len(data):
+            break
+        frames.append(data[at + 16 : at + 16 + length])
+        at += 16 + length
+    return frames
+
+
+def loaded(program: str, ports: int, *, plain: bool) -> tuple[Dataplane, EngineControl]:
+    """A switch with ports from 1 on that runs a program."""
+    dataplane = Dataplane(1, 8, packets=64, plain=plain)
+    for port in range(1, ports + 1):
+        dataplane.set_port(0, port, Queue())
+    control = dataplane.control(0)
+    control.load_program(program, load="save")
+    control.commit_program()
+    return dataplane, control
+
+
+def weft(
+    program: str,
+    frames: Sequence[bytes],
+    configure: Callable[[EngineControl], None] | None = None,
+    *,
+    plain: bool = True,
+) -> Sent:
+    """What the engine sends on each port for frames that arrive at port 1."""
+    dataplane, control = loaded(program, PORTS, plain=plain)
+    if configure is not None:
+        configure(control)
+        control.publish()
+    sent: Sent = {port: [] for port in range(1, PORTS + 1)}
+    for frame in frames:
+        dataplane.receive(0, 1, [frame], 0)
+        for departure in dataplane.transmit(0):
+            sent[departure.port].append(departure.frame)
+    assert dataplane.context[4] == 64 == dataplane.context[7], "a packet or a buffer was lost"
+    return sent
+
+
+def bmv2(
+    folder: Path, program: str, frames: Sequence[bytes], count: int, commands: str = ""
+) -> Sent:
+    """What simple_switch sends on each port; ends when ``count`` frames are out and no more come,
+    or after 60 s. ``commands`` are for simple_switch_CLI."""
+    (folder / "program.json").write_text(program)
+    (folder / "commands").write_text(f"set_queue_depth 10000\n{commands}\n")
+    interfaces = " ".join(f"-i {port}@p{port}" for port in range(1, PORTS + 1))
+    for port in range(1, PORTS + 1):
+        write_pcap(folder / f"p{port}_in.pcap", frames if port == 1 else [])
+    process = subprocess.Popen(
+        ["unshare", "-n", "bash", "-c", SCRIPT.format(interfaces=interfaces)],
+        cwd=folder,
+        stdin=subprocess.PIPE,
+    )
+
+    def sent() -> Sent:
+        return {port: read_pcap(folder / f"p{port}_out.pcap") for port in range(1, PORTS + 1)}
+
+    try:
+        deadline = time.monotonic() + 60
+        before: Sent = {}
+        while time.monotonic() < deadline:
+            now = sent()
+            if sum(map(len, now.values())) >= count and now == before:
+                break
+            pid = folder / "pid"
+            if pid.is_file() and pid.read_text().strip():
+                running = Path(f"/proc/{pid.read_text().strip()}/exe").exists()
+                assert running, f"BMv2 ended with {sum(map(len, now.values()))} frames sent"
+            log = (folder / "bmv2.log").read_text() if (folder / "bmv2.log").exists() else ""
+            assert "Bad json" not in log and "Invalid" not in log, log[:2000]
+            before = now
+            time.sleep(0.3)  # between two looks at the files
+    finally:
+        process.communicate(b"\n", timeout=60)
+    return sent()
+
+
+def assert_same(ours: Sent, theirs: Sent) -> None:
+    """Every port has sent the same frames."""
+    for port in ours:
+        mine, other = sorted(ours[port]), sorted(theirs[port])
+        missing = [frame.hex() for frame in other if frame not in mine]
+        extra = [frame.hex() for frame in mine if frame not in other]
+        assert mine == other, (
+            f"port {port}: BMv2 alone sent {missing[:8]}; the engine alone sent {extra[:8]}"
+        )
