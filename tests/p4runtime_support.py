@@ -23,6 +23,7 @@ from switch.compiler import compile_cached
 from switch.engine.dataplane import Dataplane, Queue
 
 EVERY_ENTITY = CHECKOUT / "tests" / "programs" / "every_entity.p4"
+EVERY_NOTICE = CHECKOUT / "tests" / "programs" / "every_notice.p4"
 FABRIC = CHECKOUT / "p4" / "fabric.p4"
 
 INSERT = p4runtime_pb2.Update.INSERT
@@ -93,6 +94,24 @@ def config_request(files: Files, action: str = "VERIFY_AND_COMMIT", cookie: int 
         request.config.p4_device_config = files.json.read_bytes()
         request.config.cookie.cookie = cookie
     return request
+
+
+KINDS = (
+    "tables", "actions", "action_profiles", "counters", "meters", "registers", "value_sets",
+    "digests",
+)  # fmt: skip
+
+
+def ids_of(info: Any) -> dict[str, int]:
+    """Ids of a P4Info's objects by alias."""
+    return {one.preamble.alias: one.preamble.id for kind in KINDS for one in getattr(info, kind)}
+
+
+def substituted(text: str, ids: dict[str, int]) -> str:
+    """Replace ``@alias`` by ids."""
+    for alias in sorted(ids, key=len, reverse=True):
+        text = text.replace(f"@{alias}", str(ids[alias]))
+    return text
 
 
 class BareClient:
@@ -237,15 +256,7 @@ class BareClient:
 
     def by_id(self, text: str) -> str:
         """Replace ``@name`` by the id that the P4Info has for the object of that alias."""
-        if self.info is None:
-            return text
-        ids = {}
-        for kind in ("tables", "actions", "action_profiles", "counters", "registers"):
-            for one in getattr(self.info, kind):
-                ids[one.preamble.alias] = one.preamble.id
-        for alias in sorted(ids, key=len, reverse=True):
-            text = text.replace(f"@{alias}", str(ids[alias]))
-        return text
+        return text if self.info is None else substituted(text, ids_of(self.info))
 
 
 Connect = Callable[..., BareClient]

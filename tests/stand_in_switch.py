@@ -2,7 +2,7 @@
 
 It reads its configuration, says ``ready``, answers at the statistics socket, and ends with its
 stdin, as ``python -m switch.realtime`` does. What it does wrong on request comes in the
-environment: ``STAND_IN=fail`` or ``STAND_IN=mute``.
+environment: ``STAND_IN=fail``, ``STAND_IN=mute``, or ``STAND_IN=hang-up`` (at whoever asks).
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ def main() -> None:
         while True:
             connection, _ = listener.accept()
             with connection:
+                connection.recv(65536)
+                if wrong == "hang-up":
+                    continue
                 connection.sendall(json.dumps({"switches": len(config["switches"])}).encode())
 
     threading.Thread(target=answer, daemon=True).start()

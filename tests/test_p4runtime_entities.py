@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from switch.engine.dataplane import Dataplane
+from switch.p4runtime.server import P4RuntimeServer
 from tests.p4runtime_support import (
     DELETE,
     GROUP,
@@ -69,7 +70,8 @@ def test_members_groups_and_entries_that_use_them(client: BareClient) -> None:
         (SELECTOR_GROUP.replace("group_id: 1", "group_id: 1 max_size: 2000000000").replace(
             "weight: 3", "weight: 1999999999"), "RESOURCE_EXHAUSTED"),
         (SELECTOR_GROUP.replace("weight: 3", "weight: 1999999999"), "RESOURCE_EXHAUSTED"),
-        (SELECTOR_GROUP.replace("weight: 3", "weight: 3 watch: 1"), "UNIMPLEMENTED"),
+        (SELECTOR_GROUP.replace("weight: 3", "weight: 3 watch: 77"), "INVALID_ARGUMENT"),
+        (SELECTOR_GROUP.replace("weight: 3", r'weight: 3 watch_port: "\x4d"'), "INVALID_ARGUMENT"),
         (SELECTOR_GROUP.replace("selector_profile", "plain_profile"), "INVALID_ARGUMENT"),
         (MEMBER.format(profile="selector_profile", id=1), "ALREADY_EXISTS"),
         (MEMBER.format(profile="selector_profile", id=0), "INVALID_ARGUMENT"),
@@ -93,6 +95,31 @@ def test_wrong_members_groups_and_targets_are_refused(
     with pytest.raises(Refused) as caught:
         client.write((INSERT, text))
     assert caught.value.updates[0][0] == code, caught.value.updates
+
+
+def test_members_whose_watch_port_is_down_are_left_out(
+    client: BareClient, server: P4RuntimeServer, dataplane: Dataplane
+) -> None:
+    with_members(client)
+    watching = SELECTOR_GROUP.replace("weight: 1", r'weight: 1 watch_port: "\x01"').replace(
+        "weight: 3", "weight: 3 watch: 2"
+    )
+    entry = INDIRECT.format(table="selector_table", target="action_profile_group_id: 1")
+    client.write((INSERT, watching), (INSERT, entry))
+
+    def ports() -> set[int]:
+        for number in range(30):
+            frame = bytes([1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, number]) + bytes(50)
+            dataplane.receive(0, 3, [frame], 1000)
+        return {departure.port for departure in dataplane.transmit(10**12)}
+
+    assert ports() == {1, 2}
+    server.set_port_up(2, False)
+    assert ports() == {1}
+    server.set_port_up(2, True)
+    server.set_port_up(1, False)
+    assert ports() == {2}
+    assert client.read("action_profile_group {}") == [client.entity(watching)]
 
 
 def test_a_group_keeps_its_max_size(client: BareClient) -> None:

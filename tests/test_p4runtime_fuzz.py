@@ -14,13 +14,22 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from p4.v1 import p4runtime_pb2
 
 from switch.engine.dataplane import Dataplane
-from switch.p4runtime import bytestrings, requests
+from switch.p4runtime import bytestrings, configs, requests
 from switch.p4runtime.arbitration import Arbitration, Client
 from switch.p4runtime.device import Device
 from switch.p4runtime.refusals import Refusal, as_refusal
 from switch.p4runtime.server import P4RuntimeServer
+from switch.p4runtime.streams import Streams
 from tests.emulated_support import wait_until
-from tests.p4runtime_support import BareClient, Files, Refused, config_request, make_dataplane
+from tests.p4runtime_support import (
+    EVERY_ENTITY,
+    EVERY_NOTICE,
+    BareClient,
+    Refused,
+    compiled,
+    config_request,
+    make_dataplane,
+)
 
 pytest_plugins = ["tests.p4runtime_fixtures"]
 
@@ -29,18 +38,29 @@ ONE_SERVER = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 hostile = settings(deadline=None, max_examples=120, suppress_health_check=ONE_SERVER)
 
 
-@pytest.fixture
-def device(every_entity: Files) -> Device:
-    """A switch that runs every_entity.p4, without gRPC in front of it."""
-    made = Device(make_dataplane().control(0, "leaf0"), 1)
-    requests.set_config(made, config_request(every_entity))
+OBJECT_IDS = {
+    "table_id", "action_id", "action_profile_id", "counter_id", "meter_id", "register_id",
+    "value_set_id", "digest_id",
+}  # fmt: skip
+
+
+@pytest.fixture(params=[EVERY_ENTITY, EVERY_NOTICE], ids=["entities", "notices"])
+def device(request: pytest.FixtureRequest) -> Device:
+    """A switch that runs a program with one of each thing, without gRPC in front of it."""
+    dataplane = make_dataplane()
+    dataplane.set_cpu_port(0, 8)
+    made = Device(dataplane.control(0, "leaf0"), 1)
+    configs.set_config(made, config_request(compiled(request.param)))
     return made
 
 
 def known_ids(device: Device) -> list[int]:
     info = device.info
     ids: list[int] = []
-    for kind in (info.tables, info.actions, info.profiles, info.counters, info.registers):
+    for kind in (
+        info.tables, info.actions, info.profiles, info.counters, info.registers, info.meters,
+        info.value_sets, info.digests,
+    ):  # fmt: skip
         ids += kind
     return ids
 
@@ -81,7 +101,7 @@ def scalars(field: Any, ids: list[int]) -> st.SearchStrategy[Any]:
     if field.type == kinds.TYPE_ENUM:
         return st.sampled_from([value.number for value in field.enum_type.values])
     if field.type in (kinds.TYPE_UINT32, kinds.TYPE_UINT64):
-        if field.name in ("table_id", "action_id", "action_profile_id", "counter_id"):
+        if field.name in OBJECT_IDS:
             return st.sampled_from(ids)
         return small | st.sampled_from(ids) | st.integers(0, (1 << 32) - 1)
     if field.type in (kinds.TYPE_INT32, kinds.TYPE_INT64):
@@ -99,11 +119,47 @@ def test_no_entity_makes_the_server_fail(device: Device, data: st.DataObject) ->
     for _ in range(data.draw(st.integers(1, 4))):
         fill(draw, write.updates.add(), ids)
         fill(draw, read.entities.add(), ids)
+    write.atomicity = data.draw(st.integers(0, 2))
     outcomes = requests.write(device, write)
     _, answers = requests.read(device, read)
     for outcome in (*outcomes, *answers):
         assert outcome is None or outcome.code != code_pb2.INTERNAL, outcome.message
         assert outcome is None or outcome.message
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=ONE_SERVER)
+@given(data=st.data())
+def test_no_stream_message_makes_the_server_fail(device: Device, data: st.DataObject) -> None:
+    streams = Streams(device, Arbitration(1))
+    draw: Any = data.draw
+    for _ in range(3):
+        client, outbox = streams.open()
+        try:
+            request = p4runtime_pb2.StreamMessageRequest()
+            request.arbitration.device_id = 1
+            request.arbitration.election_id.low = data.draw(st.integers(0, 3))
+            streams.take_one(client, outbox, request)
+            for _ in range(data.draw(st.integers(1, 4))):
+                request = p4runtime_pb2.StreamMessageRequest()
+                fill(draw, request, known_ids(device))
+                streams.take_one(client, outbox, request)
+        except Refusal as refusal:
+            assert refusal.code != code_pb2.INTERNAL
+        for told in outbox.take_all():
+            assert told.error.canonical_code != code_pb2.INTERNAL
+
+
+def test_a_large_batch_is_answered_update_by_update(device: Device) -> None:
+    request = p4runtime_pb2.WriteRequest()
+    for number in range(10_000):
+        update = request.updates.add(type=p4runtime_pb2.Update.INSERT)
+        entry = update.entity.packet_replication_engine_entry.multicast_group_entry
+        entry.multicast_group_id = number % 9_000 + 1
+    outcomes = requests.write(device, request)
+    assert [outcome is None for outcome in outcomes] == [True] * 9_000 + [False] * 1_000
+    for atomicity in (1, 2):
+        request.atomicity = atomicity
+        assert all(outcome is not None for outcome in requests.write(device, request))
 
 
 @hostile
@@ -118,10 +174,10 @@ def test_no_config_makes_the_server_fail(device: Device, data: st.DataObject) ->
     request.action = data.draw(st.sampled_from([0, request.VERIFY, request.COMMIT]))
     before = device.running
     try:
-        requests.set_config(device, request)
+        configs.set_config(device, request)
     except Exception as error:
         assert as_refusal(error).code != code_pb2.INTERNAL, error
-    assert device.running is before and device.saved is None
+    assert device.running is before and device.staged is None
 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=ONE_SERVER)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import grpc
 import pytest
 from google.rpc import code_pb2
-from p4.v1 import p4runtime_pb2
+from hypothesis import given
+from hypothesis import strategies as st
+from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 
 from switch.engine.dataplane import Dataplane
 from switch.errors import InputError, MachineError
+from switch.p4runtime.credentials import Credentials
+from switch.p4runtime.device_config import bmv2_json
 from switch.p4runtime.server import P4RuntimeServer, serve
 from tests.p4runtime_support import (
+    DELETE,
     GROUP,
     INSERT,
     MODIFY,
@@ -21,9 +28,17 @@ from tests.p4runtime_support import (
     Connect,
     Files,
     Refused,
+    config_request,
 )
 
 pytest_plugins = ["tests.p4runtime_fixtures"]
+
+EVERYTHING = (
+    "table_entry {}", "table_entry { is_default_action: true }", "counter_entry {}",
+    "register_entry {}", "action_profile_member {}", "packet_replication_engine_entry {}",
+)  # fmt: skip
+MEMBER = r"""action_profile_member { action_profile_id: @plain_profile member_id: 1
+    action { action_id: @send params { param_id: 1 value: "\x01" } } }"""
 
 
 # -- arbitration ---------------------------------------------------------------------------------
@@ -76,6 +91,16 @@ def test_backups_are_told_when_the_primary_leaves(connect: Connect) -> None:
     assert second.arbitrate(5).status.code == code_pb2.OK
 
 
+def test_backups_are_told_when_a_primary_is_back_with_its_election_id(connect: Connect) -> None:
+    first, second = connect(election_id=5), connect(election_id=3)
+    first.arbitrate()
+    second.arbitrate()
+    first.close()
+    assert second.receive().arbitration.status.code == code_pb2.NOT_FOUND
+    assert connect(election_id=5).arbitrate().status.code == code_pb2.OK
+    assert second.receive().arbitration.status.code == code_pb2.ALREADY_EXISTS
+
+
 def test_a_half_closed_stream_ends_and_counts_as_left(connect: Connect) -> None:
     first, second = connect(election_id=5), connect(election_id=3)
     first.arbitrate()
@@ -118,15 +143,41 @@ def test_each_role_has_a_primary_of_its_own(connect: Connect) -> None:
         second.arbitrate(role="other")
 
 
-def test_what_is_not_supported_on_the_stream_is_answered_with_an_error(connect: Connect) -> None:
+def test_a_role_of_older_clients_is_a_number(connect: Connect, every_entity: Files) -> None:
+    client = connect(election_id=5)
+    request = p4runtime_pb2.StreamMessageRequest()
+    request.arbitration.device_id = 1
+    request.arbitration.role.id = 7
+    request.arbitration.election_id.low = 5
+    client.send(request)
+    told = client.receive().arbitration
+    assert (told.status.code, told.role.id, told.role.name) == (code_pb2.OK, 7, "")
+    config = config_request(every_entity)
+    config.device_id, config.role_id, config.election_id.low = 1, 7, 5
+    client.set_config(config)
+    config.role_id = 8
+    with pytest.raises(Refused, match="NOT_FOUND: no client has ever had role 8"):
+        client.set_config(config)
+
+
+def test_what_is_wrong_on_the_stream_is_answered_with_an_error(connect: Connect) -> None:
     client = connect()
-    client.arbitrate()
     request = p4runtime_pb2.StreamMessageRequest()
     request.packet.payload = b"frame"
     client.send(request)
+    assert client.receive().error.canonical_code == code_pb2.PERMISSION_DENIED
+    client.arbitrate()
+    client.send(request)
     error = client.receive().error
-    assert error.canonical_code == code_pb2.UNIMPLEMENTED
-    assert error.HasField("packet_out")
+    assert error.canonical_code == code_pb2.FAILED_PRECONDITION
+    assert error.packet_out.packet_out == request.packet
+    request.digest_ack.list_id = 5
+    client.send(request)
+    assert client.receive().error.digest_list_ack.digest_list_ack == request.digest_ack
+    request.other.value = b"x"
+    client.send(request)
+    error = client.receive().error
+    assert (error.canonical_code, error.other.other) == (code_pb2.UNIMPLEMENTED, request.other)
 
 
 def test_streams_are_limited(connect: Connect) -> None:
@@ -155,6 +206,27 @@ def test_a_config_reads_back_as_it_was_set(connect: Connect, every_entity: Files
     assert not client.get_config("DEVICE_CONFIG_AND_COOKIE").config.HasField("p4info")
 
 
+def test_a_config_may_come_as_older_controllers_send_it(
+    client: BareClient, every_entity: Files
+) -> None:
+    text = every_entity.json.read_bytes()
+    size = bytes([len(text) & 0x7F | 0x80, len(text) >> 7 & 0x7F | 0x80, len(text) >> 14])
+    request = config_request(every_entity, "VERIFY_AND_COMMIT", 0)
+    request.device_id, request.election_id.low = client.device_id, client.election_id
+    # p4.tmp.P4DeviceConfig { reassign: true device_data: text }
+    request.config.p4_device_config = wrapped = b"\x08\x01\x1a" + size + text
+    client.set_config(request)
+    assert client.get_config().config.p4_device_config == wrapped
+
+
+@given(st.binary(max_size=20))
+def test_what_is_no_older_device_config_is_taken_as_it_is(content: bytes) -> None:
+    assert bmv2_json(b"\x1a" + bytes([len(content)]) + content) == content
+    assert bmv2_json(b"\x1a" + bytes([len(content) + 1]) + content) != content
+    assert bmv2_json(b"{" + content) == b"{" + content
+    assert bmv2_json(content) in content
+
+
 def test_only_the_primary_may_set_a_config(connect: Connect, every_entity: Files) -> None:
     with pytest.raises(Refused, match="PERMISSION_DENIED: election id 1 is not the primary's"):
         connect().push(every_entity)
@@ -172,16 +244,31 @@ def test_verify_changes_nothing(connect: Connect, every_entity: Files) -> None:
     assert not client.get_config().HasField("config")
 
 
-def test_a_saved_config_runs_after_commit(connect: Connect, every_entity: Files) -> None:
+def test_a_saved_config_takes_writes_and_runs_after_commit(
+    connect: Connect, every_entity: Files, dataplane: Dataplane
+) -> None:
     client = connect()
     client.arbitrate()
     with pytest.raises(Refused, match="NOT_FOUND: COMMIT: no config was saved"):
         client.push(every_entity, "COMMIT")
     client.push(every_entity, "VERIFY_AND_SAVE")
-    with pytest.raises(Refused, match="UNIMPLEMENTED: leaf0: a saved pipeline waits for COMMIT"):
-        client.read("table_entry {}")
+    client.push(every_entity, "VERIFY_AND_SAVE")
+    client.write((INSERT, SEND.format(a=1)), (INSERT, GROUP.format(id=5)))
+    with pytest.raises(Refused):
+        client.write((INSERT, SEND.format(a=1)))
+    frame = bytes([1, 0x10, 0x20]) + bytes(57)
+    dataplane.receive(0, 1, [frame], 1000)
+    assert dataplane.transmit(10**9) == []
+    assert len(client.read("table_entry { table_id: @exact_table }")) == 1
     client.push(every_entity, "COMMIT")
-    assert client.read("table_entry { table_id: @const_table }")
+    assert client.read("table_entry { table_id: @exact_table }") == [
+        client.entity(SEND.format(a=1))
+    ]
+    assert len(client.read("packet_replication_engine_entry {}")) == 1
+    dataplane.receive(0, 1, [frame], 2 * 10**9)
+    assert [departure.port for departure in dataplane.transmit(3 * 10**9)] == [5]
+    with pytest.raises(Refused, match="NOT_FOUND: COMMIT"):
+        client.push(every_entity, "COMMIT")
 
 
 def test_a_new_config_clears_the_tables(client: BareClient, every_entity: Files) -> None:
@@ -199,7 +286,9 @@ def test_reconcile_keeps_what_fits(client: BareClient, every_entity: Files) -> N
     assert len(client.read("packet_replication_engine_entry {}")) == 1
 
 
-def test_what_is_no_program_is_refused_and_the_running_one_stays(client: BareClient) -> None:
+def test_what_is_no_program_is_refused_and_the_running_one_stays(
+    client: BareClient, every_entity: Files
+) -> None:
     before = client.get_config()
     request = p4runtime_pb2.SetForwardingPipelineConfigRequest(device_id=1)
     request.election_id.low = 1
@@ -211,6 +300,10 @@ def test_what_is_no_program_is_refused_and_the_running_one_stays(client: BareCli
         with pytest.raises(Refused, match="INVALID_ARGUMENT: "):
             client.set_config(request)
     request.config.p4_device_config = b'{"pipelines": [{"tables": []}]}'
+    with pytest.raises(Refused, match="not complete BMv2 JSON: 'header_types' is missing"):
+        client.set_config(request)
+    other = every_entity.json.read_text().replace("TheIngress.exact_table", "TheIngress.another")
+    request.config.p4_device_config = other.encode()
     request.config.p4info.CopyFrom(client.info)
     with pytest.raises(Refused, match=r"not of one program: the P4Info has table TheIngress\."):
         client.set_config(request)
@@ -262,9 +355,42 @@ def test_only_the_primary_may_write(connect: Connect, client: BareClient) -> Non
         other.read("table_entry {}")
 
 
-def test_other_atomicities_are_not_supported(client: BareClient) -> None:
-    with pytest.raises(Refused, match="UNIMPLEMENTED: atomicity"):
-        client.write((INSERT, SEND.format(a=1)), atomicity=2)
+@pytest.mark.parametrize("atomicity", [1, 2])
+def test_a_batch_of_all_or_none(client: BareClient, dataplane: Dataplane, atomicity: int) -> None:
+    counted = SEND.format(a=1).replace("match", "counter_data { packet_count: 9 } match", 1)
+    client.write((INSERT, counted), atomicity=atomicity)
+    before = client.read(*EVERYTHING, SEND.format(a=1).split("match")[0] + "counter_data {} }")
+    with pytest.raises(Refused, match="10 of 10 updates failed") as caught:
+        client.write(
+            (DELETE, SEND.format(a=1)),
+            (INSERT, SEND.format(a=2).replace("match", "metadata: 'x' match", 1)),
+            (MODIFY, "table_entry { table_id: @keyless_table is_default_action: true }"),
+            (INSERT, GROUP.format(id=5)),
+            (MODIFY, "counter_entry { counter_id: @seen data { packet_count: 3 } }"),
+            (MODIFY, 'register_entry { register_id: @cells data { bitstring: "\\x09" } }'),
+            (INSERT, MEMBER),
+            (INSERT, SEND.format(a=2)),
+            (INSERT, SEND.format(a=3)),
+            (INSERT, SEND.format(a=4)),
+            atomicity=atomicity,
+        )
+    codes = [code for code, _ in caught.value.updates]
+    assert codes == ["ABORTED"] * 7 + ["ALREADY_EXISTS"] + ["ABORTED"] * 2
+    assert before == client.read(
+        *EVERYTHING, SEND.format(a=1).split("match")[0] + "counter_data {} }"
+    )
+    client.write(
+        (DELETE, SEND.format(a=1)),
+        (INSERT, SEND.format(a=2)),
+        (MODIFY, "counter_entry { counter_id: @seen data { packet_count: 3 } }"),
+        atomicity=atomicity,
+    )
+    dataplane.receive(0, 1, [bytes([2, 0x10, 0x20]) + bytes(57)], 1000)
+    assert [departure.port for departure in dataplane.transmit(10**9)] == [5]
+    (cell,) = client.read("counter_entry { counter_id: @seen index { index: 2 } }")
+    assert cell.counter_entry.data.packet_count == 3
+    with pytest.raises(Refused, match="INVALID_ARGUMENT: atomicity 7"):
+        client.write((INSERT, SEND.format(a=1)), atomicity=7)
 
 
 def test_capabilities(connect: Connect) -> None:
@@ -315,12 +441,13 @@ def test_an_address_that_cannot_be_listened_on_is_an_error(
     dataplane: Dataplane, tmp_path: Path
 ) -> None:
     control = dataplane.control(0, "leaf0")
-    with pytest.raises(MachineError, match=r"leaf0: cannot listen on unix:/nowhere/leaf0\.sock"):
+    refused = r"leaf0: cannot listen on unix:/nowhere/leaf0\.sock .*no folder '/nowhere'"
+    with pytest.raises(MachineError, match=refused):
         serve(control, 1, "unix:/nowhere/leaf0.sock")
     with pytest.raises(InputError, match="at most 107 bytes"):
         serve(control, 1, f"unix:/tmp/{'x' * 200}.sock")
-    with pytest.raises(InputError, match="device id 0"):
-        serve(control, 0, f"unix:{tmp_path}/leaf0.sock")
+    with pytest.raises(InputError, match="device id -1"):
+        serve(control, -1, f"unix:{tmp_path}/leaf0.sock")
 
 
 def test_a_tcp_port_can_be_left_to_the_kernel(dataplane: Dataplane) -> None:
@@ -329,6 +456,42 @@ def test_a_tcp_port_can_be_left_to_the_kernel(dataplane: Dataplane) -> None:
     assert client.arbitrate().status.code == code_pb2.OK
     client.close()
     running.stop()
+
+
+def pem_files(folder: Path) -> tuple[bytes, bytes]:
+    """A certificate of localhost that vouches for itself, and its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not on PATH")
+    command = [
+        "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+        "-nodes", "-keyout", str(folder / "key"), "-out", str(folder / "cert"), "-days", "2",
+        "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+    ]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True)
+    return (folder / "cert").read_bytes(), (folder / "key").read_bytes()
+
+
+def test_clients_are_served_with_tls(dataplane: Dataplane, tmp_path: Path) -> None:
+    certificate, key = pem_files(tmp_path)
+    control = dataplane.control(0, "leaf0")
+    with pytest.raises(MachineError, match="no pair of PEM files"):
+        serve(control, 1, "localhost:0", Credentials(b"no certificate", key))
+    server = serve(control, 1, "localhost:0", Credentials(certificate, key, certificate, True))
+    request = p4runtime_pb2.CapabilitiesRequest()
+    stranger = grpc.ssl_channel_credentials(certificate)
+    known = grpc.ssl_channel_credentials(certificate, key, certificate)
+    try:
+        with grpc.secure_channel(server.address, known) as channel:
+            stub = p4runtime_pb2_grpc.P4RuntimeStub(channel)
+            assert stub.Capabilities(request, timeout=120).p4runtime_api_version
+        for channel in (
+            grpc.secure_channel(server.address, stranger), grpc.insecure_channel(server.address)
+        ):  # fmt: skip
+            with channel, pytest.raises(grpc.RpcError) as refused:
+                p4runtime_pb2_grpc.P4RuntimeStub(channel).Capabilities(request, timeout=120)
+            assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
+    finally:
+        server.stop()
 
 
 def test_stop_ends_the_streams(server: P4RuntimeServer, connect: Connect) -> None:

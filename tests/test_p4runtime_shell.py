@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from p4runtime_sh.p4runtime import P4RuntimeWriteException
 
 from switch.engine.dataplane import Dataplane
-from switch.p4runtime.server import P4RuntimeServer
-from tests.p4runtime_support import Files
+from switch.p4runtime.server import P4RuntimeServer, serve
+from tests.emulated_support import wait_until
+from tests.p4runtime_support import EVERY_NOTICE, Files, compiled, make_dataplane
 
 shell = pytest.importorskip("p4runtime_sh.shell", reason="p4runtime-shell is not installed")
 
@@ -117,6 +119,57 @@ def test_replication_and_counters(sh: Any, dataplane: Dataplane) -> None:
     assert (cell.packet_count, cell.byte_count) == (1, 60)
     counter.index = None
     assert len(list(counter.read())) == 16
+
+
+def test_packets_digests_meters_and_idle_entries(tmp_path: Path) -> None:
+    files = compiled(EVERY_NOTICE)
+    dataplane = make_dataplane()
+    dataplane.set_cpu_port(0, 8)
+    server = serve(dataplane.control(0, "leaf0"), 1, f"unix:{tmp_path}/leaf0.sock")
+    config = shell.FwdPipeConfig(str(files.p4info), str(files.json))
+    shell.setup(1, server.address, (0, 1), config=config, verbose=False)
+    try:
+        script_notices(dataplane)
+    finally:
+        shell.teardown()
+        server.stop()
+
+
+def script_notices(dataplane: Dataplane) -> None:
+    """What a user of the shell does with packets, digests, meters and entries that age."""
+    frame = bytes([0, 0, 1]) + bytes(57)
+    dataplane.receive(0, 3, [frame], 10**9)
+    (packet,) = [shell.client.get_stream_packet("packet", timeout=60).packet]
+    assert (packet.payload, packet.metadata[0].value) == (frame, b"\x03")
+    out = shell.PacketOut(b"abc", egress_port="6", mark="1")
+    out.send()
+    wait_until(lambda: dataplane.statistics(0, 8).rx_packets == 1, "the packet out")
+    (departure,) = dataplane.transmit(10**18)
+    assert (departure.port, departure.frame) == (6, b"abc")
+    entry = shell.TableEntry("TheIngress.ageing")(action="TheIngress.learn")
+    entry.match["hdr.data.key"] = "1"
+    entry.idle_timeout_ns = 10**18
+    entry.insert()
+    digest = shell.DigestEntry("learned_t")
+    digest.ack_timeout_ns = 10**12
+    digest.max_timeout_ns = 0
+    digest.max_list_size = 1
+    digest.insert()
+    dataplane.receive(0, 3, [frame], 2 * 10**18)
+    told = shell.client.get_stream_packet("digest", timeout=60).digest
+    assert [member.bitstring for member in told.data[0].struct.members] == [b"\x01", b"\x03"]
+    (read,) = digest.read()
+    assert read.max_list_size == 1
+    dataplane.transmit(4 * 10**18)
+    idle = shell.client.get_stream_packet("idle_timeout_notification", timeout=60)
+    (aged,) = idle.idle_timeout_notification.table_entry
+    assert aged.idle_timeout_ns == 10**18
+    meter = shell.MeterEntry("TheIngress.rates")
+    meter.index = 1
+    meter.cir, meter.cburst, meter.pir, meter.pburst = 1, 2, 3, 4
+    meter.modify()
+    (read,) = meter.read()
+    assert (read.cir, read.pburst) == (1, 4)
 
 
 def test_api_version(sh: Any) -> None:

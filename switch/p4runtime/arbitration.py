@@ -2,7 +2,8 @@
 
 P4Runtime specification, section "Client Arbitration and Controller Replication". For every role the
 primary is the live client with the greatest election id that the switch has ever seen; all others
-are backups. Roles have no configuration here: each has full access to the pipeline.
+are backups. A role is a name, or, for clients of P4Runtime before 1.4, a number. Roles take no
+``config``: what they may do, the program says (``switch.p4runtime.roles``).
 """
 
 from __future__ import annotations
@@ -15,13 +16,22 @@ from p4.v1 import p4runtime_pb2
 
 from switch.p4runtime.refusals import Refusal, invalid, not_found
 
+RoleKey = str | int
+"""A role's name, or its number; both empty and 0 stand for the default role, whose key is ""."""
+
+MOST_ROLES = 1024
+"""Roles that a switch remembers: each keeps its greatest election id for good."""
+
+MOST_ROLE_BYTES = 1024
+"""Of a role's name."""
+
 
 @dataclass(eq=False)
 class Client:
     """A stream that has, or may yet, take part in the arbitration."""
 
     joined: bool = False
-    role: str = ""
+    role: RoleKey = ""
     election_id: int | None = None
 
 
@@ -51,12 +61,17 @@ def election_number(message: Any) -> int:
     return int(message.high) << 64 | int(message.low)
 
 
+def role_key(name: str, number: int) -> RoleKey:
+    """The role that a message means by ``name`` and the deprecated ``id``."""
+    return name or number or ""
+
+
 class Arbitration:
     """The arbitration of one switch. Not thread-safe."""
 
     def __init__(self, device_id: int) -> None:
         self.device_id = device_id
-        self._roles: dict[str, _Role] = {"": _Role()}
+        self._roles: dict[RoleKey, _Role] = {"": _Role()}
 
     def update(self, client: Client, message: Any) -> list[Notice]:
         """Take a client's ``MasterArbitrationUpdate``.
@@ -64,20 +79,9 @@ class Arbitration:
         Returns whom to tell what: the new primary last, to be told only when writes of the old one
         are through. Raises the Refusal that ends the client's stream.
         """
-        name = message.role.name
-        if message.device_id != self.device_id:
-            code = code_pb2.FAILED_PRECONDITION if client.joined else code_pb2.NOT_FOUND
-            raise Refusal(
-                code, f"no device {message.device_id} here; this is device {self.device_id}"
-            )
-        if client.joined and name != client.role:
-            raise Refusal(
-                code_pb2.FAILED_PRECONDITION,
-                f"this stream has role {client.role!r}; open another one for role {name!r}",
-            )
-        if message.role.HasField("config"):
-            raise invalid("role.config: roles have no configuration here; leave it unset")
-        role = self._roles.setdefault(name, _Role())
+        key = role_key(message.role.name, message.role.id)
+        self._check(client, key, message)
+        role = self._roles.setdefault(key, _Role())
         election_id = None
         if message.HasField("election_id"):
             election_id = election_number(message.election_id)
@@ -87,13 +91,34 @@ class Arbitration:
         was_primary = role.primary is client
         if not client.joined:
             client.joined = True
-            client.role = name
+            client.role = key
             role.clients.append(client)
         client.election_id = election_id
         if election_id is not None and (role.highest is None or election_id >= role.highest):
             role.highest = election_id
             return self._notices(role, role.clients)
         return self._notices(role, role.clients if was_primary else [client])
+
+    def _check(self, client: Client, key: RoleKey, message: Any) -> None:
+        if message.device_id != self.device_id:
+            code = code_pb2.FAILED_PRECONDITION if client.joined else code_pb2.NOT_FOUND
+            raise Refusal(
+                code, f"no device {message.device_id} here; this is device {self.device_id}"
+            )
+        if client.joined and key != client.role:
+            raise Refusal(
+                code_pb2.FAILED_PRECONDITION,
+                f"this stream has role {client.role!r}; open another one for role {key!r}",
+            )
+        if len(message.role.name.encode()) > MOST_ROLE_BYTES:
+            raise invalid(f"role.name: {len(message.role.name)} characters; use a shorter one")
+        if message.role.HasField("config"):
+            raise invalid(
+                "role.config: leave it unset; what a role may do, the program says by "
+                '@p4runtime_role("name") at its tables and externs'
+            )
+        if key not in self._roles and len(self._roles) >= MOST_ROLES:
+            raise Refusal(code_pb2.RESOURCE_EXHAUSTED, f"{MOST_ROLES} roles are known already")
 
     def leave(self, client: Client) -> list[Notice]:
         """Forget a client whose stream has ended; the others are told if it was the primary."""
@@ -105,6 +130,15 @@ class Arbitration:
         client.joined = False
         return self._notices(role, role.clients) if was_primary else []
 
+    def is_primary(self, client: Client) -> bool:
+        """Whether a client is the primary of its role."""
+        return client.joined and self._roles[client.role].primary is client
+
+    def primaries(self) -> list[Client]:
+        """The primaries of all roles that have one."""
+        found = (role.primary for role in self._roles.values())
+        return [client for client in found if client is not None]
+
     def _notices(self, role: _Role, clients: list[Client]) -> list[Notice]:
         primary = role.primary
         notices = []
@@ -112,7 +146,9 @@ class Arbitration:
             message = p4runtime_pb2.StreamMessageResponse()
             update = message.arbitration
             update.device_id = self.device_id
-            if client.role:
+            if isinstance(client.role, int):
+                update.role.id = client.role
+            elif client.role:
                 update.role.name = client.role
             if role.highest is not None:
                 update.election_id.high = role.highest >> 64
@@ -134,9 +170,10 @@ class Arbitration:
 
         NOT_FOUND for a role that no client ever had, else PERMISSION_DENIED.
         """
-        role = self._roles.get(request.role)
+        key = role_key(request.role, request.role_id)
+        role = self._roles.get(key)
         if role is None:
-            raise not_found(f"no client has ever had role {request.role!r}")
+            raise not_found(f"no client has ever had role {key!r}")
         primary = role.primary
         given = election_number(request.election_id) if request.HasField("election_id") else None
         if primary is None or given is None or primary.election_id != given:

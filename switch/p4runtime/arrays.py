@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from google.rpc import code_pb2
 from p4.v1 import p4runtime_pb2
 
 from switch.engine.control import CounterCell
-from switch.p4runtime import bytestrings
+from switch.p4runtime.data_values import decode_data, encode_data, is_scalar
 from switch.p4runtime.device import Device
-from switch.p4runtime.p4info import Array
+from switch.p4runtime.p4info_objects import Array, Register
 from switch.p4runtime.refusals import Refusal, invalid, unimplemented
+
+Cell = TypeVar("Cell")
 
 MODIFY = p4runtime_pb2.Update.MODIFY
 
+MOST_COUNT = (1 << 63) - 1
 
-def _indices(kind: str, array: Array, message: Any) -> range:
-    """The cells that a message means: the one of its index, or all where it has none."""
+
+def indices(kind: str, array: Array, message: Any) -> range:
+    """The cells that a message means: the one of its index, or all where it has none.
+
+    Raises Refusal: INVALID_ARGUMENT below 0, OUT_OF_RANGE above the last.
+    """
     if not message.HasField("index"):
         return range(array.size)
     index = message.index.index
@@ -32,75 +39,124 @@ def _indices(kind: str, array: Array, message: Any) -> range:
     return range(index, index + 1)
 
 
+def decode_cell(what: str, data: Any) -> CounterCell:
+    """A ``CounterData``; INVALID_ARGUMENT below 0."""
+    if data.packet_count < 0 or data.byte_count < 0:
+        raise invalid(f"{what}: a counter cannot be set below 0")
+    return CounterCell(data.packet_count, data.byte_count)
+
+
+def fill_cell(data: Any, cell: CounterCell) -> None:
+    """Fill a ``CounterData``, whose numbers end at 2^63 - 1."""
+    data.SetInParent()
+    data.packet_count = min(cell.packets, MOST_COUNT)
+    data.byte_count = min(cell.bytes, MOST_COUNT)
+
+
+def write_cells(
+    device: Device,
+    kind_name: str,
+    kind: int,
+    array: Array,
+    message: Any,
+    write: Callable[[int], None],
+) -> None:
+    """Write the cells that a message means, which is only allowed to MODIFY. Raises Refusal."""
+    if kind != MODIFY:
+        raise invalid(f"a {kind_name} can only be modified, neither inserted nor deleted")
+    cells = indices(kind_name, array, message)
+
+    def write_all() -> None:
+        for index in cells:
+            write(index)
+
+    device.live(write_all)
+
+
+def cells_of(
+    kind_name: str,
+    array: Array,
+    array_id: int,
+    query: Any,
+    read_one: Callable[[str, int], Cell],
+    read_all: Callable[[str], list[Cell]],
+) -> list[tuple[int, Cell]]:
+    """The cells that a query means, each with its index: one, or all without index or array."""
+    if array_id and query.HasField("index"):
+        index = indices(kind_name, array, query).start
+        return [(index, read_one(array.name, index))]
+    return list(enumerate(read_all(array.name)))
+
+
 def write_counter(device: Device, kind: int, message: Any) -> None:
     """Set one cell, or all of a counter; only MODIFY."""
-    if kind != MODIFY:
-        raise invalid("a counter can only be modified, neither inserted nor deleted")
     counter = device.info.counter(message.counter_id)
-    indices = _indices("counter", counter, message)
-    if not message.HasField("data"):
-        return
-    data = message.data
-    if data.packet_count < 0 or data.byte_count < 0:
-        raise invalid(f"counter {counter.name}: a counter cannot be set below 0")
-    for index in indices:
-        device.control.write_counter(
-            counter.name, index, CounterCell(data.packet_count, data.byte_count)
-        )
+    control = device.control
+    given = message.HasField("data")
+    cell = decode_cell(f"counter {counter.name}", message.data)
+
+    def write(index: int) -> None:
+        if given:
+            control.write_counter(counter.name, index, cell)
+
+    write_cells(device, "counter", kind, counter, message, write)
 
 
 def read_counters(device: Device, query: Any) -> Iterator[Any]:
     """One cell, all of a counter (no index), or all of all counters (counter id 0)."""
     info = device.info
+    control = device.control
     counters = [info.counter(query.counter_id)] if query.counter_id else info.counters.values()
     for counter in counters:
-        if query.counter_id and query.HasField("index"):
-            index = _indices("counter", counter, query).start
-            cells = [(index, device.control.read_counter(counter.name, index))]
-        else:
-            cells = list(enumerate(device.control.read_counters(counter.name)))
-        for index, cell in cells:
+        for index, cell in cells_of(
+            "counter", counter, query.counter_id, query, control.read_counter, control.read_counters
+        ):
             entity = p4runtime_pb2.Entity()
             message = entity.counter_entry
             message.counter_id = counter.id
+            message.index.SetInParent()
             message.index.index = index
-            message.data.packet_count = cell.packets
-            message.data.byte_count = cell.bytes
+            fill_cell(message.data, cell)
             yield entity
 
 
 def write_register(device: Device, kind: int, message: Any) -> None:
     """Set one cell, or all of a register; only MODIFY."""
-    if kind != MODIFY:
-        raise invalid("a register can only be modified, neither inserted nor deleted")
-    register = _plain(device.info.register(message.register_id))
-    if message.data.WhichOneof("data") != "bitstring":
-        raise invalid(f"register {register.name} of bit<{register.width}> takes a bitstring")
+    info = device.info
+    register = _scalar(device, info.register(message.register_id))
     what = f"register {register.name}"
-    value = bytestrings.decode(message.data.bitstring, register.width, what)
-    for index in _indices("register", register, message):
-        device.control.write_register(register.name, index, value)
+    value = decode_data(register.type_spec, info.message.type_info, message.data, what)
+    control = device.control
+
+    def write(index: int) -> None:
+        control.write_register(register.name, index, value)
+
+    write_cells(device, "register", kind, register, message, write)
 
 
 def read_registers(device: Device, query: Any) -> Iterator[Any]:
     """One cell, all of a register (no index), or all of all registers (register id 0)."""
     info = device.info
+    types = info.message.type_info
     if query.register_id:
-        registers = [_plain(info.register(query.register_id))]
+        registers = [_scalar(device, info.register(query.register_id))]
+        cells = indices("register", registers[0], query)
     else:
-        registers = [register for register in info.registers.values() if register.width]
+        registers = [one for one in info.registers.values() if is_scalar(one.type_spec, types)]
+        cells = range(0)
     for register in registers:
-        for index in _indices("register", register, query):
+        for index in cells if query.register_id else range(register.size):
             entity = p4runtime_pb2.Entity()
             message = entity.register_entry
             message.register_id = register.id
+            message.index.SetInParent()
             message.index.index = index
-            value = device.control.read_register(register.name, index)
-            message.data.bitstring = bytestrings.encode(value)
+            word = device.control.read_register(register.name, index)
+            encode_data(register.type_spec, types, iter([word]), message.data)
             yield entity
 
 
-def _plain(register: Array) -> Array:
-    if not register.width:
-        raise unimplemented(f"register {register.name}: only registers of bit<W> are supported")
+def _scalar(device: Device, register: Register) -> Register:
+    if not is_scalar(register.type_spec, device.info.message.type_info):
+        raise unimplemented(f"register {register.name}: cells that are not one number")
     return register

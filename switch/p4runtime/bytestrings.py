@@ -1,7 +1,8 @@
 """P4Runtime's binary strings (specification section "Bytestrings").
 
-Unsigned, big-endian. Canonical is the shortest string that holds the value, one byte at least; any
-length is accepted as long as the value fits the width that the P4Info gives.
+Big-endian, unsigned for ``bit<W>``, two's complement for ``int<W>``. Canonical is the shortest
+string that holds the value, one byte at least; any length is accepted as long as the value fits the
+width that the P4Info gives.
 """
 
 from __future__ import annotations
@@ -31,3 +32,20 @@ def decode(data: bytes, width: int, what: str) -> int:
             f"{(1 << width) - 1:#x}",
         )
     return value
+
+
+def encode_signed(word: int, width: int) -> bytes:
+    """The canonical string of an ``int<width>`` whose two's complement is ``word``."""
+    value = word - (1 << width) if width and word >> (width - 1) else word
+    bits = (value if value >= 0 else ~value).bit_length() + 1 if value else 1
+    return value.to_bytes((bits + 7) // 8, "big", signed=True)
+
+
+def decode_signed(data: bytes, width: int, what: str) -> int:
+    """The two's complement in ``width`` bits of a string for an ``int<width>``; OUT_OF_RANGE."""
+    if not data:
+        raise Refusal(code_pb2.OUT_OF_RANGE, f"{what}: empty bytestring; 0 is one byte \\x00")
+    value = int.from_bytes(data, "big", signed=True)
+    if not -(1 << (width - 1)) <= value < 1 << (width - 1):
+        raise Refusal(code_pb2.OUT_OF_RANGE, f"{what}: {value} does not fit int<{width}>")
+    return value & ((1 << width) - 1)

@@ -1,16 +1,20 @@
-"""One switch as the server sees it: its control, its program, and what only P4Runtime knows."""
+"""One switch as the server sees it: its control, its programs, and what only P4Runtime knows."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
 from google.rpc import code_pb2
 
-from switch.engine.control import Key, SwitchControl
+from switch.engine.control import ControlError, Key, SwitchControl
+from switch.p4runtime.digests import Digests
 from switch.p4runtime.p4info import ProgramInfo
 from switch.p4runtime.refusals import Refusal
+from switch.p4runtime.translation import Translations
 
 EntryId = tuple[str, tuple[Key, ...] | None, int]
 """Table, key and priority of an entry; key None stands for the default entry."""
@@ -24,24 +28,34 @@ class Opaque:
     metadata: bytes = b""
 
 
-@dataclass(frozen=True)
-class GroupForm:
-    """How a client wrote a multicast group or clone session, so that it reads back the same."""
-
-    ports_as_bytes: bool
-    metadata: bytes = b""
-    class_of_service: int = 0
-
-
 @dataclass
 class Notes:
     """What the server keeps beside the switch's own tables."""
 
     entries: dict[EntryId, Opaque] = field(default_factory=dict)
-    one_shots: dict[str, set[EntryId]] = field(default_factory=dict)
-    """Entries with a one-shot action set, by action profile."""
-    multicast: dict[int, GroupForm] = field(default_factory=dict)
-    clones: dict[int, GroupForm] = field(default_factory=dict)
+    one_shots: dict[str, dict[EntryId, Any]] = field(default_factory=dict)
+    """Entries with a one-shot action set, by action profile, as the client wrote the set."""
+    groups: dict[tuple[str, int], Any] = field(default_factory=dict)
+    """Groups of action selectors with watch ports, as the client wrote them."""
+    multicast: dict[int, Any] = field(default_factory=dict)
+    """Multicast groups as the client wrote them."""
+    clones: dict[int, Any] = field(default_factory=dict)
+    """Clone sessions as the client wrote them."""
+    digests: Digests = field(default_factory=Digests)
+    idle: dict[EntryId, int] = field(default_factory=dict)
+    """Entries that were reported idle, and when that is due again (ns)."""
+
+    def copy(self) -> Notes:
+        """A copy that keeps this state whatever happens to the original."""
+        return Notes(
+            dict(self.entries),
+            {profile: dict(entries) for profile, entries in self.one_shots.items()},
+            dict(self.groups),
+            dict(self.multicast),
+            dict(self.clones),
+            deepcopy(self.digests),
+            dict(self.idle),
+        )
 
 
 @dataclass(frozen=True)
@@ -52,29 +66,106 @@ class Config:
     info: ProgramInfo
 
 
+@dataclass
+class Staged:
+    """A config that was saved and waits for COMMIT.
+
+    ``control`` is a switch of its own that runs the saved program and forwards nothing: what is
+    written meanwhile is checked against it, read from it, and replayed on COMMIT.
+    """
+
+    config: Config
+    control: SwitchControl
+    notes: Notes = field(default_factory=Notes)
+    updates: list[Any] = field(default_factory=list)
+
+
 class Device:
     """State of one switch; all use of it happens with ``lock`` held."""
 
     def __init__(self, control: SwitchControl, device_id: int) -> None:
-        self.control = control
+        self.switch = control
         self.device_id = device_id
         self.lock = threading.Lock()
         self.running: Config | None = None
-        self.saved: Config | None = None
-        self.notes = Notes()
+        self.staged: Staged | None = None
+        self.translations = Translations()
+        self.running_notes = Notes()
+        self._deferred: list[Callable[[], None]] | None = None
+        self._undo: list[Callable[[], None]] = []
+
+    @property
+    def control(self) -> SwitchControl:
+        """What entities are written to and read from: the saved program's, or the switch."""
+        return self.switch if self.staged is None else self.staged.control
+
+    @property
+    def notes(self) -> Notes:
+        """The notes that go with ``control``."""
+        return self.running_notes if self.staged is None else self.staged.notes
+
+    @notes.setter
+    def notes(self, notes: Notes) -> None:
+        if self.staged is None:
+            self.running_notes = notes
+        else:
+            self.staged.notes = notes
 
     @property
     def info(self) -> ProgramInfo:
         """The program that entities refer to; FAILED_PRECONDITION if there is none."""
-        if self.saved is not None:
-            raise Refusal(
-                code_pb2.UNIMPLEMENTED,
-                f"{self.control.name}: a saved pipeline waits for COMMIT; entities of a pipeline "
-                "that does not run yet can be neither written nor read",
-            )
+        return self.running_info if self.staged is None else self.staged.config.info
+
+    @property
+    def running_info(self) -> ProgramInfo:
+        """The program that packets meet; FAILED_PRECONDITION if there is none."""
         if self.running is None:
             raise Refusal(
                 code_pb2.FAILED_PRECONDITION,
-                f"{self.control.name}: no forwarding pipeline; call SetForwardingPipelineConfig",
+                f"{self.switch.name}: no forwarding pipeline; call SetForwardingPipelineConfig",
             )
         return self.running.info
+
+    # -- writes that packets see at once
+
+    def live(self, write: Callable[[], None]) -> None:
+        """Write to a counter, meter or register: now, or with the rest of an atomic batch."""
+        if self._deferred is None:
+            write()
+        else:
+            self._deferred.append(write)
+
+    @property
+    def atomic(self) -> bool:
+        """Whether a batch is under way that may yet be undone."""
+        return self._deferred is not None
+
+    def begin(self) -> None:
+        """From now on keep back what packets would see at once."""
+        self._deferred, self._undo = [], []
+
+    def on_failure(self, action: Callable[[], None]) -> None:
+        """Have an action done if the batch is undone: its updates may reuse a deleted entry's
+        counter and meter."""
+        self._undo.append(action)
+
+    def give_up(self) -> None:
+        """End ``begin`` with nothing written; the control has been restored."""
+        undo, self._deferred, self._undo = self._undo, None, []
+        for action in undo:
+            action()
+
+    def take_deferred(self) -> Callable[[], None] | None:
+        """End ``begin``: what was kept back, as one action; None if there was nothing."""
+        writes, self._deferred, self._undo = self._deferred, None, []
+        if not writes:
+            return None
+
+        def write_all() -> None:
+            for write in writes:
+                try:
+                    write()
+                except ControlError:
+                    continue  # its entry was deleted later in the same batch
+
+        return write_all

@@ -13,12 +13,13 @@ from p4.config.v1 import p4info_pb2
 
 from switch.engine.control import ActionCall, Exact, Key, Lpm, Range, Ternary
 from switch.p4runtime import bytestrings
-from switch.p4runtime.p4info import Field, MatchKind, ProgramInfo, Table
+from switch.p4runtime.p4info import ProgramInfo
+from switch.p4runtime.p4info_objects import Field, MatchKind, Table, ValueSet
 from switch.p4runtime.refusals import denied, invalid
 
 
-def decode_keys(table: Table, messages: Any) -> tuple[Key, ...]:
-    """The key of an entry, one ``Key`` per field in the order of the table.
+def decode_keys(table: Table | ValueSet, messages: Any) -> tuple[Key, ...]:
+    """The key of an entry or member, one ``Key`` per field in the order of the table or set.
 
     Raises Refusal (INVALID_ARGUMENT, OUT_OF_RANGE) that names the table and the field.
     """
@@ -28,16 +29,16 @@ def decode_keys(table: Table, messages: Any) -> tuple[Key, ...]:
         if message.field_id not in known:
             fields = ", ".join(f"{field.name} ({field.id})" for field in table.fields) or "none"
             raise invalid(
-                f"table {table.name} has no key field with id {message.field_id}; it has {fields}"
+                f"{table.label} has no key field with id {message.field_id}; it has {fields}"
             )
         if message.field_id in given:
-            raise invalid(f"table {table.name}: key field {message.field_id} is given twice")
+            raise invalid(f"{table.label}: key field {message.field_id} is given twice")
         given[message.field_id] = message
     return tuple(_decode_key(table, field, given.get(field.id)) for field in table.fields)
 
 
-def _decode_key(table: Table, field: Field, message: Any) -> Key:
-    what = f"table {table.name}, key field {field.name}"
+def _decode_key(table: Table | ValueSet, field: Field, message: Any) -> Key:
+    what = f"{table.label}, key field {field.name}"
     kind = field.kind
     if message is None:
         return _anything(field, what)
@@ -47,9 +48,9 @@ def _decode_key(table: Table, field: Field, message: Any) -> Key:
     match = getattr(message, kind.value)
     ones = (1 << field.width) - 1
     if kind is MatchKind.EXACT:
-        return Exact(bytestrings.decode(match.value, field.width, what))
+        return Exact(field.type.decode(match.value, what))
     if kind is MatchKind.OPTIONAL:
-        return Ternary(bytestrings.decode(match.value, field.width, what), ones)
+        return Ternary(field.type.decode(match.value, what), ones)
     if kind is MatchKind.LPM:
         value = bytestrings.decode(match.value, field.width, what)
         length = match.prefix_len
@@ -62,10 +63,12 @@ def _decode_key(table: Table, field: Field, message: Any) -> Key:
             raise invalid(f"{what}: {value:#x}/{length} has bits set beyond the prefix")
         return Lpm(value, length)
     if kind is MatchKind.TERNARY:
-        value = bytestrings.decode(match.value, field.width, what)
+        value = field.type.decode(match.value, what)
         mask = bytestrings.decode(match.mask, field.width, f"{what}, mask")
         if mask == 0:
             raise invalid(f"{what}: mask 0; leave the field out to match anything")
+        if field.type.strings is not None and mask != ones:
+            raise invalid(f"{what}: mask {mask:#x}; of a string all bits match, or leave it out")
         if value & ~mask:
             raise invalid(f"{what}: {value:#x} &&& {mask:#x} has bits set outside the mask")
         return Ternary(value, mask)
@@ -88,11 +91,11 @@ def _anything(field: Field, what: str) -> Key:
     return Ternary(0, 0)
 
 
-def encode_keys(table: Table, keys: tuple[Key, ...], messages: Any) -> None:
+def encode_keys(table: Table | ValueSet, keys: tuple[Key, ...], messages: Any) -> None:
     """Add the fields of a key to a repeated ``FieldMatch``."""
     for field, key in zip(table.fields, keys, strict=True):
         if isinstance(key, Exact):
-            messages.add(field_id=field.id).exact.value = bytestrings.encode(key.value)
+            messages.add(field_id=field.id).exact.value = field.type.encode(key.value)
         elif isinstance(key, Lpm):
             if key.prefix_length:
                 match = messages.add(field_id=field.id).lpm
@@ -106,9 +109,9 @@ def encode_keys(table: Table, keys: tuple[Key, ...], messages: Any) -> None:
         elif key.mask:
             match = messages.add(field_id=field.id)
             if field.kind is MatchKind.OPTIONAL:
-                match.optional.value = bytestrings.encode(key.value)
+                match.optional.value = field.type.encode(key.value)
             else:
-                match.ternary.value = bytestrings.encode(key.value)
+                match.ternary.value = field.type.encode(key.value)
                 match.ternary.mask = bytestrings.encode(key.mask)
 
 
@@ -144,7 +147,7 @@ def decode_action(info: ProgramInfo, message: Any) -> ActionCall:
         if known.id not in given:
             raise invalid(f"action {action.name}: parameter {known.name} ({known.id}) is missing")
         what = f"action {action.name}, parameter {known.name}"
-        values.append(bytestrings.decode(given.pop(known.id), known.width, what))
+        values.append(known.type.decode(given.pop(known.id), what))
     if given:
         names = ", ".join(f"{param.name} ({param.id})" for param in action.params) or "none"
         raise invalid(f"action {action.name} has no parameter with id {min(given)}; it has {names}")
@@ -156,4 +159,4 @@ def encode_action(actions: Mapping[str, Any], call: ActionCall, message: Any) ->
     action = actions[call.action]
     message.action_id = action.id
     for param, value in zip(action.params, call.params, strict=True):
-        message.params.add(param_id=param.id, value=bytestrings.encode(value))
+        message.params.add(param_id=param.id, value=param.type.encode(value))

@@ -12,6 +12,7 @@ import grpc
 from p4.v1 import p4runtime_pb2
 
 from switch.engine.control import SwitchControl
+from switch.p4runtime import notifications
 from switch.p4runtime.arbitration import Client
 from switch.p4runtime.device import Device
 from switch.p4runtime.server import Service, guarded, guarded_stream
@@ -48,6 +49,9 @@ class _Call:
 
     def code(self) -> Any:
         return self._code
+
+    def cancel(self) -> None:
+        """Nobody cancels a call within the process: its answer is taken at once."""
 
     def set_trailing_metadata(self, metadata: tuple[tuple[str, Any], ...]) -> None:
         self._metadata = tuple(metadata)
@@ -95,13 +99,46 @@ class LocalSwitch:
             except BaseException:
                 self._service.streams.close(client)
                 raise
-            return client, outbox.get_nowait()
+            return client, outbox.get()
 
         request = p4runtime_pb2.StreamMessageRequest()
         request.arbitration.device_id = self.device_id
         request.arbitration.election_id.high, request.arbitration.election_id.low = election_id
         answer: tuple[Client, Any] = self._call(enter, request)
         return answer
+
+    def open(self) -> Client:
+        """Open a stream that takes no part in the arbitration yet."""
+        return self._service.streams.open()[0]
+
+    def send(self, client: Client, request: Any) -> None:
+        """Give a client's stream a ``StreamMessageRequest``; the answers come by ``messages``."""
+
+        def take(request: Any, context: Any) -> None:
+            self._service.streams.take_one(client, self._service.streams.outbox(client), request)
+
+        self._call(take, request)
+
+    def poll(self, now_ns: int) -> int | None:
+        """Hand the switch's packets, digests and idle entries to the clients' streams; the time
+        at which more is due, if known."""
+        device = self._service.device
+        with device.lock:
+            messages = notifications.collect(device, now_ns, now_ns)
+            due_ns = notifications.deadline(device)
+        self._service.streams.tell_primaries(messages)
+        return due_ns
+
+    def messages(self, client: Client) -> list[Any]:
+        """The ``StreamMessageResponse`` messages that a client has not had yet."""
+        return self._service.streams.outbox(client).take_all()
+
+    def set_port_up(self, port: int, up: bool) -> None:
+        """Say that a port went up or down: groups with members that watch it follow."""
+        device = self._service.device
+        with device.lock:
+            device.switch.set_port_up(port, up)
+            device.switch.publish()
 
     def leave(self, client: Client) -> None:
         """End a client's stream."""

@@ -1,109 +1,35 @@
-"""P4Info as the server needs it: ids to names, widths and kinds, and back.
-
-Names are P4Info's ``preamble.name``, which the BMv2 JSON uses too.
-"""
+"""P4Info as the server needs it: ids to names, widths and kinds, and back."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Protocol, TypeVar
 
 from p4.config.v1 import p4info_pb2
 
-from switch.p4runtime.refusals import invalid, unimplemented
+from switch.p4runtime.data_plane import DataPlane
+from switch.p4runtime.p4info_objects import (
+    KINDS,
+    Action,
+    Array,
+    Digest,
+    Field,
+    MatchKind,
+    Meter,
+    PacketHeader,
+    Param,
+    Profile,
+    Register,
+    Table,
+    ValueSet,
+)
+from switch.p4runtime.refusals import Refusal, invalid
+from switch.p4runtime.translation import Translations
 
+PACKET_HEADERS = ("packet_in", "packet_out")
 
-class MatchKind(Enum):
-    """The match kinds of P4Runtime; the value is the name of the field in ``FieldMatch``."""
-
-    EXACT = "exact"
-    LPM = "lpm"
-    TERNARY = "ternary"
-    RANGE = "range"
-    OPTIONAL = "optional"
-
-
-_KINDS = {
-    p4info_pb2.MatchField.EXACT: MatchKind.EXACT,
-    p4info_pb2.MatchField.LPM: MatchKind.LPM,
-    p4info_pb2.MatchField.TERNARY: MatchKind.TERNARY,
-    p4info_pb2.MatchField.RANGE: MatchKind.RANGE,
-    p4info_pb2.MatchField.OPTIONAL: MatchKind.OPTIONAL,
-}
-
-_BY_PRIORITY = {MatchKind.TERNARY, MatchKind.RANGE, MatchKind.OPTIONAL}
-
-
-@dataclass(frozen=True)
-class Field:
-    """A key field of a table."""
-
-    id: int
-    name: str
-    width: int
-    kind: MatchKind
-
-
-@dataclass(frozen=True)
-class Param:
-    """A parameter of an action."""
-
-    id: int
-    name: str
-    width: int
-
-
-@dataclass(frozen=True)
-class Action:
-    """An action; parameters in the order of the source."""
-
-    id: int
-    name: str
-    params: tuple[Param, ...]
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table."""
-
-    id: int
-    name: str
-    fields: tuple[Field, ...]
-    scopes: Mapping[int, int]
-    """Its actions by id, each with P4Info's ActionRef.Scope."""
-    profile_id: int
-    const_default: bool
-    is_const: bool
-    ages: bool
-    direct_counter_id: int
-    direct_meter: bool
-
-    @property
-    def by_priority(self) -> bool:
-        """Whether its entries have a priority."""
-        return any(field.kind in _BY_PRIORITY for field in self.fields)
-
-
-@dataclass(frozen=True)
-class Profile:
-    """An action profile, or with ``selector`` an action selector; ``max_group_size`` 0 = unset."""
-
-    id: int
-    name: str
-    selector: bool
-    max_group_size: int
-
-
-@dataclass(frozen=True)
-class Array:
-    """An indirect counter (width 0) or a register: cells from 0 to ``size - 1``."""
-
-    id: int
-    name: str
-    size: int
-    width: int = 0
+_ROLE = re.compile(r'@p4runtime_role\s*\(\s*"([^"]*)"\s*\)')
 
 
 class _Named(Protocol):
@@ -120,22 +46,32 @@ _T = TypeVar("_T", bound=_Named)
 class ProgramInfo:
     """All that a P4Info says, by id and by name.
 
-    Raises Refusal (INVALID_ARGUMENT, UNIMPLEMENTED) for a P4Info that contradicts itself or asks
-    for what the server does not do.
+    ``program`` is the BMv2 JSON that belongs to it. Raises Refusal (INVALID_ARGUMENT) for a P4Info
+    that contradicts itself or the program, or asks for what the server does not do.
     """
 
-    def __init__(self, message: Any) -> None:
+    def __init__(
+        self, message: Any, program: Mapping[str, Any], translations: Translations
+    ) -> None:
         self.message = message
-        self.actions = _by_id("action", (_action(action) for action in message.actions))
+        self._translations = translations
+        self._data_plane = DataPlane(program)
+        _check_program(message, self._data_plane)
+        self.actions = _by_id("action", map(self._action, message.actions))
         counters = {counter.preamble.id for counter in message.direct_counters}
-        meters = {meter.preamble.id for meter in message.direct_meters}
-        self.tables = _by_id("table", (_table(t, counters, meters) for t in message.tables))
+        meters = _by_id("direct meter", (_meter(meter, 0) for meter in message.direct_meters))
+        self.tables = _by_id("table", (self._table(t, counters, meters) for t in message.tables))
         self.profiles = _by_id("action profile", map(_profile, message.action_profiles))
         self.counters = _by_id("counter", map(_counter, message.counters))
+        self.meters = _by_id("meter", (_meter(meter, meter.size) for meter in message.meters))
         self.registers = _by_id("register", map(_register, message.registers))
+        self.value_sets = _by_id("value set", map(self._value_set, message.value_sets))
+        self.digests = _by_id("digest", map(_digest, message.digests))
+        self.packet_headers = self._packet_headers()
         self.tables_by_name = {table.name: table for table in self.tables.values()}
         self.actions_by_name = {action.name: action for action in self.actions.values()}
         self.profiles_by_name = {profile.name: profile for profile in self.profiles.values()}
+        self.digests_by_name = {digest.name: digest for digest in self.digests.values()}
         for table in self.tables.values():
             for action_id in table.scopes:
                 if action_id not in self.actions:
@@ -164,13 +100,114 @@ class ProgramInfo:
         """The indirect counter of that id; INVALID_ARGUMENT if there is none."""
         return _look_up("counter", counter_id, self.counters)
 
-    def register(self, register_id: int) -> Array:
+    def meter(self, meter_id: int) -> Meter:
+        """The indirect meter of that id; INVALID_ARGUMENT if there is none."""
+        return _look_up("meter", meter_id, self.meters)
+
+    def register(self, register_id: int) -> Register:
         """The register of that id; INVALID_ARGUMENT if there is none."""
         return _look_up("register", register_id, self.registers)
+
+    def value_set(self, value_set_id: int) -> ValueSet:
+        """The value set of that id; INVALID_ARGUMENT if there is none."""
+        return _look_up("value set", value_set_id, self.value_sets)
+
+    def digest(self, digest_id: int) -> Digest:
+        """The digest of that id; INVALID_ARGUMENT if there is none."""
+        return _look_up("digest", digest_id, self.digests)
 
     def tables_of(self, profile: Profile) -> list[Table]:
         """The tables that an action profile implements."""
         return self._profile_tables.get(profile.id, [])
+
+    # -- from messages
+
+    def _type(self, what: str, message: Any, data_width: int) -> Any:
+        return self._translations.value_type(what, message, self.message.type_info, data_width)
+
+    def _action(self, message: Any) -> Action:
+        name = message.preamble.name
+        params = tuple(
+            Param(
+                param.id,
+                param.name,
+                self._type(
+                    f"parameter {param.name} of action {name}",
+                    param,
+                    self._data_plane.param_width(name, position),
+                ),
+            )
+            for position, param in enumerate(message.params)
+        )
+        _check_ids(f"action {name}", params)
+        return Action(message.preamble.id, name, params)
+
+    def _field(self, what: str, match: Any, data_width: int) -> Field:
+        kind = KINDS.get(match.match_type)
+        if kind is None:
+            raise invalid(
+                f"P4Info: key field {match.name} of {what} has a match kind that is none of "
+                + ", ".join(kind.value for kind in MatchKind)
+            )
+        value_type = self._type(f"key field {match.name} of {what}", match, data_width)
+        if value_type.strings is not None and kind in (MatchKind.LPM, MatchKind.RANGE):
+            raise invalid(
+                f"P4Info: key field {match.name} of {what} is translated to strings: it cannot be "
+                f"matched by {kind.value}"
+            )
+        return Field(match.id, match.name, value_type, kind)
+
+    def _table(self, message: Any, counters: set[int], meters: Mapping[int, Meter]) -> Table:
+        name = message.preamble.name
+        fields = tuple(
+            self._field(f"table {name}", match, self._data_plane.key_width(name, position))
+            for position, match in enumerate(message.match_fields)
+        )
+        _check_ids(f"table {name}", fields)
+        resources = set(message.direct_resource_ids)
+        return Table(
+            *_identity(message.preamble),
+            fields=fields,
+            scopes={reference.id: reference.scope for reference in message.action_refs},
+            profile_id=message.implementation_id,
+            const_default=message.const_default_action_id != 0,
+            is_const=message.is_const_table,
+            preinitialised=message.has_initial_entries and not message.is_const_table,
+            ages=message.idle_timeout_behavior == p4info_pb2.Table.NOTIFY_CONTROL,
+            direct_counter_id=min(resources & counters, default=0),
+            direct_meter=meters.get(min(resources & set(meters), default=0)),
+        )
+
+    def _value_set(self, message: Any) -> ValueSet:
+        preamble = message.preamble
+        fields = tuple(
+            self._field(f"value set {preamble.name}", match, match.bitwidth)
+            for match in message.match
+        )
+        _check_ids(f"value set {preamble.name}", fields)
+        return ValueSet(*_identity(preamble), fields, message.size)
+
+    def _packet_headers(self) -> dict[str, PacketHeader]:
+        headers: dict[str, PacketHeader] = {}
+        for message in self.message.controller_packet_metadata:
+            name = message.preamble.name
+            if name not in PACKET_HEADERS or name in headers:
+                raise invalid(
+                    f"P4Info: controller_packet_metadata {name!r}; there is one packet_in and one "
+                    "packet_out at most"
+                )
+            names = [one.name for one in message.metadata]
+            fields = []
+            widths = []
+            for position, one in enumerate(message.metadata):
+                width = self._data_plane.header_width(names, position)
+                value_type = self._type(f"field {one.name} of {name}", one, width)
+                fields.append(Param(one.id, one.name, value_type))
+                translated = bool(one.type_name.name and width)
+                widths.append(width if translated else value_type.width)
+            _check_ids(name, fields)
+            headers[name] = PacketHeader(name, tuple(fields), tuple(widths))
+        return headers
 
 
 def _by_id(kind: str, objects: Iterable[_T]) -> dict[int, _T]:
@@ -186,6 +223,16 @@ def _by_id(kind: str, objects: Iterable[_T]) -> dict[int, _T]:
     return found
 
 
+def _check_ids(what: str, parts: Iterable[Any]) -> None:
+    seen: set[int] = set()
+    for part in parts:
+        if part.id == 0 or part.id in seen:
+            raise invalid(
+                f"P4Info: {what}: {part.name!r} has id {part.id}; ids are above 0, each once"
+            )
+        seen.add(part.id)
+
+
 def _look_up(kind: str, wanted: int, known: Mapping[int, _T]) -> _T:
     found = known.get(wanted)
     if found is None:
@@ -195,75 +242,77 @@ def _look_up(kind: str, wanted: int, known: Mapping[int, _T]) -> _T:
     return found
 
 
-def _width(what: str, message: Any) -> int:
-    if message.bitwidth <= 0:
-        raise unimplemented(
-            f"P4Info: {what} has no bit width; values translated to strings are not supported"
-        )
-    return int(message.bitwidth)
+def _role(preamble: Any) -> str:
+    """The role that an object belongs to by ``@p4runtime_role``; empty: to every role."""
+    for annotation in preamble.annotations:
+        found = _ROLE.match(annotation)
+        if found:
+            return found.group(1)
+    for structured in preamble.structured_annotations:
+        if structured.name == "p4runtime_role":
+            for expression in structured.expression_list.expressions:
+                return str(expression.string_value)
+    return ""
 
 
-def _action(message: Any) -> Action:
-    name = message.preamble.name
-    params = tuple(
-        Param(param.id, param.name, _width(f"parameter {param.name} of action {name}", param))
-        for param in message.params
-    )
-    return Action(message.preamble.id, name, params)
-
-
-def _table(message: Any, counters: set[int], meters: set[int]) -> Table:
-    name = message.preamble.name
-    fields = []
-    for match in message.match_fields:
-        kind = _KINDS.get(match.match_type)
-        if kind is None:
-            raise unimplemented(
-                f"P4Info: key field {match.name} of table {name} has a match kind that is none of "
-                + ", ".join(kind.value for kind in MatchKind)
-            )
-        width = _width(f"key field {match.name} of table {name}", match)
-        fields.append(Field(match.id, match.name, width, kind))
-    resources = set(message.direct_resource_ids)
-    return Table(
-        id=message.preamble.id,
-        name=name,
-        fields=tuple(fields),
-        scopes={reference.id: reference.scope for reference in message.action_refs},
-        profile_id=message.implementation_id,
-        const_default=message.const_default_action_id != 0,
-        is_const=message.is_const_table,
-        ages=message.idle_timeout_behavior == p4info_pb2.Table.NOTIFY_CONTROL,
-        direct_counter_id=min(resources & counters, default=0),
-        direct_meter=bool(resources & meters),
-    )
+def _identity(preamble: Any) -> tuple[int, str, str]:
+    """Id, name and role."""
+    return preamble.id, preamble.name, _role(preamble)
 
 
 def _profile(message: Any) -> Profile:
-    preamble = message.preamble
-    return Profile(preamble.id, preamble.name, message.with_selector, message.max_group_size)
+    by_members = message.WhichOneof("selector_size_semantics") == "sum_of_members"
+    return Profile(
+        *_identity(message.preamble),
+        message.with_selector,
+        max(message.max_group_size, 0),
+        by_members,
+        message.sum_of_members.max_member_weight if by_members else 0,
+    )
 
 
 def _counter(message: Any) -> Array:
-    return Array(message.preamble.id, message.preamble.name, message.size)
+    return Array(*_identity(message.preamble), message.size)
 
 
-def _register(message: Any) -> Array:
-    width = message.type_spec.bitstring.bit.bitwidth
-    return Array(message.preamble.id, message.preamble.name, message.size, width)
+def _meter(message: Any, size: int) -> Meter:
+    return Meter(*_identity(message.preamble), size, message.spec.type)
 
 
-def check_names(info: ProgramInfo, bmv2_json: Mapping[str, Any]) -> None:
-    """Raise INVALID_ARGUMENT where a P4Info has a table that its BMv2 JSON does not have."""
-    try:
-        present = {
-            table["name"] for pipeline in bmv2_json["pipelines"] for table in pipeline["tables"]
-        }
-    except (KeyError, TypeError) as error:
-        raise invalid("p4_device_config: not BMv2 JSON, as it has no tables") from error
-    missing = [table.name for table in info.tables.values() if table.name not in present]
-    if missing:
-        raise invalid(
-            f"P4Info and p4_device_config are not of one program: the P4Info has table "
-            f"{missing[0]}, the BMv2 JSON does not; compile both together"
+def _register(message: Any) -> Register:
+    return Register(*_identity(message.preamble), message.size, message.type_spec)
+
+
+def _digest(message: Any) -> Digest:
+    return Digest(*_identity(message.preamble), message.type_spec)
+
+
+def _check_program(message: Any, data_plane: DataPlane) -> None:
+    """Raise INVALID_ARGUMENT where a P4Info is not that of its BMv2 JSON.
+
+    Actions that the JSON does not have are let pass: compilers drop what no table has.
+    """
+    for table in message.tables:
+        name = table.preamble.name
+        fields = data_plane.key_fields(name)
+        if fields is None:
+            raise _not_of_one_program(f"the P4Info has table {name}, the BMv2 JSON does not")
+        _check_count(f"table {name}", "key fields", len(table.match_fields), fields)
+    for action in message.actions:
+        name = action.preamble.name
+        params = data_plane.params(name)
+        if params is not None:
+            _check_count(f"action {name}", "parameters", len(action.params), params)
+
+
+def _check_count(what: str, parts: str, described: int, present: int) -> None:
+    if described != present:
+        raise _not_of_one_program(
+            f"{what} has {described} {parts} in the P4Info and {present} in the BMv2 JSON"
         )
+
+
+def _not_of_one_program(difference: str) -> Refusal:
+    return invalid(
+        f"P4Info and p4_device_config are not of one program: {difference}; compile both together"
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from google.rpc import code_pb2
@@ -11,8 +11,9 @@ from p4.v1 import p4runtime_pb2
 from switch.engine.control import ProfileGroup, ProfileMember
 from switch.p4runtime.device import Device
 from switch.p4runtime.keys import check_scope, decode_action, encode_action
-from switch.p4runtime.p4info import Profile
-from switch.p4runtime.refusals import Refusal, invalid, unimplemented
+from switch.p4runtime.p4info_objects import Profile
+from switch.p4runtime.refusals import Refusal, invalid
+from switch.p4runtime.replication import decode_port
 
 INSERT = p4runtime_pb2.Update.INSERT
 DELETE = p4runtime_pb2.Update.DELETE
@@ -52,24 +53,34 @@ def write_group(device: Device, kind: int, message: Any) -> None:
         raise invalid(f"{what}: a group's id cannot be 0")
     if kind == DELETE:
         device.control.delete_group(profile.name, message.group_id)
+        device.notes.groups.pop((profile.name, message.group_id), None)
         return
     members = tuple((member.member_id, member.weight) for member in message.members)
     if len({member_id for member_id, _ in members}) < len(members):
         raise invalid(f"{what}: a member occurs twice; give it a weight instead")
-    _check_max_size(what, message.max_size, profile.max_group_size)
-    check_weights(what, message.members, message.max_size or profile.max_group_size)
-    group = ProfileGroup(profile.name, message.group_id, members, message.max_size)
+    _check_max_size(what, message.max_size, profile)
+    check_size(what, message.members, profile, message.max_size or profile.max_group_size)
+    watched = decode_watch(device, what, message.members)
+    group = ProfileGroup(profile.name, message.group_id, members, message.max_size, watched)
     if kind == INSERT:
         _refuse_mixing(device, profile)
         device.control.insert_group(group)
-        return
-    for old in device.control.groups(profile.name):
+    else:
+        _modify_group(device, what, group)
+    device.notes.groups.pop((profile.name, group.group_id), None)
+    if watched:
+        device.notes.groups[profile.name, group.group_id] = message
+
+
+def _modify_group(device: Device, what: str, group: ProfileGroup) -> None:
+    for old in device.control.groups(group.profile):
         if old.group_id == group.group_id and old.max_size != group.max_size:
             raise invalid(f"{what}: max_size cannot change from {old.max_size} to {group.max_size}")
     device.control.modify_group(group)
 
 
-def _check_max_size(what: str, max_size: int, limit: int) -> None:
+def _check_max_size(what: str, max_size: int, profile: Profile) -> None:
+    limit = profile.max_group_size
     if max_size < 0 or (limit and max_size > limit):
         raise invalid(f"{what}: max_size {max_size} is not in 0 to {limit or MAX_GROUP_SIZE}")
     if max_size > MAX_GROUP_SIZE:
@@ -79,23 +90,62 @@ def _check_max_size(what: str, max_size: int, limit: int) -> None:
         )
 
 
-def check_weights(what: str, members: Iterable[Any], limit: int) -> None:
-    """Raise unless all weights are positive and their sum within ``limit`` (0 = the switch's).
+def check_size(what: str, members: Sequence[Any], profile: Profile, limit: int) -> None:
+    """Raise unless all weights are right and the size is within ``limit`` (0 = the switch's).
 
-    ``members`` are messages with ``weight`` and ``watch_kind``; liveness of ports is not watched.
+    ``members`` are messages with ``weight``. Raises Refusal: INVALID_ARGUMENT for a weight,
+    RESOURCE_EXHAUSTED for the size.
     """
     total = 0
     for member in members:
         if member.weight <= 0:
             raise invalid(f"{what}: weight {member.weight}; a weight is above 0")
-        if member.WhichOneof("watch_kind") is not None:
-            raise unimplemented(f"{what}: watch ports are not supported")
+        if profile.max_member_weight and member.weight > profile.max_member_weight:
+            raise invalid(
+                f"{what}: weight {member.weight}; a member's is at most {profile.max_member_weight}"
+            )
         total += member.weight
-    limit = min(limit or MAX_GROUP_SIZE, MAX_GROUP_SIZE)
+    if profile.by_members and limit and len(members) > limit:
+        raise Refusal(
+            code_pb2.RESOURCE_EXHAUSTED, f"{what}: {len(members)} members; the limit is {limit}"
+        )
+    limit = MAX_GROUP_SIZE if profile.by_members else min(limit or MAX_GROUP_SIZE, MAX_GROUP_SIZE)
     if total > limit:
         raise Refusal(
             code_pb2.RESOURCE_EXHAUSTED, f"{what}: weights sum to {total}; the limit is {limit}"
         )
+
+
+def check_one_shot(what: str, actions: Sequence[Any], profile: Profile) -> None:
+    """As ``check_size``, but INVALID_ARGUMENT beyond the P4Info's ``max_group_size``."""
+    limit = profile.max_group_size
+    size = len(actions) if profile.by_members else sum(max(one.weight, 0) for one in actions)
+    if limit and size > limit:
+        counted = "members" if profile.by_members else "weights"
+        raise invalid(f"{what}: {counted} sum to {size}; max_group_size is {limit}")
+    check_size(what, actions, profile, 0)
+
+
+def decode_watch(device: Device, what: str, members: Sequence[Any]) -> tuple[int | None, ...]:
+    """The port that each member's liveness depends on, None for none; () if none has one.
+
+    Raises INVALID_ARGUMENT for a port that the switch does not have.
+    """
+    ports: list[int | None] = []
+    for member in members:
+        kind = member.WhichOneof("watch_kind")
+        if kind == "watch_port" and member.watch_port:
+            port = decode_port(device, f"{what}, watch_port", member.watch_port)
+        elif kind == "watch" and member.watch:
+            port = member.watch
+        else:
+            ports.append(None)
+            continue
+        if port not in device.switch.ports:
+            known = ", ".join(map(str, device.switch.ports[:16])) or "none"
+            raise invalid(f"{what}: no port {port} to watch; there are {known}")
+        ports.append(port)
+    return tuple(ports) if any(port is not None for port in ports) else ()
 
 
 def _refuse_mixing(device: Device, profile: Profile) -> None:
@@ -135,9 +185,17 @@ def read_groups(device: Device, query: Any) -> Iterator[Any]:
             if query.group_id in (0, group.group_id):
                 entity = p4runtime_pb2.Entity()
                 message = entity.action_profile_group
-                message.action_profile_id = profile.id
-                message.group_id = group.group_id
-                message.max_size = group.max_size
-                for member_id, weight in group.members:
-                    message.members.add(member_id=member_id, weight=weight)
+                _encode_group(device, profile, group, message)
                 yield entity
+
+
+def _encode_group(device: Device, profile: Profile, group: ProfileGroup, message: Any) -> None:
+    message.action_profile_id = profile.id
+    message.group_id = group.group_id
+    message.max_size = group.max_size
+    written: Any = device.notes.groups.get((profile.name, group.group_id))
+    for position, (member_id, weight) in enumerate(group.members):
+        member = message.members.add(member_id=member_id, weight=weight)
+        kind = written.members[position].WhichOneof("watch_kind") if written is not None else None
+        if kind is not None:
+            setattr(member, kind, getattr(written.members[position], kind))

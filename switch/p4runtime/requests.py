@@ -1,19 +1,26 @@
-"""What each unary RPC does to a device, without gRPC: the caller holds ``device.lock``."""
+"""What Write and Read do to a device, without gRPC: the caller holds ``device.lock``."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Any
 
 from google.rpc import code_pb2
 from p4.v1 import p4runtime_pb2
 
-from switch.p4runtime import arrays, profiles, replication, tables
-from switch.p4runtime.device import Config, Device, Notes
-from switch.p4runtime.p4info import ProgramInfo, check_names
-from switch.p4runtime.refusals import Refusal, as_refusal, invalid, not_found, unimplemented
+from switch.p4runtime import (
+    arrays,
+    digest_entries,
+    direct,
+    meters,
+    profiles,
+    replication,
+    roles,
+    tables,
+    value_sets,
+)
+from switch.p4runtime.device import Device
+from switch.p4runtime.refusals import Refusal, as_refusal, invalid, unimplemented
 
 API_VERSION = "1.4.1"
 
@@ -25,51 +32,91 @@ Reader = Callable[[Device, Any], Iterator[Any]]
 
 WRITERS: dict[str, Writer] = {
     "table_entry": tables.write_table_entry,
-    "direct_counter_entry": tables.write_direct_counter,
+    "direct_counter_entry": direct.write_direct_counter,
+    "direct_meter_entry": direct.write_direct_meter,
     "action_profile_member": profiles.write_member,
     "action_profile_group": profiles.write_group,
     "packet_replication_engine_entry": replication.write_replication,
     "counter_entry": arrays.write_counter,
+    "meter_entry": meters.write_meter,
     "register_entry": arrays.write_register,
+    "value_set_entry": value_sets.write_value_set,
+    "digest_entry": digest_entries.write_digest,
 }
 
 READERS: dict[str, Reader] = {
     "table_entry": tables.read_table_entries,
-    "direct_counter_entry": tables.read_direct_counters,
+    "direct_counter_entry": direct.read_direct_counters,
+    "direct_meter_entry": direct.read_direct_meters,
     "action_profile_member": profiles.read_members,
     "action_profile_group": profiles.read_groups,
     "packet_replication_engine_entry": replication.read_replication,
     "counter_entry": arrays.read_counters,
+    "meter_entry": meters.read_meters,
     "register_entry": arrays.read_registers,
+    "value_set_entry": value_sets.read_value_sets,
+    "digest_entry": digest_entries.read_digests,
 }
 
 KINDS = {p4runtime_pb2.Update.INSERT, p4runtime_pb2.Update.MODIFY, p4runtime_pb2.Update.DELETE}
 
-_SET = p4runtime_pb2.SetForwardingPipelineConfigRequest
-_GET = p4runtime_pb2.GetForwardingPipelineConfigRequest
+_WRITE = p4runtime_pb2.WriteRequest
 
 
-def write(device: Device, request: Any) -> list[Refusal | None]:
+def write(device: Device, request: Any, role: roles.Scope = roles.FULL) -> list[Refusal | None]:
     """Apply a batch in order and publish it as one version; one outcome per update.
 
-    Raises Refusal where not even the first update can be tried.
+    With ROLLBACK_ON_ERROR and DATAPLANE_ATOMIC all updates take effect or none, packets see all at
+    once, and where one fails the others are ABORTED. Raises Refusal where not even the first update
+    can be tried.
     """
     device.info  # noqa: B018 - a program must run
-    if request.atomicity != p4runtime_pb2.WriteRequest.CONTINUE_ON_ERROR:
-        raise unimplemented("atomicity: only CONTINUE_ON_ERROR is supported")
-    outcomes: list[Refusal | None] = []
-    for update in request.updates:
-        try:
-            _write_one(device, update)
-        except Exception as error:
-            outcomes.append(as_refusal(error))
-        else:
-            outcomes.append(None)
-    device.control.publish()
+    if request.atomicity == _WRITE.CONTINUE_ON_ERROR:
+        outcomes = [_outcome(device, update, role) for update in request.updates]
+        device.control.publish()
+    elif request.atomicity in (_WRITE.ROLLBACK_ON_ERROR, _WRITE.DATAPLANE_ATOMIC):
+        outcomes = _write_all_or_none(device, request.updates, role)
+    else:
+        raise invalid(f"atomicity {request.atomicity} is none of the three")
+    if device.staged is not None:
+        device.staged.updates += [
+            update
+            for update, outcome in zip(request.updates, outcomes, strict=True)
+            if outcome is None
+        ]
     return outcomes
 
 
-def _write_one(device: Device, update: Any) -> None:
+def _write_all_or_none(device: Device, updates: Any, role: roles.Scope) -> list[Refusal | None]:
+    control = device.control
+    snapshot, notes = control.snapshot(), device.notes.copy()
+    device.begin()
+    outcomes: list[Refusal | None] = []
+    for number, update in enumerate(updates):
+        outcome = _outcome(device, update, role)
+        if outcome is not None:
+            control.restore(snapshot)
+            device.notes = notes
+            device.give_up()
+            message = f"update {number + 1} of the batch failed: none took effect"
+            aborted = Refusal(code_pb2.ABORTED, message)
+            return [*([aborted] * number), outcome, *([aborted] * (len(updates) - number - 1))]
+        outcomes.append(None)
+    control.publish(device.take_deferred())
+    return outcomes
+
+
+def _outcome(device: Device, update: Any, role: roles.Scope) -> Refusal | None:
+    try:
+        role.check_write(device.info, update.entity)
+        write_one(device, update)
+    except Exception as error:
+        return as_refusal(error)
+    return None
+
+
+def write_one(device: Device, update: Any) -> None:
+    """Apply one update; it is not published yet. Raises Refusal or the engine's errors."""
     if update.type not in KINDS:
         raise invalid(f"update type {update.type} is none of INSERT, MODIFY, DELETE")
     kind = update.entity.WhichOneof("entity")
@@ -77,11 +124,13 @@ def _write_one(device: Device, update: Any) -> None:
         raise invalid("an update without entity")
     writer = WRITERS.get(kind)
     if writer is None:
-        raise unimplemented(f"{kind}: not supported by this switch")
+        raise unimplemented(f"{kind}: no extern of v1model has entries of this kind")
     writer(device, update.type, getattr(update.entity, kind))
 
 
-def read(device: Device, request: Any) -> tuple[list[bytes], list[Refusal | None]]:
+def read(
+    device: Device, request: Any, role: roles.Scope = roles.FULL
+) -> tuple[list[bytes], list[Refusal | None]]:
     """Serialised responses with what a request selects, and one outcome per query.
 
     Serialised at once, as a large counter's entities take fifty times the memory as messages.
@@ -93,6 +142,8 @@ def read(device: Device, request: Any) -> tuple[list[bytes], list[Refusal | None
     for query in request.entities:
         try:
             for entity in _read_one(device, query):
+                if not role.sees(device.info, entity):
+                    continue
                 response.entities.append(entity)
                 if len(response.entities) == ENTITIES_PER_RESPONSE:
                     responses.append(response.SerializeToString())
@@ -111,85 +162,11 @@ def _read_one(device: Device, query: Any) -> Iterator[Any]:
     if kind is None:
         raise invalid("a query without entity; ask for each kind of entity by itself")
     reader = READERS.get(kind)
-    if reader is None:
-        raise unimplemented(f"{kind}: not supported by this switch")
-    return reader(device, getattr(query, kind))
-
-
-def set_config(device: Device, request: Any) -> None:
-    """Verify, save or commit a pipeline config; raises Refusal or the engine's errors."""
-    action = request.action
-    if action == _SET.COMMIT:
-        if request.HasField("config"):
-            raise invalid("COMMIT takes no config: it commits the one saved before")
-        if device.saved is None:
-            raise not_found("COMMIT: no config was saved before; use VERIFY_AND_SAVE first")
-        device.control.commit_program()
-        device.running, device.saved, device.notes = device.saved, None, Notes()
-        return
-    if action not in (
-        _SET.VERIFY,
-        _SET.VERIFY_AND_SAVE,
-        _SET.VERIFY_AND_COMMIT,
-        _SET.RECONCILE_AND_COMMIT,
-    ):
-        raise invalid(
-            f"action {action} is none of VERIFY, VERIFY_AND_SAVE, VERIFY_AND_COMMIT, "
-            "COMMIT, RECONCILE_AND_COMMIT"
-        )
-    if not request.HasField("config"):
-        raise invalid(f"{_SET.Action.Name(action)} needs a config")
-    config, text = _read_config(request.config)
-    if action == _SET.VERIFY:
-        device.control.load_program(text, load="verify")
-        return
-    device.control.load_program(text, load="save")
-    if action == _SET.VERIFY_AND_SAVE:
-        device.saved = config
-        return
-    reconcile = action == _SET.RECONCILE_AND_COMMIT
-    device.control.commit_program(reconcile=reconcile)
-    device.running, device.saved = config, None
-    if not reconcile:
-        device.notes = Notes()
-
-
-def _read_config(message: Any) -> tuple[Config, str]:
-    info = ProgramInfo(message.p4info)
-    try:
-        text, program = _read_program(message.p4_device_config)
-    except (UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise invalid(f"p4_device_config: not BMv2 JSON ({error})") from error
-    if not isinstance(program, dict):
-        raise invalid("p4_device_config: not BMv2 JSON, which is one object")
-    check_names(info, program)
-    return Config(message, info), text
-
-
-@lru_cache(maxsize=1)
-def _read_program(device_config: bytes) -> tuple[str, Any]:
-    """A program as text and as JSON; every switch of a fabric is given the same one."""
-    text = device_config.decode()
-    return text, json.loads(text)
-
-
-def get_config(device: Device, request: Any) -> Any:
-    """The config that entities refer to, or the parts of it that are asked for."""
-    response = p4runtime_pb2.GetForwardingPipelineConfigResponse()
-    current = device.saved or device.running
-    if current is None:
-        return response
-    kept = current.message
-    config = response.config
-    config.SetInParent()
-    wanted = request.response_type
-    if wanted in (_GET.ALL, _GET.P4INFO_AND_COOKIE):
-        config.p4info.CopyFrom(kept.p4info)
-    if wanted in (_GET.ALL, _GET.DEVICE_CONFIG_AND_COOKIE):
-        config.p4_device_config = kept.p4_device_config
-    if kept.HasField("cookie"):
-        config.cookie.CopyFrom(kept.cookie)
-    return response
+    if reader is not None:
+        return reader(device, getattr(query, kind))
+    if query.extern_entry.extern_type_id or query.extern_entry.extern_id:
+        raise invalid(f"no extern has type id {query.extern_entry.extern_type_id}; there are none")
+    return iter(())
 
 
 def check_device(device: Device, device_id: int) -> None:

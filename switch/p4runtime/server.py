@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn
@@ -24,79 +25,126 @@ from p4.v1 import p4runtime_pb2
 
 from switch.engine.control import SwitchControl
 from switch.errors import InputError, MachineError
-from switch.p4runtime import requests
-from switch.p4runtime.arbitration import Arbitration
+from switch.p4runtime import configs, requests
+from switch.p4runtime.addresses import check_address
+from switch.p4runtime.arbitration import Arbitration, role_key
+from switch.p4runtime.credentials import Credentials
 from switch.p4runtime.device import Device
+from switch.p4runtime.notifier import Notifier
 from switch.p4runtime.refusals import DETAILS_METADATA, Refusal, as_refusal, batch_status
-from switch.p4runtime.streams import MAX_STREAMS, Malformed, Streams
+from switch.p4runtime.roles import Scope
+from switch.p4runtime.stalls import unless_stalled
+from switch.p4runtime.streams import Malformed, Streams
 
 _log = logging.getLogger(__name__)
 
 SERVICE = "p4.v1.P4Runtime"
 MAX_MESSAGE_BYTES = 64 << 20
 """Greatest request: a program may be large."""
-UNARY_THREADS = 4
-MAX_UNIX_PATH_BYTES = 107
-"""Length of a Unix socket's path that the kernel takes (unix(7))."""
+MAX_CALLS = 128
+"""Calls at the same time, streams among them: each that has begun holds a thread, also if its
+client sends no request or reads no answer."""
+KEEPALIVE_MS = 30_000
+"""How often a silent client is asked whether it is there: one that vanished stays primary else."""
+LEAST_PING_MS = 5_000
+"""How often clients may ask the same of the server."""
+
+MOST_MESSAGE = 2000
+"""Characters of an error: it may quote what the client sent, and clients take 8 KiB of metadata."""
+
+_BUILDING = threading.Lock()
+"""Programs are built one after the other: who waits may find his built."""
 
 _STATUS = {status.value[0]: status for status in grpc.StatusCode}
 
 
 class P4RuntimeServer:
-    """A running server; ``address`` is where clients reach it."""
+    """A running server; ``address`` is where clients reach it, ``device`` what they reach."""
 
-    def __init__(self, server: Any, pool: ThreadPoolExecutor, address: str) -> None:
+    def __init__(
+        self,
+        server: Any,
+        pool: ThreadPoolExecutor,
+        notifier: Notifier,
+        address: str,
+        device: Device,
+    ) -> None:
         self.address = address
+        self.device = device
         self._server = server
         self._pool = pool
+        self._notifier = notifier
+
+    def set_port_up(self, port: int, up: bool) -> None:
+        """Say that a port went up or down: groups with members that watch it follow."""
+        self._notifier.set_port_up(port, up)
 
     def stop(self, grace_s: float = 0.0) -> None:
         """Stop serving: no new calls, and those that go on are cancelled after ``grace_s``."""
         self._server.stop(grace_s).wait()
         self._pool.shutdown(wait=False)
+        self._notifier.stop()
 
 
-def serve(control: SwitchControl, device_id: int, address: str) -> P4RuntimeServer:
+def serve(
+    control: SwitchControl, device_id: int, address: str, credentials: Credentials | None = None
+) -> P4RuntimeServer:
     """Serve P4Runtime for one switch on ``address``, from threads of its own.
 
     ``address``: ``unix:PATH``, or ``HOST:PORT`` (port 0 lets the kernel choose one; the handle's
-    ``address`` has it). Raises InputError for a device id or address that cannot be, MachineError
-    if the address cannot be listened on.
+    ``address`` has it). ``credentials``: those of TLS. Raises InputError for a device id, address
+    or credentials that cannot be, MachineError if the address cannot be listened on.
     """
-    if not 0 < device_id < 1 << 64:
-        raise InputError(f"device id {device_id}: a device id is 1 or more, and below 2^64")
-    path = address.removeprefix("unix:")
-    if path != address and len(path.encode()) > MAX_UNIX_PATH_BYTES:
-        raise InputError(
-            f"P4Runtime address {address}: a Unix socket's path has at most "
-            f"{MAX_UNIX_PATH_BYTES} bytes; use a shorter folder"
-        )
-    pool = ThreadPoolExecutor(MAX_STREAMS + UNARY_THREADS, thread_name_prefix=control.name)
+    if not 0 <= device_id < 1 << 64:
+        raise InputError(f"device id {device_id}: a device id is 0 or more, and below 2^64")
+    check_address(control.name, address)
+    pool = ThreadPoolExecutor(MAX_CALLS, thread_name_prefix=control.name)
+    service = Service(Device(control, device_id))
     server = grpc.server(
         pool,
-        handlers=(Service(Device(control, device_id)).handlers(),),
-        maximum_concurrent_rpcs=4 * (MAX_STREAMS + UNARY_THREADS),
+        handlers=(service.handlers(),),
+        maximum_concurrent_rpcs=MAX_CALLS,
         options=(
             ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
             ("grpc.max_send_message_length", -1),
             ("grpc.so_reuseport", 0),
+            ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+            ("grpc.keepalive_timeout_ms", KEEPALIVE_MS),
+            ("grpc.http2.min_ping_interval_without_data_ms", LEAST_PING_MS),
+            ("grpc.keepalive_permit_without_calls", 1),
         ),
     )
     try:
-        port = server.add_insecure_port(address)
+        if credentials is None:
+            port = server.add_insecure_port(address)
+        else:
+            port = server.add_secure_port(address, _tls(credentials))
     except RuntimeError as error:
-        raise MachineError(f"{control.name}: cannot listen on {address} for P4Runtime") from error
+        why = "" if credentials is None else ", or its certificate and key are no pair of PEM files"
+        raise MachineError(
+            f"{control.name}: cannot listen on {address} for P4Runtime{why}"
+        ) from error
     server.start()
-    if path == address and address.endswith(":0"):
+    if not address.startswith("unix:") and address.endswith(":0"):
         address = f"{address.removesuffix(':0')}:{port}"
-    return P4RuntimeServer(server, pool, address)
+    notifier = Notifier(service.device, service.streams)
+    notifier.start()
+    return P4RuntimeServer(server, pool, notifier, address, service.device)
+
+
+def _tls(credentials: Credentials) -> Any:
+    return grpc.ssl_server_credentials(
+        [(credentials.key, credentials.certificate)],
+        credentials.client_ca,
+        credentials.client_needed,
+    )
 
 
 class Service:
     """The RPCs: gRPC on one side, a ``Device`` on the other."""
 
     def __init__(self, device: Device) -> None:
-        self._device = device
+        self.device = device
         self.streams = Streams(device, Arbitration(device.device_id))
 
     def handlers(self) -> Any:
@@ -130,36 +178,44 @@ class Service:
         )
 
     def write(self, request: Any, context: Any) -> Any:
-        requests.check_device(self._device, request.device_id)
-        with self._device.lock:
+        requests.check_device(self.device, request.device_id)
+        with self.device.lock:
             self.streams.check_primary(request)
-            outcomes = requests.write(self._device, request)
+            outcomes = requests.write(self.device, request, _scope(request))
         if any(outcomes):
             _abort_batch(context, "updates", outcomes)
         return p4runtime_pb2.WriteResponse()
 
     def read(self, request: Any, context: Any) -> Iterator[bytes]:
-        requests.check_device(self._device, request.device_id)
-        with self._device.lock:
-            responses, outcomes = requests.read(self._device, request)
-        yield from responses
+        requests.check_device(self.device, request.device_id)
+        with self.device.lock:
+            responses, outcomes = requests.read(self.device, request, Scope(request.role))
+        yield from unless_stalled(responses, context.cancel)
         if any(outcomes):
             _abort_batch(context, "queries", outcomes)
 
     def set_config(self, request: Any, context: Any) -> Any:
-        requests.check_device(self._device, request.device_id)
-        with self._device.lock:
+        requests.check_device(self.device, request.device_id)
+        with self.device.lock:
             self.streams.check_primary(request)
-            requests.set_config(self._device, request)
+        with _BUILDING:
+            configs.build(self.device, request)
+        with self.device.lock:
+            self.streams.check_primary(request)
+            configs.set_config(self.device, request)
         return p4runtime_pb2.SetForwardingPipelineConfigResponse()
 
     def get_config(self, request: Any, context: Any) -> Any:
-        requests.check_device(self._device, request.device_id)
-        with self._device.lock:
-            return requests.get_config(self._device, request)
+        requests.check_device(self.device, request.device_id)
+        with self.device.lock:
+            return configs.get_config(self.device, request)
 
     def capabilities(self, request: Any, context: Any) -> Any:
         return p4runtime_pb2.CapabilitiesResponse(p4runtime_api_version=requests.API_VERSION)
+
+
+def _scope(request: Any) -> Scope:
+    return Scope(str(role_key(request.role, request.role_id)))
 
 
 def _serialise(message: Any) -> bytes:
@@ -182,7 +238,7 @@ def _abort(context: Any, error: Exception) -> NoReturn:
     refusal = as_refusal(error)
     if refusal.code == code_pb2.INTERNAL:
         _log.error("P4Runtime request failed", exc_info=error)
-    context.abort(_STATUS[refusal.code], refusal.message)
+    context.abort(_STATUS[refusal.code], refusal.message[:MOST_MESSAGE])
     raise AssertionError("abort returns not")
 
 

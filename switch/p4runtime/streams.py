@@ -1,10 +1,9 @@
-"""The stream of one client: arbitration in both directions, notices from other threads."""
+"""The stream of one client: arbitration and packets in both directions, notices of the switch."""
 
 from __future__ import annotations
 
-import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +12,18 @@ from p4.v1 import p4runtime_pb2
 
 from switch.p4runtime.arbitration import Arbitration, Client, Notice
 from switch.p4runtime.device import Device
-from switch.p4runtime.refusals import Refusal, invalid
+from switch.p4runtime.digest_entries import acknowledge
+from switch.p4runtime.notifications import Message
+from switch.p4runtime.outboxes import Outbox
+from switch.p4runtime.packets import pack
+from switch.p4runtime.refusals import Refusal, as_refusal, invalid, unimplemented
+from switch.p4runtime.roles import Scope
 
 MAX_STREAMS = 16
 """Open streams of one switch."""
 
-MAX_WAITING = 1024
-"""Messages that wait for a client that does not read, before its stream is ended."""
+MOST_ECHO_BYTES = 4096
+"""A faulty packet that is larger is not sent back with the error."""
 
 
 class Malformed:
@@ -48,7 +52,7 @@ class Streams:
         """Held for a moment, around ``_arbitration`` and ``_outboxes``."""
         self._in_order = threading.Lock()
         """Held by one change of the arbitration at a time, until all clients are told."""
-        self._outboxes: dict[Client, queue.SimpleQueue[Any]] = {}
+        self._outboxes: dict[Client, Outbox] = {}
 
     def check_primary(self, request: Any) -> None:
         """Raise Refusal unless a request comes from the primary of its role."""
@@ -75,18 +79,22 @@ class Streams:
         finally:
             self.close(client)
 
-    def open(self) -> tuple[Client, queue.SimpleQueue[Any]]:
+    def open(self) -> tuple[Client, Outbox]:
         """Begin a stream: who it is, and what it will be told. Raises the Refusal of one more."""
         client = Client()
-        outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        outbox = Outbox()
         with self._lock:
             if len(self._outboxes) >= MAX_STREAMS:
                 raise Refusal(
                     code_pb2.RESOURCE_EXHAUSTED,
-                    f"{self._device.control.name}: {MAX_STREAMS} streams are open already",
+                    f"{self._device.switch.name}: {MAX_STREAMS} streams are open already",
                 )
             self._outboxes[client] = outbox
         return client, outbox
+
+    def outbox(self, client: Client) -> Outbox:
+        """What an open stream is told."""
+        return self._outboxes[client]
 
     def close(self, client: Client) -> None:
         """End a stream: its client takes part in the arbitration no more."""
@@ -96,9 +104,19 @@ class Streams:
                 notices = self._arbitration.leave(client)
             self._tell(notices)
 
-    def _take(
-        self, client: Client, outbox: queue.SimpleQueue[Any], requests: Iterator[Any]
-    ) -> None:
+    def tell_primaries(self, messages: Iterable[Message]) -> None:
+        """Give messages to the primaries of their roles; a client that does not read loses them."""
+        with self._lock:
+            primaries = self._arbitration.primaries()
+            for message in messages:
+                for client in primaries:
+                    outbox = self._outboxes.get(client)
+                    if outbox is None or outbox.full:
+                        continue
+                    if Scope(str(client.role)).owns(message.role):
+                        outbox.put(message.response)
+
+    def _take(self, client: Client, outbox: Outbox, requests: Iterator[Any]) -> None:
         end = _End()
         try:
             for request in requests:
@@ -109,38 +127,54 @@ class Streams:
             pass
         outbox.put(end)
 
-    def take_one(self, client: Client, outbox: queue.SimpleQueue[Any], request: Any) -> None:
+    def take_one(self, client: Client, outbox: Outbox, request: Any) -> None:
         """Take one message of a stream; answers go to outboxes. Raises the Refusal that ends it."""
         if isinstance(request, Malformed):
             raise request.refusal()
-        kind = request.WhichOneof("update")
-        if outbox.qsize() > MAX_WAITING:
+        if outbox.full:
             raise Refusal(code_pb2.RESOURCE_EXHAUSTED, "the client does not read its stream")
+        kind = request.WhichOneof("update")
         if kind == "arbitration":
             self._arbitrate(client, request.arbitration)
             return
-        response = p4runtime_pb2.StreamMessageResponse()
-        response.error.canonical_code = code_pb2.UNIMPLEMENTED
-        response.error.message = f"{kind or 'an empty message'}: not supported by this switch"
-        if kind == "packet":
-            response.error.packet_out.SetInParent()
-        elif kind == "digest_ack":
-            response.error.digest_list_ack.SetInParent()
-        else:
-            response.error.other.SetInParent()
-        outbox.put(response)
+        try:
+            self._take_message(client, kind, request)
+        except Exception as error:
+            outbox.put(_stream_error(kind, request, as_refusal(error)))
+
+    def _take_message(self, client: Client, kind: str | None, request: Any) -> None:
+        """Take what is no arbitration update; raises what is to be told as a ``StreamError``."""
+        if kind not in ("packet", "digest_ack"):
+            raise unimplemented(f"{kind or 'an empty message'}: not supported by this switch")
+        with self._lock:
+            primary = self._arbitration.is_primary(client)
+        if not primary:
+            raise Refusal(
+                code_pb2.PERMISSION_DENIED,
+                "only the primary may send this; send a MasterArbitrationUpdate first",
+            )
+        with self._device.lock:
+            if kind == "digest_ack":
+                acknowledge(self._device, request.digest_ack)
+                return
+            header = self._device.running_info.packet_headers.get("packet_out")
+            frame = pack(header, request.packet)
+            self._device.switch.packet_out(frame)
 
     def _arbitrate(self, client: Client, message: Any) -> None:
         with self._in_order:
             with self._lock:
                 if client not in self._outboxes:
                     return
+                before = self._arbitration.primaries()
                 notices = self._arbitration.update(client, message)
+                changed = self._arbitration.primaries() != before
             self._tell([notice for notice in notices if not notice.primary])
             primary = [notice for notice in notices if notice.primary]
             if primary:
-                with self._device.lock:
-                    pass  # writes that the former primary had begun are through
+                with self._device.lock:  # writes that the former primary had begun are through
+                    if changed:
+                        self._device.running_notes.digests.forget()
                 self._tell(primary)
 
     def _tell(self, notices: list[Notice]) -> None:
@@ -148,4 +182,22 @@ class Streams:
             for notice in notices:
                 outbox = self._outboxes.get(notice.client)
                 if outbox is not None:
-                    outbox.put(notice.message)
+                    outbox.put_latest(notice.message)
+
+
+def _stream_error(kind: str | None, request: Any, refusal: Refusal) -> Any:
+    response = p4runtime_pb2.StreamMessageResponse()
+    error = response.error
+    error.canonical_code = refusal.code
+    error.message = refusal.message
+    if kind == "packet":
+        error.packet_out.SetInParent()
+        if request.packet.ByteSize() <= MOST_ECHO_BYTES:
+            error.packet_out.packet_out.CopyFrom(request.packet)
+    elif kind == "digest_ack":
+        error.digest_list_ack.digest_list_ack.CopyFrom(request.digest_ack)
+    else:
+        error.other.SetInParent()
+        if kind == "other" and request.other.ByteSize() <= MOST_ECHO_BYTES:
+            error.other.other.CopyFrom(request.other)
+    return response

@@ -1,8 +1,9 @@
-"""Table entries and direct counters (specification sections "TableEntry", "DirectCounterEntry")."""
+"""Table entries (specification section "TableEntry")."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from p4.v1 import p4runtime_pb2
@@ -13,12 +14,14 @@ from switch.engine.control import (
     Group,
     Key,
     Member,
+    MeterConfig,
     NotFound,
     OneShot,
     TableEntry,
     Target,
 )
-from switch.p4runtime.device import Device, EntryId, Opaque
+from switch.p4runtime.arrays import decode_cell, fill_cell
+from switch.p4runtime.device import Device, EntryId, Notes, Opaque
 from switch.p4runtime.keys import (
     check_scope,
     decode_action,
@@ -26,9 +29,16 @@ from switch.p4runtime.keys import (
     encode_action,
     encode_keys,
 )
-from switch.p4runtime.p4info import Table
-from switch.p4runtime.profiles import check_weights
-from switch.p4runtime.refusals import denied, invalid, unimplemented
+from switch.p4runtime.meters import (
+    UNUSED,
+    check_reset,
+    decode_config,
+    encode_config,
+    fill_counts,
+)
+from switch.p4runtime.p4info_objects import Table
+from switch.p4runtime.profiles import check_one_shot, decode_watch
+from switch.p4runtime.refusals import denied, invalid
 
 INSERT = p4runtime_pb2.Update.INSERT
 MODIFY = p4runtime_pb2.Update.MODIFY
@@ -49,43 +59,62 @@ def write_table_entry(device: Device, kind: int, message: Any) -> None:
         raise denied(f"table {table.name} has const entries")
     if not table.fields:
         raise invalid(f"table {table.name} has no key: it has a default entry only")
-    keys, priority = _identity(table, message)
+    keys, priority = identity(table, message)
     entry_id = (table.name, keys, priority)
     if kind == DELETE:
+        if device.atomic:
+            _keep_resources(device, table, entry_id)
         device.control.delete_entry(*entry_id)
         _forget(device, entry_id)
-        return
+    else:
+        _put(device, table, kind, entry_id, message)
+
+
+def _put(device: Device, table: Table, kind: int, entry_id: EntryId, message: Any) -> None:
+    """Insert or modify an entry with all that comes with it; what is wrong changes nothing."""
+    name, keys, priority = entry_id
+    assert keys is not None
+    resources = _resources(table, message)
+    idle_ns = message.idle_timeout_ns
     if message.HasField("action"):
         target = _decode_target(device, table, message.action)
-        entry = TableEntry(table.name, keys, target, priority)
+        entry = TableEntry(name, keys, target, priority, idle_ns)
         if kind == INSERT:
             device.control.insert_entry(entry)
         else:
             device.control.modify_entry(entry)
         _forget(device, entry_id)
         if isinstance(target, OneShot):
-            profile = device.info.profile(table.profile_id)
-            device.notes.one_shots.setdefault(profile.name, set()).add(entry_id)
+            one_shots = device.notes.one_shots.setdefault(_profile_name(device, table), {})
+            one_shots[entry_id] = message.action.action_profile_action_set
     elif kind == INSERT:
         raise invalid(f"table {table.name}: an entry to insert needs an action")
+    elif idle_ns and device.control.is_const(name, keys, priority):
+        raise invalid(f"table {table.name}: a const entry has no idle timeout")
     else:
-        device.control.find_entry(*entry_id)
+        entry = device.control.find_entry(name, keys, priority)
+        if entry.idle_timeout_ns != idle_ns:
+            device.control.modify_entry(replace(entry, idle_timeout_ns=idle_ns))
     if message.controller_metadata or message.metadata:
         opaque = Opaque(message.controller_metadata, message.metadata)
         device.notes.entries[entry_id] = opaque
     else:
         device.notes.entries.pop(entry_id, None)
-    if message.HasField("counter_data"):
-        device.control.write_direct_counter(*entry_id, _cell(message.counter_data))
+    _write_resources(device, table, entry_id, resources, fresh=kind == INSERT)
 
 
 def _forget(device: Device, entry_id: EntryId) -> None:
     device.notes.entries.pop(entry_id, None)
     for one_shots in device.notes.one_shots.values():
-        one_shots.discard(entry_id)
+        one_shots.pop(entry_id, None)
 
 
-def _identity(table: Table, message: Any) -> tuple[tuple[Key, ...], int]:
+def _profile_name(device: Device, table: Table) -> str:
+    return device.info.profile(table.profile_id).name
+
+
+def identity(table: Table, message: Any) -> tuple[tuple[Key, ...], int]:
+    """Key and priority of an entry; raises Refusal."""
     keys = decode_keys(table, message.match)
     if table.by_priority and message.priority <= 0:
         raise invalid(
@@ -104,38 +133,118 @@ def _check_resources(table: Table, message: Any) -> None:
     if message.HasField("counter_data") and not table.direct_counter_id:
         raise invalid(f"table {table.name} has no direct counter")
     for field in ("meter_config", "meter_counter_data"):
-        if message.HasField(field):
-            if not table.direct_meter:
-                raise invalid(f"table {table.name} has no direct meter")
-            raise unimplemented(f"table {table.name}: direct meters are not supported")
+        if message.HasField(field) and table.direct_meter is None:
+            raise invalid(f"table {table.name} has no direct meter")
+    if message.HasField("time_since_last_hit"):
+        raise invalid(f"table {table.name}: time_since_last_hit can be read, not written")
     if message.idle_timeout_ns:
         if not table.ages:
             raise invalid(f"table {table.name} was not declared with support_timeout")
-        raise unimplemented(f"table {table.name}: idle timeouts are not supported")
+        if message.idle_timeout_ns < 0:
+            raise invalid(f"table {table.name}: idle_timeout_ns {message.idle_timeout_ns}")
+        if message.is_default_action or table.is_const:
+            what = "the default entry" if message.is_default_action else "a const entry"
+            raise invalid(f"table {table.name}: {what} has no idle timeout")
+
+
+Resources = tuple[CounterCell | None, MeterConfig | None, bool]
+
+
+def _resources(table: Table, message: Any) -> Resources:
+    """What a message sets an entry's direct counter and meter to, and whether it sets the meter's
+    counters back to 0."""
+    cell = None
+    if message.HasField("counter_data"):
+        cell = decode_cell(f"table {table.name}", message.counter_data)
+    config, reset = None, False
+    if table.direct_meter is not None:
+        reset = check_reset(table.direct_meter, message, "meter_counter_data")
+        if message.HasField("meter_config"):
+            config = decode_config(table.direct_meter, message.meter_config)
+    return cell, config, reset
+
+
+def _write_resources(
+    device: Device, table: Table, entry_id: EntryId, resources: Resources, *, fresh: bool
+) -> None:
+    cell, config, reset = resources
+    if cell is not None:
+        write_cell(device, entry_id, cell)
+    if table.direct_meter is None:
+        return
+    control = device.control
+    if not (fresh and config is None):
+        device.live(lambda: control.write_direct_meter(*entry_id, config))
+    if reset and not fresh:
+        device.live(lambda: control.write_direct_meter_counts(*entry_id, UNUSED))
+
+
+def _keep_resources(device: Device, table: Table, entry_id: EntryId) -> None:
+    """See to it that an entry has its counter and meter again if its batch is undone."""
+    control = device.control
+    name, keys, priority = entry_id
+    assert keys is not None
+    found = keys
+    control.find_entry(name, found, priority)
+    if table.direct_counter_id:
+        cell = control.read_direct_counter(name, found, priority)
+        device.on_failure(lambda: control.write_direct_counter(name, found, priority, cell))
+    if table.direct_meter is not None:
+        config = control.read_direct_meter(name, found, priority)
+        counts = control.read_direct_meter_counts(name, found, priority)
+        device.on_failure(lambda: control.write_direct_meter(name, found, priority, config))
+        device.on_failure(lambda: control.write_direct_meter_counts(name, found, priority, counts))
+
+
+def write_cell(device: Device, entry_id: EntryId, cell: CounterCell) -> None:
+    """Set the direct counter of an entry or of the default entry."""
+    name, keys, priority = entry_id
+    control = device.control
+    if keys is None:
+        device.live(lambda: control.write_default_counter(name, cell))
+    else:
+        found = keys
+        device.live(lambda: control.write_direct_counter(name, found, priority, cell))
+
+
+def read_cell(device: Device, entry_id: EntryId) -> CounterCell:
+    """The direct counter of an entry or of the default entry."""
+    name, keys, priority = entry_id
+    if keys is None:
+        return device.control.read_default_counter(name)
+    return device.control.read_direct_counter(name, keys, priority)
 
 
 def _write_default(device: Device, table: Table, kind: int, message: Any) -> None:
     if kind != MODIFY:
         raise invalid(f"table {table.name}: the default entry can only be modified")
-    if message.match or message.priority:
-        raise invalid(f"table {table.name}: the default entry has neither match nor priority")
+    check_default(table, message)
     if table.const_default:
         raise denied(f"table {table.name} has a const default action")
     if table.profile_id:
         raise denied(f"table {table.name}: the default of a table with action profile is NoAction")
-    if message.HasField("counter_data"):
-        raise unimplemented(f"table {table.name}: the default entry's counter cannot be written")
     entry_id: EntryId = (table.name, None, 0)
-    device.notes.entries.pop(entry_id, None)
     if not message.HasField("action"):
         device.control.reset_default(table.name)
+        device.notes.entries.pop(entry_id, None)
+        cell = CounterCell(0, 0) if table.direct_counter_id else None
+        _write_resources(device, table, entry_id, (cell, None, True), fresh=False)
         return
     if message.action.WhichOneof("type") != "action":
         raise invalid(f"table {table.name}: the default entry takes an action, nothing else")
     check_scope(table, device.info, message.action.action.action_id, default=True)
+    resources = _resources(table, message)
     device.control.set_default(table.name, decode_action(device.info, message.action.action))
+    device.notes.entries.pop(entry_id, None)
     if message.controller_metadata or message.metadata:
         device.notes.entries[entry_id] = Opaque(message.controller_metadata, message.metadata)
+    _write_resources(device, table, entry_id, resources, fresh=False)
+
+
+def check_default(table: Table, message: Any) -> None:
+    """Raise INVALID_ARGUMENT if something that means the default entry has a key."""
+    if message.match or message.priority:
+        raise invalid(f"table {table.name}: the default entry has neither match nor priority")
 
 
 def _decode_target(device: Device, table: Table, message: Any) -> Target:
@@ -172,13 +281,13 @@ def _decode_one_shot(device: Device, table: Table, message: Any) -> OneShot:
             f"table {table.name}: action selector {profile.name} is programmed with members and "
             "groups; one-shot action sets cannot be mixed with them"
         )
+    what = f"table {table.name}, one-shot action set"
     calls = []
     for one in message.action_profile_actions:
         check_scope(table, info, one.action.action_id, default=False)
         calls.append((decode_action(info, one.action), one.weight))
-    what = f"table {table.name}, one-shot action set"
-    check_weights(what, message.action_profile_actions, profile.max_group_size)
-    return OneShot(tuple(calls))
+    check_one_shot(what, message.action_profile_actions, profile)
+    return OneShot(tuple(calls), decode_watch(device, what, message.action_profile_actions))
 
 
 # -- reading -------------------------------------------------------------------------------------
@@ -186,48 +295,105 @@ def _decode_one_shot(device: Device, table: Table, message: Any) -> OneShot:
 
 def read_table_entries(device: Device, query: Any) -> Iterator[Any]:
     """Entities that a ``TableEntry`` query selects; a default-valued field selects everything."""
+    if not query.table_id and query.match:
+        raise invalid("a query of all tables (table_id 0) has no match")
     tables = [device.info.table(query.table_id)] if query.table_id else device.info.tables.values()
     for table in tables:
-        found: list[tuple[tuple[Key, ...] | None, int, Target | None]]
+        _check_query(table, query)
         if query.is_default_action:
-            found = [(None, 0, device.control.default(table.name))]
-        else:
-            found = [(e.keys, e.priority, e.target) for e in select(device, table, query)]
-        for keys, priority, target in found:
-            opaque = device.notes.entries.get((table.name, keys, priority), Opaque())
-            if query.controller_metadata not in (0, opaque.controller_metadata):
-                continue
-            if query.metadata not in (b"", opaque.metadata):
-                continue
-            entity = p4runtime_pb2.Entity()
-            message = entity.table_entry
-            message.table_id = table.id
-            _encode_target(device, target, message)
-            if not _has_action(query, message):
-                continue
-            if keys is None:
-                message.is_default_action = True
-                message.is_const = table.const_default
-            else:
-                encode_keys(table, keys, message.match)
-                message.priority = priority
-                message.is_const = table.is_const
-            message.controller_metadata = opaque.controller_metadata
-            message.metadata = opaque.metadata
-            if query.HasField("counter_data") and table.direct_counter_id:
-                _fill(message.counter_data, _read_cell(device, table, keys, priority))
-            yield entity
+            check_default(table, query)
+            entity = _default_entity(device, table, query)
+            if _selected(query, entity.table_entry):
+                yield entity
+            continue
+        for entry in select(device, table, query):
+            entity = _entity(device, table, entry, query)
+            if _selected(query, entity.table_entry):
+                yield entity
 
 
-def _has_action(query: Any, message: Any) -> bool:
-    wanted = query.action.action.action_id
-    return not wanted or bool(message.action.action.action_id == wanted)
+def _check_query(table: Table, query: Any) -> None:
+    if query.HasField("time_since_last_hit"):
+        if query.is_default_action:
+            raise invalid(f"table {table.name}: the default entry does not age")
+        if query.table_id and not table.ages:
+            raise invalid(f"table {table.name} was not declared with support_timeout")
+
+
+def _default_entity(device: Device, table: Table, query: Any) -> Any:
+    entity = p4runtime_pb2.Entity()
+    message = entity.table_entry
+    message.table_id = table.id
+    message.is_default_action = True
+    message.is_const = table.const_default
+    call = device.control.default(table.name) or ActionCall("NoAction")
+    if call.action in device.info.actions_by_name:
+        encode_action(device.info.actions_by_name, call, message.action.action)
+    _attach(device, table, (table.name, None, 0), query, message)
+    return entity
+
+
+def _entity(device: Device, table: Table, entry: TableEntry, query: Any) -> Any:
+    entity = p4runtime_pb2.Entity()
+    message = entity.table_entry
+    entry_id: EntryId = (table.name, entry.keys, entry.priority)
+    fill_identity(table, entry.keys, entry.priority, message)
+    _encode_target(device, table, entry_id, entry.target, message.action)
+    message.is_const = device.control.is_const(table.name, entry.keys, entry.priority)
+    message.idle_timeout_ns = entry.idle_timeout_ns
+    if query.HasField("time_since_last_hit") and table.ages:
+        message.time_since_last_hit.SetInParent()
+        idle_ns = device.control.idle_ns(table.name, entry.keys, entry.priority)
+        message.time_since_last_hit.elapsed_ns = max(idle_ns, 0)
+    _attach(device, table, entry_id, query, message)
+    return entity
+
+
+def fill_identity(table: Table, keys: tuple[Key, ...] | None, priority: int, message: Any) -> None:
+    """Set what tells an entry from others: table, match and priority, or that it is the default."""
+    message.table_id = table.id
+    if keys is None:
+        message.is_default_action = True
+    else:
+        encode_keys(table, keys, message.match)
+        message.priority = priority
+
+
+def _attach(device: Device, table: Table, entry_id: EntryId, query: Any, message: Any) -> None:
+    """Metadata, and of the direct resources what a query asks for."""
+    fill_opaque(device.notes, entry_id, message)
+    if query.HasField("counter_data") and table.direct_counter_id:
+        fill_cell(message.counter_data, read_cell(device, entry_id))
+    if query.HasField("meter_config") and table.direct_meter is not None:
+        config = device.control.read_direct_meter(*entry_id)
+        if config is not None:
+            encode_config(table.direct_meter, config, message.meter_config)
+    if query.HasField("meter_counter_data") and table.direct_meter is not None:
+        counts = device.control.read_direct_meter_counts(*entry_id)
+        fill_counts(message.meter_counter_data, counts)
+
+
+def fill_opaque(notes: Notes, entry_id: EntryId, message: Any) -> None:
+    """Set the metadata that a client attached to an entry."""
+    opaque = notes.entries.get(entry_id, Opaque())
+    message.controller_metadata = opaque.controller_metadata
+    message.metadata = opaque.metadata
+
+
+def _selected(query: Any, message: Any) -> bool:
+    """Whether an entry passes the filters that are no part of its key."""
+    action_id = query.action.action.action_id
+    return (
+        query.controller_metadata in (0, message.controller_metadata)
+        and query.metadata in (b"", message.metadata)
+        and action_id in (0, message.action.action.action_id)
+    )
 
 
 def select(device: Device, table: Table, query: Any) -> list[TableEntry]:
     """The entries of a table that match a query's key and priority, where it has them."""
     if query.match and (query.priority or not table.by_priority):
-        keys, priority = _identity(table, query)
+        keys, priority = identity(table, query)
         try:
             return [device.control.find_entry(table.name, keys, priority)]
         except NotFound:
@@ -240,90 +406,26 @@ def select(device: Device, table: Table, query: Any) -> list[TableEntry]:
     ]
 
 
-def _encode_target(device: Device, target: Target | None, message: Any) -> None:
+def _encode_target(
+    device: Device, table: Table, entry_id: EntryId, target: Target, message: Any
+) -> None:
     actions = device.info.actions_by_name
-    if target is None:
-        target = ActionCall("NoAction")
     if isinstance(target, ActionCall):
         if target.action in actions:
-            encode_action(actions, target, message.action.action)
+            encode_action(actions, target, message.action)
     elif isinstance(target, Member):
-        message.action.action_profile_member_id = target.member_id
+        message.action_profile_member_id = target.member_id
     elif isinstance(target, Group):
-        message.action.action_profile_group_id = target.group_id
+        message.action_profile_group_id = target.group_id
     else:
-        for call, weight in target.actions:
-            one = message.action.action_profile_action_set.action_profile_actions.add()
+        written = device.notes.one_shots.get(_profile_name(device, table), {}).get(entry_id)
+        message.action_profile_action_set.SetInParent()
+        for position, (call, weight) in enumerate(target.actions):
+            one = message.action_profile_action_set.action_profile_actions.add()
             encode_action(actions, call, one.action)
             one.weight = weight
-
-
-# -- direct counters -----------------------------------------------------------------------------
-
-
-def write_direct_counter(device: Device, kind: int, message: Any) -> None:
-    """Set the counter of one entry; only MODIFY."""
-    if kind != MODIFY:
-        raise invalid("a direct counter can only be modified: it comes and goes with its entry")
-    table = _counted_table(device, message.table_entry)
-    if message.table_entry.is_default_action:
-        raise unimplemented(f"table {table.name}: the default entry's counter cannot be written")
-    keys, priority = _identity(table, message.table_entry)
-    device.control.find_entry(table.name, keys, priority)
-    if message.HasField("data"):
-        device.control.write_direct_counter(table.name, keys, priority, _cell(message.data))
-
-
-def read_direct_counters(device: Device, query: Any) -> Iterator[Any]:
-    """Counters of one entry, of a table's entries, or of all entries of all tables."""
-    entry = query.table_entry
-    if not entry.table_id:
-        counted = [table for table in device.info.tables.values() if table.direct_counter_id]
-    else:
-        counted = [_counted_table(device, entry)]
-    for table in counted:
-        if entry.is_default_action:
-            identities: list[tuple[tuple[Key, ...] | None, int]] = [(None, 0)]
-        else:
-            found = select(device, table, entry)
-            if entry.match and not found:
-                raise NotFound(f"table {table.name} has no entry with this match and priority")
-            identities = [(one.keys, one.priority) for one in found]
-        for keys, priority in identities:
-            entity = p4runtime_pb2.Entity()
-            message = entity.direct_counter_entry
-            message.table_entry.table_id = table.id
-            message.table_entry.priority = priority
-            if keys is None:
-                message.table_entry.is_default_action = True
-            else:
-                encode_keys(table, keys, message.table_entry.match)
-            _fill(message.data, _read_cell(device, table, keys, priority))
-            yield entity
-
-
-def _counted_table(device: Device, entry: Any) -> Table:
-    table = device.info.table(entry.table_id)
-    if not table.direct_counter_id:
-        raise invalid(f"table {table.name} has no direct counter")
-    return table
-
-
-def _read_cell(
-    device: Device, table: Table, keys: tuple[Key, ...] | None, priority: int
-) -> CounterCell:
-    if keys is None:
-        return device.control.read_default_counter(table.name)
-    return device.control.read_direct_counter(table.name, keys, priority)
-
-
-def _cell(data: Any) -> CounterCell:
-    if data.packet_count < 0 or data.byte_count < 0:
-        raise invalid("a counter cannot be set below 0")
-    return CounterCell(data.packet_count, data.byte_count)
-
-
-def _fill(data: Any, cell: CounterCell) -> None:
-    data.SetInParent()
-    data.packet_count = cell.packets
-    data.byte_count = cell.bytes
+            if written is not None:
+                original = written.action_profile_actions[position]
+                kind = original.WhichOneof("watch_kind")
+                if kind is not None:
+                    setattr(one, kind, getattr(original, kind))

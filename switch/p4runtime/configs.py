@@ -1,0 +1,177 @@
+"""Set- and GetForwardingPipelineConfig on a device: the caller holds ``device.lock``."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any
+
+from p4.v1 import p4runtime_pb2
+
+from switch.engine.amounts import check_text
+from switch.engine.control import ControlError, SwitchControl
+from switch.engine.dataplane import Dataplane, Queue
+from switch.p4runtime import reconcile
+from switch.p4runtime.device import Config, Device, Notes, Staged
+from switch.p4runtime.device_config import bmv2_json
+from switch.p4runtime.p4info import ProgramInfo
+from switch.p4runtime.refusals import Refusal, invalid, not_found
+from switch.p4runtime.requests import write_one
+
+_SET = p4runtime_pb2.SetForwardingPipelineConfigRequest
+_GET = p4runtime_pb2.GetForwardingPipelineConfigRequest
+
+_WITH_CONFIG = {
+    _SET.VERIFY,
+    _SET.VERIFY_AND_SAVE,
+    _SET.VERIFY_AND_COMMIT,
+    _SET.RECONCILE_AND_COMMIT,
+}
+
+
+MOST_VALUES = 1 << 21
+"""Of one JSON: as Python's objects they take fifty times their text. `fabric.p4` has 80,000."""
+
+
+def set_config(device: Device, request: Any) -> None:
+    """Verify, save or commit a pipeline config; raises Refusal or the engine's errors."""
+    action = request.action
+    if action == _SET.COMMIT:
+        if request.HasField("config"):
+            raise invalid("COMMIT takes no config: it commits the one saved before")
+        _commit_staged(device)
+        return
+    if action not in _WITH_CONFIG:
+        raise invalid(
+            f"action {action} is none of VERIFY, VERIFY_AND_SAVE, VERIFY_AND_COMMIT, "
+            "COMMIT, RECONCILE_AND_COMMIT"
+        )
+    if not request.HasField("config"):
+        raise invalid(f"{_SET.Action.Name(action)} needs a config")
+    config, text = _read_config(device, request.config)
+    if action == _SET.VERIFY:
+        device.switch.load_program(text, load="verify")
+        return
+    if action == _SET.RECONCILE_AND_COMMIT and device.running is not None:
+        _reconcile(device, config, text)
+        return
+    device.switch.load_program(text, load="save")
+    if action == _SET.VERIFY_AND_SAVE:
+        device.staged = Staged(config, stand_in(device.switch, text, config.info))
+        return
+    device.switch.commit_program()
+    reconcile.free_entries(device.switch, config.info)
+    device.running, device.staged, device.running_notes = config, None, Notes()
+
+
+def build(device: Device, request: Any) -> None:
+    """Build the program of a request without ``device.lock``, as that may take long: others are
+    served meanwhile, and ``set_config`` finds it done. Raises as ``set_config`` does."""
+    if request.action in _WITH_CONFIG and request.HasField("config"):
+        text, _ = _program(request.config)
+        device.switch.load_program(text, load="verify")
+
+
+def _commit_staged(device: Device) -> None:
+    """Let the saved program run, and replay what was written since it was saved."""
+    staged = device.staged
+    if staged is None:
+        raise not_found("COMMIT: no config was saved before; use VERIFY_AND_SAVE first")
+    device.switch.commit_program()
+    reconcile.free_entries(device.switch, staged.config.info)
+    device.running, device.staged, device.running_notes = staged.config, None, Notes()
+    for update in staged.updates:
+        write_one(device, update)
+    device.switch.publish()
+
+
+def stand_in(control: SwitchControl, bmv2_json: str, info: ProgramInfo) -> SwitchControl:
+    """A switch with the ports of another that runs a program, and forwards nothing."""
+    dataplane = Dataplane(1, max(control.ports, default=0) + 1, packets=64, plain=True)
+    for port in control.ports:
+        dataplane.set_port(0, port, Queue())
+    made = dataplane.control(0, control.name)
+    made.load_program(bmv2_json, load="save")
+    made.commit_program()
+    reconcile.free_entries(made, info)
+    return made
+
+
+def _reconcile(device: Device, config: Config, text: str) -> None:
+    """Change the program and keep what was written; INVALID_ARGUMENT if that does not fit it."""
+    trial = stand_in(device.switch, text, config.info)
+    old, info = device.switch, device.running_info
+    missing = set(device.running_notes.digests.learners) - set(config.info.digests_by_name)
+    if missing:
+        raise invalid(f"RECONCILE_AND_COMMIT: the program has no digest {min(missing)!r}")
+    try:
+        reconcile.check_fits(old, info, trial)
+    except ControlError as error:
+        raise invalid(
+            f"RECONCILE_AND_COMMIT: what is in the switch does not fit: {error}"
+        ) from None
+    device.switch.load_program(text, load="save")
+    writes = reconcile.taken(old, info)
+    device.switch.commit_program(reconcile=True)
+    reconcile.free_entries(device.switch, config.info)
+    device.running, device.staged = config, None
+    reconcile.give_back(device.switch, writes)
+
+
+def _read_config(device: Device, message: Any) -> tuple[Config, str]:
+    text, program = _program(message)
+    try:
+        return Config(message, ProgramInfo(message.p4info, program, device.translations)), text
+    except Refusal:
+        _read_program.cache_clear()
+        raise
+
+
+def _program(message: Any) -> tuple[str, Any]:
+    """The program in a config, as text and as JSON; raises Refusal (INVALID_ARGUMENT)."""
+    try:
+        return _read_program(message.p4_device_config)
+    except ControlError as error:
+        raise invalid(f"p4_device_config: {error}") from None
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise invalid(f"p4_device_config: not BMv2 JSON ({error})") from error
+
+
+@lru_cache(maxsize=1)
+def _read_program(device_config: bytes) -> tuple[str, Any]:
+    """A program as text and as JSON; every switch of a fabric is given the same one."""
+    data = bmv2_json(device_config)
+    check_text(data)
+    values = data.count(b",") + data.count(b"[") + data.count(b"{")
+    if values > MOST_VALUES:
+        raise ValueError(f"about {values} values, {MOST_VALUES} at most")
+    text = data.decode()
+    program = json.loads(text, parse_constant=_refuse)
+    if not isinstance(program, dict):
+        raise ValueError("which is one object")
+    return text, program
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number in JSON")
+
+
+def get_config(device: Device, request: Any) -> Any:
+    """The config that entities refer to, or the parts of it that are asked for."""
+    response = p4runtime_pb2.GetForwardingPipelineConfigResponse()
+    if request.response_type not in _GET.ResponseType.values():
+        raise invalid(f"response_type {request.response_type} is none of the four")
+    current = device.staged.config if device.staged is not None else device.running
+    if current is None:
+        return response
+    kept = current.message
+    config = response.config
+    config.SetInParent()
+    wanted = request.response_type
+    if wanted in (_GET.ALL, _GET.P4INFO_AND_COOKIE):
+        config.p4info.CopyFrom(kept.p4info)
+    if wanted in (_GET.ALL, _GET.DEVICE_CONFIG_AND_COOKIE):
+        config.p4_device_config = kept.p4_device_config
+    if kept.HasField("cookie"):
+        config.cookie.CopyFrom(kept.cookie)
+    return response

@@ -1,0 +1,75 @@
+"""What a BMv2 JSON says of the objects that a P4Info names: which there are, and their widths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from switch.p4runtime.refusals import invalid
+
+
+class DataPlane:
+    """The widths of a program's key fields, parameters and headers.
+
+    Raises Refusal (INVALID_ARGUMENT) for what is not BMv2 JSON; the engine checks the rest.
+    """
+
+    def __init__(self, program: Mapping[str, Any]) -> None:
+        try:
+            self._headers = {
+                kind["name"]: [(str(field[0]), field[1]) for field in kind["fields"]]
+                for kind in program.get("header_types", [])
+            }
+            types = {one["name"]: one["header_type"] for one in program.get("headers", [])}
+            self._tables = {
+                table["name"]: [
+                    1 if key["match_type"] == "valid" else self._width(types, key["target"])
+                    for key in table.get("key", [])
+                ]
+                for pipeline in program["pipelines"]
+                for table in pipeline["tables"]
+            }
+            self._actions = {
+                action["name"]: [data["bitwidth"] for data in action["runtime_data"]]
+                for action in program.get("actions", [])
+            }
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+            raise invalid("p4_device_config: not BMv2 JSON, as it has no tables") from error
+
+    def _width(self, types: Mapping[str, str], target: Any) -> int:
+        header, field = target
+        kind = types.get(header)
+        for name, width in self._headers.get(kind or "", []):
+            if name == field and isinstance(width, int):
+                return width
+        return 0
+
+    def key_fields(self, table: str) -> int | None:
+        """How many fields a table's key has, None if there is no such table."""
+        return len(self._tables[table]) if table in self._tables else None
+
+    def params(self, action: str) -> int | None:
+        """How many parameters an action has, None if there is no such action."""
+        return len(self._actions[action]) if action in self._actions else None
+
+    def key_width(self, table: str, position: int) -> int:
+        """Bits of a key field, 0 if unknown."""
+        return _at(self._tables.get(table, ()), position)
+
+    def param_width(self, action: str, position: int) -> int:
+        """Bits of an action's parameter, 0 if unknown."""
+        return _at(self._actions.get(action, ()), position)
+
+    def header_width(self, names: Sequence[str], position: int) -> int:
+        """Bits of a field in the header type that has fields of just these names, 0 if unknown."""
+        for fields in self._headers.values():
+            known = [(name, width) for name, width in fields if not name.startswith("_padding")]
+            if [name for name, _ in known] == list(names):
+                return _at([width for _, width in known], position)
+        return 0
+
+
+def _at(widths: Sequence[Any], position: int) -> int:
+    if position < len(widths) and isinstance(widths[position], int):
+        return min(max(int(widths[position]), 0), 1 << 16)
+    return 0

@@ -1,0 +1,149 @@
+"""``P4Data``: values of registers and digests by their ``P4DataTypeSpec``.
+
+P4Runtime specification, section "Representation of Arbitrary P4 Types". The engine knows plain
+words only; a struct, tuple or header is its fields one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from switch.p4runtime import bytestrings
+from switch.p4runtime.refusals import invalid, unimplemented
+from switch.p4runtime.translation import MOST_BITS
+
+MOST_DEPTH = 16
+"""Of types within types; a P4Info may be made to go in circles."""
+
+
+def encode_data(spec: Any, types: Any, words: Iterator[int], message: Any, depth: int = 0) -> None:
+    """Fill a ``P4Data`` with the next of ``words``, unsigned numbers as the data plane has them.
+
+    ``types`` is P4Info's ``type_info``. Raises Refusal (UNIMPLEMENTED) for types that the data
+    plane has no words for.
+    """
+    _check_depth(depth)
+    kind = spec.WhichOneof("type_spec")
+    if kind == "bitstring":
+        message.bitstring = _encode_bits(spec.bitstring, next(words))
+    elif kind == "bool":
+        message.bool = bool(next(words))
+    elif kind == "tuple":
+        message.tuple.SetInParent()
+        for member in spec.tuple.members:
+            encode_data(member, types, words, message.tuple.members.add(), depth + 1)
+    elif kind == "struct":
+        message.struct.SetInParent()
+        for member in _named(types.structs, spec.struct.name).members:
+            inner = message.struct.members.add()
+            encode_data(member.type_spec, types, words, inner, depth + 1)
+    elif kind == "header":
+        message.header.is_valid = True
+        for member in _named(types.headers, spec.header.name).members:
+            message.header.bitstrings.append(_encode_bits(member.type_spec, next(words)))
+    elif kind == "serializable_enum":
+        message.enum_value = bytestrings.encode(next(words))
+    elif kind == "new_type":
+        original = _original(types, spec.new_type.name)
+        if original is None:
+            message.bitstring = bytestrings.encode(next(words))
+        else:
+            encode_data(original, types, words, message, depth + 1)
+    elif kind in ("enum", "error"):
+        setattr(message, kind, _member(spec, kind, types, next(words)))
+    else:
+        raise unimplemented(f"data of type {kind or 'none'} is not supported")
+
+
+def decode_data(spec: Any, types: Any, message: Any, what: str, depth: int = 0) -> int:
+    """The number that a ``P4Data`` of a scalar type is, unsigned as the data plane has it.
+
+    Raises Refusal: INVALID_ARGUMENT if it is of another type, OUT_OF_RANGE, UNIMPLEMENTED.
+    """
+    _check_depth(depth)
+    kind = spec.WhichOneof("type_spec")
+    if kind == "new_type":
+        original = _original(types, spec.new_type.name)
+        if original is None:
+            return _decode_translated(spec.new_type.name, types, message, what)
+        return decode_data(original, types, message, what, depth + 1)
+    given = message.WhichOneof("data")
+    wanted = "enum_value" if kind == "serializable_enum" else kind
+    if kind not in ("bitstring", "bool", "serializable_enum"):
+        raise unimplemented(f"{what}: data of type {kind or 'none'} is not supported")
+    if given != wanted:
+        raise invalid(f"{what}: takes a {wanted}, not {given or 'nothing'}")
+    if kind == "bool":
+        return int(message.bool)
+    if kind == "serializable_enum":
+        enum = _named(types.serializable_enums, spec.serializable_enum.name)
+        return bytestrings.decode(message.enum_value, _width(enum.underlying_type), what)
+    bits = spec.bitstring
+    if bits.WhichOneof("type_spec") == "int":
+        return bytestrings.decode_signed(message.bitstring, _width(bits.int), what)
+    return bytestrings.decode(message.bitstring, _width(bits.bit), what)
+
+
+def _decode_translated(name: str, types: Any, message: Any, what: str) -> int:
+    """The number that a translated type's bitstring is; the data plane has the same one."""
+    width = types.new_types[name].translated_type.sdn_bitwidth
+    if not 0 < width <= MOST_BITS:
+        raise unimplemented(f"{what}: type {name} is translated, but not to a bit<W>")
+    if message.WhichOneof("data") != "bitstring":
+        raise invalid(f"{what}: takes a bitstring, not {message.WhichOneof('data') or 'nothing'}")
+    return bytestrings.decode(message.bitstring, width, what)
+
+
+def _width(spec: Any) -> int:
+    """Bits of a ``bit<W>`` or ``int<W>`` in a P4Info."""
+    if not 0 < spec.bitwidth <= MOST_BITS:
+        raise invalid(f"P4Info: bit width {spec.bitwidth}; it is 1 to {MOST_BITS}")
+    return int(spec.bitwidth)
+
+
+def is_scalar(spec: Any, types: Any, depth: int = 0) -> bool:
+    """Whether a type is one number, which a register's cell can hold."""
+    _check_depth(depth)
+    kind = spec.WhichOneof("type_spec")
+    if kind == "new_type":
+        original = _original(types, spec.new_type.name)
+        return original is None or is_scalar(original, types, depth + 1)
+    if kind == "bitstring":
+        return spec.bitstring.WhichOneof("type_spec") in ("bit", "int")
+    return kind in ("bool", "serializable_enum")
+
+
+def _check_depth(depth: int) -> None:
+    if depth > MOST_DEPTH:
+        raise invalid(f"P4Info: a type within more than {MOST_DEPTH} others")
+
+
+def _encode_bits(spec: Any, word: int) -> bytes:
+    if spec.WhichOneof("type_spec") == "int":
+        return bytestrings.encode_signed(word, _width(spec.int))
+    return bytestrings.encode(word)
+
+
+def _named(known: Any, name: str) -> Any:
+    if name not in known:
+        raise invalid(f"P4Info: type_info has no type {name!r}")
+    return known[name]
+
+
+def _original(types: Any, name: str) -> Any | None:
+    """What a new type is made of; None if it is translated: then it reads as its number."""
+    spec = _named(types.new_types, name)
+    if spec.WhichOneof("representation") == "original_type":
+        return spec.original_type
+    return None
+
+
+def _member(spec: Any, kind: str, types: Any, word: int) -> str:
+    """The name of an enum's or error's member, which the data plane numbers from 0."""
+    members = (
+        list(types.error.members)
+        if kind == "error"
+        else [member.name for member in _named(types.enums, spec.enum.name).members]
+    )
+    return str(members[word]) if word < len(members) else str(word)

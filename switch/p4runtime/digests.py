@@ -1,0 +1,136 @@
+"""Digests: lists for the controller, what is not sent again until it is acknowledged.
+
+P4Runtime specification, section "DigestEntry". A machine without I/O: it is told what the data
+plane has learned and the time, and says which lists are due and when it wants to be called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+MOST_LIST_SIZE = 1024
+"""Messages in one list where the client sets no limit."""
+
+MOST_CACHED = 1 << 16
+"""Messages of a digest that wait for an acknowledgement; beyond, the oldest are forgotten."""
+
+Values = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """A digest's ``DigestEntry.Config``."""
+
+    max_timeout_ns: int = 0
+    max_list_size: int = 0
+    ack_timeout_ns: int = 0
+
+
+@dataclass
+class Learner:
+    """One digest that is switched on."""
+
+    limits: Limits
+    buffer: dict[Values, None] = field(default_factory=dict)
+    first_ns: int = 0
+    """When the first message came into the empty buffer."""
+    sent: dict[int, tuple[int, tuple[Values, ...]]] = field(default_factory=dict)
+    """Lists that wait for their acknowledgement: when they were sent, and what is in them."""
+    cached: dict[Values, int] = field(default_factory=dict)
+    """What is in those lists, and the list of each."""
+
+    def learn(self, values: Values, now_ns: int) -> None:
+        """Take a message of the data plane, unless it is buffered or sent already."""
+        if values in self.buffer or values in self.cached:
+            return
+        if not self.buffer:
+            self.first_ns = now_ns
+        self.buffer[values] = None
+
+    def expire(self, now_ns: int) -> None:
+        """Forget the lists that have waited for their acknowledgement long enough."""
+        for list_id, (sent_ns, _) in list(self.sent.items()):
+            if now_ns - sent_ns < self.limits.ack_timeout_ns and len(self.cached) <= MOST_CACHED:
+                return
+            self.acknowledge(list_id)
+
+    def acknowledge(self, list_id: int) -> None:
+        """A list was acknowledged: its messages may be sent again."""
+        _, messages = self.sent.pop(list_id, (0, ()))
+        for values in messages:
+            if self.cached.get(values) == list_id:
+                del self.cached[values]
+
+    @property
+    def list_size(self) -> int:
+        """Messages that make a list full."""
+        return min(self.limits.max_list_size or MOST_LIST_SIZE, MOST_LIST_SIZE)
+
+    def due(self, now_ns: int) -> bool:
+        """Whether a list is to be sent."""
+        if not self.buffer:
+            return False
+        waited = now_ns - self.first_ns >= self.limits.max_timeout_ns
+        return waited or len(self.buffer) >= self.list_size
+
+    def take(self, list_id: int, now_ns: int) -> tuple[Values, ...]:
+        """The messages of the next list."""
+        messages = tuple(list(self.buffer)[: self.list_size])
+        for values in messages:
+            del self.buffer[values]
+        self.first_ns = now_ns
+        if self.limits.ack_timeout_ns > 0:
+            self.sent[list_id] = (now_ns, messages)
+            self.cached.update(dict.fromkeys(messages, list_id))
+        return messages
+
+    def deadline(self) -> int | None:
+        """When a list will be due, or a cached one be forgotten."""
+        times = [self.first_ns + self.limits.max_timeout_ns] if self.buffer else []
+        if self.sent:
+            sent_ns, _ = next(iter(self.sent.values()))
+            times.append(sent_ns + self.limits.ack_timeout_ns)
+        return min(times, default=None)
+
+
+class Digests:
+    """All digests of a switch, by name."""
+
+    def __init__(self) -> None:
+        self.learners: dict[str, Learner] = {}
+        self._list_id = 0
+
+    def configure(self, name: str, limits: Limits) -> None:
+        """Switch a digest on, or change its limits."""
+        learner = self.learners.get(name)
+        if learner is None:
+            self.learners[name] = Learner(limits)
+        else:
+            learner.limits = limits
+
+    def learn(self, name: str, values: Values, now_ns: int) -> None:
+        """Take what the data plane has learned; of no use while the digest is off."""
+        learner = self.learners.get(name)
+        if learner is not None:
+            learner.expire(now_ns)
+            learner.learn(values, now_ns)
+
+    def lists(self, now_ns: int) -> Iterator[tuple[str, int, tuple[Values, ...]]]:
+        """The lists that are due: digest, list id, messages."""
+        for name, learner in self.learners.items():
+            learner.expire(now_ns)
+            while learner.due(now_ns):
+                self._list_id += 1
+                yield name, self._list_id, learner.take(self._list_id, now_ns)
+
+    def forget(self) -> None:
+        """Another client is the primary: what was sent to the last one may be sent again."""
+        for learner in self.learners.values():
+            learner.sent.clear()
+            learner.cached.clear()
+
+    def deadline(self) -> int | None:
+        """When ``lists`` is to be called next."""
+        times = [learner.deadline() for learner in self.learners.values()]
+        return min((time for time in times if time is not None), default=None)

@@ -1,0 +1,101 @@
+"""What a switch tells its controllers of itself: packets, digests, idle entries.
+
+P4Runtime specification, sections "Packet I/O", "DigestEntry", "Table Idle Timeout Notification".
+No clock is read here and nothing is sent: whoever calls says what time it is, holds
+``device.lock``, and hands the messages to the primaries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from p4.v1 import p4runtime_pb2
+
+from switch.engine.control import DigestEvent, IdleTimeout, NotFound, PacketIn, TableEntry
+from switch.p4runtime.device import Device, EntryId
+from switch.p4runtime.digest_entries import digest_lists
+from switch.p4runtime.packets import unpack
+from switch.p4runtime.tables import fill_identity, fill_opaque
+
+
+@dataclass(frozen=True)
+class Message:
+    """A ``StreamMessageResponse`` and the role whose primary it is for (empty: all roles')."""
+
+    role: str
+    response: Any
+
+
+def collect(device: Device, now_ns: int, epoch_ns: int) -> list[Message]:
+    """All that is to be told at ``now_ns`` (any clock); ``epoch_ns`` is the time since 1970."""
+    events = device.switch.take_events()
+    if device.running is None:
+        return []
+    messages = []
+    idle: list[TableEntry] = []
+    for event in events:
+        if isinstance(event, PacketIn):
+            packet = unpack(device.running.info.packet_headers.get("packet_in"), event.frame)
+            if packet is not None:
+                messages.append(Message("", p4runtime_pb2.StreamMessageResponse(packet=packet)))
+        elif isinstance(event, DigestEvent):
+            device.running_notes.digests.learn(event.digest, event.values, now_ns)
+        elif isinstance(event, IdleTimeout):
+            idle.append(event.entry)
+    idle += _idle_again(device, now_ns)
+    messages += _idle_notifications(device, idle, now_ns, epoch_ns)
+    messages += [Message(*one) for one in digest_lists(device, now_ns, epoch_ns)]
+    return messages
+
+
+def deadline(device: Device) -> int | None:
+    """When ``collect`` is to be called although no event waits."""
+    notes = device.running_notes
+    times = [*notes.idle.values()]
+    digests = notes.digests.deadline()
+    return min([*times, digests] if digests is not None else times, default=None)
+
+
+def _idle_again(device: Device, now_ns: int) -> list[TableEntry]:
+    """Entries that were reported and have had no hit for another timeout."""
+    again = []
+    for entry_id, due_ns in list(device.running_notes.idle.items()):
+        if due_ns > now_ns:
+            continue
+        del device.running_notes.idle[entry_id]
+        name, keys, priority = entry_id
+        assert keys is not None
+        try:
+            entry = device.switch.find_entry(name, keys, priority)
+            if 0 < 2 * entry.idle_timeout_ns <= device.switch.idle_ns(name, keys, priority):
+                again.append(entry)
+        except NotFound:
+            continue
+    return again
+
+
+def _idle_notifications(
+    device: Device, entries: Iterable[TableEntry], now_ns: int, epoch_ns: int
+) -> list[Message]:
+    """One message for all idle entries of a table."""
+    info = device.running_info
+    notes = device.running_notes
+    messages: dict[str, Message] = {}
+    for entry in entries:
+        table = info.tables_by_name.get(entry.table)
+        if table is None:
+            continue
+        entry_id: EntryId = (entry.table, entry.keys, entry.priority)
+        if table.name not in messages:
+            response = p4runtime_pb2.StreamMessageResponse()
+            response.idle_timeout_notification.timestamp = epoch_ns
+            messages[table.name] = Message(table.role, response)
+        notification = messages[table.name].response.idle_timeout_notification
+        message = notification.table_entry.add()
+        fill_identity(table, entry.keys, entry.priority, message)
+        message.idle_timeout_ns = entry.idle_timeout_ns
+        fill_opaque(notes, entry_id, message)
+        notes.idle[entry_id] = now_ns + entry.idle_timeout_ns
+    return list(messages.values())

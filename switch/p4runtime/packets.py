@@ -1,0 +1,76 @@
+"""Packets to and from the controller: metadata as messages, and as a header in front of the frame.
+
+P4Runtime specification, sections "ControllerPacketMetadata" and "Packet I/O". The header is packed
+bit by bit in the order of the P4Info, and filled with zeros to a whole byte, as BMv2's server does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from p4.v1 import p4runtime_pb2
+
+from switch.p4runtime.p4info_objects import PacketHeader
+from switch.p4runtime.refusals import Refusal, invalid
+
+PADDING = ("_pad", "pad")
+"""How the names of fields begin that only fill a header to whole bytes."""
+
+
+def pack(header: PacketHeader | None, message: Any) -> bytes:
+    """The frame of a ``PacketOut``.
+
+    Raises Refusal (INVALID_ARGUMENT) unless each field of the header is given once, and nothing
+    else; the specification wants such packets dropped. Only padding may be left out, as clients
+    written for BMv2 do it.
+    """
+    fields = {field.id: field for field in header.fields} if header is not None else {}
+    given: dict[int, bytes] = {}
+    for one in message.metadata:
+        if one.metadata_id not in fields:
+            known = ", ".join(f"{field.name} ({field.id})" for field in fields.values())
+            raise invalid(
+                f"packet_out has no metadata with id {one.metadata_id}; it has {known or 'none'}"
+            )
+        if one.metadata_id in given:
+            raise invalid(f"packet_out: metadata {one.metadata_id} is given twice")
+        given[one.metadata_id] = one.value
+    if header is None:
+        return bytes(message.payload)
+    bits = 0
+    for field, width in zip(header.fields, header.widths, strict=True):
+        what = f"packet_out, {field.name} ({field.id})"
+        if field.id not in given:
+            if field.name.lower().startswith(PADDING):
+                bits <<= width
+                continue
+            raise invalid(f"{what} is missing")
+        try:
+            value = field.type.decode(given[field.id], what)
+        except Refusal as refusal:
+            raise invalid(refusal.message) from None
+        if value >> width:
+            raise invalid(f"{what}: {value:#x} does not fit the data plane's bit<{width}>")
+        bits = bits << width | value
+    size = header.size_bytes
+    bits <<= 8 * size - sum(header.widths)
+    return bits.to_bytes(size, "big") + bytes(message.payload)
+
+
+def unpack(header: PacketHeader | None, frame: bytes) -> Any | None:
+    """The ``PacketIn`` of a frame; None for one that is too short for its header."""
+    message = p4runtime_pb2.PacketIn()
+    if header is None:
+        message.payload = frame
+        return message
+    size = header.size_bytes
+    if len(frame) < size:
+        return None
+    message.payload = frame[size:]
+    bits = int.from_bytes(frame[:size], "big")
+    left = 8 * size
+    for field, width in zip(header.fields, header.widths, strict=True):
+        left -= width
+        value = bits >> left & ((1 << width) - 1)
+        message.metadata.add(metadata_id=field.id, value=field.type.encode(value))
+    return message

@@ -1,0 +1,174 @@
+"""Values as clients write them: bytestrings, or strings of a translated type.
+
+P4Runtime specification, sections "Bytestrings", "User-defined types" and "PSA Metadata
+Translation". A type with ``@p4runtime_translation(uri, string)`` is a string towards clients and a
+number in the data plane. No mapping comes from outside, so the server makes one, for each type:
+
+- what ``@p4runtime_translation_mappings({{"name", number}, ...})`` at the type says;
+- a decimal number stands for itself, as long as nothing else has that number;
+- any other string gets the greatest number that is free and was free of use so far.
+
+A number without string reads back as its decimal digits. A type with a numeric translation
+(``@p4runtime_translation(uri, bit<W>)``) keeps its values; only the width differs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from google.rpc import code_pb2
+
+from switch.p4runtime import bytestrings
+from switch.p4runtime.refusals import Refusal, invalid
+
+MOST_BITS = 1 << 16
+"""Of one value: more is no program that a switch runs."""
+
+MOST_STRING_BYTES = 1024
+"""Of one translated string: all of a device's strings are kept."""
+
+MOST_STRINGS = 1 << 17
+"""Of one type."""
+
+MOST_TYPES = 1 << 12
+"""Types of a device that are translated to strings, in all programs that it was given."""
+
+_MAPPINGS = re.compile(r"@p4runtime_translation_mappings\s*\((.*)\)\s*$", re.DOTALL)
+_MAPPING = re.compile(r'\{\s*"((?:[^"\\]|\\.)*)"\s*,\s*(?:\d+w)?(0[xX][0-9a-fA-F]+|\d+)\s*,?\s*\}')
+
+
+class StringMap:
+    """The strings of one translated type and their numbers, both ways."""
+
+    def __init__(self, type_name: str, width: int, known: Mapping[str, int]) -> None:
+        self.type_name = type_name
+        self.width = width
+        self._numbers: dict[str, int] = {}
+        self._strings: dict[int, str] = {}
+        self._next = max((1 << width) - 2, 0)
+        for text, number in known.items():
+            if number >> width or number in self._strings:
+                raise invalid(
+                    f"P4Info: type {type_name} maps {text!r} to {number}, which does not fit "
+                    f"bit<{width}> or is given twice"
+                )
+            self._add(text, number)
+
+    def _add(self, text: str, number: int) -> int:
+        self._numbers[text] = number
+        self._strings[number] = text
+        return number
+
+    def number(self, data: bytes, what: str) -> int:
+        """The number of a string, a new one if need be. Raises Refusal: not UTF-8, too long, no
+        number left."""
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            raise invalid(
+                f"{what}: {data!r} is no UTF-8, type {self.type_name} is a string"
+            ) from None
+        if text in self._numbers:
+            return self._numbers[text]
+        if not text or len(data) > MOST_STRING_BYTES:
+            raise Refusal(
+                code_pb2.OUT_OF_RANGE,
+                f"{what}: a string of {len(data)} bytes; type {self.type_name} takes 1 to "
+                f"{MOST_STRING_BYTES}",
+            )
+        if len(self._numbers) >= MOST_STRINGS:
+            raise Refusal(
+                code_pb2.RESOURCE_EXHAUSTED,
+                f"{what}: type {self.type_name} has {MOST_STRINGS} strings, which is the limit",
+            )
+        own = int(text) if text.isascii() and text.isdecimal() and len(text) < 40 else -1
+        if str(own) == text and not own >> self.width and own not in self._strings:
+            return self._add(text, own)
+        while self._next >= 0 and self._next in self._strings:
+            self._next -= 1
+        if self._next < 0:
+            raise Refusal(
+                code_pb2.RESOURCE_EXHAUSTED,
+                f"{what}: all {1 << self.width} values of type {self.type_name} have strings",
+            )
+        return self._add(text, self._next)
+
+    def string(self, number: int) -> bytes:
+        """The string of a number: its decimal digits if no client has named it."""
+        return self._strings.get(number, str(number)).encode()
+
+
+@dataclass(frozen=True)
+class ValueType:
+    """The type of a match field, action parameter or packet metadata towards clients."""
+
+    width: int
+    strings: StringMap | None = None
+
+    def decode(self, data: bytes, what: str) -> int:
+        """The number that a client means; ``what`` names the field in errors (OUT_OF_RANGE)."""
+        if self.strings is not None:
+            return self.strings.number(data, what)
+        return bytestrings.decode(data, self.width, what)
+
+    def encode(self, value: int) -> bytes:
+        """What a client reads."""
+        return bytestrings.encode(value) if self.strings is None else self.strings.string(value)
+
+
+class Translations:
+    """The string maps of a device by type; they outlive programs, so that names stay."""
+
+    def __init__(self) -> None:
+        self._maps: dict[tuple[str, str, int], StringMap] = {}
+
+    def value_type(self, what: str, message: Any, types: Any, data_width: int | None) -> ValueType:
+        """The type of something with ``bitwidth`` and ``type_name`` in a P4Info.
+
+        ``types``: P4Info's ``type_info``; ``data_width``: its width in the BMv2 JSON, if known.
+        Raises Refusal (INVALID_ARGUMENT).
+        """
+        name = message.type_name.name
+        spec = types.new_types.get(name) if name else None
+        if spec is not None and spec.WhichOneof("representation") == "translated_type":
+            translated = spec.translated_type
+            if translated.WhichOneof("sdn_type") == "sdn_string":
+                if not data_width:
+                    raise invalid(
+                        f"P4Info: {what} has type {name}, translated to strings, but is not in "
+                        "p4_device_config; compile both together"
+                    )
+                return ValueType(data_width, self._map(name, translated.uri, data_width, spec))
+            if 0 < translated.sdn_bitwidth <= MOST_BITS:
+                return ValueType(translated.sdn_bitwidth)
+        if not 0 < message.bitwidth <= MOST_BITS:
+            raise invalid(
+                f"P4Info: {what} has bit width {message.bitwidth}; it is 1 to {MOST_BITS}"
+            )
+        return ValueType(message.bitwidth)
+
+    def _map(self, name: str, uri: str, width: int, spec: Any) -> StringMap:
+        found = self._maps.get((uri, name, width))
+        if found is None:
+            if len(self._maps) >= MOST_TYPES:
+                raise invalid(
+                    f"P4Info: type {name}: {MOST_TYPES} types were translated to strings, which "
+                    "is the limit; restart the switch"
+                )
+            found = StringMap(name, width, _given(spec.annotations))
+            self._maps[uri, name, width] = found
+        return found
+
+
+def _given(annotations: Any) -> dict[str, int]:
+    """Strings and numbers of ``@p4runtime_translation_mappings``."""
+    known: dict[str, int] = {}
+    for annotation in annotations:
+        found = _MAPPINGS.match(annotation)
+        if found:
+            for text, number in _MAPPING.findall(found.group(1)):
+                known[re.sub(r"\\(.)", r"\1", text)] = int(number, 0)
+    return known
