@@ -1,0 +1,128 @@
+"""``weft stf``: packet tests of a P4 program on the built-in switch, in this process."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from switch.engine.control import ProgramError
+from switch.errors import InputError
+from switch.stf import Report, read_test, run_test
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A test's report, or what is wrong with its file."""
+
+    file: str
+    report: Report | None
+    error: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        if self.report is None:
+            return {"test": self.file, "passed": False, "error": self.error}
+        return self.report.to_dict()
+
+
+def load_program(
+    program: Path, include: Sequence[Path], defines: Mapping[str, str | None]
+) -> str:
+    """The BMv2 JSON of a program: read, or compiled from a .p4. Raises `InputError`."""
+    from switch.compiler import compile_cached
+
+    if program.suffix == ".p4":
+        program = compile_cached(program, include_dirs=include, defines=defines).json
+    try:
+        return program.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise InputError(f"cannot read the program {str(program)!r}: {reason}") from None
+
+
+def run_tests(
+    program: Path,
+    bmv2_json: str,
+    tests: Sequence[Path],
+    *,
+    compiled: bool,
+    strict: bool,
+    trace: bool = False,
+) -> list[Outcome]:
+    """Run tests one after the other, each on a switch of its own.
+
+    Raises:
+        InputError: the program, whose BMv2 JSON is given, cannot be loaded.
+    """
+    outcomes = []
+    for test in tests:
+        try:
+            report = run_test(
+                read_test(test), bmv2_json, compiled=compiled, strict=strict, trace=trace
+            )
+        except ProgramError as error:
+            raise InputError(f"{program}: {error}") from None
+        except InputError as error:
+            outcomes.append(Outcome(str(test), None, str(error)))
+        else:
+            outcomes.append(Outcome(str(test), report))
+    return outcomes
+
+
+def exit_status(outcomes: Sequence[Outcome]) -> int:
+    """0: all expectations hold; 1: some do not; 2: a file is wrong."""
+    if any(outcome.report is None for outcome in outcomes):
+        return 2
+    return 0 if all(outcome.report and outcome.report.passed for outcome in outcomes) else 1
+
+
+def print_json(program: Path, outcomes: Sequence[Outcome]) -> None:
+    """Everything as one JSON document."""
+    document = {
+        "program": str(program),
+        "passed": exit_status(outcomes) == 0,
+        "tests": [outcome.to_dict() for outcome in outcomes],
+    }
+    json.dump(document, sys.stdout, indent=1)
+    sys.stdout.write("\n")
+
+
+def print_text(outcomes: Sequence[Outcome], console: Console, errors: Console) -> None:
+    """A line for each test, and what is wrong with it."""
+
+    def say(text: str, style: str = "", to: Console = console) -> None:
+        to.print(
+            text, style=style or None, markup=False, highlight=False, emoji=False, soft_wrap=True
+        )
+
+    for outcome in outcomes:
+        report = outcome.report
+        if report is None:
+            say(f"weft: {outcome.error}", to=errors)
+            say(f"wrong   {outcome.file}", "red")
+            continue
+        for warning in report.warnings:
+            say(warning, to=errors)
+        for note in report.notes:
+            say(note)
+        for path in report.paths:
+            say(f"{path.place.file}:{path.place.line}: {path.place.source_line.strip()[:120]}")
+            say(path.text)
+        counts = f"{report.packets} packets sent, {report.expectations} expectations"
+        if report.passed:
+            say(f"passed  {outcome.file}: {counts}", "green")
+            continue
+        for failure in report.failures:
+            say("\n".join(failure.lines()) + "\n")
+        count = len(report.failures)
+        what = f"{count} failure{'s' if count > 1 else ''}"
+        say(f"FAILED  {outcome.file}: {what}; {counts}", "red")
+    if len(outcomes) > 1:
+        passed = sum(1 for outcome in outcomes if outcome.report and outcome.report.passed)
+        say(f"{passed} of {len(outcomes)} tests passed")

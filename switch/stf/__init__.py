@@ -1,0 +1,11 @@
+"""Packet tests in the P4 community's STF format, run in process on the built-in switch.
+
+``read_test`` reads a file into statements, ``run_test`` carries them out and gives a ``Report``.
+The format is that of p4c's BMv2 runner, with a few additions; docs/p4.md describes it.
+"""
+
+from switch.stf.reader import read_test
+from switch.stf.report import Failure, Report
+from switch.stf.run import run_test
+
+__all__ = ["Failure", "Report", "read_test", "run_test"]

@@ -1,0 +1,149 @@
+"""What came of a test: failures and warnings, as text and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from switch.stf.statements import Place
+
+BYTES_PER_ROW = 16
+ROWS_AROUND = 1
+"""Rows of a frame that are shown before and after the one that differs."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where a frame is not what was expected; both as hex digits, `*` for any digit."""
+
+    digit: int
+    expected: str
+    got: str
+
+    @property
+    def byte_offset(self) -> int:
+        """The first byte that differs, or that one of the two does not have."""
+        return self.digit // 2
+
+    def rows(self) -> list[str]:
+        """Both, row by row, with a marker under the digits that differ."""
+        width = 2 * BYTES_PER_ROW
+        rows = []
+        middle = self.digit // width
+        last = (max(len(self.expected), len(self.got), 1) - 1) // width
+        for row in range(max(0, middle - ROWS_AROUND), min(last, middle + ROWS_AROUND) + 1):
+            wanted = self.expected[row * width : (row + 1) * width]
+            found = self.got[row * width : (row + 1) * width]
+            marks = "".join(
+                " " if _same(wanted, found, i) else "^" for i in range(max(len(wanted), len(found)))
+            )
+            rows.append(f"  {row * BYTES_PER_ROW:04x}  expected  {_spaced(wanted)}".rstrip())
+            rows.append(f"        got       {_spaced(found)}".rstrip())
+            if marks.strip():
+                rows.append(f"                  {_spaced(marks)}".rstrip())
+        if last > middle + ROWS_AROUND:
+            rows.append("  ...")
+        return rows
+
+
+def _same(wanted: str, found: str, at: int) -> bool:
+    if at >= len(wanted) or at >= len(found):
+        return False
+    return wanted[at] in ("*", found[at])
+
+
+def _spaced(digits: str) -> str:
+    return " ".join(digits[at : at + 2] for at in range(0, len(digits), 2))
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An expectation that does not hold. ``kind``: differs, missing, unexpected, counter,
+    register, engine."""
+
+    kind: str
+    place: Place
+    message: str
+    port: int | None = None
+    difference: Difference | None = None
+    frame: bytes | None = None
+    path: str = ""
+
+    def lines(self) -> list[str]:
+        """The failure as text."""
+        lines = [f"{self.place.file}:{self.place.line}: {self.message}"]
+        if self.place.source_line.strip():
+            lines.append(f"{self.place.line:>6} | {self.place.source_line.strip()[:120]}")
+        if self.difference is not None:
+            lines += self.difference.rows()
+        elif self.frame is not None:
+            digits = self.frame.hex()
+            lines += [
+                f"  {at // 2:04x}  got       {_spaced(digits[at : at + 32])}"
+                for at in range(0, min(len(digits), 128), 32)
+            ]
+            if len(digits) > 128:
+                lines.append(f"  ...   {len(self.frame)} bytes")
+        lines += [f"  {line}" for line in self.path.splitlines()]
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """The failure as JSON has it."""
+        document: dict[str, Any] = {
+            "kind": self.kind,
+            "line": self.place.line,
+            "message": self.message,
+            "statement": self.place.source_line.strip(),
+        }
+        if self.port is not None:
+            document["port"] = self.port
+        if self.difference is not None:
+            document["byte_offset"] = self.difference.byte_offset
+            document["expected"] = self.difference.expected
+            document["got"] = self.difference.got
+        elif self.frame is not None:
+            document["got"] = self.frame.hex()
+        if self.path:
+            document["path"] = self.path
+        return document
+
+
+@dataclass(frozen=True)
+class Path:
+    """What a packet of the test, and all that was made of it, went through, as text."""
+
+    place: Place
+    text: str
+
+
+@dataclass
+class Report:
+    """The outcome of one test; ``notes`` are what it asked to read, ``paths`` those of packets."""
+
+    file: str
+    packets: int = 0
+    expectations: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    paths: list[Path] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """Whether all expectations hold."""
+        return not self.failures
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON has it."""
+        document: dict[str, Any] = {
+            "test": self.file,
+            "passed": self.passed,
+            "packets_sent": self.packets,
+            "expectations": self.expectations,
+            "failures": [failure.to_dict() for failure in self.failures],
+            "warnings": self.warnings,
+            "notes": self.notes,
+        }
+        if self.paths:
+            document["paths"] = [{"line": one.place.line, "path": one.text} for one in self.paths]
+        return document

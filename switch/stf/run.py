@@ -1,0 +1,255 @@
+"""Carry out a test on a switch of its own, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from switch.engine.control import ControlError
+from switch.engine.dataplane import Dataplane, Queue
+from switch.engine.layout import NO_BUFFER
+from switch.engine.trace import Decoder
+from switch.engine.trace_text import packets_text
+from switch.engine.tracer import Tracer
+from switch.errors import RunError, WeftError
+from switch.stf import commands
+from switch.stf.build import MOST_PORT
+from switch.stf.compare import Output, compare_port
+from switch.stf.report import Failure, Path, Report
+from switch.stf.statements import (
+    Add,
+    CheckCounter,
+    CheckRegister,
+    Command,
+    Expect,
+    NewGroup,
+    NewMember,
+    NoPacket,
+    Packet,
+    RemoveAll,
+    RemoveEntry,
+    RemoveHandle,
+    SetDefault,
+    Statement,
+    Test,
+    Wait,
+)
+from switch.stf.tables import Tables
+
+PACKET_GAP_NS = 1_000_000
+SETTLE_NS = 1_000_000_000
+"""Time that passes before a packet where the test changed something, as p4c's runner lets pass."""
+
+
+def run_test(
+    test: Test,
+    bmv2_json: str,
+    *,
+    compiled: bool = False,
+    strict: bool = False,
+    trace: bool = False,
+) -> Report:
+    """Run a test on a new switch with a program.
+
+    ``strict``: a packet that leaves at a port that no statement names is a failure too. ``trace``:
+    the report has the path of every packet. A failure has that of its packet all the same: the
+    test is run once more for it. Raises `InputError` for a test that does not fit the program, or
+    a program that cannot be loaded.
+    """
+    report = _Run(test, bmv2_json, compiled, strict, trace).report()
+    if report.failures and not trace:
+        again = _Run(test, bmv2_json, False, strict, True).report()
+        if [each.message for each in again.failures] == [each.message for each in report.failures]:
+            report.failures = again.failures
+    return report
+
+
+class _Run:
+    """A switch, and what a test has done to it so far."""
+
+    def __init__(
+        self, test: Test, bmv2_json: str, compiled: bool, strict: bool, trace: bool
+    ) -> None:
+        self.test = test
+        self.strict = strict
+        self.result = Report(test.file)
+        self.dataplane = Dataplane(1, MOST_PORT + 1, plain=not compiled)
+        for port in range(MOST_PORT + 1):
+            self.dataplane.set_port(0, port, Queue())
+        self.control = self.dataplane.control(0, "the switch")
+        self.control.load_program(bmv2_json, load="save")
+        self.control.commit_program()
+        program = self.dataplane.build(bmv2_json).program
+        self.tables = Tables(self.control, program)
+        self.arrays = commands.Arrays(self.control, program, self.tables)
+        self.tracer = Tracer(self.control) if trace else None
+        if self.tracer is not None:
+            self.dataplane.start_trace(self.tracer)
+        self.decoder = Decoder()
+        self.outputs: list[Output] = []
+        self.expected: list[Expect] = []
+        self.now_ns = 0
+        self.changed = True
+        self.broken = False
+        """Packets multiplied without end: what comes after them in the test is left out."""
+        self.last: Packet | None = None
+        self.silent: list[NoPacket] = []
+        self.does: dict[type[Statement], Callable[[Any], None]] = {
+            Add: self.tables.add,
+            SetDefault: self.tables.set_default,
+            RemoveAll: lambda _: self.tables.remove_all(),
+            RemoveHandle: self.tables.remove_handle,
+            RemoveEntry: self.tables.remove_entry,
+            NewMember: self.tables.new_member,
+            NewGroup: self.tables.new_group,
+            Packet: self._send,
+            Expect: self.expected.append,
+            NoPacket: self._expect_nothing,
+            Wait: self._wait,
+            CheckCounter: self._check,
+            CheckRegister: self._check,
+            Command: self._command,
+        }
+
+    def report(self) -> Report:
+        """Carry everything out, then compare."""
+        for statement in self.test.statements:
+            if self.broken:
+                break
+            try:
+                self.does[type(statement)](statement)
+            except commands.REFUSALS as error:
+                self.result.warnings.append(
+                    statement.place.describe(f"{error}; the test goes on without it", "warning")
+                )
+            except ControlError as error:
+                raise statement.place.error(str(error)) from None
+            if not isinstance(statement, (Packet, Expect, NoPacket, Wait)):
+                self.changed = True
+        self._compare()
+        self.result.failures.sort(key=lambda failure: failure.place.line)
+        return self.result
+
+    # -- packets
+
+    def _send(self, packet: Packet) -> None:
+        self.control.publish()
+        self.now_ns += SETTLE_NS if self.changed else PACKET_GAP_NS
+        self.changed = False
+        self.last = packet
+        self.result.packets += 1
+        try:
+            self.dataplane.receive(0, packet.port, [packet.frame], self.now_ns)
+            self._collect(packet)
+            self._note_path(packet)
+        except Exception as error:
+            self.broken = isinstance(error, RunError)
+            reason = str(error) if isinstance(error, WeftError) else repr(error)
+            self.result.failures.append(
+                Failure(
+                    "engine",
+                    packet.place,
+                    f"the switch failed on this packet: {reason}",
+                    packet.port,
+                )
+            )
+
+    def _collect(self, packet: Packet) -> None:
+        """Take what leaves until nothing is under way."""
+        until = self.now_ns
+        while True:
+            for departure in self.dataplane.transmit(until):
+                self.outputs.append(Output(departure.port, departure.frame, packet))
+            lost = int(self.dataplane.context[NO_BUFFER])
+            if lost:
+                raise RunError(
+                    f"there was no room for {lost} copies of it, with {self.dataplane.packet_count}"
+                    " under way: the program multiplies packets"
+                )
+            deadline = self.dataplane.deadline()
+            if deadline is None or deadline > self.now_ns + SETTLE_NS:
+                return
+            until = max(deadline, until)
+
+    def _note_path(self, packet: Packet) -> None:
+        """Keep what the packet went through, for the report and for what came of it."""
+        if self.tracer is None:
+            return
+        text = packets_text(self.decoder.feed(self.tracer.take()))
+        self.result.paths.append(Path(packet.place, text))
+        self.outputs = [
+            replace(output, path=text) if output.cause is packet else output
+            for output in self.outputs
+        ]
+
+    def _path_before(self, failure: Failure) -> Failure:
+        """A packet that is missing: what the one went through that the test sent last before."""
+        earlier = [one for one in self.result.paths if one.place.line < failure.place.line]
+        if failure.kind != "missing" or not earlier:
+            return failure
+        return replace(failure, path=earlier[-1].text)
+
+    def _expect_nothing(self, statement: NoPacket) -> None:
+        self.result.expectations += 1
+        for output in self.outputs:
+            if output.cause is self.last:
+                self.result.failures.append(
+                    Failure(
+                        "unexpected",
+                        statement.place,
+                        f"the packet of line {output.cause.place.line} left at port {output.port}",
+                        output.port,
+                        frame=output.frame,
+                        path=output.path,
+                    )
+                )
+
+    def _wait(self, wait: Wait) -> None:
+        self.now_ns += wait.seconds * 1_000_000_000
+
+    def _compare(self) -> None:
+        named = {
+            statement.port
+            for statement in self.test.statements
+            if isinstance(statement, (Packet, Expect))
+        }
+        seen = {output.port for output in self.outputs}
+        self.result.expectations += len(self.expected)
+        for port in sorted(named | (seen if self.strict else set())):
+            self.result.failures += compare_port(
+                port,
+                [expect for expect in self.expected if expect.port == port],
+                [output for output in self.outputs if output.port == port],
+            )
+        self.result.failures = [self._path_before(failure) for failure in self.result.failures]
+        for port in sorted(seen - named) if not self.strict else ():
+            first = next(output for output in self.outputs if output.port == port)
+            self.result.warnings.append(
+                first.cause.place.describe(
+                    f"a packet left at port {port}, which no statement names: it is not compared "
+                    "(--strict makes it a failure)",
+                    "note",
+                )
+            )
+
+    # -- commands
+
+    def _command(self, command: Command) -> None:
+        note = self.arrays.carry_out(command)
+        if note:
+            self.result.notes.append(f"{command.place.file}:{command.place.line}: {note}")
+
+    def _check(self, check: CheckCounter | CheckRegister) -> None:
+        self.result.expectations += 1
+        if isinstance(check, CheckCounter):
+            kind, what, got = "counter", *self.arrays.counter(check)
+        else:
+            kind, what, got = "register", *self.arrays.register(check)
+        if check.comparison is None:
+            self.result.notes.append(f"{check.place.file}:{check.place.line}: {what} is {got}")
+        elif not commands.holds(got, check.comparison, check.value):
+            message = f"{what} is {got}, expected {check.comparison} {check.value}"
+            self.result.failures.append(Failure(kind, check.place, message))
+
+

@@ -1,0 +1,212 @@
+"""Tables and action profiles, as a test changes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from switch.engine.control import (
+    ActionCall,
+    Group,
+    Member,
+    NotFound,
+    ProfileGroup,
+    ProfileMember,
+    SwitchControl,
+    TableEntry,
+    Target,
+)
+from switch.engine.program import Action, Program, Table
+from switch.stf.names import action_call, find_table, keys_of, resolve
+from switch.stf.statements import (
+    Add,
+    Call,
+    NewGroup,
+    NewMember,
+    Place,
+    RemoveEntry,
+    RemoveHandle,
+    SetDefault,
+    Value,
+    Word,
+)
+
+LOWEST_BMV2_PRIORITY = 10_000
+"""p4c's runner turns a test's priority P, of which the greatest wins, into BMv2's 10000 - P, of
+which the least does; entries of the program have BMv2's."""
+GREATEST_PRIORITY = 1 << 30
+OWN_MEMBERS = 1 << 20
+"""Members that an entry with an action makes for itself in an indirect table: ids from there on."""
+
+
+class Tables:
+    """The tables of a switch; entries, members and groups by the names that a test gave them."""
+
+    def __init__(self, control: SwitchControl, program: Program) -> None:
+        self.control = control
+        self.program = program
+        self.handles: dict[str, TableEntry] = {}
+        self.added: list[TableEntry] = []
+        self.members: dict[str, tuple[str, int]] = {}
+        self.groups: dict[str, tuple[str, int]] = {}
+        self.made: dict[str, int] = {}
+
+    # -- entries
+
+    def add(self, statement: Add) -> None:
+        """Insert an entry."""
+        table = find_table(self.program, statement.table)
+        priority = _priority(table, statement.priority, statement.place)
+        keys = keys_of(table, statement.matches)
+        entry = TableEntry(table.name, keys, self._target(table, statement.call), priority)
+        self.control.insert_entry(entry)
+        self.added.append(entry)
+        if statement.handle is not None:
+            if statement.handle in self.handles:
+                raise statement.place.error(f"the name {statement.handle!r} is taken already")
+            self.handles[statement.handle] = entry
+
+    def set_default(self, statement: SetDefault) -> None:
+        """Set a default action."""
+        table = find_table(self.program, statement.table)
+        call = action_call(table.actions, statement.call, f"table {table.name!r}")
+        self.control.set_default(table.name, call)
+
+    def remove_all(self) -> None:
+        """Remove all that was added."""
+        for entry in list(self.added):
+            self._remove(entry)
+
+    def remove_handle(self, statement: RemoveHandle) -> None:
+        """Remove an entry by its name."""
+        self._remove(self.entry(statement.handle))
+
+    def remove_entry(self, statement: RemoveEntry) -> None:
+        """Remove an entry by its key."""
+        table = find_table(self.program, statement.table)
+        keys = keys_of(table, statement.matches)
+        priority = _priority(table, statement.priority, statement.place)
+        self._remove(self.control.find_entry(table.name, keys, priority))
+
+    def _remove(self, entry: TableEntry) -> None:
+        self.control.delete_entry(entry.table, entry.keys, entry.priority)
+        self.added = [item for item in self.added if item != entry]
+        self.handles = {name: item for name, item in self.handles.items() if item != entry}
+
+    def entry(self, handle: Word) -> TableEntry:
+        """The entry of a name, with or without ``$``."""
+        found = self.handles.get(handle.text.lstrip("$"))
+        if found is None:
+            known = ", ".join(self.handles) or "none"
+            raise handle.place.error(f"no entry is called {handle.text!r}; named are: {known}")
+        return found
+
+    def numbered_entry(self, table: Table, index: Word | Value) -> TableEntry:
+        """An entry by its name, or by its number: the program's first, then in order of adding."""
+        if isinstance(index, Word):
+            return self.entry(index)
+        entries = self.control.entries(table.name)
+        if index.value >= len(entries):
+            raise index.place.error(
+                f"table {table.name!r} has {len(entries)} entries: there is none {index.value}"
+            )
+        return entries[index.value]
+
+    # -- targets
+
+    def _target(self, table: Table, call: Call) -> Target:
+        if table.profile is None:
+            return action_call(table.actions, call, f"table {table.name!r}")
+        profile = table.profile.name
+        own = {action.name for action in table.actions}
+        if call.name.text == "member" and "member" not in own:
+            return Member(self._number(call, self.members, profile) + 1)
+        if call.name.text == "group" and "group" not in own:
+            return Group(self._number(call, self.groups, profile) + 1)
+        target = action_call(table.actions, call, f"table {table.name!r}")
+        return Member(self._own_member(profile, target))
+
+    def _number(self, call: Call, named: dict[str, tuple[str, int]], profile: str) -> int:
+        what = call.name.text
+        if len(call.arguments) != 1:
+            raise call.name.place.error(f"{what}(...) takes one argument: its number or name")
+        return _numbered(call.arguments[0].value, named, profile, what)
+
+    def _own_member(self, profile: str, call: ActionCall) -> int:
+        number = OWN_MEMBERS + self.made.setdefault(f"own {profile}", 0)
+        self.made[f"own {profile}"] += 1
+        self.control.insert_member(ProfileMember(profile, number, call))
+        return number
+
+    # -- action profiles
+
+    def _profile(self, word: Word) -> str:
+        profiles = [profile.name for profile in self.program.profiles.values()]
+        return resolve(word, "action profile", profiles)
+
+    def _actions(self, profile: str) -> Sequence[Action]:
+        found = {
+            action.code: action
+            for table in self.program.tables.values()
+            if table.profile is not None and table.profile.name == profile
+            for action in table.actions
+        }
+        return list(found.values())
+
+    def new_member(self, statement: NewMember) -> None:
+        """Create a member: they are numbered from 0 on."""
+        profile = self._profile(statement.profile)
+        where = f"action profile {profile!r}"
+        call = action_call(self._actions(profile), statement.call, where)
+        number = self.made.setdefault(f"member {profile}", 0)
+        self.control.insert_member(ProfileMember(profile, number + 1, call))
+        self.made[f"member {profile}"] += 1
+        if statement.handle is not None:
+            self.members[statement.handle] = (profile, number)
+
+    def new_group(self, statement: NewGroup) -> None:
+        """Create a group: they are numbered from 0 on."""
+        profile = self._profile(statement.profile)
+        number = self.made.setdefault(f"group {profile}", 0)
+        self.control.insert_group(ProfileGroup(profile, number + 1, ()))
+        self.made[f"group {profile}"] += 1
+        if statement.handle is not None:
+            self.groups[statement.handle] = (profile, number)
+
+    def regroup(self, word: Word, member: Word | Value, group: Word | Value, join: bool) -> None:
+        """Let a member join a group, or leave it."""
+        profile = self._profile(word)
+        member_id = _numbered(member, self.members, profile, "member") + 1
+        group_id = _numbered(group, self.groups, profile, "group") + 1
+        found = [item for item in self.control.groups(profile) if item.group_id == group_id]
+        if not found:
+            raise NotFound(f"action profile {profile!r} has no group {group_id - 1}")
+        rest = tuple(pair for pair in found[0].members if pair[0] != member_id)
+        if not join and len(rest) == len(found[0].members):
+            raise NotFound(f"member {member_id - 1} is not of group {group_id - 1}")
+        members = (*rest, (member_id, 1)) if join else rest
+        self.control.modify_group(ProfileGroup(profile, group_id, members))
+
+
+def _numbered(
+    index: Word | Value, named: dict[str, tuple[str, int]], profile: str, what: str
+) -> int:
+    if isinstance(index, Value):
+        return index.value
+    found = named.get(index.text.lstrip("$"))
+    if found is None or found[0] != profile:
+        known = [name for name, (of, _) in named.items() if of == profile]
+        raise index.place.error(
+            f"action profile {profile!r} has no {what} {index.text!r}; named are: "
+            f"{', '.join(known) or 'none'}"
+        )
+    return found[1]
+
+
+def _priority(table: Table, given: int | None, place: Place) -> int:
+    if not table.needs_priority:
+        return 0
+    if given is not None and given >= GREATEST_PRIORITY:
+        raise place.error(f"priority {given}: the greatest is {GREATEST_PRIORITY - 1}")
+    return GREATEST_PRIORITY - LOWEST_BMV2_PRIORITY + (given or 0)
+
+
