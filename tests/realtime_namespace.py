@@ -6,6 +6,7 @@ Prints what it saw as one JSON document.
 from __future__ import annotations
 
 import json
+import queue
 import select
 import socket
 import subprocess
@@ -24,6 +25,7 @@ from switch.engine.control import (
     TableEntry,
 )
 from switch.realtime.config import read_config
+from switch.realtime.link_states import LinkStates
 from switch.realtime.ports import open_port
 from switch.realtime.process import SwitchProcess
 from tests.engine_programs import router
@@ -54,6 +56,18 @@ def collect(host: socket.socket, count: int) -> list[tuple[float, bytes]]:
             break
         frames.append((time.monotonic(), host.recv(65536)))
     return frames
+
+
+def link_changes(process: SwitchProcess) -> list[tuple[int, bool]]:
+    """What is told of ports when a host's end of a link goes down, and comes back."""
+    told: queue.SimpleQueue[tuple[int, bool]] = queue.SimpleQueue()
+    states = LinkStates(process, [lambda port, up: told.put((port, up))])
+    changes = []
+    for state in ("down", "up"):
+        subprocess.run(["ip", "link", "set", "h3", state], check=True)
+        changes.append(told.get(timeout=DEADLINE_S))
+    states.close()
+    return changes
 
 
 def main(folder: Path) -> None:
@@ -110,6 +124,7 @@ def main(folder: Path) -> None:
     while statistics["lateness_ns"]["count"] < 23 and time.monotonic() < until:
         time.sleep(0.01)  # a frame is there before it is counted how late it left
         statistics = process.statistics()
+    links = link_changes(process)
     process.stop()
     print(
         json.dumps(
@@ -121,6 +136,7 @@ def main(folder: Path) -> None:
                 "jumbo": [len(frame) for _, frame in jumbo],
                 "copies": copies,
                 "statistics": statistics,
+                "links": links,
             }
         )
     )

@@ -44,7 +44,10 @@ def port(number: int, **more: Any) -> dict[str, Any]:
         ({"switches": [switch(ports=[port(1), port(1)])]}, "interface given twice|each once"),
         ({"switches": [switch(ports=[port(511)])]}, "0 to 510"),
         ({"switches": [switch(ports=[port(1, rate_bps=-1)])]}, "negative"),
-        ({"switches": [], "drop_port": 3}, "only 511"),
+        ({"switches": [], "drop_port": 600}, "9 bits"),
+        ({"switches": [switch(cpu_port=511)]}, "1 to 510"),
+        ({"switches": [switch(cpu_port=9)], "drop_port": 9}, "means drop"),
+        ({"switches": [switch(ports=[port(7)])], "cpu_port": 7}, "port 7 is the CPU port"),
     ],
 )
 def test_a_wrong_configuration_is_refused(
@@ -87,6 +90,7 @@ def test_frames_cross_the_switch_at_the_rate_of_its_link(tmp_path: Path) -> None
     assert seen["last_s"] >= 0.021
     assert seen["jumbo"] == [9214]
     assert seen["copies"] == [1, 1]
+    assert seen["links"] == [[3, False], [3, True]]
     (leaf,) = seen["statistics"]["switches"]
     assert leaf["drops"]["no_program"] == 1
     assert leaf["ports"][0]["rx_packets"] == 23

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from switch.errors import RunError, WeftError
 from switch.realtime.config import Config, read_config
+from switch.realtime.link_states import LinkStates
 from switch.realtime.process import SwitchProcess, prepare
 from switch.realtime.statistics import StatisticsSocket
 
@@ -47,9 +48,11 @@ def run(config: Config, ended: threading.Event) -> None:
     process.start()
     servers = []
     statistics = None
+    links = None
     try:
         for switch, control in zip(config.switches, process.controls, strict=True):
             servers.append(serve(control, switch.device_id, switch.address))
+        links = LinkStates(process, [server.set_port_up for server in servers])
         if config.stats_socket is not None:
             statistics = StatisticsSocket(process, config.stats_socket)
         print("ready", flush=True)
@@ -58,6 +61,8 @@ def run(config: Config, ended: threading.Event) -> None:
         if process.failure is not None:
             raise RunError(f"the packet loop failed: {process.failure!r}")
     finally:
+        if links is not None:
+            links.close()
         for server in servers:
             server.stop()
         if statistics is not None:

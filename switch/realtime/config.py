@@ -12,10 +12,17 @@ from switch.errors import InputError
 MOST_PORT = 510
 """BMv2's ports have 9 bits, and 511 means drop."""
 
+DROP_PORT = 511
+
 
 @dataclass(frozen=True)
 class PortConfig:
-    """A port: the interface it is, and the link behind it (rate 0 = no limit of its own)."""
+    """A port: the interface it is, and the link behind it (rate 0 = no limit of its own).
+
+    A port at a patch link has no interface: ``patch`` names the switch and the port of this
+    process that the link leads to. ``pcap_in``, ``pcap_out``: files that hold what comes in and
+    what goes out; they may be one file.
+    """
 
     number: int
     interface: str
@@ -23,17 +30,21 @@ class PortConfig:
     delay_ns: int
     queue_bytes: int
     queue_packets: int
+    patch: tuple[str, int] | None = None
+    pcap_in: str | None = None
+    pcap_out: str | None = None
 
 
 @dataclass(frozen=True)
 class SwitchConfig:
-    """A switch and where its P4Runtime server listens."""
+    """A switch, where its P4Runtime server listens, and the port that leads to its controller."""
 
     name: str
     device_id: int
     address: str
     seed: int
     ports: tuple[PortConfig, ...]
+    cpu_port: int | None = None
 
 
 @dataclass(frozen=True)
@@ -50,6 +61,7 @@ class Config:
     buffers: int
     coalesce_ns: int
     captured: bool = False
+    drop_port: int = DROP_PORT
 
 
 def read_config(path: Path) -> Config:
@@ -58,42 +70,77 @@ def read_config(path: Path) -> Config:
         document = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: {error}") from None
+    return config_of(document, str(path))
+
+
+def config_of(document: Any, source: str) -> Config:
+    """The configuration that a JSON document has; ``source`` is where it is from, for messages.
+
+    Raises ``InputError``.
+    """
     try:
         return _config(document)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path} is no configuration of switches: {error!r}") from error
+        raise InputError(f"{source} is no configuration of switches: {error!r}") from error
 
 
 def _config(document: Any) -> Config:
-    drop_port = document.get("drop_port", 511)
-    if drop_port != 511:
-        raise InputError(f"drop_port {drop_port}: only 511, BMv2's default, is supported")
-    switches = tuple(_switch(item) for item in document["switches"])
+    drop_port = int(document.get("drop_port", DROP_PORT))
+    switches = tuple(
+        _switch({"cpu_port": document.get("cpu_port"), **item}) for item in document["switches"]
+    )
     names = [switch.name for switch in switches]
-    interfaces = [port.interface for switch in switches for port in switch.ports]
+    interfaces = [
+        port.interface for switch in switches for port in switch.ports if port.patch is None
+    ]
+    _check_patches(switches)
     for what, values in (("switch name", names), ("interface", interfaces)):
         twice = {value for value in values if values.count(value) > 1}
         if twice:
             raise InputError(f"{what} given twice: {', '.join(sorted(twice))}")
-    return Config(
+    config = Config(
         switches,
         document.get("stats_socket"),
         int(document.get("frame_bytes", 9216)),
         int(document.get("buffers", 8192)),
         int(document.get("coalesce_ns", 50_000)),
         bool(document.get("captured", False)),
+        drop_port,
     )
+    _check_special_ports(config)
+    return config
+
+
+def _check_special_ports(config: Config) -> None:
+    """Drop and CPU port are no others' numbers. Raises ``InputError``."""
+    if not 0 <= config.drop_port <= DROP_PORT:
+        raise InputError(f"drop_port {config.drop_port}: ports have 9 bits, 0 to {DROP_PORT}")
+    for switch in config.switches:
+        what = f"switch {switch.name!r}, cpu_port {switch.cpu_port}"
+        if switch.cpu_port is not None and not 0 < switch.cpu_port <= MOST_PORT:
+            raise InputError(f"{what}: 1 to {MOST_PORT}, or 0 for none")
+        if switch.cpu_port == config.drop_port:
+            raise InputError(f"{what} means drop")
+        special = {config.drop_port: "the drop port", switch.cpu_port: "the CPU port"}
+        for port in switch.ports:
+            if port.number in special:
+                raise InputError(
+                    f"switch {switch.name!r}: port {port.number} is {special[port.number]}"
+                )
 
 
 def _switch(item: Any) -> SwitchConfig:
     ports = tuple(
         PortConfig(
             int(port["port"]),
-            str(port["interface"]),
+            str(port.get("interface", "")) if "patch" in port else str(port["interface"]),
             int(port.get("rate_bps") or 0),
             int(port.get("delay_ns") or 0),
             int(port.get("queue_bytes") or 1 << 30),
             int(port.get("queue_packets") or 1 << 20),
+            _end(port["patch"]) if "patch" in port else None,
+            port.get("pcap_in"),
+            port.get("pcap_out"),
         )
         for port in item["ports"]
     )
@@ -112,4 +159,26 @@ def _switch(item: Any) -> SwitchConfig:
         str(item["address"]),
         int(item.get("seed", 0)),
         ports,
+        int(item.get("cpu_port") or 0) or None,
     )
+
+
+def _end(item: Any) -> tuple[str, int]:
+    name, port = item
+    return str(name), int(port)
+
+
+def _check_patches(switches: tuple[SwitchConfig, ...]) -> None:
+    """Each end of a patch link names the other. Raises ``InputError``."""
+    leads = {
+        (switch.name, port.number): port.patch
+        for switch in switches
+        for port in switch.ports
+        if port.patch is not None
+    }
+    for (name, number), far in leads.items():
+        if leads.get(far) != (name, number) or far == (name, number):
+            raise InputError(
+                f"switch {name!r}, port {number} is patched to port {far[1]} of {far[0]!r}, which "
+                "is not patched to it: each end of a patch link names the other"
+            )

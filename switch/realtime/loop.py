@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from switch.engine.captures import capture_bytes, capture_departure
+from switch.engine.events import MOST_PASSES, advance, advance_some, begin_turn
 from switch.engine.layout import (
     BUFFER_STRIDE,
     BUFFERS,
     DROPS_TOO_LONG,
+    EVENTS_WAIT,
     HEADER_STRIDE,
     HEADERS,
     HEADROOM,
@@ -28,14 +31,18 @@ from switch.engine.layout import (
     P_PAYLOAD,
     P_PORT,
     P_SWITCH,
+    PATCHES,
     PORT_COUNT,
+    Q_CAPTURE_IN,
+    Q_CAPTURE_OUT,
     Q_DELAY_NS,
     Q_DRIVER,
     Q_RATE_BPS,
     SLACK,
+    STORM,
 )
-from switch.engine.native import int64_view, jit, types
-from switch.engine.pipeline import advance, ingest
+from switch.engine.native import int64_view, jit, types, uint8_view
+from switch.engine.pipeline import ingest
 from switch.engine.queues import (
     next_deadline,
     packet_row,
@@ -71,6 +78,9 @@ IO_BATCHES = 15
 IO_RETRY = 16  # a socket was full: try again soon
 IO_SPACING = 17  # address of int64[HISTOGRAM]: how much too close together frames came
 IO_MAX_SPACING = 18
+IO_EVENTS = 20  # event descriptor of the thread that tells controllers of events
+IO_ONE = 21  # address of an int64 of 1
+IO_CONTROL = 22  # address of int64[BATCH, CONTROL_WORDS]: what the kernel says of each frame
 IO_WORDS = 24
 
 # Words of a socket.
@@ -85,6 +95,17 @@ F_RATE_BPS = 7  # of the link as it was configured: what comes in is not slower 
 SOCKET_WORDS = 8
 
 MESSAGE_WORDS = 8  # of a struct mmsghdr
+M_CONTROL_BYTES = 5  # its words
+M_FLAGS = 6
+M_LENGTH = 7
+
+# Words of a control message with a struct tpacket_auxdata (packet(7), PACKET_AUXDATA).
+CONTROL_WORDS = 5
+C_STATUS = 2  # low half
+C_VLAN = 4  # low half: the tag's control information, then its protocol
+VLAN_VALID = 1 << 4
+VLAN_BYTES = 4
+ADDRESSES_BYTES = 12  # a frame's, before the tag
 POLLIN = 1
 POLLNVAL = 32
 MSG_DONTWAIT = 0x40
@@ -110,6 +131,9 @@ _sendmmsg: Any = types.ExternalFunction(
     "sendmmsg", types.int32(types.int32, types.int64, types.uint32, types.int32)
 )
 _errno_location: Any = types.ExternalFunction("__errno_location", types.int64())
+
+
+_write: Any = types.ExternalFunction("write", types.int64(types.int32, types.int64, types.uint64))
 
 
 @jit
@@ -162,8 +186,10 @@ def fill_receive_slots(context: Any, io: Any) -> int:
     """Give each receive slot a buffer of the pool; how many slots, from the first on, have one."""
     vectors = int64_view(io[IO_RECEIVE_VECTORS], 2 * BATCH)
     buffers = int64_view(io[IO_RECEIVE_BUFFERS], BATCH)
+    messages = int64_view(io[IO_RECEIVE], BATCH * MESSAGE_WORDS)
     stride = context[BUFFER_STRIDE]
     for i in range(BATCH):
+        messages[i * MESSAGE_WORDS + M_CONTROL_BYTES] = CONTROL_WORDS * 8
         if buffers[i] == NONE:
             buffer = take_buffer(context)
             if buffer == NONE:
@@ -172,6 +198,28 @@ def fill_receive_slots(context: Any, io: Any) -> int:
             vectors[2 * i] = context[BUFFERS] + buffer * stride + HEADROOM
             vectors[2 * i + 1] = stride - HEADROOM - SLACK
     return BATCH
+
+
+@jit
+def put_tag_back(context: Any, io: Any, slot: int, row: Any) -> None:
+    """Give a frame the VLAN tag that the kernel took out of it, as libpcap does."""
+    control = int64_view(io[IO_CONTROL] + slot * CONTROL_WORDS * 8, CONTROL_WORDS)
+    if control[C_STATUS] & VLAN_VALID == 0 or row[P_FRAME_LENGTH] < ADDRESSES_BYTES:
+        return
+    information = control[C_VLAN] & 0xFFFF
+    protocol = (control[C_VLAN] >> 16) & 0xFFFF
+    stride = context[BUFFER_STRIDE]
+    data = uint8_view(context[BUFFERS] + row[P_BUFFER] * stride, stride)
+    start = row[P_FRAME] - VLAN_BYTES
+    for i in range(ADDRESSES_BYTES):
+        data[start + i] = data[start + VLAN_BYTES + i]
+    place = start + ADDRESSES_BYTES
+    data[place] = protocol >> 8
+    data[place + 1] = protocol & 0xFF
+    data[place + 2] = information >> 8
+    data[place + 3] = information & 0xFF
+    row[P_FRAME] = start
+    row[P_FRAME_LENGTH] += VLAN_BYTES
 
 
 @jit
@@ -185,15 +233,21 @@ def receive_batch(context: Any, io: Any, socket: Any, time: Any) -> int:
     if count <= 0:
         return 0
     now = clock(time)
+    if context[STORM] == 0:
+        begin_turn(context, MOST_PASSES)
+    if context[PATCHES] > 0:
+        advance(context, now)  # what other switches sent earlier comes first
     messages = int64_view(io[IO_RECEIVE], BATCH * MESSAGE_WORDS)
     buffers = int64_view(io[IO_RECEIVE_BUFFERS], BATCH)
     switch = socket[F_SWITCH]
     rate_bps = socket[F_RATE_BPS]
-    arrivals = context[LOAD_ROWS] // 2 + switch * context[PORT_COUNT] + socket[F_PORT]
+    port_index = switch * context[PORT_COUNT] + socket[F_PORT]
+    arrivals = context[LOAD_ROWS] // 2 + port_index
+    capture = port_row(context, port_index)[Q_CAPTURE_IN]
     for i in range(count):
         message = i * MESSAGE_WORDS
-        record_spacing(io, socket, rate_bps, messages[message + 7] & 0xFFFFFFFF, now)
-        if messages[message + 6] & MSG_TRUNC:
+        record_spacing(io, socket, rate_bps, messages[message + M_LENGTH] & 0xFFFFFFFF, now)
+        if messages[message + M_FLAGS] & MSG_TRUNC:
             switch_row(context, switch)[DROPS_TOO_LONG] += 1
             continue
         packet = take_packet(context, buffers[i])
@@ -203,9 +257,13 @@ def receive_batch(context: Any, io: Any, socket: Any, time: Any) -> int:
         buffers[i] = NONE
         row = packet_row(context, packet)
         row[P_FRAME] = HEADROOM
-        row[P_FRAME_LENGTH] = messages[message + 7] & 0xFFFFFFFF
+        row[P_FRAME_LENGTH] = messages[message + M_LENGTH] & 0xFFFFFFFF
+        put_tag_back(context, io, i, row)
         takes_ns = row[P_FRAME_LENGTH] * 8_000_000_000 // rate_bps if rate_bps > 0 else 0
         count_load(context, arrivals, now - takes_ns, now, row[P_FRAME_LENGTH])
+        if capture != 0:
+            frame = context[BUFFERS] + row[P_BUFFER] * context[BUFFER_STRIDE] + row[P_FRAME]
+            capture_bytes(context, capture - 1, now, frame, row[P_FRAME_LENGTH])
         ingest(context, switch, socket[F_PORT], packet, now)
         advance(context, now)
     return count  # type: ignore[no-any-return]
@@ -251,7 +309,7 @@ def send_socket(context: Any, io: Any, socket: Any, time: Any) -> bool:
             vectors[4 * count + 1] = header_length
             vectors[4 * count + 2] = buffer + row[P_PAYLOAD]
             vectors[4 * count + 3] = row[P_LENGTH] - header_length
-            messages[count * MESSAGE_WORDS + 7] = 0
+            messages[count * MESSAGE_WORDS + M_LENGTH] = 0
             packet = row[P_NEXT]
             count += 1
         sent = _sendmmsg(socket[F_DESCRIPTOR], io[IO_SEND], count, MSG_DONTWAIT)
@@ -269,6 +327,8 @@ def send_socket(context: Any, io: Any, socket: Any, time: Any) -> bool:
             socket[F_HEAD] = row[P_NEXT]
             if timed and sent > 0:
                 record_lateness(io, now - row[P_DEPARTURE_NS])
+            if port[Q_CAPTURE_OUT] != 0 and sent > 0:
+                capture_departure(context, port[Q_CAPTURE_OUT] - 1, clock(time), packet)
             release(context, packet)
     return True
 
@@ -307,6 +367,14 @@ def wait(context: Any, io: Any, time: Any, last_wake: int) -> int:
 
 
 @jit
+def tell_events(context: Any, io: Any) -> None:
+    """Wake the thread that tells controllers of events, if there are new ones."""
+    if context[EVENTS_WAIT] != 0:
+        context[EVENTS_WAIT] = 0
+        _write(io[IO_EVENTS], io[IO_ONE], 8)
+
+
+@jit
 def run_loop(context: Any, io: Any) -> None:
     """Run until the event descriptor is readable."""
     count = io[IO_COUNT]
@@ -314,10 +382,11 @@ def run_loop(context: Any, io: Any) -> None:
     poll = int64_view(io[IO_POLL], count + 1)
     last_wake = 0
     while True:
+        tell_events(context, io)
         ready = wait(context, io, time, last_wake)
         io[IO_WAKE_UPS] += 1
         last_wake = clock(time)
-        advance(context, last_wake)
+        advance_some(context, last_wake, MOST_PASSES)
         send_departures(context, io, time)
         if ready <= 0:
             continue

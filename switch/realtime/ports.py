@@ -17,6 +17,7 @@ from switch.realtime import loop
 ETH_P_ALL = 3
 SOL_PACKET = 263
 PACKET_STATISTICS = 6
+PACKET_AUXDATA = 8
 PACKET_QDISC_BYPASS = 20
 PACKET_IGNORE_OUTGOING = 23
 SO_RCVBUFFORCE = 33
@@ -37,6 +38,7 @@ def open_port(interface: str, visible: bool = False) -> socket.socket:
         raise MachineError("opening a packet socket needs root (CAP_NET_RAW): use sudo") from None
     try:
         port.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+        port.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
         port.setsockopt(SOL_PACKET, PACKET_QDISC_BYPASS, 0 if visible else 1)
         for option, fallback, size in (
             (SO_RCVBUFFORCE, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES),
@@ -103,6 +105,10 @@ class PortSockets:
         poll[count] = self.event | loop.POLLIN << 32
         receive_vectors = self._array(2 * loop.BATCH)
         receive = self._messages(receive_vectors, 1)
+        control = self._array(loop.BATCH * loop.CONTROL_WORDS)
+        for i in range(loop.BATCH):
+            place = control.ctypes.data + i * loop.CONTROL_WORDS * 8
+            receive[i * loop.MESSAGE_WORDS + loop.M_CONTROL_BYTES - 1] = place
         send_vectors = self._array(4 * loop.BATCH)
         send = self._messages(send_vectors, 2)
         buffers = self._array(loop.BATCH)
@@ -116,6 +122,7 @@ class PortSockets:
             loop.IO_RECEIVE_VECTORS: receive_vectors,
             loop.IO_RECEIVE_BUFFERS: buffers,
             loop.IO_SEND: send,
+            loop.IO_CONTROL: control,
             loop.IO_SEND_VECTORS: send_vectors,
             loop.IO_PENDING: self._array(count),
             loop.IO_HISTOGRAM: self.histogram,

@@ -17,8 +17,11 @@ from switch.engine.dataplane import Dataplane, Queue
 from switch.engine.state import EngineControl
 from switch.errors import InputError, RunError
 from switch.realtime import loop
+from switch.realtime.captures import Captures
 from switch.realtime.config import Config
+from switch.realtime.notifier import EventHost, Notifier
 from switch.realtime.ports import PortSockets, lateness
+from switch.realtime.traces import Traces
 
 PR_SET_TIMERSLACK = 29
 TAKE_OVER_DEADLINE_S = 10.0
@@ -29,11 +32,12 @@ def prepare() -> None:
     """Compile the packet loop into the cache, so that a process later starts at once (seconds)."""
     config = Config((), None, 64, 64, 0)
     process = SwitchProcess(config)
+    process.compile_packet_out()
     process.start()
     process.stop()
 
 
-class SwitchProcess:
+class SwitchProcess(EventHost):
     """All switches of a configuration, forwarding from ``start`` to ``stop``.
 
     Every other thread changes what packets see through ``between_batches``: the loop comes back
@@ -44,43 +48,74 @@ class SwitchProcess:
         """Open all ports; raises ``MachineError``. ``on_failure``: called if the loop dies."""
         self.config = config
         self._on_failure = on_failure
-        ports_each = 1 + max(
-            (port.number for switch in config.switches for port in switch.ports), default=0
-        )
+        numbers = [port.number for switch in config.switches for port in switch.ports]
+        numbers += [switch.cpu_port or 0 for switch in config.switches]
+        ports_each = 1 + max(numbers, default=0)
         self.dataplane = Dataplane(
             max(len(config.switches), 1),
             ports_each,
             packets=2 * config.buffers,
             buffers=config.buffers,
             frame_bytes=config.frame_bytes,
+            drop_port=config.drop_port,
         )
+        self.dataplane.context[layout.RESERVE] = min(2 * loop.BATCH, config.buffers // 8)
         now = time.monotonic_ns()
         places = []
         for number, switch in enumerate(config.switches):
             self.dataplane.set_seed(number, switch.seed)
             self.dataplane.set_epoch(number, now)
+            if switch.cpu_port is not None:
+                self.dataplane.set_cpu_port(number, switch.cpu_port)
             for port in switch.ports:
                 self.dataplane.set_port(
                     number,
                     port.number,
                     Queue(port.rate_bps, port.delay_ns, port.queue_bytes, port.queue_packets),
                 )
-                places.append((number, port.number, port.interface))
+                if port.patch is None:
+                    places.append((number, port.number, port.interface))
         self.sockets = PortSockets(
             self.dataplane, places, config.coalesce_ns, config.captured
         )
+        self._join_ports()
+        self.traces = Traces(self)
+        self.captures = self._begin_captures()
+        self.notifier = Notifier(self.dataplane, self.sockets)
+        self._packets_out: list[tuple[int, bytes]] = []
         self._requests: list[tuple[Callable[[], None], threading.Event]] = []
         self._lock = threading.Lock()
-        self._building = threading.Lock()
+        self.building = threading.Lock()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="packet loop", daemon=True)
         self.failure: BaseException | None = None
+        self.on_link: Callable[[int, int, bool], None] = lambda switch, port, up: None
+        """Told the switch and port of a patch link that has failed or come back, for both ends."""
         self.controls = [
             EngineControl(
                 self, number, switch.name, tuple(sorted(port.number for port in switch.ports))
             )
             for number, switch in enumerate(config.switches)
         ]
+
+    def _join_ports(self) -> None:
+        """Make the patch links."""
+        numbers = {switch.name: number for number, switch in enumerate(self.config.switches)}
+        for number, switch in enumerate(self.config.switches):
+            for port in switch.ports:
+                if port.patch is not None:
+                    far = numbers[port.patch[0]], port.patch[1]
+                    if (number, port.number) < far:
+                        self.dataplane.patch((number, port.number), far)
+
+    def _begin_captures(self) -> Captures | None:
+        files = {
+            (number, port.number): (port.pcap_in, port.pcap_out)
+            for number, switch in enumerate(self.config.switches)
+            for port in switch.ports
+            if port.pcap_in or port.pcap_out
+        }
+        return Captures(self.dataplane, files) if files else None
 
     # -- the loop's thread
 
@@ -89,7 +124,10 @@ class SwitchProcess:
         self.sockets.wake()
         loop.run_loop(self.dataplane.context, self.sockets.io)
         self.sockets.calm()
+        if any(switch.cpu_port is not None for switch in self.config.switches):
+            self.compile_packet_out()
         self._thread.start()
+        self.notifier.start()
 
     def stop(self) -> None:
         """Stop forwarding and close the ports."""
@@ -97,7 +135,9 @@ class SwitchProcess:
         self.sockets.wake()
         self._thread.join(TAKE_OVER_DEADLINE_S)
         if not self._thread.is_alive():
+            self.notifier.stop()
             self.sockets.close()
+            self.end_captures()
 
     def _run(self) -> None:
         ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
@@ -107,6 +147,7 @@ class SwitchProcess:
                 self.sockets.calm()
                 with self._lock:
                     requests, self._requests = self._requests, []
+                self.take_packets_out()
                 for action, done in requests:
                     action()
                     done.set()
@@ -116,7 +157,7 @@ class SwitchProcess:
 
     def between_batches(self, action: Callable[[], None]) -> None:
         """Run ``action`` in the loop's thread while no packet is under way in compiled code."""
-        if not self._thread.is_alive():
+        if not self._thread.is_alive() or threading.current_thread() is self._thread:
             action()
             return
         done = threading.Event()
@@ -126,11 +167,11 @@ class SwitchProcess:
         if not done.wait(TAKE_OVER_DEADLINE_S):
             raise RunError("the packet loop does not answer: the switch process is broken")
 
-    # -- ``switch.engine.state.Host``
+    # -- ``switch.engine.host.Host``
 
     def build(self, bmv2_json: str) -> Pipeline:
         """Translate and compile, one program at a time: the switches of a run mostly share one."""
-        with self._building:
+        with self.building:
             return self.dataplane.build(bmv2_json)
 
     def install(
@@ -140,6 +181,10 @@ class SwitchProcess:
         self.between_batches(
             lambda: self.dataplane.install(switch, pipeline, image, fresh=fresh)
         )
+
+    def at_once(self, action: Callable[[], None]) -> None:
+        """Run an action between two batches."""
+        self.between_batches(action)
 
     def counters(self, switch: int) -> NDArray[np.int64]:
         """Live counter cells."""
@@ -175,6 +220,38 @@ class SwitchProcess:
         """Count no more of it."""
         self.between_batches(self.dataplane.end_loads)
 
+    def set_link(self, name: str, port: int, *, up: bool) -> None:
+        """Let the patch link at a port fail, or come back. Raises ``InputError``."""
+        places = [
+            (number, each.number)
+            for number, switch in enumerate(self.config.switches)
+            for each in switch.ports
+            if (switch.name, each.number) == (name, port)
+        ]
+        if not places:
+            raise InputError(f"link at port {port} of {name!r}: there is no such port")
+        self.between_batches(lambda: self.dataplane.set_link(*places[0], up=up))
+        for place in (places[0], self._far_end(*places[0])):
+            self.on_link(*place, up)
+
+    def _far_end(self, number: int, port: int) -> tuple[int, int]:
+        """Where the patch link at a port leads."""
+        numbers = {switch.name: number for number, switch in enumerate(self.config.switches)}
+        (patch,) = [one.patch for one in self.config.switches[number].ports if one.number == port]
+        assert patch is not None
+        return numbers[patch[0]], patch[1]
+
+    def end_captures(self) -> list[dict[str, Any]]:
+        """Write the captures out and end them; of every file its path, packets and lost ones."""
+        if self.captures is None:
+            return []
+        captures, self.captures = self.captures, None
+        self.between_batches(captures.silence)
+        captures.close()
+        if captures.failure:
+            raise RunError(f"a capture is not whole: {captures.failure}")
+        return captures.counts()
+
     def set_rates(self, rates_bps: Mapping[tuple[str, int], int]) -> None:
         """Let links go on at other rates, by switch and port. Raises ``InputError``."""
         numbers = {switch.name: number for number, switch in enumerate(self.config.switches)}
@@ -199,21 +276,28 @@ class SwitchProcess:
     def statistics(self) -> dict[str, Any]:
         """Everything that was counted, as JSON would have it."""
         drops = self.sockets.count_kernel_drops()
+        sockets = {place[:2]: i for i, place in enumerate(self.sockets.ports)}
         ports: dict[int, list[dict[str, Any]]] = {}
-        for i, (switch, port, interface) in enumerate(self.sockets.ports):
-            figures = self.dataplane.statistics(switch, port)
-            ports.setdefault(switch, []).append(
-                {
-                    "port": port,
-                    "interface": interface,
-                    **figures.__dict__,
-                    "queue_depths": self.dataplane.queue_depths(switch, port),
-                    "load_bytes": self.dataplane.load_bytes(switch, port),
-                    "arrived_load_bytes": self.dataplane.load_bytes(switch, port, arrived=True),
-                    "kernel_drops": drops[i],
-                    "send_errors": self.sockets.send_errors(i),
+        for switch, configured in enumerate(self.config.switches):
+            for port in configured.ports:
+                place = switch, port.number
+                socket = sockets.get(place)
+                figures = {
+                    "port": port.number,
+                    "interface": port.interface,
+                    **self.dataplane.statistics(*place).__dict__,
+                    "queue_depths": self.dataplane.queue_depths(*place),
+                    "load_bytes": self.dataplane.load_bytes(*place),
+                    "arrived_load_bytes": self.dataplane.load_bytes(*place, arrived=True),
+                    "kernel_drops": 0 if socket is None else drops[socket],
+                    "send_errors": 0 if socket is None else self.sockets.send_errors(socket),
                 }
-            )
+                if port.patch is not None:
+                    figures["patch"] = list(port.patch)
+                    figures["lost_packets"], figures["lost_bytes"] = self.dataplane.lost_on_link(
+                        *place
+                    )
+                ports.setdefault(switch, []).append(figures)
         io = self.sockets.io
         return {
             "switches": [
@@ -222,6 +306,7 @@ class SwitchProcess:
                     "device_id": switch.device_id,
                     "program_loaded": self.controls[number].program_loaded,
                     "drops": self._drops(number),
+                    "events_lost": self.events_lost(number),
                     "ports": ports.get(number, []),
                 }
                 for number, switch in enumerate(self.config.switches)

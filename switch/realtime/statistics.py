@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import threading
+import traceback
 from typing import Any
 
 from switch.errors import InputError, MachineError, WeftError
@@ -25,7 +26,14 @@ class StatisticsSocket:
     - ``reset``: the statistics of lateness and queues' depths start anew, after the document;
     - ``loads START_NS BIN_NS``: what links carry is counted from that time of CLOCK_MONOTONIC on,
       in bins of that length, until ``loads end``;
-    - ``rates [SWITCH PORT BPS] ...``: the links behind these ports go on at these rates.
+    - ``rates [SWITCH PORT BPS] ...``: the links behind these ports go on at these rates;
+    - ``link SWITCH PORT up|down``: the patch link at this port comes back, or loses everything;
+    - ``trace SWITCH start PACKETS``: so many of a switch's next packets are traced; takes as long
+      as compiling its program where that has not been done before;
+    - ``trace SWITCH take``: the answer is that of `switch.realtime.traces.Traces.take`;
+    - ``trace SWITCH end``: the switch is traced no longer;
+    - ``captures end``: the captures inside the process are written out and end; the answer's
+      ``captures`` says of each file what it holds and lost.
 
     Without a line, or with ``reset``, the document is the process's statistics; otherwise it is
     empty, or has an ``error``.
@@ -66,6 +74,10 @@ class StatisticsSocket:
             document = self._done(request.decode("utf-8", "replace").split())
         except WeftError as error:
             document = {"error": str(error)}
+        except Exception as error:
+            # Whoever asks next is still to be answered.
+            traceback.print_exc()
+            document = {"error": f"{type(error).__name__}: {error}"}
         connection.settimeout(5.0)
         connection.sendall(json.dumps(document).encode())
 
@@ -86,13 +98,24 @@ class StatisticsSocket:
             elif words[0] == "rates":
                 triples = zip(*(words[1 + place :: 3] for place in range(3)), strict=True)
                 process.set_rates({(name, int(port)): int(bps) for name, port, bps in triples})
+            elif words[0] == "link" and words[3:] in (["up"], ["down"]):
+                process.set_link(words[1], int(words[2]), up=words[3] == "up")
+            elif words[0] == "trace" and words[2:3] == ["start"] and len(words) == 4:
+                process.traces.start(words[1], int(words[3]))
+            elif words[0] == "trace" and words[2:] == ["take"]:
+                return process.traces.take(words[1])
+            elif words[0] == "trace" and words[2:] == ["end"]:
+                process.traces.end(words[1])
+            elif words == ["captures", "end"]:
+                return {"captures": process.end_captures()}
             else:
                 raise ValueError
         except (ValueError, OverflowError):
             said = " ".join(words)[:80]
             raise InputError(
-                f"request {said!r} is not understood: reset, loads START_NS BIN_NS, loads end, or "
-                "rates [SWITCH PORT BPS] ..."
+                f"request {said!r} is not understood: reset, loads START_NS BIN_NS, loads end, "
+                "rates [SWITCH PORT BPS] ..., link SWITCH PORT up|down, "
+                "trace SWITCH start PACKETS|take|end, or captures end"
             ) from None
         return {}
 

@@ -1,0 +1,258 @@
+"""``weft switch``: one built-in switch on interfaces of this namespace, until it is told to end."""
+
+from __future__ import annotations
+
+import logging
+import re
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.cli_options import macros
+from experiments.stf_command import load_program
+from experiments.switch_options import SwitchOptions, TlsFiles, parse_options
+from experiments.switch_trace import LOG_LEVEL, TraceLines
+from experiments.units import format_duration, format_rate, format_size
+from switch.engine.control import ProgramError
+from switch.errors import InputError, MachineError, RunError
+from switch.p4runtime.credentials import Credentials
+from switch.realtime.config import Config, config_of
+
+if TYPE_CHECKING:
+    from switch.p4runtime.device import Device
+
+_log = logging.getLogger("weft.switch")
+
+_LEVELS = {"trace": LOG_LEVEL, "debug": 10, "info": 20, "warn": 30, "error": 40, "off": 100}
+
+
+def run_switch(arguments: Sequence[str]) -> None:
+    """Run a switch until Ctrl-C or a signal ends it; raises `WeftError`."""
+    options = parse_options(arguments)
+    _set_up_log(options)
+    for note in options.notes:
+        print(f"weft: note: {note}", file=sys.stderr)
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda *_: ended.set())
+    _serve(options, _config(options), ended)
+
+
+def _set_up_log(options: SwitchOptions) -> None:
+    """What is said goes to the log file too; what the server logs, to console and file."""
+    handlers: list[logging.Handler] = []
+    if options.log_console:
+        handlers.append(logging.StreamHandler(sys.stdout))
+    if options.log_file is not None:
+        try:
+            handlers.append(_log_file(options.log_file, options))
+        except OSError as error:
+            raise InputError(
+                f"cannot write the log {str(options.log_file)!r}: {error.strerror}"
+            ) from None
+        _log.addHandler(handlers[-1])
+    logging.addLevelName(LOG_LEVEL, "TRACE")
+    server = logging.getLogger("switch")
+    for handler in handlers:
+        handler.setFormatter(logging.Formatter("[%(asctime)s] [%(levelname)s] %(message)s"))
+        server.addHandler(handler)
+    for logger in (_log, server):
+        logger.propagate = False
+        logger.setLevel(_LEVELS[options.log_level])
+
+
+def _log_file(path: Path, options: SwitchOptions) -> logging.Handler:
+    """A log that begins a new file when it is full, and names older ones NAME.1.txt as BMv2."""
+    handler = RotatingFileHandler(
+        path, maxBytes=options.log_file_bytes, backupCount=max(options.log_files, 1)
+    )
+    handler.namer = lambda name: re.sub(r"\.txt(\.\d+)$", r"\1.txt", name)
+    return handler
+
+
+def _credentials(files: TlsFiles | None) -> Credentials | None:
+    """What the server shows and asks for; raises `InputError` for a file that cannot be read."""
+    if files is None:
+        return None
+
+    def read(path: Path, option: str) -> bytes:
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise InputError(
+                f"--grpc-server-{option} {str(path)!r} cannot be read: {error.strerror}"
+            ) from None
+
+    return Credentials(
+        certificate=read(files.certificate, "cert"),
+        key=read(files.key, "key"),
+        client_ca=read(files.client_ca, "cacert") if files.client_ca is not None else None,
+        client_needed=files.client_needed,
+    )
+
+
+def _config(options: SwitchOptions) -> Config:
+    captures = options.pcap
+    if captures is not None and not captures.is_dir():
+        raise InputError(f"--pcap {str(captures)!r}: there is no such folder")
+    present = [name for _, name in socket.if_nameindex()]
+    ports = []
+    for number, interface in options.interfaces:
+        if interface not in present:
+            raise MachineError(
+                f"port {number}: there is no interface {interface!r} in this network namespace; "
+                f"it has: {', '.join(present)}"
+            )
+        queue = options.queue(number)
+        port: dict[str, Any] = {"port": number, "interface": interface, **queue.__dict__}
+        if captures is not None:
+            port["pcap_in"] = str(captures / f"{interface}_in.pcap")
+            port["pcap_out"] = str(captures / f"{interface}_out.pcap")
+        ports.append(port)
+    switch = {
+        "name": f"switch {options.device_id}",
+        "device_id": options.device_id,
+        "address": options.address,
+        "seed": options.seed,
+        "ports": ports,
+        "cpu_port": options.cpu_port,
+        "drop_port": options.drop_port,
+    }
+    return config_of({"switches": [switch], "drop_port": options.drop_port}, "the command line")
+
+
+def _serve(options: SwitchOptions, config: Config, ended: threading.Event) -> None:
+    """Bring the switch up, say so, wait for the end, take it down."""
+    from switch.p4runtime.server import serve
+    from switch.realtime.link_states import LinkStates
+    from switch.realtime.process import SwitchProcess
+
+    credentials = _credentials(options.tls)
+    text = None
+    if options.program is not None:
+        text = load_program(options.program, options.include, macros(options.defines))
+    process = SwitchProcess(config, on_failure=ended.set)
+    process.start()
+    server = None
+    links = None
+    trace = None
+    try:
+        if options.trace is not None or _logs_packets(options):
+            logged = _logs_packets(options)
+            trace = TraceLines(process, options.trace, logged=logged)
+        server = serve(process.controls[0], options.device_id, options.address, credentials)
+        links = LinkStates(process, [server.set_port_up])
+        _say(f"P4Runtime: device {options.device_id} on {server.address}")
+        for line in _ports(config):
+            _say(line)
+        if text is not None and options.program is not None:
+            _load(server.device, text, _p4info(options), options.program)
+        else:
+            _say("program: none yet: a client's SetForwardingPipelineConfig brings one")
+        if trace is not None:
+            trace.start()
+        _say("ready: Ctrl-C ends it")
+        ended.wait()
+        if process.failure is not None:
+            raise RunError(f"the packet loop failed: {process.failure!r}")
+        _say("ended")
+    finally:
+        if trace is not None:
+            trace.close()
+        if links is not None:
+            links.close()
+        if server is not None:
+            server.stop()
+        try:
+            for capture in process.end_captures():
+                if capture["lost"]:
+                    _say(f"capture {capture['path']} misses {capture['lost']} packets")
+        finally:
+            process.stop()
+
+
+def _logs_packets(options: SwitchOptions) -> bool:
+    """Whether there is a log whose level, as with BMv2, has every packet's way in it."""
+    logs = options.log_console or options.log_file is not None
+    return logs and _LEVELS[options.log_level] <= _LEVELS["debug"]
+
+
+def _say(line: str) -> None:
+    _log.info(line)
+    print(line, flush=True)
+
+
+def _ports(config: Config) -> list[str]:
+    (switch,) = config.switches
+    lines = []
+    for port in switch.ports:
+        link = [format_rate(port.rate_bps)] if port.rate_bps else []
+        link += [f"delay {format_duration(port.delay_ns)}"] if port.delay_ns else []
+        if port.queue_packets < 1 << 20:
+            link.append(f"queue of {port.queue_packets} packets")
+        if port.queue_bytes < 1 << 30:
+            link.append(f"queue of {format_size(port.queue_bytes)}")
+        lines.append(", ".join([f"port {port.number}: {port.interface}", *link]))
+    return lines or ["ports: none (-i PORT@IFACE gives it one)"]
+
+
+def _load(device: Device, text: str, p4info: str | None, program: Path) -> None:
+    """Load the program while clients' requests wait: they find it loaded, and keep theirs.
+
+    With its P4Info clients find tables and all else as if one of them had brought it.
+    """
+    started = time.monotonic()
+    with device.lock:
+        if p4info is None or not _set_config(device, text, p4info):
+            try:
+                device.switch.load_program(text, load="save")
+            except ProgramError as error:
+                raise InputError(f"{program}: {error}") from None
+            device.switch.commit_program()
+    _say(f"program: {program}, loaded in {time.monotonic() - started:.1f} s")
+
+
+def _set_config(device: Device, text: str, p4info: str) -> bool:
+    """Whether the P4Info goes with the program."""
+    from google.protobuf import text_format
+    from p4.v1 import p4runtime_pb2
+
+    from switch.p4runtime.configs import set_config
+    from switch.p4runtime.refusals import Refusal
+
+    request = p4runtime_pb2.SetForwardingPipelineConfigRequest()
+    request.action = request.VERIFY_AND_COMMIT
+    request.config.p4_device_config = text.encode()
+    try:
+        text_format.Parse(p4info, request.config.p4info)
+        set_config(device, request)
+    except (text_format.ParseError, Refusal) as error:
+        _say(f"the P4Info beside the program is not its own: {error}")
+        return False
+    return True
+
+
+def _p4info(options: SwitchOptions) -> str | None:
+    """The P4Info of the program: what the compiler makes of a .p4, or the file beside a .json."""
+    from switch.compiler import compile_cached
+
+    program = options.program
+    if program is None:
+        return None
+    if program.suffix == ".p4":
+        made = compile_cached(
+            program, include_dirs=options.include, defines=macros(options.defines)
+        )
+        return made.p4info.read_text("utf-8")
+    for ending in (".p4info.txtpb", ".p4info.txt"):
+        beside = program.with_name(program.stem + ending)
+        if beside.is_file():
+            return beside.read_text("utf-8", errors="replace")
+    return None

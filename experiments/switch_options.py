@@ -1,0 +1,329 @@
+"""The command line of ``weft switch``: simple_switch_grpc's, and a few options of its own."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NoReturn
+
+from experiments.units import parse_duration, parse_rate, parse_size
+from switch.errors import InputError
+from switch.realtime.config import MOST_PORT
+
+DEFAULT_ADDRESS = "127.0.0.1:9559"
+PROGRAM_SUFFIXES = (".p4", ".json")
+LEVELS = ("trace", "debug", "info", "warn", "error", "off")
+
+DESCRIPTION = (
+    "One built-in P4 switch, in place of simple_switch_grpc: the same options (those after -- may "
+    "as well stand before it), ports that are interfaces of this network namespace, and a "
+    "P4Runtime server. Ctrl-C ends it."
+)
+
+WITHOUT_EFFECT = {
+    "thrift_port": "there is no Thrift server: tables are reached over P4Runtime",
+    "nanolog": "there are no nanomsg logs: --log-console and --log-file log",
+    "notifications_addr": "there are no nanomsg notifications: digests and idle timeouts come over "
+    "P4Runtime",
+    "priority_queues": "a port has one queue",
+    "dump_packet_data": "--pcap captures packets, --trace tells what each goes through",
+    "debugger": "there is no debugger: --trace tells what each packet goes through",
+    "debugger_addr": "there is no debugger: --trace tells what each packet goes through",
+    "max_port_count": "ports are what -i names, each with a number from 0 to 510",
+    "max_mc_groups": "multicast groups are limited by memory alone",
+    "max_l1_entries": "multicast groups are limited by memory alone",
+    "max_l2_entries": "multicast groups are limited by memory alone",
+}
+"""Options that are taken so that BMv2's command lines work, and why they do nothing."""
+
+REFUSED = {
+    "use_files": "packets come from interfaces alone; 'weft stf' tests programs without them",
+    "packet_in": "packets come from interfaces alone, not from nanomsg",
+    "restore_state": "a state of BMv2's cannot be restored",
+    "load_modules": "modules of BMv2's cannot be loaded",
+    "dp_grpc_server_addr": "packets come from interfaces alone, not from gRPC",
+}
+
+JSON_VERSION = "2.24"
+"""Greatest version of BMv2's JSON that the engine knows."""
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """PEM files of a P4Runtime server with TLS, as BMv2's options name them."""
+
+    certificate: Path
+    key: Path
+    client_ca: Path | None
+    """What clients' certificates are checked against, where they have one."""
+    client_needed: bool
+    """Whether a client must have one."""
+
+
+@dataclass(frozen=True)
+class QueueOptions:
+    """The link behind a port, in the keys of `switch.realtime.config`."""
+
+    rate_bps: int = 0
+    delay_ns: int = 0
+    queue_bytes: int = 0
+    queue_packets: int = 0
+
+
+@dataclass(frozen=True)
+class SwitchOptions:
+    """What was asked for. ``interfaces``: (port, interface) in order."""
+
+    program: Path | None
+    interfaces: tuple[tuple[int, str], ...]
+    queues: dict[int | None, QueueOptions]
+    device_id: int
+    address: str
+    cpu_port: int | None
+    drop_port: int
+    pcap: Path | None
+    log_console: bool
+    log_file: Path | None
+    log_level: str
+    log_file_bytes: int
+    """Size at which the log begins a new file."""
+    log_files: int
+    """Older files that are kept."""
+    tls: TlsFiles | None
+    trace: str | None
+    seed: int
+    include: tuple[Path, ...]
+    defines: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def queue(self, port: int) -> QueueOptions:
+        """The link behind a port: its own, or that of all ports."""
+        return self.queues.get(port) or self.queues.get(None) or QueueOptions()
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"switch: {message}; 'weft switch --help' lists the options")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser("weft switch", description=DESCRIPTION, allow_abbrev=False)
+    parser.add_argument("program", nargs="*", metavar="PROGRAM.p4|PROGRAM.json")
+    add = parser.add_argument
+    add("-i", "--interface", action="append", default=[], metavar="PORT@IFACE",
+        help="an interface as a port; may be repeated")  # fmt: skip
+    add("--no-p4", action="store_true", help="start without a program: a client brings it")
+    add("--device-id", default="0", metavar="N", help="P4Runtime's device id [0]")
+    add("--grpc-server-addr", default=DEFAULT_ADDRESS, metavar="HOST:PORT|unix:PATH",
+        help=f"where P4Runtime is served [{DEFAULT_ADDRESS}: this machine alone]")  # fmt: skip
+    add("--cpu-port", metavar="PORT", help="port for packets to and from the controller [none]")
+    add("--drop-port", default="511", metavar="PORT", help="egress port that means drop [511]")
+    add("--queue", action="append", default=[], metavar="[PORT:]KEY=VALUE,...",
+        help="the link behind a port, or all: rate=10Mbit, delay=1ms, packets=64, "
+        "bytes=64KiB; may be repeated [no limits]")  # fmt: skip
+    add("--pcap", metavar="DIR", help="capture into DIR/IFACE_in.pcap and _out.pcap [no; .]")
+    add("--log-console", action="store_true", help="log to standard output")
+    add("--log-file", metavar="FILE", help="log to FILE.txt, as BMv2 names it")
+    add("-L", "--log-level", default="trace", choices=LEVELS, help="[trace]")
+    add("--trace", nargs="?", const="-", metavar="FILE",
+        help="write what every packet goes through; --trace=X.jsonl: as JSON lines [no; to "
+        "standard output]")  # fmt: skip
+    add("--seed", default="0", metavar="N", help="seed of random() [0]")
+    add("-I", action="append", default=[], metavar="DIR", help="of a .p4: folder of includes")
+    add("-D", action="append", default=[], metavar="NAME[=VALUE]", help="of a .p4: macro")
+    add("--log-file-max-size", default=str(5 << 20), metavar="BYTES",
+        help="size of a log file before the next one begins [5242880]")  # fmt: skip
+    add("--log-file-max-files", default="3", metavar="N", help="older log files to keep [3]")
+    add("--grpc-server-ssl", action="store_true", help="serve P4Runtime with TLS, which needs:")
+    for name, what in (("cert", "the server's certificate"), ("key", "its private key"),
+                       ("cacert", "what clients' certificates are checked against")):  # fmt: skip
+        add(f"--grpc-server-{name}", metavar="PEM", help=what)
+    add("--grpc-server-with-client-auth", action="store_true", help="clients need certificates")
+    add("-v", "--version", action="version", version=f"weft {_version()}")
+    add("--json-version", action="version", version=JSON_VERSION,
+        help="greatest version of BMv2's JSON that is known")  # fmt: skip
+    for flag in ("--log-flush", "--disable-swap", "--enable-swap"):
+        add(flag, action="store_true", help=argparse.SUPPRESS)
+    add("--debugger", action="store_const", const="", help=argparse.SUPPRESS)
+    for name in sorted({*WITHOUT_EFFECT, *REFUSED} - {"debugger"}):
+        add(f"--{name.replace('_', '-')}", help=argparse.SUPPRESS)
+    return parser
+
+
+def _version() -> str:
+    try:
+        return metadata.version("weft")
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+def parse_options(arguments: Sequence[str]) -> SwitchOptions:
+    """Read a command line, with or without ``--``; raises `InputError`."""
+    words = ["--trace=-" if word == "--trace" else word for word in arguments if word != "--"]
+    given = _parser().parse_intermixed_args(_pcap_joined(words))
+    for name, why in REFUSED.items():
+        if getattr(given, name) is not None:
+            raise InputError(f"--{name.replace('_', '-')}: {why}")
+    notes = tuple(
+        f"--{name.replace('_', '-')} does nothing: {why}"
+        for name, why in WITHOUT_EFFECT.items()
+        if getattr(given, name) is not None
+    )
+    cpu_port = None if given.cpu_port is None else _port(given.cpu_port, "--cpu-port", 511)
+    interfaces = tuple(_interface(text) for text in given.interface)
+    _check_ports(interfaces, cpu_port)
+    return SwitchOptions(
+        program=_program(given),
+        interfaces=interfaces,
+        queues=_queues(given.queue, {port for port, _ in interfaces}),
+        device_id=_whole(given.device_id, "--device-id", (1 << 64) - 1),
+        address=_address(given.grpc_server_addr),
+        cpu_port=cpu_port or None,
+        drop_port=_port(given.drop_port, "--drop-port", 511),
+        pcap=None if given.pcap is None else Path(given.pcap),
+        log_console=given.log_console,
+        log_file=None if given.log_file is None else Path(f"{given.log_file}.txt"),
+        log_level=given.log_level,
+        log_file_bytes=_whole(given.log_file_max_size, "--log-file-max-size", 1 << 40),
+        log_files=_whole(given.log_file_max_files, "--log-file-max-files", 1000),
+        tls=_tls(given),
+        trace=given.trace,
+        seed=_whole(given.seed, "--seed", (1 << 63) - 1),
+        include=tuple(map(Path, given.I)),
+        defines=tuple(given.D),
+        notes=notes,
+    )
+
+
+def _pcap_joined(arguments: list[str]) -> list[str]:
+    """``--pcap`` may stand alone, which is the current folder, or before its folder."""
+    joined: list[str] = []
+    skip = False
+    for place, word in enumerate(arguments):
+        if skip:
+            skip = False
+        elif word == "--pcap":
+            following = arguments[place + 1] if place + 1 < len(arguments) else "-"
+            skip = not following.startswith("-") and not following.endswith(PROGRAM_SUFFIXES)
+            joined.append(f"--pcap={following if skip else '.'}")
+        else:
+            joined.append(word)
+    return joined
+
+
+def _tls(given: Any) -> TlsFiles | None:
+    """BMv2's rules: all of it needs --grpc-server-ssl, which needs a certificate and its key."""
+    names = ("cert", "key", "cacert", "with_client_auth")
+    values = {name: getattr(given, f"grpc_server_{name}") for name in names}
+    if not given.grpc_server_ssl:
+        for name, value in values.items():
+            if value:
+                option = f"--grpc-server-{name.replace('_', '-')}"
+                raise InputError(f"{option} is for TLS: say --grpc-server-ssl as well")
+        return None
+    needed = ("cert", "key", "cacert") if values["with_client_auth"] else ("cert", "key")
+    for name in needed:
+        if not values[name]:
+            raise InputError(f"--grpc-server-ssl needs --grpc-server-{name} PEM")
+    client_ca = Path(values["cacert"]) if values["cacert"] else None
+    return TlsFiles(
+        Path(values["cert"]), Path(values["key"]), client_ca, values["with_client_auth"]
+    )
+
+
+def _program(given: Any) -> Path | None:
+    if len(given.program) > 1:
+        raise InputError(f"one program, not {len(given.program)}: {', '.join(given.program)}")
+    if given.no_p4:
+        return None
+    if not given.program:
+        raise InputError(
+            "name a program, PROGRAM.p4 or PROGRAM.json, or say --no-p4 to wait for a client's"
+        )
+    program = Path(given.program[0])
+    if not program.is_file():
+        raise InputError(f"program {given.program[0]!r}: there is no such file")
+    return program
+
+
+def _whole(text: str, what: str, most: int) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > 20 or int(text) > most:
+        raise InputError(f"{what} {text!r}: write a whole number, 0 to {most}")
+    return int(text)
+
+
+def _port(text: str, what: str, most: int = MOST_PORT) -> int:
+    return _whole(text, what, most)
+
+
+def _interface(text: str) -> tuple[int, str]:
+    port, at, name = text.partition("@")
+    if not at or not name:
+        raise InputError(f"--interface {text!r}: write PORT@IFACE, like 1@veth1")
+    return _port(port, f"--interface {text!r}: port"), name
+
+
+def _check_ports(interfaces: Sequence[tuple[int, str]], cpu_port: int | None) -> None:
+    for place, what in ((0, "port"), (1, "interface")):
+        values = [pair[place] for pair in interfaces]
+        for value in values:
+            if values.count(value) > 1:
+                given = ", ".join(f"{port}@{name}" for port, name in interfaces)
+                raise InputError(f"{what} {value} is given twice: {given}")
+    if cpu_port and any(port == cpu_port for port, _ in interfaces):
+        raise InputError(
+            f"--cpu-port {cpu_port} has an interface: the CPU port leads to the controller alone"
+        )
+
+
+def _address(text: str) -> str:
+    host, colon, port = text.rpartition(":")
+    if text.startswith("unix:") and len(text) > 5:
+        return text
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        raise InputError(
+            f"--grpc-server-addr {text!r}: write HOST:PORT, like 127.0.0.1:50051, or unix:PATH"
+        )
+    return text
+
+
+def _queues(texts: Sequence[str], ports: set[int]) -> dict[int | None, QueueOptions]:
+    queues: dict[int | None, QueueOptions] = {}
+    for text in texts:
+        head, colon, rest = text.partition(":")
+        port: int | None = None
+        if colon and head != "*":
+            port = _port(head, f"--queue {text!r}: port")
+            if port not in ports:
+                known = ", ".join(map(str, sorted(ports))) or "none"
+                raise InputError(f"--queue {text!r}: there is no port {port}; ports are: {known}")
+        if port in queues:
+            raise InputError(f"--queue {text!r}: the queue of this port is given twice")
+        queues[port] = _queue(text, rest if colon else head)
+    return queues
+
+
+def _queue(whole: str, text: str) -> QueueOptions:
+    values: dict[str, int] = {}
+    for part in text.split(","):
+        key, equals, value = part.partition("=")
+        what = f"--queue {whole!r}: {key}"
+        if key in ("rate", "delay", "bytes", "packets") and equals and key not in values:
+            if key == "packets":
+                values[key] = _whole(value, what, 1 << 20)
+            else:
+                values[key] = {"rate": parse_rate, "delay": parse_duration, "bytes": parse_size}[
+                    key
+                ](value, what)
+        else:
+            raise InputError(
+                f"--queue {whole!r}: {part!r} is none of rate=10Mbit, delay=1ms, packets=64, "
+                "bytes=64KiB, each once, with commas"
+            )
+    return QueueOptions(
+        values.get("rate", 0), values.get("delay", 0),
+        values.get("bytes", 0), values.get("packets", 0),
+    )  # fmt: skip

@@ -1,0 +1,128 @@
+"""Captures inside the process: a bounded ring that the packet loop fills, drained to pcap files."""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from switch.engine import captures as ring
+from switch.engine.dataplane import Dataplane
+from switch.engine.layout import CAPTURE, HEADROOM, Q_CAPTURE_IN, Q_CAPTURE_OUT
+from switch.errors import InputError
+
+RING_BYTES = 16 << 20
+DRAIN_INTERVAL_S = 0.01
+
+PCAP_MAGIC = 0xA1B23C4D  # times in nanoseconds
+LINKTYPE_ETHERNET = 1
+FILE_HEADER = struct.pack("=IHHiIII", PCAP_MAGIC, 2, 4, 0, 0, 65535, LINKTYPE_ETHERNET)
+
+Port = tuple[int, int]
+
+
+class Captures:
+    """The capture files of ports: what comes in and what goes out, each to a file or to none.
+
+    Times are those of the loop's clock, CLOCK_MONOTONIC, told as the time of day. A frame on a
+    patch link has the time at which it reaches the far end, at both ends, as on a pair of veths;
+    one that arrives at an interface, when it was read. What found no room in the ring is counted
+    as lost: packets never wait for a capture.
+    """
+
+    def __init__(
+        self,
+        dataplane: Dataplane,
+        files: dict[Port, tuple[str | None, str | None]],
+        ring_bytes: int = RING_BYTES,
+    ) -> None:
+        """``files``: of (switch, port), where frames go that come in and that go out; both may be
+        one file. Raises InputError where a file cannot be written. Call while packets rest."""
+        self._dataplane = dataplane
+        paths = sorted({path for both in files.values() for path in both if path is not None})
+        numbers = {path: number for number, path in enumerate(paths)}
+        self._paths = paths
+        self._files = [_created(path) for path in paths]
+        words = 1 << max(ring_bytes // 8 - 1, 8 * HEADROOM).bit_length()
+        self._records = np.zeros(words, np.int64)
+        self._out = np.zeros(8 * words, np.uint8)
+        self._counts = np.zeros((max(len(paths), 1), 2), np.int64)
+        self._ring = np.zeros(ring.CAPTURE_WORDS, np.int64)
+        self._ring[ring.C_WORDS] = words
+        self._ring[ring.C_RECORDS] = self._records.ctypes.data
+        self._ring[ring.C_COUNTS] = self._counts.ctypes.data
+        self._ring[ring.C_FILES] = len(self._counts)
+        dataplane.context[CAPTURE] = self._ring.ctypes.data
+        for (switch, port), both in files.items():
+            row = dataplane.port_words[switch * dataplane.port_count + port]
+            for place, path in zip((Q_CAPTURE_IN, Q_CAPTURE_OUT), both, strict=True):
+                row[place] = 0 if path is None else numbers[path] + 1
+        self._failure = ""
+        self._ended = threading.Event()
+        self._draining = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="captures", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._ended.wait(DRAIN_INTERVAL_S):
+            self.flush()
+
+    def flush(self) -> None:
+        """Write out what the ring holds."""
+        with self._draining:
+            until = int(self._ring[ring.C_HEAD])
+            if until == self._ring[ring.C_TAIL]:
+                return
+            offset_ns = time.time_ns() - time.monotonic_ns()
+            for number, file in enumerate(self._files):
+                size = ring.drain(self._ring, number, until, offset_ns, self._out)
+                try:
+                    _write(file, self._out[:size].tobytes())
+                except OSError as error:
+                    self._failure = f"{self._paths[number]}: {error.strerror}"
+            self._ring[ring.C_TAIL] = until
+
+    def counts(self) -> list[dict[str, Any]]:
+        """Of every file its path, the packets that it holds or will hold, and those it lost."""
+        return [
+            {"path": path, "packets": int(captured), "lost": int(lost)}
+            for path, (captured, lost) in zip(self._paths, self._counts, strict=False)
+        ]
+
+    @property
+    def failure(self) -> str:
+        """Why a file misses packets that were captured; empty if none does."""
+        return self._failure
+
+    def silence(self) -> None:
+        """Capture nothing more. Call while packets rest."""
+        self._dataplane.port_words[:, [Q_CAPTURE_IN, Q_CAPTURE_OUT]] = 0
+
+    def close(self) -> None:
+        """Write the rest and close the files; to be silenced before."""
+        self._ended.set()
+        self._thread.join()
+        self.flush()
+        for file in self._files:
+            os.close(file)
+        self._files = []
+
+
+def _created(path: str) -> int:
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        os.write(file, FILE_HEADER)
+    except OSError as error:
+        raise InputError(f"capture file {path} cannot be written: {error.strerror}") from None
+    return file
+
+
+def _write(file: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(file, data) :]
