@@ -12,7 +12,7 @@ from typing import Any
 
 from switch.errors import InputError
 
-NAMES = ("bring-up", "compiler", "progress-engine", "reduction", "simulator", "transport")
+NAMES = ("bring-up", "compiler", "progress-engine", "reduction", "simulator", "switch", "transport")
 """Each is a module ``experiments.bench_NAME`` with ``measure``, ``lines`` and, maybe, ``plot``."""
 
 
