@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,12 @@ Address = str | LocalSwitch
 
 ELECTION_ID = (2, 0)
 """(high, low): above p4runtime-shell's default of (1, 0), so that a look does not take over."""
+
+
+def later_election_id() -> tuple[int, int]:
+    """One that is above all that were given so before, and above `ELECTION_ID`."""
+    return (ELECTION_ID[0] + 1, time.time_ns())
+
 
 DEADLINE_S = 10.0
 """For connecting, and for every request but the next one."""
@@ -175,17 +182,21 @@ class SwitchClient(P4RuntimeClient):  # type: ignore[misc]
         request.arbitration.election_id.high = self.election_id[0]
         request.arbitration.election_id.low = self.election_id[1]
         self.stream_out_q.put(request)
-        answer = self.get_stream_packet("arbitration", timeout=self.deadline_s)
-        if answer is None and self.stream.done():
-            raise SwitchError(f"the switch ended the stream: {_status(self.stream)}")
-        if answer is None:
-            raise SwitchError(f"no answer to the arbitration within {self.deadline_s:g} s")
-        if answer.arbitration.status.code != code_pb2.OK:
-            holder = answer.arbitration.election_id
-            raise SwitchError(
-                f"another controller, with election id ({holder.high}, {holder.low}), owns the "
-                f"switch; this one has {self.election_id}; end the other one first"
-            )
+        while True:
+            answer = self.get_stream_packet("arbitration", timeout=self.deadline_s)
+            if answer is None and self.stream.done():
+                raise SwitchError(f"the switch ended the stream: {_status(self.stream)}")
+            if answer is None:
+                raise SwitchError(f"no answer to the arbitration within {self.deadline_s:g} s")
+            holder = (answer.arbitration.election_id.high, answer.arbitration.election_id.low)
+            if answer.arbitration.status.code == code_pb2.OK and holder == self.election_id:
+                return
+            if answer.arbitration.status.code != code_pb2.OK and holder >= self.election_id:
+                raise SwitchError(
+                    f"another controller, with election id {holder}, owns the switch; this one "
+                    f"has {self.election_id}; end the other one first"
+                )
+            # Word of what was before: others came and went.
 
     def tear_down(self) -> None:
         """End the stream and the channel without waiting for the switch."""
@@ -248,17 +259,33 @@ class Session:
         except SwitchError as error:
             raise SwitchError(f"{self.where}: {error}") from None
 
+    def take_over(self) -> None:
+        """Become the primary, whoever is so now."""
+        self.client.election_id = later_election_id()
+        try:
+            self.client.handshake()
+        except (grpc.RpcError, SwitchError) as error:
+            raise SwitchError(f"{self.where}: {error}") from None
+
     def close(self) -> None:
         """End the session and, in other threads, its requests; the switch keeps its entries."""
         if not self._closed:
             self._closed = True
             self.client.tear_down()
 
-    def push_program(self, program: Program, deadline_s: float = PROGRAM_DEADLINE_S) -> None:
-        """Make the switch run a program, with empty tables."""
+    def push_program(
+        self, program: Program, deadline_s: float = PROGRAM_DEADLINE_S, *, keep: bool = False
+    ) -> None:
+        """Make the switch run a program, with empty tables; or with ``keep``, if the switch can do
+        it, with those entries that fit the program (RECONCILE_AND_COMMIT)."""
         request = p4runtime_pb2.SetForwardingPipelineConfigRequest()
         self._identify(request)
         data = request.SerializeToString() + program.request_part
+        if keep:
+            action = p4runtime_pb2.SetForwardingPipelineConfigRequest(
+                action=p4runtime_pb2.SetForwardingPipelineConfigRequest.RECONCILE_AND_COMMIT
+            )
+            data += action.SerializeToString()  # of a field that comes twice the last one counts
         try:
             self._set_config(data, timeout=deadline_s)
         except grpc.RpcError as error:

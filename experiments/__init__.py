@@ -11,9 +11,10 @@ From Python::
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as `typing` has it, without importing that: see __main__.py
 if TYPE_CHECKING:
+    from typing import Any
+
     from experiments.results import Results
     from experiments.runner import run
     from experiments.scenario import Fault, Scenario

@@ -5,12 +5,28 @@ from __future__ import annotations
 import os
 import sys
 
-# Python 3.10 cannot be told not to look for modules in the current folder first, where a file of
-# the user's would take the place of the library's module of that name.
-_checkout = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-if sys.path[0] != _checkout and os.path.exists(sys.path[0]) and os.path.samefile(sys.path[0], "."):
-    del sys.path[0]
+TYPE_CHECKING = False  # nothing is imported before it is settled below where modules are looked for
+if TYPE_CHECKING:
+    from typing import NoReturn
 
-from experiments.cli import main  # noqa: E402
 
-main()
+def start() -> NoReturn:
+    """Import the command line, which takes most of a second, and run it; never returns."""
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # Until `main` sees to signals there is nothing to clean up, and no traceback to show.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from experiments.cli import main
+
+    main()
+
+
+if __name__ == "__main__":
+    # Python 3.10 cannot be told not to look for modules in the current folder first, where a file
+    # of the user's would take the place of the library's module of that name.
+    _checkout = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    _first = sys.path[0]
+    if _first != _checkout and os.path.exists(_first) and os.path.samefile(_first, "."):
+        del sys.path[0]
+    start()

@@ -11,14 +11,34 @@ import signal
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, NoReturn, Optional
+from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
 
-from experiments import benchmarks, streams, sweep
+from experiments import benchmarks, cli_network, cli_p4, cli_testbed, streams, sweep
 from experiments import options as options_of
 from experiments.benchmarks import NAMES
+from experiments.cli_options import (
+    Flag,
+    HostsPerLeaf,
+    K,
+    Leaves,
+    MicroBatches,
+    Oversubscription,
+    Place,
+    PlacementOption,
+    Rate,
+    Spines,
+    Tensor,
+    Text,
+    Texts,
+    Tiers,
+    TopologyOption,
+    given,
+    make_console,
+    output_file,
+    output_folder,
+)
 from experiments.fsdp_models import MODELS, SLOWDOWN
 from experiments.scenario import Scenario
 from experiments.scenario_checks import COLLECTIVES
@@ -29,77 +49,13 @@ app = typer.Typer(
     name="weft",
     no_args_is_help=True,
     add_completion=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="A packet-level testbed for network-offloaded collectives on P4 switches.",
     epilog="Exit status: 0 done and verified; 1 a run failed or did not verify; 2 bad input or the "
     "machine lacks something; 130 interrupted; 143 terminated.",
 )
-
-Text = Optional[str]  # noqa: UP045
-Place = Text
-"""A file or folder to write; `_folder` and `_file` read it."""
-Flag = Optional[bool]  # noqa: UP045
-# Numbers are read by `experiments.scenario`, which says what is wrong with one in its own words.
-Texts = Optional[list[str]]  # noqa: UP045
-
-TopologyOption = Annotated[Text, typer.Option(help="leaf-spine, single or fat-tree.")]
-Leaves = Annotated[Text, typer.Option(metavar="N", help="Leaf switches of a leaf-spine. [4]")]
-Spines = Annotated[Text, typer.Option(metavar="N", help="Spine switches of a leaf-spine. [2]")]
-Tensor = Annotated[
-    Text,
-    typer.Option(metavar="N", help="Flows of a model: ranks that share a layer. [a leaf's hosts]"),
-]
-MicroBatches = Annotated[
-    Text, typer.Option(metavar="N", help="Flows of a model: micro-batches of a step. [1]")
-]
-HostsPerLeaf = Annotated[
-    Text,
-    typer.Option(metavar="N", help="Hosts of each leaf [2]; of --topology single: all hosts [8]."),
-]
-K = Annotated[
-    Text, typer.Option("--k", metavar="N", help="Ports of each switch of a fat tree. [4]")
-]
-Tiers = Annotated[
-    Text, typer.Option(metavar="N", help="Tiers of switches of a fat tree, 2 or 3. [3]")
-]
-Rate = Annotated[
-    Text, typer.Option(help="Rate of every link. [100Mbit; 20Mbit with --switch bmv2]")
-]
-Oversubscription = Annotated[
-    Text,
-    typer.Option(
-        metavar="X", help="Slower links between switches: a leaf's hosts send X times as much."
-    ),
-]
-PlacementOption = Annotated[
-    Text, typer.Option(help="Ranks on hosts: in-order, strided or random. [in-order]")
-]
-
-
-def _console(*, stderr: bool = False) -> Console:
-    """The terminal; a file or a pipe is given lines as long as the widest table."""
-    console = Console(stderr=stderr)
-    if not console.is_terminal:
-        console.width = max(console.width, 100)
-    return console
-
-
-def _file(out: str | None) -> Path | None:
-    if out is not None and not out.strip():
-        raise InputError(f"--out {out!r} is empty: write a path, or leave the option out")
-    return None if out is None else Path(out)
-
-
-def _folder(out: str | None) -> Path | None:
-    path = _file(out)
-    if path is not None and path.exists() and not path.is_dir():
-        raise InputError(f"--out {out!r} is a file: name a folder, there already or not")
-    return path
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None and value != []}
 
 
 @app.command()
@@ -306,6 +262,14 @@ def run(
     pcap: Annotated[
         Flag, typer.Option("--pcap/--no-pcap", help="Capture at both ends of every link. [no]")
     ] = None,
+    trace: Annotated[
+        Text,
+        typer.Option(metavar="SWITCH", help="Trace a switch's first packets, step by step. [none]"),
+    ] = None,
+    links: Annotated[
+        Text,
+        typer.Option(help="Between built-in switches: veth pairs, or patch, in process. [veth]"),
+    ] = None,
     predict: Annotated[
         Flag, typer.Option("--predict/--no-predict", help="Simulate an emulated run first. [yes]")
     ] = None,
@@ -317,8 +281,8 @@ def run(
     ] = False,
 ) -> None:
     """Run a collective, or a scenario file, and verify every byte of its result."""
-    folder = _folder(out)
-    options = _given(
+    folder = output_folder(out)
+    options = given(
         world=world, switch=switch, topology=topology, leaves=leaves, spines=spines,
         hosts_per_leaf=hosts_per_leaf, k=k, tiers=tiers, paths=paths, rate=rate, mtu=mtu,
         oversubscription=oversubscription, placement=placement, congestion=congestion,
@@ -331,7 +295,8 @@ def run(
         slowdown=slowdown, loss=loss,
         fault=fault, notice=notice, notice_after=notice_after,
         delay=delay, queue=queue, operations=operations, at_once=at_once,
-        timeout=timeout, seed=seed, repeat=repeat, pcap=pcap, predict=predict,
+        timeout=timeout, seed=seed, repeat=repeat, pcap=pcap, links=links,
+        trace=trace, predict=predict,
     )  # fmt: skip
     if what.endswith(".toml"):
         experiment = sweep.read_file(Path(what), options)
@@ -353,7 +318,7 @@ def demo(
 ) -> None:
     """Allgather of 1 MiB per rank, ring and multicast, on 4 leaves, 2 spines and 8 hosts."""
     asked = Experiment.of(Scenario(algorithms=("ring", "multicast")))
-    _run(asked, _folder(out), False, name="demo")
+    _run(asked, output_folder(out), False, name="demo")
 
 
 def _run(asked: Experiment, out: Path | None, as_json: bool, name: str | None = None) -> NoReturn:
@@ -361,7 +326,7 @@ def _run(asked: Experiment, out: Path | None, as_json: bool, name: str | None = 
     from experiments.progress import Progress
     from experiments.summary import doubts, which_run
 
-    errors = _console(stderr=True)
+    errors = make_console(stderr=True)
     with Progress(errors, quiet=as_json and not errors.is_terminal) as progress:
         outcome = runner.run_to_folder(asked, out=out, name=name, progress=progress)
     results = outcome.results
@@ -369,7 +334,7 @@ def _run(asked: Experiment, out: Path | None, as_json: bool, name: str | None = 
         json.dump(results.to_dict(), sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        console = _console()
+        console = make_console()
         found = table.summary_table(results)
         if not console.is_terminal:  # nothing is cut where lines may be of any length
             wide = console.options.update(width=1000)
@@ -393,154 +358,14 @@ def _run(asked: Experiment, out: Path | None, as_json: bool, name: str | None = 
     sys.exit(0 if results.verified else 1)
 
 
-@app.command()
-def p4c(
-    program: Annotated[Path, typer.Argument(metavar="PROGRAM.p4")],
-    out: Annotated[
-        Place, typer.Option("-o", "--out", metavar="DIR", help="Folder to write to. [.]")
-    ] = None,
-    include: Annotated[
-        Optional[list[Path]],  # noqa: UP045
-        typer.Option("-I", help="Folder to look for includes in; may be repeated."),
-    ] = None,
-    define: Annotated[
-        Texts, typer.Option("-D", help="NAME or NAME=VALUE for the preprocessor; may be repeated.")
-    ] = None,
-) -> None:
-    """Compile a v1model program to BMv2 JSON and P4Info."""
-    from switch.compiler import compile_program, write_outputs
-
-    folder = _folder(out) or Path()
-    defines: dict[str, str | None] = {}
-    for text in define or []:
-        key, equals, value = text.partition("=")
-        defines[key] = value if equals else None
-    compiled = compile_program(program, include_dirs=include or [], defines=defines)
-    files = write_outputs(compiled, program.stem, folder)
-    print(files.json)
-    print(files.p4info)
-
-
-@app.command()
-def topology(
-    topology: TopologyOption = None,
-    leaves: Leaves = None,
-    spines: Spines = None,
-    hosts_per_leaf: HostsPerLeaf = None,
-    k: K = None,
-    tiers: Tiers = None,
-    rate: Rate = None,
-    out: Annotated[
-        Place,
-        typer.Option("-o", "--out", metavar="FILE", help="SVG file. [TOPOLOGY.svg]"),
-    ] = None,
-) -> None:
-    """Draw a network (SVG) and list its links, without bringing it up."""
-    from experiments.table import links_table
-    from topo.drawing import draw_svg
-
-    options = _given(
-        topology=topology, leaves=leaves, spines=spines, hosts_per_leaf=hosts_per_leaf, k=k,
-        tiers=tiers, rate=rate,
-    )  # fmt: skip
-    scenario = options_of.from_options(options)
-    file = _file(out) or Path(f"{scenario.topology}.svg")
-    network = scenario.network()
-    try:
-        file.write_text(draw_svg(network))
-    except OSError as error:
-        raise InputError(f"cannot write the drawing to {str(file)!r}: {error.strerror}") from None
-    console = _console()
-    console.print(links_table(network))
-    console.print(f"Drawing: {file.resolve()}", soft_wrap=True, markup=False)
-
-
-@app.command()
-def paths(
-    workload: Annotated[
-        str,
-        typer.Argument(
-            metavar="WORKLOAD",
-            help="alltoall, allreduce, allgather, reduce-scatter, broadcast, many-to-one, "
-            "permutation, a connection matrix (FILE.cm), Chakra's traces (FILE.0.et), or a step of "
-            "gpt-7b, gpt-13b, gpt-small, gpt-medium, gpt-xl.",
-        ),
-    ],
-    algorithm: Annotated[
-        Text, typer.Option(help="Of the collective: ring, direct and so on. [its first]")
-    ] = None,
-    size: Annotated[Text, typer.Option(help="Bytes, as weft run has them. [1MiB]")] = None,
-    paths: Annotated[
-        Text,
-        typer.Option(
-            help="Schemes, with commas: ecmp, ecmp-N, destination, spray, ethereal, "
-            "ethereal-ports. [ecmp,ecmp-4,spray,ethereal]"
-        ),
-    ] = None,
-    placement: PlacementOption = None,
-    fault: Annotated[
-        Texts,
-        typer.Option(
-            help="A link that is down, like leaf0-spine1, or slow, like "
-            "leaf0-spine1:slow,rate=0.25; may be repeated."
-        ),
-    ] = None,
-    topology: TopologyOption = None,
-    leaves: Leaves = None,
-    spines: Spines = None,
-    hosts_per_leaf: HostsPerLeaf = None,
-    k: K = None,
-    tiers: Tiers = None,
-    rate: Rate = None,
-    oversubscription: Oversubscription = None,
-    unit: Annotated[
-        Text, typer.Option(help="Bytes that Ethereal's pieces are whole numbers of. [1]")
-    ] = None,
-    root: Annotated[Text, typer.Option(metavar="RANK", help="Where there is one. [0]")] = None,
-    tensor: Tensor = None,
-    layers: Annotated[
-        Text, typer.Option(metavar="N", help="Flows of a model: its layers. [all]")
-    ] = None,
-    micro_batches: MicroBatches = None,
-    slowdown: Annotated[
-        Text,
-        typer.Option(
-            metavar="X",
-            help="Flows: sizes are scaled so that all takes X times as long as at 400 Gbit/s. [a "
-            "model's 10; a file's stay as they are]",
-        ),
-    ] = None,
-    seed: Annotated[Text, typer.Option(metavar="N", help="Seed of hashes and order. [1]")] = None,
-    plot: Annotated[
-        Place, typer.Option(metavar="FILE.svg", help="Draw the loads of all links.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
-) -> None:
-    """Say what every link carries under each path scheme, at once, without packets."""
-    from experiments.paths_command import analysis_of, paths_table, write_plot
-
-    file = _file(plot)
-    found = analysis_of(
-        workload,
-        {
-            "algorithm": algorithm, "size": size, "paths": paths, "placement": placement,
-            "fault": fault, "topology": topology, "leaves": leaves, "spines": spines,
-            "hosts_per_leaf": hosts_per_leaf, "k": k, "tiers": tiers, "rate": rate,
-            "oversubscription": oversubscription, "unit": unit, "root": root, "seed": seed,
-            "tensor": tensor, "layers": layers, "micro_batches": micro_batches,
-            "slowdown": slowdown,
-        },
-    )  # fmt: skip
-    if file is not None:
-        write_plot(found, file)
-    if as_json:
-        print(json.dumps(found.to_dict(), indent=1))
-    else:
-        console = _console()
-        console.print()
-        console.print(paths_table(found))
-        if file is not None:
-            console.print(f"Plot: {file.resolve()}", soft_wrap=True, markup=False)
+app.command()(cli_p4.p4c)
+app.command()(cli_p4.stf)
+app.command(
+    context_settings={"ignore_unknown_options": True, "help_option_names": []},
+    help="Run one built-in switch in place of simple_switch_grpc: weft switch --help.",
+)(cli_p4.switch)
+app.command()(cli_network.topology)
+app.command()(cli_network.paths)
 
 
 @app.command()
@@ -555,7 +380,7 @@ def report(
     from experiments.report import write_report
     from experiments.results import Results
 
-    file = _file(out)
+    file = output_file(out)
     results = Results.read(folder)
     home = folder if folder.is_dir() else folder.parent
     print(write_report(results.to_dict(), file or home / "report.html").resolve())
@@ -583,7 +408,7 @@ def doctor() -> None:
     """Say what this machine can do, what is missing, and how to get it."""
     from experiments.doctor import examine
 
-    sys.exit(examine(_console()))
+    sys.exit(examine(make_console()))
 
 
 @app.command()
@@ -612,7 +437,7 @@ def bench(
 ) -> None:
     """Measure something on this machine; figures come with something to compare them to."""
     module = benchmarks.load(name)
-    folder = _folder(out)
+    folder = output_folder(out)
     if folder is not None:
         benchmarks.check_writable(folder)
     figures = module.measure()
@@ -632,8 +457,12 @@ def prepare() -> None:
     from experiments.prepare import prepare as fill_cache
     from experiments.progress import Progress
 
-    with Progress(_console(stderr=True)) as progress:
+    with Progress(make_console(stderr=True)) as progress:
         fill_cache(progress)
+
+
+for command in (cli_testbed.up, cli_testbed.shell, cli_testbed.load):
+    app.command()(command)
 
 
 def _terminated(number: int, _frame: FrameType | None) -> NoReturn:

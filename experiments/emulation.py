@@ -18,6 +18,7 @@ from experiments.results import Run
 from experiments.scenario import Scenario
 from experiments.simulation import simulate
 from experiments.sweep import Point
+from experiments.traces import traced
 from switch.compiler import ProgramFiles
 from switch.errors import RunError
 from topo.emulated import EmulatedWorld
@@ -34,6 +35,7 @@ def check(scenario: Scenario) -> None:
         scenario.switch,
         path_mtu=scenario.mtu,
         pcap_dir=Path() if scenario.pcap else None,
+        links=scenario.link_kind,
     )
 
 
@@ -43,7 +45,7 @@ def network_key(scenario: Scenario) -> tuple[object, ...]:
         scenario.switch, scenario.topology, scenario.leaves, scenario.spines,
         scenario.hosts_per_leaf, scenario.k, scenario.tiers, scenario.rate_bps, scenario.delay_ns,
         scenario.queue_bytes, scenario.mtu, scenario.seed, scenario.pcap, scenario.program_values,
-        scenario.dedicated_servers, scenario.oversubscription,
+        scenario.dedicated_servers, scenario.oversubscription, scenario.links, scenario.trace,
     )  # fmt: skip
 
 
@@ -55,11 +57,13 @@ def emulate(
     captures: Path | None,
     runs: list[list[Run]],
     notes: list[str],
+    folder: Path | None = None,
 ) -> None:
     """Run points whose networks are the same (`network_key`) on one, one after the other.
 
     Appends to `runs` a list of runs for each point as it comes. A network that breaks ends this:
-    its run has the error, and fewer lists than points are there.
+    its run has the error, and fewer lists than points are there. `folder`: for a trace, if a
+    scenario asks for one.
 
     Raises:
         RunError: the world could not be brought up, or taken down.
@@ -80,8 +84,11 @@ def emulate(
         path_mtu=first.mtu,
         seed=first.seed,
         pcap_dir=captures,
+        links=first.link_kind,
     )
-    with testbed_of(world, first, program, progress) as testbed:
+    with testbed_of(world, first, program, progress) as testbed, traced(
+        world, first.trace, folder, progress, notes
+    ):
         for point, predicted in zip(points, predictions, strict=True):
             if point is not points[0]:
                 testbed = _turned_to(testbed, point.scenario)

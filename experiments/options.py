@@ -79,6 +79,8 @@ _KEYS: dict[str, _Key] = {
             "world",
             "switch",
             "topology",
+            "links",
+            "trace",
             "paths",
             "congestion",
             "recovery",

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from experiments.capacity import check_capacity
+from experiments.lanes import placed_steps
 from experiments.measured import broken_off
+from experiments.path_schemes import scheme_of
 from experiments.plan import program_of
 from experiments.progress import Progress
 from experiments.report import write_report
@@ -24,6 +26,7 @@ from experiments.results import Results, Run
 from experiments.scenario import Scenario
 from experiments.simulation import simulate
 from experiments.sweep import Experiment, Point
+from experiments.traces import TRACE_FILES
 from switch.compiler import ProgramFiles
 from switch.errors import InputError, MachineError, RunError
 
@@ -50,6 +53,8 @@ def run(what: Scenario | Experiment, progress: Progress | None = None) -> Result
     experiment = _experiment(what)
     if any(point.scenario.pcap for point in experiment.points):
         raise InputError("captures need a folder to be written to: use run_to_folder")
+    if any(point.scenario.trace for point in experiment.points):
+        raise InputError("traces need a folder to be written to: use run_to_folder")
     results = _new_results(experiment)
     _run(experiment, results, progress or Progress.silent(), None, lambda: None)
     return results
@@ -79,7 +84,7 @@ def run_to_folder(
     captures = folder.path / "pcap" if pcap else None
     plots: tuple[Path, ...] = ()
     try:
-        _run(experiment, results, progress, captures, folder.make)
+        _run(experiment, results, progress, captures, folder.make, folder.path)
         folder.plots = plot_files(results)
         results.write(folder.path)
         if results.plots:
@@ -104,7 +109,7 @@ def plot_files(results: Results) -> list[str]:
 class _Folder:
     """A results folder. What was made of it belongs, under sudo, to whoever called that."""
 
-    FILES = ("results.json", "report.html", "pcap")
+    FILES = ("results.json", "report.html", *TRACE_FILES, "pcap")
 
     def __init__(self, path: Path) -> None:
         if str(path) in ("", "."):
@@ -176,10 +181,13 @@ def _run(
     progress: Progress,
     captures: Path | None,
     begin: Callable[[], None],
+    folder: Path | None = None,
 ) -> None:
     """Check, compile, `begin`, run. What is wrong with a scenario is said before `begin`."""
     started = time.monotonic()
     networks = _networks(experiment.points)
+    if len(networks) > 1 and any(points[0].scenario.trace for points in networks):
+        raise InputError("trace is for one network, and the sweep has several: leave one of both")
     for point in experiment.points:
         with _named(point):
             check_capacity(point.scenario)
@@ -190,7 +198,7 @@ def _run(
             with _named(network[0]):
                 check(network[0].scenario)
     with progress.stage("compile", "Compile the P4 program"):
-        programs = {point: program_of(point.scenario) for point in experiment.points}
+        programs = _programs(experiment.points)
     begin()
     done: dict[Point, list[Run]] = {}
     for index, points in enumerate(networks):
@@ -202,14 +210,24 @@ def _run(
             into /= str(index + 1)
         left = list(points)
         while left:  # once, unless a network breaks
-            runs = _emulate(left, programs[left[0]], progress, into, results.notes)
+            runs = _emulate(left, programs[left[0]], progress, into, results.notes, folder)
             done.update(zip(left, runs, strict=False))
             left = left[len(runs) :]
     # Points that share a network ran together; they are shown in the order that was asked for.
     results.runs += [run for point in experiment.points for run in done[point]]
     results.notes += _saturated(results.runs)
+    results.notes += _unassigned(experiment.points)
     results.duration_s = time.monotonic() - started
     results.timings_s = dict(progress.timings_s)
+
+
+def _programs(points: Sequence[Point]) -> dict[Point, ProgramFiles]:
+    """The compiled program of every point; the same one is looked for once."""
+    found: dict[int, ProgramFiles] = {}
+    for scenario in (point.scenario for point in points):
+        if scenario.program_values not in found:
+            found[scenario.program_values] = program_of(scenario)
+    return {point: found[point.scenario.program_values] for point in points}
 
 
 def _saturated(runs: Sequence[Run]) -> list[str]:
@@ -223,6 +241,22 @@ def _saturated(runs: Sequence[Run]) -> list[str]:
                 "largest or the least that does"
             )
     return notes
+
+
+def _unassigned(points: Sequence[Point]) -> list[str]:
+    """What is to be said of collectives whose flows `paths` cuts and assigns none of."""
+    found: dict[tuple[str, str], None] = {}
+    for point in points:
+        scheme = scheme_of(point.scenario.paths)
+        for algorithm in point.scenario.algorithms:
+            chosen = scheme.assigned or scheme.lanes > 1
+            if chosen and not placed_steps(point.scenario, algorithm):
+                found[point.scenario.paths, algorithm] = None
+    return [
+        f"{algorithm}: paths {paths!r} assigns nothing here, since its data are no flows between "
+        "two ranks; what it sends goes by trees and ECMP"
+        for paths, algorithm in found
+    ]
 
 
 def _networks(points: Sequence[Point]) -> list[list[Point]]:
@@ -267,6 +301,7 @@ def _emulate(
     progress: Progress,
     captures: Path | None,
     notes: list[str],
+    folder: Path | None,
 ) -> list[list[Run]]:
     """The runs of points on one network; of at least the first point, of all unless it breaks.
 
@@ -281,7 +316,7 @@ def _emulate(
     try:
         with signals_held():
             record = Record.create()
-        emulate(points, program, record, progress, captures, runs, notes)
+        emulate(points, program, record, progress, captures, runs, notes, folder)
     except RunError as error:
         if not points[0].number:
             raise

@@ -45,6 +45,7 @@ from experiments.workload_checks import graph_for
 from switch.errors import InputError
 from switch.program_files import AGGREGATION_VALUES, BMV2_AGGREGATION_VALUES
 from topo import clos
+from topo.interfaces import LINK_KINDS, LinkKind
 from topo.network import MAX_HOSTS_PER_LEAF, MAX_PORTS
 from topo.packet_faults import (
     OUTAGES,
@@ -210,6 +211,11 @@ class Scenario:
     seed: int = 1
     repeat: int = 1
     pcap: bool = False
+    trace: str = ""
+    """A built-in switch of the emulated world whose first packets are traced; none if empty."""
+    links: str = "veth"
+    """What joins switches of the emulated world: ``veth`` pairs, or ``patch`` links inside the
+    process of the built-in switch, without the kernel in between."""
     predict: bool = True
     """Whether an emulated run is simulated first, and its fidelity judged by the difference."""
 
@@ -218,6 +224,7 @@ class Scenario:
         choose("world", self.world, WORLDS)
         choose("switch", self.switch, SWITCHES)
         choose("topology", self.topology, TOPOLOGIES)
+        choose("links", self.links, LINK_KINDS)
         choose("cutoff", self.cutoff, CUTOFFS)
         check_notice(self)
         if not self.algorithms:
@@ -283,8 +290,35 @@ class Scenario:
                 f"switch {self.switch!r} does not run in the simulated world: that world's switch "
                 "is the built-in one, weft; or choose world 'emulated'"
             )
+        if self.links == "patch":
+            require(check_kind(self.switch), ["patch links"])
+            if self.world == "simulated":
+                raise InputError(
+                    "links 'patch' is for the emulated world: in the simulated, all are; leave "
+                    "links out"
+                )
         if self.world == "simulated" and self.pcap:
             raise InputError("pcap captures the emulated world's links; the simulated has none")
+        if self.trace:
+            self._check_trace()
+
+    def _check_trace(self) -> None:
+        """Raise InputError unless the switch to be traced is one that can be."""
+        if self.world == "simulated" or self.switch != "weft":
+            raise InputError(
+                f"trace {self.trace!r}: the built-in switch is traced, in the emulated world; "
+                "choose world 'emulated' and switch 'weft', or leave trace out"
+            )
+        names = [switch.name for switch in self.network().switches]
+        if self.trace not in names:
+            raise InputError(
+                f"trace {self.trace!r}: there is no such switch; there are: {', '.join(names)}"
+            )
+
+    @property
+    def link_kind(self) -> LinkKind:
+        """`links` as the emulated world takes it."""
+        return "patch" if self.links == "patch" else "veth"
 
     @property
     def reducing(self) -> bool:

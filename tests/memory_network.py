@@ -128,6 +128,11 @@ class MemoryNetwork:
         self._down_free = [0] * len(self.hosts)
         self._arrivals: list[tuple[int, int, int, Datagram]] = []
         self._order = 0
+        self._batch = Datagrams.allocate(64, 2048)
+        """What a host receives, filled anew each time: hosts keep no batch."""
+        self._deadlines: list[int | None] = [None] * len(self.hosts)
+        self._touched = set(range(len(self.hosts)))
+        """Hosts whose deadlines may be others than they were."""
 
     def _duration(self, datagram: Datagram) -> int:
         if not self.rate_bps:
@@ -169,6 +174,7 @@ class MemoryNetwork:
         """Let a host send while its link is free and it has something."""
         host = self.hosts[index]
         while self._up_free[index] <= self.now_ns:
+            self._touched.add(index)
             batch = host.transmit(self.now_ns, 1 << 40)
             if not len(batch):
                 return
@@ -183,24 +189,43 @@ class MemoryNetwork:
             self.delivered += 1
             if self.keep_trace:
                 self.trace.append((arrival, self.hosts[receiver].address, datagram))
+        self._touched.update(pending)
         for receiver, datagrams in pending.items():
             batches = [datagrams] if self.batched else [[one] for one in datagrams]
             for batch in batches:
-                self.hosts[receiver].receive(Datagrams.of(batch), self.now_ns)
+                self.hosts[receiver].receive(self._received(batch), self.now_ns)
+
+    def _received(self, datagrams: list[Datagram]) -> Datagrams:
+        """A batch with these datagrams, valid until the next call."""
+        batch = self._batch
+        widest = max(len(datagram.data) for datagram in datagrams)
+        if len(datagrams) > batch.capacity or widest > batch.stride:
+            rows, stride = max(len(datagrams), batch.capacity), max(widest, batch.stride)
+            batch = self._batch = Datagrams.allocate(rows, stride)
+        batch.count = 0
+        for datagram in datagrams:
+            batch.append(datagram)
+        return batch
 
     def _next_time(self) -> int | None:
         times = [self._arrivals[0][0]] if self._arrivals else []
-        for index, host in enumerate(self.hosts):
-            deadline = host.deadline()
+        for index in self._touched:
+            self._deadlines[index] = self.hosts[index].deadline()
+        self._touched.clear()
+        for index, deadline in enumerate(self._deadlines):
             if deadline is not None:
                 times.append(max(deadline, self._up_free[index], self.now_ns))
         return min(times, default=None)
 
-    def step(self) -> bool:
+    def step(self, untouched: bool = False) -> bool:
         """Serve every host, go to the next event and deliver what arrives; False if nothing is
-        left."""
-        for index in range(len(self.hosts)):
-            self._serve(index)
+        left. With `untouched`, nobody but the network has called a host since the last step: a
+        host is served if something arrived there, or at its deadline."""
+        if not untouched:
+            self._touched.update(range(len(self.hosts)))
+        for index, deadline in enumerate(self._deadlines):
+            if index in self._touched or (deadline is not None and deadline <= self.now_ns):
+                self._serve(index)
         upcoming = self._next_time()
         if upcoming is None:
             return False
@@ -208,17 +233,25 @@ class MemoryNetwork:
         self._deliver()
         return True
 
-    def run(self, until: Callable[[], bool], timeout_ns: int = 10_000_000_000) -> int:
+    def run(
+        self,
+        until: Callable[[], bool],
+        timeout_ns: int = 10_000_000_000,
+        *,
+        only_looks: bool = False,
+    ) -> int:
         """Go on until the condition holds; returns the time. NetworkTimeout if it does not in
-        `timeout_ns` from now."""
+        `timeout_ns` from now. `only_looks`: the condition changes nothing that a host does."""
         end = self.now_ns + timeout_ns
         stuck = 0
+        untouched = False
         while not until():
             before = self.now_ns
-            if not self.step():
+            if not self.step(untouched):
                 if until():
                     break
                 raise NetworkTimeout(f"nothing left to happen at {self.now_ns} ns")
+            untouched = only_looks
             stuck = stuck + 1 if self.now_ns == before else 0
             if stuck > 10_000:
                 raise NetworkTimeout(f"time stands still at {self.now_ns} ns: a host's deadline?")

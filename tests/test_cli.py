@@ -33,6 +33,21 @@ cli.main()
 """
 
 
+WHILE_LOADING = """
+import os, signal, sys
+
+class Importing:
+    def find_spec(self, name, path, target=None):
+        if name == "experiments.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the parent had
+sys.meta_path.insert(0, Importing())
+from experiments.__main__ import start
+start()
+"""
+
+
 def start(*command: str, cwd: Path, **files: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command, cwd=cwd, env=ENVIRONMENT, text=True, check=False, timeout=600,
@@ -92,6 +107,31 @@ def test_a_file_is_no_results_folder(tmp_path: Path) -> None:
     done = start(*WEFT, "run", "allgather", "--out", "there", cwd=tmp_path)
     assert done.returncode == 2
     assert "--out 'there' is a file" in done.stderr
+
+
+def test_an_interruption_before_there_is_anything_to_clean_up_shows_no_traceback(
+    tmp_path: Path,
+) -> None:
+    done = start(sys.executable, "-c", WHILE_LOADING, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["p4c", "x.p4", "-D", "1X"], "-D '1X': write NAME or NAME=VALUE"),
+        (["switch", "x.p4", "-D", "=3"], "-D '=3': write NAME or NAME=VALUE"),
+        (["p4c", "x.p4", "--target", "ebpf"], "--target 'ebpf': there is bmv2 alone"),
+        (["switch", "x.json"], "x.json: the program is not JSON: Expecting"),
+    ],
+)
+def test_a_wrong_value_is_named(arguments: list[str], message: str, tmp_path: Path) -> None:
+    for name in ("x.p4", "x.json"):
+        (tmp_path / name).write_text("no program\n")
+    if arguments[0] == "switch":
+        arguments += ["--grpc-server-addr", "unix:socket"]
+    done = start(*WEFT, *arguments, cwd=tmp_path)
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
 
 
 def test_signals_do_not_cut_a_clean_up_short(tmp_path: Path) -> None:

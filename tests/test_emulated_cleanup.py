@@ -45,6 +45,12 @@ with quiet_world(leaf_spine(2, 1, 1)) as world:
 """
 
 
+def _heed_signals() -> None:
+    """Whoever runs the tests may ignore these, as nohup and shells' background jobs do."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class _Owner:
     """A process that owns a world, from its start until it is killed by the test."""
 
@@ -56,6 +62,7 @@ class _Owner:
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": f"{root.parent}:{root}"},
             start_new_session=True,
+            preexec_fn=_heed_signals,
         )
         assert self.popen.stdout is not None
         facts = json.loads(self.popen.stdout.readline())
@@ -131,6 +138,7 @@ def test_an_interrupt_while_a_run_is_put_on_record_leaves_nothing(
     begin: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rename = Path.rename
+    heeded = signal.signal(signal.SIGINT, signal.default_int_handler)  # as in `_heed_signals`
 
     def rename_and_interrupt(draft: Path, target: Path) -> Path:
         renamed = rename(draft, target)
@@ -140,8 +148,11 @@ def test_an_interrupt_while_a_run_is_put_on_record_leaves_nothing(
 
     monkeypatch.setattr(Path, "rename", rename_and_interrupt)
     before = run_folders()
-    with pytest.raises(KeyboardInterrupt):
-        begin()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            begin()
+    finally:
+        signal.signal(signal.SIGINT, heeded)
     assert run_folders() <= before
 
 

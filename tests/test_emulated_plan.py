@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
 from switch.errors import InputError, MachineError
+from switch.realtime.config import read_config
 from topo.clos import fat_tree, leaf_spine, single
 from topo.emulated import EmulatedWorld
 from topo.interfaces import (
@@ -106,6 +108,24 @@ def test_the_built_in_switch_is_told_of_every_port(tmp_path: Path) -> None:
         (3, "leaf1-eth3"),
     ]
     assert len({switch["seed"] for switch in config["switches"]}) == 4
+
+
+def test_patched_switches_have_interfaces_towards_hosts_alone(tmp_path: Path) -> None:
+    network = leaf_spine(2, 2, 1)
+    lines = switch_side_links(network, {"h0": 1, "h1": 2}, 9000, "patch")
+    assert len(lines) == 1 + 2 * 2 and not any("spine" in line for line in lines)
+    run = Run("abcdef", tmp_path)
+    config = builtin_config(
+        network, run, seed=3, link_mtu=9000, links="patch", patch_captures=tmp_path
+    )
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config))
+    switches = {switch.name: switch for switch in read_config(path).switches}
+    assert [port.patch for port in switches["leaf1"].ports] == [None, ("spine0", 2), ("spine1", 2)]
+    assert [port.interface for port in switches["spine0"].ports] == ["", ""]
+    assert switches["spine0"].ports[1].pcap_in == str(tmp_path / "spine0-leaf1.pcap")
+    with pytest.raises(InputError, match=r"no patch links with --switch bmv2: .*a process of its"):
+        EmulatedWorld(network, "bmv2", links="patch")
 
 
 def test_an_unknown_kind_of_switch_is_refused() -> None:

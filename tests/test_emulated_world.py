@@ -17,7 +17,7 @@ import grpc
 import pytest
 from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 
-from switch.errors import MachineError, RunError
+from switch.errors import InputError, MachineError, RunError
 from tests.emulated_support import (
     inside,
     is_alive,
@@ -217,12 +217,23 @@ def test_a_shell_that_dies_during_bring_up_is_blamed_and_not_the_switch(
 
 
 def test_a_switch_process_that_never_is_ready_ends_at_the_deadline(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STAND_IN", "mute")
-    world = EmulatedWorld(single(2), switch_module="tests.stand_in_switch", ready_deadline_s=0.5)
+    world = EmulatedWorld(  # which is not asked to end its captures, either
+        single(2), switch_module="tests.stand_in_switch", ready_deadline_s=0.5, links="patch",
+        pcap_dir=tmp_path,
+    )  # fmt: skip
     with pytest.raises(RunError, match=r"was not ready after 0\.5 s"):
         world.__enter__()
+
+
+def test_a_switch_process_that_hangs_up_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "hang-up")
+    with quiet_world(single(2)) as world, pytest.raises(
+        RunError, match=r"the switch process \(pid \d+\) runs and does not answer 'statistics' at "
+    ):
+        world.switch_statistics()
 
 
 def test_an_exception_within_the_block_takes_the_world_down() -> None:
@@ -322,3 +333,22 @@ def test_runs_are_kept_in_one_place() -> None:
             ["ip", "netns", "list"], capture_output=True, text=True, check=True
         ).stdout
         assert world.record.id not in listing
+
+
+def test_links_go_down_and_come_back_and_patched_ones_have_no_interfaces() -> None:
+    with quiet_world(leaf_spine(1, 1, 1), links="patch") as world:
+        assert set(world.switch_counters()) == {("leaf0", 1)}
+
+        def carrier() -> bool:
+            shown = subprocess.run(
+                ["ip", "link", "show", "dev", "h0-eth0"], capture_output=True, text=True, check=True
+            )
+            return "NO-CARRIER" not in shown.stdout
+
+        world.set_link("leaf0", "h0", up=False)
+        wait_until(lambda: not in_namespace(world.host_pid(0), carrier), "the link is down")
+        world.set_link("h0", "leaf0", up=True)
+        wait_until(lambda: in_namespace(world.host_pid(0), carrier), "the link is back")
+        world.set_link("leaf0", "spine0", up=False)
+        with pytest.raises(InputError, match="no link from h0 to spine0"):
+            world.set_link("h0", "spine0", up=False)

@@ -144,10 +144,13 @@ def test_both_algorithms_are_verified_and_every_shard_crosses_each_fabric_link_o
     assert "<html" in (tmp_path / "out" / "report.html").read_text()
 
 
+@pytest.mark.parametrize("joined", ["veth", "patch"])
 def test_captures_hold_rocev2_with_the_right_icrc_at_both_ends_of_every_link(
-    tmp_path: Path, untouched: Machine
+    tmp_path: Path, untouched: Machine, joined: str
 ) -> None:
-    document = run_json("--leaves", "2", "--size", "32KiB", "--pcap", cwd=tmp_path)
+    document = run_json(
+        "--leaves", "2", "--size", "32KiB", "--pcap", "--links", joined, cwd=tmp_path
+    )
     assert document["verified"]
     assert not document["notes"]
     links = ["h0-leaf0", "h1-leaf0", "h2-leaf1", "h3-leaf1"]
@@ -234,7 +237,7 @@ def test_chains_and_fat_trees_are_verified(tmp_path: Path) -> None:
     assert document["verified"]
 
 
-PIPS_SCRIPT = "import sys; del sys.path[0]; from experiments.cli import main; main()"
+PIPS_SCRIPT = "import sys; del sys.path[0]; from experiments.__main__ import start; start()"
 
 
 @pytest.mark.parametrize("start", [WEFT, [sys.executable, "-c", PIPS_SCRIPT]])

@@ -6,11 +6,13 @@ import os
 import re
 import signal
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from switch.errors import MachineError, RunError
-from topo.interfaces import interface_name
+from topo.interfaces import LinkKind, interface_name, is_patched
 from topo.network import Direction, Topology
 from topo.processes import RunProcess, stop_all
 from topo.runs import Run
@@ -45,6 +47,27 @@ class CaptureResult:
     lost: int
 
 
+def capture_path(folder: Path, direction: Direction) -> Path:
+    """The file of the link end that a direction leaves from."""
+    node, neighbour = direction.ends
+    return folder.resolve() / f"{node}-{neighbour}.pcap"
+
+
+def patch_results(topology: Topology, answer: Mapping[str, Any]) -> list[CaptureResult]:
+    """What the switch process says of its captures at the ends of patch links."""
+    found = {Path(each["path"]).stem: each for each in answer.get("captures", ())}
+    return [
+        CaptureResult(
+            Path(found[name]["path"]),
+            f"{direction.source.node} towards {direction.destination.node}",
+            found[name]["packets"],
+            found[name]["lost"],
+        )
+        for direction in topology.directions
+        if (name := "-".join(direction.ends)) in found
+    ]
+
+
 class Captures:
     """The tcpdumps of a run. Files are ``<node>-<neighbour>.pcap``, stamped in nanoseconds."""
 
@@ -55,8 +78,10 @@ class Captures:
         folder: Path,
         namespaces: dict[str, int],
         link_mtu: int,
+        links: LinkKind = "veth",
     ) -> None:
-        """Start a tcpdump at both ends of every link, and return once all of them listen.
+        """Start a tcpdump at both ends of every link that has interfaces, and return once all of
+        them listen.
 
         ``namespaces`` maps each node to a process in its namespace. Raises MachineError if
         ``folder`` cannot be made, RunError if a tcpdump does not start.
@@ -68,8 +93,10 @@ class Captures:
         share_kib = min(LARGEST_BUFFER_KIB, BUFFERS_KIB // len(topology.directions))
         self._captures: list[tuple[Direction, Path, RunProcess]] = []
         for direction in topology.directions:
+            if is_patched(direction.link, topology, links):
+                continue
             node, neighbour = direction.ends
-            path = folder.resolve() / f"{node}-{neighbour}.pcap"
+            path = capture_path(folder, direction)
             command = [
                 *("tcpdump", "-i", interface_name(direction.source, topology), "-n", "-U"),
                 *("--time-stamp-precision=nano", "-s", str(link_mtu + 64), "-Z", "root"),

@@ -16,16 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 from switch.errors import RunError
 from topo.batch import queue_drops, run_batch
-from topo.captures import CaptureResult, Captures
+from topo.captures import CaptureResult, Captures, patch_results
 from topo.cleanup import kill_all, marked_processes
 from topo.interfaces import (
     LINK_MTU,
     SYSCTLS,
+    LinkKind,
     check_link_mtu,
     check_path_mtu,
     host_shaper,
     host_side,
     interface_name,
+    is_patched,
     switch_interfaces,
     switch_shapers,
     switch_side_links,
@@ -42,7 +44,7 @@ from topo.network import Topology
 from topo.processes import RunProcess, stop_all
 from topo.runs import Run
 from topo.signals import ending_on_signals, signals_held
-from topo.switch_kinds import SwitchKind, check_kind, check_topology
+from topo.switch_kinds import SwitchKind, check_kind, check_topology, require
 from topo.switch_processes import (
     READY_DEADLINE_S,
     Bmv2Switches,
@@ -54,6 +56,9 @@ from topo.switch_processes import (
 
 if TYPE_CHECKING:
     from topo.mininet_nodes import MininetNetwork
+
+TRACE_DEADLINE_S = 600.0
+"""For a trace to begin: a large program's traced form is compiled first."""
 
 
 class EmulatedWorld:
@@ -75,6 +80,7 @@ class EmulatedWorld:
         seed: int = 1,
         pcap_dir: Path | None = None,
         bmv2_log: bool = False,
+        links: LinkKind = "veth",
         switch_module: str = "switch.realtime",
         ready_deadline_s: float = READY_DEADLINE_S,
     ) -> None:
@@ -83,6 +89,8 @@ class EmulatedWorld:
         ``run`` is the record to use; without one the world makes its own, and removes it at its
         end. ``path_mtu`` is the RoCE payload in bytes, ``link_mtu`` the veths' IP MTU. With
         ``pcap_dir``, every link end is captured there. ``bmv2_log`` turns BMv2's packet logs on.
+        With ``links`` "patch", links between switches are inside the switch process, without
+        interfaces; only the built-in switch can do that.
         ``switch_module`` is the module that runs the built-in switches. Raises InputError for
         what makes no sense, MachineError for what the machine has not got.
         """
@@ -91,7 +99,10 @@ class EmulatedWorld:
         check_path_mtu(path_mtu)
         check_link_mtu(link_mtu, path_mtu)
         check_topology(self.switch_kind, topology)
-        self._interfaces = {port: name for port, name, _ in switch_interfaces(topology)}
+        if links == "patch":
+            require(self.switch_kind, ["patch links"])
+        self.links = links
+        self._interfaces = {port: name for port, name, _ in switch_interfaces(topology, links)}
         if self.switch_kind == "bmv2":
             find_bmv2()
         check_machine(captures=pcap_dir is not None)
@@ -111,6 +122,8 @@ class EmulatedWorld:
         self._captures: Captures | None = None
         self._namespaces: dict[str, int] = {}
         self._signals = ExitStack()
+        self._ready = False
+        """Whether the switches have said that they are."""
 
     def __enter__(self) -> EmulatedWorld:
         """Bring everything up; returns when all switches take P4Runtime connections."""
@@ -153,6 +166,8 @@ class EmulatedWorld:
                 self.link_mtu,
                 self._switch_module,
                 captured=self._pcap_dir is not None,
+                links=self.links,
+                patch_captures=self._pcap_dir,
             )
         self._configure_hosts()
         if self._pcap_dir is not None:
@@ -165,8 +180,10 @@ class EmulatedWorld:
                     for name in self.topology.nodes
                 },
                 self.link_mtu,
+                self.links,
             )
         self._switches.wait_until_ready(self._ready_deadline_s)
+        self._ready = True
 
     def _make_nodes(self) -> None:
         from topo.mininet_nodes import MininetNetwork
@@ -181,7 +198,9 @@ class EmulatedWorld:
     def _make_links(self) -> None:
         for pid in self._namespaces.values():
             in_namespace(pid, lambda: write_sysctls(SYSCTLS))
-        links = switch_side_links(self.topology, self._namespaces, self.link_mtu)
+        links = switch_side_links(
+            self.topology, self._namespaces, self.link_mtu, self.links
+        )
         shapers = []
         if self.switch_kind == "bmv2":
             shapers = switch_shapers(self.topology, self.link_mtu)
@@ -194,6 +213,8 @@ class EmulatedWorld:
         in_namespace(self.namespace_pid, make)
         assert self._network is not None
         for link in self.topology.links:
+            if is_patched(link, self.topology, self.links):
+                continue
             self._network.add_link(
                 link.a.node,
                 link.b.node,
@@ -222,18 +243,27 @@ class EmulatedWorld:
         """Take everything down: processes, namespaces, links, sockets and the run's folder.
 
         What was captured is in :attr:`captured` afterwards. May be called more than once; signals
-        wait until it is done. A record that was handed in keeps its folder.
+        wait until it is done. A record that was handed in keeps its folder. Raises RunError if the
+        switches cannot end their captures, with everything down.
         """
         try:
             with signals_held():
                 try:
-                    if self._captures is not None:
-                        self.captured = self._captures.stop()
+                    self._end_captures()
                 finally:
                     self._captures = None
                     self._end_processes()
         finally:
             self._signals.close()
+
+    def _end_captures(self) -> None:
+        if self._captures is None:
+            return
+        self.captured = self._captures.stop()
+        switches = self._switches
+        if self.links == "patch" and self._ready and isinstance(switches, BuiltinSwitches):
+            answer = switches.ask("captures end")
+            self.captured += patch_results(self.topology, answer)
 
     def _end_processes(self) -> None:
         stop_all(self.switch_processes)
@@ -304,7 +334,8 @@ class EmulatedWorld:
         }
 
     def switch_counters(self) -> dict[tuple[str, int], InterfaceCounters]:
-        """What the kernel counted at each switch end of a link, by switch and port."""
+        """What the kernel counted at each switch end of a link, by switch and port; patch links
+        are not the kernel's."""
         counters = read_counters(self.namespace_pid)
         return {
             (port.node, port.number): counters[interface]
@@ -343,6 +374,28 @@ class EmulatedWorld:
         if isinstance(self._switches, BuiltinSwitches):
             self._switches.ask("loads end")
 
+    def start_trace(self, switch: str, packets: int) -> None:
+        """Trace the next packets of a built-in switch; its program's traced form may have to be
+        compiled first, which takes seconds. Raises RunError."""
+        self._builtin("traced").ask(f"trace {switch} start {packets}", TRACE_DEADLINE_S)
+
+    def take_trace(self, switch: str, *, end: bool = False) -> dict[str, Any]:
+        """What has been traced at a switch (`switch.realtime.traces.Traces.take`) since it was
+        last taken; with ``end`` there is no more of it. Raises RunError."""
+        switches = self._builtin("traced")
+        taken = switches.ask(f"trace {switch} take", TRACE_DEADLINE_S)
+        if end:
+            switches.ask(f"trace {switch} end")
+        return taken
+
+    def _builtin(self, done: str) -> BuiltinSwitches:
+        if not isinstance(self._switches, BuiltinSwitches):
+            raise RunError(
+                f"{self.switch_kind} cannot be {done} from here: the built-in switch, "
+                "--switch weft, can"
+            )
+        return self._switches
+
     def set_rates(self, rates_bps: Mapping[tuple[str, str], int]) -> None:
         """Let directions of links between switches, by their ends, go on at other rates.
 
@@ -354,6 +407,24 @@ class EmulatedWorld:
         for (source, target), rate_bps in rates_bps.items():
             words += [source, str(self.topology.port_to(source, target)), str(rate_bps)]
         self._switches.ask(" ".join(words))
+
+    def set_link(self, node: str, neighbour: str, *, up: bool) -> None:
+        """Let the link between two nodes fail, or come back: down, it loses everything.
+
+        A patch link does so in the switch process; of a pair of veths, the switch's end goes down
+        and up. Raises InputError for no such link, RunError if the switches do not answer.
+        """
+        direction = self.topology.direction(node, neighbour)
+        end = direction.link.b  # the end away from the hosts is a switch's
+        state = "up" if up else "down"
+        if is_patched(direction.link, self.topology, self.links):
+            assert isinstance(self._switches, BuiltinSwitches)
+            self._switches.ask(f"link {end.node} {end.number} {state}")
+            return
+        interface = self._interfaces[end]
+        in_namespace(
+            self.namespace_pid, lambda: run_batch("ip", [f"link set dev {interface} {state}"])
+        )
 
     def check_alive(self) -> None:
         """Raise RunError, naming it, if a process that the network consists of has ended."""

@@ -7,6 +7,7 @@ a host's only interface is ``h0-eth0`` in its own namespace.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal, get_args
 
 from switch.errors import InputError
 from topo.network import Direction, Host, Link, Port, Topology, format_ipv4, format_mac
@@ -20,6 +21,10 @@ ROCE_OVERHEAD_BYTES = 20 + 8 + 12 + 16 + 4 + 4
 """IPv4, UDP, BTH, RETH, immediate and ICRC: what a RoCE packet adds to its payload at most."""
 PATH_MTUS = (256, 512, 1024, 2048, 4096)
 """The path MTUs of InfiniBand, in bytes of payload a packet."""
+
+LinkKind = Literal["veth", "patch"]
+"""How two switches are joined: by a pair of veths, or inside the process of the built-in switch."""
+LINK_KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
 
 INTERFACE_NAME_LENGTH = 15
 """What the kernel leaves for an interface's name (IFNAMSIZ without the closing zero)."""
@@ -63,6 +68,11 @@ def check_link_mtu(link_mtu: int, path_mtu: int) -> None:
         )
 
 
+def is_patched(link: Link, topology: Topology, links: LinkKind) -> bool:
+    """Whether a link has no interfaces: one between switches, where these are patched."""
+    return links == "patch" and not isinstance(topology.node(link.a.node), Host)
+
+
 def interface_name(port: Port, topology: Topology) -> str:
     """The name of the interface at a port; InputError if it is longer than the kernel allows."""
     host = isinstance(topology.node(port.node), Host)
@@ -85,7 +95,9 @@ def burst_bytes(rate_bps: int, link_mtu: int) -> int:
     return max(frame + frame // 16, rate_bps * BURST_NS // 8_000_000_000)
 
 
-def switch_side_links(topology: Topology, host_pids: dict[str, int], link_mtu: int) -> list[str]:
+def switch_side_links(
+    topology: Topology, host_pids: dict[str, int], link_mtu: int, links: LinkKind = "veth"
+) -> list[str]:
     """Lines for ``ip -batch`` in the run's namespace: create every veth and set its ends there up.
 
     A veth to a host is created with its other end in the host's namespace, one between two
@@ -96,6 +108,8 @@ def switch_side_links(topology: Topology, host_pids: dict[str, int], link_mtu: i
     lines = ["link set dev lo up"]
     queues = f"mtu {link_mtu} numtxqueues 1 numrxqueues 1"
     for link in topology.links:
+        if is_patched(link, topology, links):
+            continue
         a = interface_name(link.a, topology)
         b = interface_name(link.b, topology)
         node = topology.node(link.a.node)
@@ -156,9 +170,13 @@ def switch_shapers(topology: Topology, link_mtu: int) -> list[str]:
     ]
 
 
-def switch_interfaces(topology: Topology) -> Iterator[tuple[Port, str, Link]]:
-    """Every switch port with the name of its interface and its link, by switch and port."""
+def switch_interfaces(
+    topology: Topology, links: LinkKind = "veth"
+) -> Iterator[tuple[Port, str, Link]]:
+    """Every switch port that has an interface, with its name and its link, by switch and port."""
     for switch in topology.switches:
         for direction in topology.outward(switch.name):
+            if is_patched(direction.link, topology, links):
+                continue
             port = direction.source
             yield port, interface_name(port, topology), direction.link

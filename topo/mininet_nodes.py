@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import os
 import resource
+import select
+import shlex
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TextIO
 
-from switch.errors import MachineError
+from switch.errors import InputError, MachineError, RunError, WeftError
 from topo.processes import DIE_WITH_PARENT
 from topo.runs import Run
 
@@ -42,7 +46,9 @@ def _distutils_for_mininet() -> Iterator[None]:
 
 try:
     with _distutils_for_mininet():
+        from mininet.cli import CLI
         from mininet.link import Intf, Link
+        from mininet.log import lg
         from mininet.net import Mininet
         from mininet.node import Node, Switch
 except ImportError as error:
@@ -51,6 +57,9 @@ except ImportError as error:
         "package with `apt-get install mininet`, and use a virtual environment of /usr/bin/python3 "
         "with --system-site-packages"
     ) from error
+
+SHELL_CHECK_MS = 500
+"""Between two looks at whether a shell that says nothing still runs."""
 
 FILES_PER_NODE = 4
 OTHER_FILES = 512
@@ -68,6 +77,23 @@ class RunNode(Node):
         popen = super()._popen([*DIE_WITH_PARENT, *cmd], **params)
         run.add(popen.pid, f"command of {self.name}" if self.shell else f"shell of {self.name}")
         return popen
+
+    def read(self, size: int = 1024) -> str:
+        """What the shell has printed, once it has printed something; RunError if it has ended."""
+        said = select.poll()
+        said.register(self.stdout, select.POLLIN)
+        while not self.readbuf and not said.poll(SHELL_CHECK_MS):
+            self.check_shell()
+        return str(super().read(size))
+
+    def check_shell(self) -> None:
+        """Raise RunError if the shell, which holds the node's namespace, has ended."""
+        if self.shell.poll() is not None:
+            self.waiting = False
+            raise RunError(
+                f"{self.name}: its shell has ended, and its network namespace with it; leave the "
+                "prompt with 'exit', and bring the network up again"
+            )
 
 
 class SwitchNode(RunNode, Switch):
@@ -107,6 +133,134 @@ class MadeLink(Link):
     @classmethod
     def makeIntfPair(cls, *_arguments: Any, **_parameters: Any) -> None:
         """Nothing is left to make."""
+
+
+REFUSED = {
+    "dpctl": "speaks OpenFlow; see 'tables SWITCH' and 'counters SWITCH'",
+    "switch": "cannot stop a P4 switch; see 'link ONE OTHER down'",
+    "wait": "waits for OpenFlow; the switches here are connected",
+    "iperfudp": "is not here; try 'HOST iperf -s -u &' and 'HOST iperf -u -c HOST'",
+}
+"""Mininet's commands that are not for this network, and why."""
+
+
+def check_command(node: str, command: str) -> None:
+    """Raise InputError for a command that a shell would not take as it is: it would wait for its
+    other half, and nobody could end that from a file of commands."""
+    told = subprocess.run(
+        ["bash", "-n", "-c", command],
+        capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"},
+    )  # fmt: skip
+    if told.returncode:
+        _, _, reason = told.stderr.strip().splitlines()[0].partition("line 1: ")
+        raise InputError(f"{node} {command}: {reason or told.stderr.strip()}")
+
+
+class CommandLine(CLI):
+    """Mininet's prompt without what would reach beyond the run: commands that kill by name, open
+    windows, or speak to other kinds of switch. Whatever goes wrong in a command ends that alone.
+    """
+
+    prompt = "weft> "
+    helpStr = (
+        "A node's name and a command run it there; in what follows, names of hosts stand for\n"
+        "their addresses:\n"
+        "  weft> h0 ping -c 3 h1\n"
+        "  weft> leaf0 ip -s link\n"
+        "What needs every key as it is pressed, such as an editor: noecho h0 vi notes\n\n"
+    )
+
+    def __init__(self, network: Any, stdin: TextIO) -> None:
+        """Read commands from a file or a terminal until it ends."""
+        lg.handlers[0].setStream(sys.stdout)  # where everything else of the prompt goes
+        lg.propagate = False  # and nowhere else, whoever gives the root logger a handler
+        self.use_rawinput = stdin.isatty()
+        super().__init__(network, stdin=stdin)
+
+    def get_names(self) -> list[str]:
+        """What help and completion tell of: all but what is refused."""
+        return [name for name in super().get_names() if name.removeprefix("do_") not in REFUSED]
+
+    def completenames(self, text: str, *_ignored: Any) -> list[str]:
+        """Commands and nodes that begin so."""
+        return [*super().completenames(text), *self.completedefault(text)]
+
+    def completedefault(self, text: str, *_ignored: Any) -> list[str]:
+        """Nodes that begin so."""
+        return [node.name for node in self.mn.values() if node.name.startswith(text)]
+
+    def precmd(self, line: str) -> str:
+        """Show what was read, where nobody typed it."""
+        if not self.isatty() and line != "EOF":
+            print(line, flush=True)
+        return line
+
+    def onecmd(self, line: str) -> Any:
+        """Run one line; whatever goes wrong is said, and the next one read. # starts a comment."""
+        if line.lstrip().startswith("#"):
+            return None
+        try:
+            name = self.parseline(line)[0]
+            if name in REFUSED:
+                raise InputError(f"{name}: {REFUSED[name]}")
+            return super().onecmd(line)
+        except WeftError as error:
+            print(error, file=self.stdout)
+        except Exception as error:  # of Mininet's commands, or of shlex at a wrong quote
+            what = str(error) or type(error).__name__
+            print(f"{line.strip()!r}: {what}", file=self.stdout)
+        return None
+
+    def default(self, line: str) -> None:
+        """Run a command on the node that the line begins with."""
+        name, command, line = self.parseline(line)
+        if name not in self.mn:
+            raise InputError(f"{line!r}: there is no such command (see help), nor node (see nodes)")
+        if not command:
+            raise InputError(f"{name}: write a command behind it, as {name} ip addr")
+        check_command(name, command)
+        node = self.mn[name]
+        node.sendCmd(" ".join(self._address(word) for word in command.split(" ")))
+        self.waitForNode(node)
+
+    def _address(self, word: str) -> str:
+        """A host's address for its name; all else as it is."""
+        interface = self.mn[word].defaultIntf() if word in self.mn and self.mn[word].intfs else None
+        return (interface and interface.updateIP()) or word
+
+    def waitForNode(self, node: Any) -> None:
+        """Show what a node's command prints until it ends. What is typed meanwhile goes to it; but
+        a file's lines are commands for the prompt."""
+        said = select.poll()
+        said.register(node.stdout, select.POLLIN)
+        typed = self.stdin.fileno() if self.isatty() else None
+        if typed is not None:
+            said.register(typed, select.POLLIN)
+            subprocess.run(["stty", "-icanon", "min", "1"], check=False)  # keys as they come
+        while node.waiting:
+            try:
+                ready = [descriptor for descriptor, _ in said.poll(SHELL_CHECK_MS)]
+                if not ready:
+                    node.check_shell()
+                if typed in ready:
+                    node.write(os.read(typed, 1024).decode(errors="replace"))
+                if node.stdout.fileno() in ready:
+                    self.stdout.write(node.monitor())
+                    self.stdout.flush()
+            except KeyboardInterrupt:
+                node.sendInt()
+
+    def do_source(self, line: str) -> Any:
+        """source FILE: run the commands in a file."""
+        words = shlex.split(line)
+        if len(words) != 1:
+            raise InputError(f"{f'source {line}'.strip()}: it is source FILE")
+        try:
+            text = Path(words[0]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise InputError(f"source {words[0]!r}: {reason}") from None
+        return any(self.onecmd(command) for command in text.splitlines())
 
 
 class MininetNetwork:

@@ -429,6 +429,7 @@ class _Operation:
             chunks_fetched=counted.chunks_fetched,
             chunks_duplicate=counted.chunks_duplicate,
             blocks_saturated=counted.blocks_saturated,
+            flow_count=counted.flow_count,
             retransmitted_packets=statistics["retransmitted_packets"],
             statistics={
                 **statistics,

@@ -15,7 +15,7 @@ from agents.datagrams import Datagrams
 from agents.transport.endpoint import Endpoint
 from agents.wire.headers import HEADER_ROOM_BYTES
 from switch.engine import layout as engine
-from switch.engine.dataplane import Dataplane, Queue
+from switch.engine.dataplane import MOST_PASSES, Dataplane, Queue
 from switch.errors import InputError, RunError
 from topo import simulated_layout as at
 from topo.clos import single
@@ -270,7 +270,8 @@ class Fabric:
             whether something is left to happen.
 
         Raises:
-            RunError: time stands still, or more frames are held by faults than there is room for.
+            RunError: time stands still, packets multiply without end, or more frames are held by
+                faults than there is room for.
         """
         world, context = self.world, self.dataplane.context
         world[at.W_STOP_NS] = stop_ns
@@ -307,6 +308,8 @@ class Fabric:
                     triggered()
             elif reason == at.FAILED:
                 raise RunError(self._failure())
+            elif reason == at.ENDLESS:
+                raise RunError(self.dataplane.storm(self.now_ns, MOST_PASSES))
             else:
                 if reason == at.STOPPED:
                     world[at.W_NOW_NS] = stop_ns

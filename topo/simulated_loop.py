@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from switch.engine.dataplane import MOST_PASSES
+from switch.engine.events import begin_turn
 from switch.engine.layout import (
     AGAIN_HEAD,
     FREE_BUFFER_COUNT,
@@ -31,13 +33,15 @@ from switch.engine.layout import (
     P_PORT,
     P_REPEATS,
     P_SWITCH,
+    PASSES,
+    PASSES_END,
     PORT_COUNT,
     Q_EVENT_NS,
     Q_FREE_NS,
     READY_HEAD,
 )
 from switch.engine.native import int64_view
-from switch.engine.pipeline import ingest, join_frame, run_ingress, serve_port
+from switch.engine.pipeline import go_on, ingest, join_frame, serve_port
 from switch.engine.queues import (
     packet_row,
     port_row,
@@ -67,6 +71,7 @@ from topo.simulated_layout import (
     CALL,
     DELAY,
     DUPLICATE,
+    ENDLESS,
     FAILED,
     GROW,
     IDLE,
@@ -231,10 +236,12 @@ def arrive_late(world: Any, context: Any, now_ns: int) -> int:
 
 @compiled
 def run_events(world: Any, context: Any) -> int:
-    """Go on until something needs Python; why: one of `simulated_layout`'s IDLE to FAILED."""
+    """Go on until something needs Python; why: one of `simulated_layout`'s IDLE to ENDLESS."""
     heap = int64_view(context[HEAP], 1)
     while True:
         now_ns = world[W_NOW_NS]
+        if context[PASSES] >= context[PASSES_END]:
+            return ENDLESS
         if world[W_FAILURE] or context[NO_BUFFER]:
             return FAILED
         if world[W_TRIGGERED]:
@@ -245,18 +252,16 @@ def run_events(world: Any, context: Any) -> int:
         ):
             return GROW
         if context[READY_HEAD] != NONE:
+            begin_turn(context, MOST_PASSES)
             found = arrive(world, context, take_departure(context), now_ns)
             if found != NOTHING:
                 world[W_HOST] = found
                 return CALL
             continue
-        packet = context[AGAIN_HEAD]
-        if packet != NONE:
-            words = packet_row(context, packet)
-            context[AGAIN_HEAD] = words[P_NEXT]
-            words[P_NEXT] = NONE
-            run_ingress(context, words[P_SWITCH], packet, now_ns)
+        if context[AGAIN_HEAD] != NONE:
+            go_on(context, now_ns)
             continue
+        begin_turn(context, MOST_PASSES)
         world[W_EVENTS] += 1
         world[W_BUDGET] -= 1
         if world[W_BUDGET] < 0:

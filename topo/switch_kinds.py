@@ -50,6 +50,11 @@ CAPABILITIES: tuple[Capability, ...] = (
         "BMv2's links are shaped by tbf, outside it, at a rate that stays.",
     ),
     Capability(
+        "patch links",
+        ("weft",),
+        "Every BMv2 is a process of its own, and ports can be joined only inside one.",
+    ),
+    Capability(
         "seeded random numbers",
         ("weft",),
         "random() on BMv2 has no seed: a run with losses does not repeat.",

@@ -15,7 +15,8 @@ from typing import Any, Protocol
 from switch.children import python_command, python_path
 from switch.errors import MachineError, RunError
 from topo.batch import queue_drops
-from topo.interfaces import ETHERNET_BYTES, switch_interfaces
+from topo.captures import capture_path
+from topo.interfaces import ETHERNET_BYTES, LinkKind, switch_interfaces
 from topo.namespaces import InterfaceCounters, in_namespace, read_counters
 from topo.network import Switch, Topology
 from topo.processes import RunProcess
@@ -54,23 +55,38 @@ def address(run: Run, switch: Switch) -> str:
 
 
 def builtin_config(
-    topology: Topology, run: Run, seed: int, link_mtu: int, captured: bool = False
+    topology: Topology,
+    run: Run,
+    seed: int,
+    link_mtu: int,
+    captured: bool = False,
+    links: LinkKind = "veth",
+    patch_captures: Path | None = None,
 ) -> dict[str, Any]:
     """The configuration of ``python -m switch.realtime`` for all switches of a topology.
 
     ``captured``: captures at the switches' ends of links are to see what the switches send.
+    ``patch_captures``: the folder for captures of patch links, which only the process itself sees.
     """
     ports: dict[str, list[dict[str, Any]]] = {switch.name: [] for switch in topology.switches}
-    for port, interface, link in switch_interfaces(topology):
-        ports[port.node].append(
-            {
-                "port": port.number,
-                "interface": interface,
+    interfaces = {port: name for port, name, _ in switch_interfaces(topology, links)}
+    for switch in topology.switches:
+        for direction in topology.outward(switch.name):
+            source, link = direction.source, direction.link
+            port: dict[str, Any] = {
+                "port": source.number,
                 "rate_bps": link.rate_bps,
                 "delay_ns": link.delay_ns,
                 "queue_bytes": link.queue_bytes,
             }
-        )
+            if source in interfaces:
+                port["interface"] = interfaces[source]
+            else:
+                port["patch"] = [direction.destination.node, direction.destination.number]
+                if patch_captures is not None:
+                    path = str(capture_path(patch_captures, direction))
+                    port["pcap_in"] = port["pcap_out"] = path
+            ports[switch.name].append(port)
     return {
         "stats_socket": str(run.folder / "statistics.sock"),
         "cpu_port": CPU_PORT,
@@ -102,9 +118,13 @@ class BuiltinSwitches:
         link_mtu: int,
         module: str = "switch.realtime",
         captured: bool = False,
+        links: LinkKind = "veth",
+        patch_captures: Path | None = None,
     ) -> None:
         """Start the process in the run's namespace; it has its configuration in a file."""
-        config = builtin_config(topology, run, seed, link_mtu, captured)
+        config = builtin_config(
+            topology, run, seed, link_mtu, captured, links, patch_captures
+        )
         path = run.folder / "switches.json"
         path.write_text(json.dumps(config, indent=1))
         self._statistics = config["stats_socket"]
@@ -130,7 +150,7 @@ class BuiltinSwitches:
         """Start the statistics of lateness and of queues' depths anew."""
         self.ask("reset")
 
-    def ask(self, request: str) -> dict[str, Any]:
+    def ask(self, request: str, timeout_s: float = 5.0) -> dict[str, Any]:
         """What the process answers to a line of `switch.realtime.statistics`, or to none.
 
         RunError if it does not answer, or refuses.
@@ -138,7 +158,7 @@ class BuiltinSwitches:
         answer = bytearray()
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-                connection.settimeout(5.0)
+                connection.settimeout(timeout_s)
                 connection.connect(self._statistics)
                 if request:
                     connection.sendall(f"{request}\n".encode())
@@ -146,11 +166,12 @@ class BuiltinSwitches:
                     connection.shutdown(socket.SHUT_WR)
                 while chunk := connection.recv(65536):
                     answer += chunk
-            document = json.loads(answer) if answer else {}
+            document = json.loads(answer)
         except (OSError, ValueError) as error:
             raise RunError(
-                f"{self.processes[0].describe_end()} and gives no statistics at "
-                f"{self._statistics}: {error}{self.processes[0].tail()}"
+                f"{self.processes[0].describe_end()} and does not answer "
+                f"{request or 'statistics'!r} at {self._statistics}, within {timeout_s:g} s: "
+                f"{error}{self.processes[0].tail()}"
             ) from error
         if not isinstance(document, dict):
             raise RunError(f"the switch process sent statistics that are no object: {document!r}")
@@ -170,7 +191,7 @@ class Bmv2Switches:
         ``log_packets`` makes each write every step of every packet to its log in the run's folder.
         """
         program = find_bmv2()
-        notifications = _notification_options(program)
+        notifications = notification_options(program)
         self._topology = topology
         self._sockets = [socket_path(run, switch) for switch in topology.switches]
         self._namespace_pid = namespace_pid
@@ -241,7 +262,7 @@ def find_bmv2(search_path: str | None = None) -> str:
     return found
 
 
-def _notification_options(program: str) -> tuple[str, ...]:
+def notification_options(program: str) -> tuple[str, ...]:
     """Keep notifications, of a BMv2 built with nanomsg, out of /tmp, where device ids clash."""
     told = subprocess.run([program, "--help"], capture_output=True, text=True, check=False)
     option = "--notifications-addr"

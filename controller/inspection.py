@@ -1,0 +1,184 @@
+"""What a switch holds, as text: the entries of its tables and the cells of its counters.
+
+Reading needs no ownership of the switch, so it disturbs nobody. Names and widths are those of the
+P4Info that the switch itself gives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
+
+from controller.client import DEADLINE_S, SwitchError
+from switch.errors import InputError
+
+_ADDRESS = re.compile("addr|ip|mac|eth", re.IGNORECASE)
+"""In the name of a key or parameter that is an address if it is as wide as one."""
+
+
+class Inspector:
+    """Reads one switch; a context manager.
+
+    Args:
+        name: the switch's, for messages.
+        address: ``unix:PATH`` or ``HOST:PORT``.
+
+    Raises:
+        SwitchError: the switch is not there, or runs no program.
+    """
+
+    def __init__(self, name: str, device_id: int, address: str) -> None:
+        self._name = name
+        self._device_id = device_id
+        options = (("grpc.max_receive_message_length", -1), ("grpc.enable_http_proxy", 0))
+        self._channel = grpc.insecure_channel(address, options=options)
+        self._stub = p4runtime_pb2_grpc.P4RuntimeStub(self._channel)
+        request = p4runtime_pb2.GetForwardingPipelineConfigRequest(device_id=device_id)
+        request.response_type = request.P4INFO_AND_COOKIE
+        try:
+            answer = self._stub.GetForwardingPipelineConfig(request, timeout=DEADLINE_S)
+        except grpc.RpcError as error:
+            self._channel.close()
+            raise self._error("tell its program", error) from None
+        self._p4info = answer.config.p4info
+        self._actions = {action.preamble.id: action for action in self._p4info.actions}
+
+    def __enter__(self) -> Inspector:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._channel.close()
+
+    @property
+    def tables(self) -> list[str]:
+        """The names of the program's tables."""
+        return [table.preamble.name for table in self._p4info.tables]
+
+    def table(self, name: str) -> list[str]:
+        """The entries of a table, a line each, the default action last.
+
+        Raises:
+            InputError: the program has no such table (its name or its end will do).
+        """
+        table = self._find("table", name, self._p4info.tables)
+        query = p4runtime_pb2.Entity()
+        query.table_entry.table_id = table.preamble.id
+        lines = [self._entry(table, entity.table_entry) for entity in self._read(query)]
+        query.table_entry.is_default_action = True
+        return lines + [self._entry(table, entity.table_entry) for entity in self._read(query)]
+
+    def counters(self) -> list[str]:
+        """The cells that have counted something, a line each."""
+        lines = []
+        for counter in self._p4info.counters:
+            query = p4runtime_pb2.Entity()
+            query.counter_entry.counter_id = counter.preamble.id
+            for entity in self._read(query):
+                cell = entity.counter_entry
+                if cell.data.packet_count or cell.data.byte_count:
+                    name = f"{counter.preamble.name}[{cell.index.index}]"
+                    lines.append(f"{name}: {_counted(cell.data)}")
+        by_id = {table.preamble.id: table for table in self._p4info.tables}
+        for counter in self._p4info.direct_counters:
+            table = by_id[counter.direct_table_id]
+            query = p4runtime_pb2.Entity()
+            query.direct_counter_entry.table_entry.table_id = table.preamble.id
+            for entity in self._read(query):
+                entry = entity.direct_counter_entry
+                if entry.data.packet_count or entry.data.byte_count:
+                    keys = self._keys(table, entry.table_entry)
+                    lines.append(f"{counter.preamble.name}[{keys}]: {_counted(entry.data)}")
+        return lines
+
+    def entries(self) -> int:
+        """How many entries all tables have, those of the program counted too."""
+        query = p4runtime_pb2.Entity()
+        query.table_entry.SetInParent()
+        return sum(1 for _ in self._read(query))
+
+    def _read(self, query: Any) -> Iterator[Any]:
+        request = p4runtime_pb2.ReadRequest(device_id=self._device_id)
+        request.entities.append(query)
+        try:
+            for response in self._stub.Read(request, timeout=DEADLINE_S):
+                yield from response.entities
+        except grpc.RpcError as error:
+            raise self._error("be read", error) from None
+
+    def _find(self, what: str, name: str, among: Any) -> Any:
+        for one in among:
+            whole = one.preamble.name
+            if name in (whole, one.preamble.alias) or whole.endswith(f".{name}"):
+                return one
+        names = ", ".join(one.preamble.name for one in among) or "none"
+        raise InputError(f"{what} {name!r}: the program of {self._name} has {names}")
+
+    def _entry(self, table: Any, entry: Any) -> str:
+        keys = "default" if entry.is_default_action else self._keys(table, entry)
+        priority = f" priority {entry.priority}" if entry.priority else ""
+        return f"{table.preamble.name} {keys}{priority} -> {self._target(entry.action)}"
+
+    def _keys(self, table: Any, entry: Any) -> str:
+        given = {match.field_id: match for match in entry.match}
+        shown = []
+        for key in table.match_fields:
+            text = _match(given[key.id], key) if key.id in given else "*"
+            shown.append(f"{key.name}={text}")
+        return " ".join(shown) or "(no key)"
+
+    def _target(self, target: Any) -> str:
+        kind = target.WhichOneof("type")
+        if kind == "action":
+            return self._action(target.action)
+        if kind == "action_profile_action_set":
+            actions = target.action_profile_action_set.action_profile_actions
+            return " | ".join(f"{one.weight} x {self._action(one.action)}" for one in actions)
+        if kind is None:
+            return "nothing"
+        return f"{kind.removeprefix('action_profile_').removesuffix('_id')} {getattr(target, kind)}"
+
+    def _action(self, action: Any) -> str:
+        info = self._actions.get(action.action_id)
+        if info is None:
+            return f"action {action.action_id:#x}"
+        params = {param.id: param for param in info.params}
+        given = ", ".join(
+            f"{params[one.param_id].name}={_value(one.value, params[one.param_id])}"
+            for one in action.params
+        )
+        return f"{info.preamble.name}({given})"
+
+    def _error(self, what: str, error: Any) -> SwitchError:
+        return SwitchError(f"{self._name} could not {what}: {error.code().name}: {error.details()}")
+
+
+def _counted(data: Any) -> str:
+    return f"{data.packet_count:,} packets, {data.byte_count:,} bytes"
+
+
+def _match(match: Any, key: Any) -> str:
+    kind = match.WhichOneof("field_match_type")
+    if kind == "lpm":
+        return f"{_value(match.lpm.value, key)}/{match.lpm.prefix_len}"
+    if kind == "ternary":
+        mask = int.from_bytes(match.ternary.mask, "big")
+        return f"{_value(match.ternary.value, key)}&{mask:#x}"
+    if kind == "range":
+        return f"{_value(match.range.low, key)}..{_value(match.range.high, key)}"
+    return _value(getattr(match, kind).value, key)
+
+
+def _value(value: bytes, field: Any) -> str:
+    """A value as its key or parameter has it: by width and name an address, a text, a number."""
+    if field.bitwidth == 0:
+        return value.decode("utf-8", "replace")
+    number = int.from_bytes(value, "big")
+    if field.bitwidth == 32 and _ADDRESS.search(field.name):
+        return ".".join(map(str, number.to_bytes(4, "big")))
+    if field.bitwidth == 48 and _ADDRESS.search(field.name):
+        return number.to_bytes(6, "big").hex(":")
+    return str(number) if field.bitwidth <= 48 else hex(number)

@@ -1,0 +1,97 @@
+"""``weft load``: another P4 program into the switches of a testbed that is up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from controller.client import Program, Session, SwitchError, later_election_id
+from controller.inspection import Inspector
+from switch.compiler import compile_cached
+from switch.errors import WeftError
+from topo.testbeds import RunningSwitch
+
+WATCH_S = 0.3
+"""Between two looks at the files of a program that is loaded whenever it is saved."""
+
+Say = Callable[[str], None]
+
+
+def load(
+    switches: Mapping[str, RunningSwitch],
+    program: Path,
+    include_dirs: Sequence[Path],
+    defines: Mapping[str, str | None],
+    say: Say,
+) -> None:
+    """Compile a program and have switches run it; a line for each.
+
+    Entries, groups and members that fit the new program stay, where the switch can do that (the
+    built-in one can); else its tables are empty.
+
+    Raises:
+        InputError: the program cannot be read, or is wrong; nothing was loaded then.
+        SwitchError: a switch refused it.
+    """
+    loaded = Program(compile_cached(program, include_dirs=include_dirs, defines=defines))
+    for name, switch in switches.items():
+        say(f"{name}: {load_into(name, switch, loaded)}")
+
+
+def load_into(name: str, switch: RunningSwitch, program: Program) -> str:
+    """Have one switch run a program; what became of its entries."""
+    before = _entries(name, switch)
+    session = Session(
+        name, switch.device_id, switch.address, election_id=later_election_id()
+    )
+    try:
+        session.connect()
+        try:
+            session.push_program(program, keep=True)
+        except SwitchError:
+            session.push_program(program)
+    finally:
+        session.close()
+    return f"the program runs, with {_entries(name, switch)} entries (before it {before})"
+
+
+def watch(
+    program: Path, include_dirs: Sequence[Path], again: Callable[[], None], say: Say
+) -> None:
+    """Do something again whenever a program's sources change, until interrupted: P4 files in its
+    folder, and in those that it looks for includes in.
+
+    What is wrong with the program is said, and the next change waited for.
+    """
+    folders = [program.parent, *include_dirs]
+    seen = _stamp(folders)
+    say(f"waiting for changes of {program} (Ctrl-C ends it)")
+    while True:
+        time.sleep(WATCH_S)
+        stamp = _stamp(folders)
+        if stamp == seen:
+            continue
+        seen = stamp
+        try:
+            again()
+        except WeftError as error:
+            say(str(error))
+
+
+def _stamp(folders: Sequence[Path]) -> list[tuple[str, int]]:
+    found = []
+    for file in sorted(file for folder in folders for file in folder.rglob("*.p4")):
+        try:
+            found.append((str(file), file.stat().st_mtime_ns))
+        except OSError:
+            continue
+    return found
+
+
+def _entries(name: str, switch: RunningSwitch) -> int:
+    try:
+        with Inspector(name, switch.device_id, switch.address) as inspector:
+            return inspector.entries()
+    except SwitchError:
+        return 0  # no program yet

@@ -1,0 +1,22 @@
+"""``weft shell``: p4runtime-shell on a switch of a testbed that is up."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+from controller.client import later_election_id
+from topo.testbeds import RunningSwitch
+
+
+def open_shell(name: str, switch: RunningSwitch) -> NoReturn:
+    """Become p4runtime-shell, as the primary of the switch."""
+    high, low = later_election_id()
+    arguments = [
+        sys.executable, "-m", "p4runtime_sh", "--grpc-addr", switch.address,
+        "--device-id", str(switch.device_id), "--election-id", f"{high},{low}",
+    ]  # fmt: skip
+    print(f"p4runtime-shell on {name}: tables, Write(), table_entry[\"...\"], help; exit ends it.")
+    sys.stdout.flush()
+    os.execv(sys.executable, arguments)

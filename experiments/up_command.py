@@ -1,0 +1,84 @@
+"""``weft up``: a topology that is up, and stays so for as long as somebody works with it."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+from rich.console import Console
+
+from controller import Controller
+from experiments.plan import plan_of, program_of
+from experiments.progress import Progress
+from experiments.prompt import Prompt
+from experiments.scenario import Scenario
+from experiments.standing import Standing
+from switch.compiler import compile_cached
+from switch.errors import InputError
+from topo.emulated import EmulatedWorld
+from topo.testbeds import RunningSwitch, RunningTestbed
+
+
+def stay_up(
+    scenario: Scenario, program: Path | None, commands: TextIO, console: Console
+) -> None:
+    """Bring a network up, with its routes, hand it to Mininet's prompt, and take it down when the
+    commands end.
+
+    Args:
+        program: the user's own in place of the fabric's; its tables are empty then.
+        console: where progress is shown.
+
+    Raises:
+        InputError, MachineError: the network, the program, or the machine does not do.
+        RunError: it could not be brought up or taken down.
+    """
+    if program is not None and not program.is_file():
+        raise InputError(f"program {str(program)!r}: there is no such file")
+    network = scenario.network()
+    world = EmulatedWorld(
+        network,
+        scenario.switch,
+        path_mtu=scenario.mtu,
+        seed=scenario.seed,
+        links=scenario.link_kind,
+    )
+    with contextlib.ExitStack() as stack:
+        with Progress(console) as progress:
+            with progress.stage("program", f"Compile {program or 'the program of the fabric'}"):
+                files = compile_cached(program) if program else program_of(scenario)
+            with progress.stage("bring_up", f"Bring up {network.describe()}"):
+                stack.enter_context(world)
+                controller = Controller(network, world.switch_addresses, files)
+                stack.enter_context(controller)
+                if program is None:
+                    controller.apply(plan_of(scenario, network))
+        running = _running(world)
+        running.write(world.record.folder)
+        with _interruptible():
+            Prompt(Standing(scenario, world, controller, running, program is None), commands)
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Within the block Ctrl-C ends a command at the prompt, and not the testbed."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _running(world: EmulatedWorld) -> RunningTestbed:
+    addresses = world.switch_addresses
+    return RunningTestbed(
+        world.record.id,
+        world.topology.describe(),
+        {
+            switch.name: RunningSwitch(addresses[switch.name], switch.device_id)
+            for switch in world.topology.switches
+        },
+    )

@@ -1,0 +1,204 @@
+"""``weft up``, ``weft shell`` and ``weft load`` as a user at two terminals has them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from switch.program_files import fabric_program
+from tests.system_support import ENVIRONMENT, WEFT, left_as_it_was, runs_of, weft
+from topo.runs import RUNS
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+]
+
+HUB = """
+#include <core.p4>
+#include <v1model.p4>
+header ethernet_t { bit<48> dst_addr; bit<48> src_addr; bit<16> ether_type; }
+struct headers_t { ethernet_t ethernet; }
+struct meta_t { }
+parser P(packet_in b, out headers_t h, inout meta_t m, inout standard_metadata_t s) {
+    state start { b.extract(h.ethernet); transition accept; }
+}
+control V(inout headers_t h, inout meta_t m) { apply { } }
+control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
+    counter(8, CounterType.packets_and_bytes) seen;
+    action forward(bit<9> port, bit<48> mac) { s.egress_spec = port; h.ethernet.dst_addr = mac; }
+    table by_port { key = { s.ingress_port: exact; } actions = { forward; NoAction; } }
+    apply { seen.count((bit<32>)s.ingress_port); by_port.apply(); }
+}
+control E(inout headers_t h, inout meta_t m, inout standard_metadata_t s) { apply { } }
+control C(inout headers_t h, inout meta_t m) { apply { } }
+control D(packet_out b, in headers_t h) { apply { b.emit(h.ethernet); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"""
+
+SHELL = """
+table_entries = [entry for entry in table_entry["by_port"].read()]
+print("there are", len(table_entries))
+te = table_entry["by_port"](action="forward")
+te.match["s.ingress_port"] = "1"
+te.action["port"] = "2"
+te.action["mac"] = "%s"
+te.insert()
+te.match["s.ingress_port"] = "2"
+te.action["port"] = "1"
+te.action["mac"] = "%s"
+te.insert()
+exit()
+"""
+
+
+class Prompt:
+    """A testbed's prompt in a process of its own; commands are written, answers read."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [*WEFT, "up", *arguments], cwd=folder, env=ENVIRONMENT, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+    @property
+    def run(self) -> tuple[str, str]:
+        """What names this testbed beside others that are up on the machine."""
+        (run_id,) = runs_of(self.process.pid)
+        return "--run", run_id
+
+    def ask(self, command: str) -> str:
+        """What a command prints."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        print(command, "py 'answer' + 'ed'", sep="\n", file=self.process.stdin, flush=True)
+        text = ""
+        for line in self.process.stdout:
+            if line.strip() == "answered":
+                return text
+            text += line
+        raise AssertionError(f"the prompt ended: {text}")
+
+
+@contextmanager
+def standing(folder: Path, *arguments: str) -> Iterator[Prompt]:
+    prompt = Prompt(folder, *arguments)
+    try:
+        yield prompt
+    finally:
+        assert prompt.process.stdin is not None
+        prompt.process.stdin.close()
+        prompt.process.wait(60)
+    assert prompt.process.returncode == 0
+
+
+def test_a_testbed_stays_up_and_is_worked_with(tmp_path: Path) -> None:
+    sources = tmp_path / "p4"
+    shutil.copytree(fabric_program().parent, sources)
+    (tmp_path / "commands.txt").write_text("# a comment\nfoo\n")
+    with left_as_it_was(), standing(tmp_path, "--leaves", "2", "--hosts-per-leaf", "1") as prompt:
+        assert "1 received" in prompt.ask("h0 ping -c 1 h1")
+        assert "10.0.1.0/24 -> group 1" in prompt.ask("tables leaf0 ipv4_route")
+        assert "0% dropped (2/2 received)" in prompt.ask("pingall")
+        assert "port_ingress[1]: " in prompt.ask("counters leaf0")
+        for spine in ("spine0", "spine1"):
+            said = prompt.ask(f"link leaf0 {spine} down")
+            assert f"leaf0-{spine} is down; routes lead around it" in said
+            assert f"leaf0-{spine} is down\n" in prompt.ask("links")
+            assert "1 received" in prompt.ask("h0 ping -c 1 h1")
+            assert "is up; routes lead over it again" in prompt.ask(f"link {spine} leaf0 up")
+        assert "1 received" in prompt.ask("h0 ping -c 1 h1")
+        assert "bits/sec" in prompt.ask("iperf h0 h1")
+        for wrong, words in (
+            ("link leaf0 h7 down", "no node 'h7'"),
+            ("tables leaf9", "leaf0, leaf1, spine0, spine1"),
+            ("tables leaf0 nothing", "the program of leaf0 has"),
+            ("load nothing.p4", "nothing.p4"),
+            ("dpctl show", "OpenFlow"),
+            ("foo", "there is no such command"),
+            ("h0", "write a command behind it"),
+            ('h0 echo "half', "unexpected EOF"),
+            ("h0 (", "unexpected end of file"),
+            ("source nothing.txt", "No such file"),
+            ("source commands.txt", "'foo': there is no such command"),
+            ("trace leaf0 0", "N is 1 to"),
+            ("tables", "tables: it is tables SWITCH"),
+        ):
+            answer = prompt.ask(wrong)
+            assert words in answer and "Traceback" not in answer
+
+        # A program that is saved while it is up: the fabric's own, with one counter more (and fewer
+        # values in a packet, which compiles faster).
+        how = ("-D", "AGGREGATION_VALUES=16", *prompt.run)
+        source = sources / "fabric.p4"
+        text = source.read_text().replace(
+            "    IngressFault() fault;", "    counter(1, CounterType.packets) all;\n"
+            "    IngressFault() fault;", 1
+        ).replace("    apply {\n", "    apply {\n        all.count(0);\n", 1)  # fmt: skip
+        source.write_text(text)
+        done = weft("load", str(source), *how, cwd=tmp_path)
+        assert done.returncode == 0 and "leaf0: the program runs, with " in done.stdout, done.stderr
+        assert "1 received" in prompt.ask("h0 ping -c 1 h1"), done.stdout
+        assert "FabricIngress.all[0]: " in prompt.ask("counters leaf0")
+        source.write_text(text.replace("all.count(0)", "all.count(0"))
+        done = weft("load", str(source), *how, "--switch", "leaf0", cwd=tmp_path)
+        assert done.returncode == 2 and "fabric.p4" in done.stderr and "^" in done.stderr
+        assert "1 received" in prompt.ask("h0 ping -c 1 h1")
+
+
+def test_p4runtime_shell_programs_a_switch_of_a_testbed(tmp_path: Path) -> None:
+    (tmp_path / "hub.p4").write_text(HUB)
+    arguments = ("--topology", "single", "--hosts-per-leaf", "2", "--program", "hub.p4")
+    with left_as_it_was(), standing(tmp_path, *arguments) as prompt:
+        assert "the program runs" in prompt.ask("load hub.p4")
+        assert prompt.ask("h0 ping -c 1 -W 1 h1").count("100% packet loss") == 1
+        assert len(runs_of(prompt.process.pid)) == 1
+        assert (RUNS / runs_of(prompt.process.pid)[0] / "testbed.json").is_file()
+        (name,) = (word for word in prompt.ask("nodes").split() if word.startswith(("leaf", "s")))
+        address = "/sys/class/net/{0}-eth0/address"
+        told = [prompt.ask(f"{host} cat {address.format(host)}") for host in ("h1", "h0")]
+        macs = [re.search("(..:){5}..", text) for text in told]
+        lines = SHELL % tuple(mac.group() for mac in macs if mac)
+        done = subprocess.run(
+            [*WEFT, "shell", name, *prompt.run], cwd=tmp_path, env=ENVIRONMENT, input=lines,
+            text=True, capture_output=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert "there are 0" in done.stdout, done.stderr
+        assert "1 received" in prompt.ask("h0 ping -c 1 h1"), done.stdout + done.stderr
+        entries = prompt.ask(f"tables {name}")
+        assert "s.ingress_port=1 -> I.forward(port=2" in entries
+        assert "I.seen[1]: 2 packets" in prompt.ask(f"counters {name}")
+
+
+def test_what_is_not_up_is_said(tmp_path: Path) -> None:
+    done = weft("shell", "leaf0", "--run", "0", cwd=tmp_path)
+    assert done.returncode == 2 and "run '0'" in done.stderr and "Traceback" not in done.stderr
+    done = weft("up", "--program", "nothing.p4", cwd=tmp_path)
+    assert done.returncode == 2 and "nothing.p4" in done.stderr
+    done = weft("up", "--script", "nothing.txt", cwd=tmp_path)
+    assert done.returncode == 2 and "nothing.txt" in done.stderr
+
+
+def test_ctrl_c_ends_a_command_and_sigterm_the_testbed(tmp_path: Path) -> None:
+    with left_as_it_was():
+        prompt = Prompt(tmp_path, "--topology", "single", "--hosts-per-leaf", "2")
+        assert "1 received" in prompt.ask("h0 ping -c 1 h1")
+        assert prompt.process.stdin is not None and prompt.process.stdout is not None
+        print("h0 ping -i 0.2 h1", file=prompt.process.stdin, flush=True)
+        while "icmp_seq=2" not in prompt.process.stdout.readline():
+            continue
+        prompt.process.send_signal(signal.SIGINT)
+        assert "1 received" in prompt.ask("h0 ping -c 1 h1")
+        assert "its shell has ended" in prompt.ask("h1 exit")
+        assert "its shell has ended" in prompt.ask("h1 echo")
+        assert "its shell has ended" in prompt.ask("pingall")
+        prompt.process.terminate()
+        prompt.process.communicate(timeout=60)
+        assert prompt.process.returncode == 128 + signal.SIGTERM

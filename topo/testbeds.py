@@ -1,0 +1,95 @@
+"""What a testbed that stays up says of itself, so that other processes find its switches.
+
+`Testbed.write` leaves ``testbed.json`` in the run's folder; it goes with the folder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from switch.errors import InputError
+from topo.runs import RUNS, read_record
+
+FILE = "testbed.json"
+
+
+@dataclass(frozen=True)
+class RunningSwitch:
+    """A switch of a testbed: where it serves P4Runtime (``unix:PATH``), and its device id."""
+
+    address: str
+    device_id: int
+
+
+@dataclass(frozen=True)
+class RunningTestbed:
+    """A testbed that is up."""
+
+    run_id: str
+    description: str
+    switches: Mapping[str, RunningSwitch]
+    """By name."""
+
+    def write(self, folder: Path) -> None:
+        """Leave this in the run's folder, whole or not at all."""
+        draft = folder / f".{FILE}"
+        draft.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        draft.replace(folder / FILE)
+
+    def choose(self, names: list[str]) -> dict[str, RunningSwitch]:
+        """The switches of those names, or all of them for none.
+
+        Raises:
+            InputError: there is none of that name.
+        """
+        for name in names:
+            if name not in self.switches:
+                raise InputError(
+                    f"switch {name!r}: testbed {self.run_id} has {', '.join(self.switches)}"
+                )
+        return {name: self.switches[name] for name in names or self.switches}
+
+
+def running_testbeds(root: Path = RUNS) -> list[RunningTestbed]:
+    """The testbeds that are up on this machine, by their ids."""
+    found = []
+    for file in sorted(root.glob(f"[!.]*/{FILE}")):
+        runner, _ = read_record(file.parent)
+        if runner is None or not runner.is_alive():
+            continue
+        try:
+            document = json.loads(file.read_text(encoding="utf-8"))
+            switches = {
+                name: RunningSwitch(item["address"], item["device_id"])
+                for name, item in document["switches"].items()
+            }
+            found.append(RunningTestbed(document["run_id"], document["description"], switches))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # it is being taken down
+    return found
+
+
+def find_testbed(run_id: str | None = None, root: Path = RUNS) -> RunningTestbed:
+    """The testbed with that id, or the only one.
+
+    Raises:
+        InputError: there is none, or there are several and none was named.
+    """
+    found = running_testbeds(root)
+    if run_id is not None:
+        found = [each for each in found if each.run_id == run_id] or found
+        if not found or found[0].run_id != run_id:
+            raise InputError(f"run {run_id!r}: {_listed(found)}")
+    if len(found) != 1:
+        raise InputError(f"which testbed: {_listed(found)}")
+    return found[0]
+
+
+def _listed(found: list[RunningTestbed]) -> str:
+    if not found:
+        return "no testbed is up; bring one up with 'sudo ./weft up'"
+    lines = "".join(f"\n  --run {each.run_id}  {each.description}" for each in found)
+    return f"up are:{lines}"
