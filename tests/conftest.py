@@ -16,8 +16,40 @@ settings.register_profile(
 )
 settings.load_profile("weft")
 
+PROCESS = os.environ.get("PYTEST_XDIST_WORKER")
+"""The name of this process, where several share the tests."""
+
 TURN = Path("/run/lock/weft-system-test")
 TURN_S = 600.0
+
+
+def is_system(item: pytest.Item) -> bool:
+    return item.get_closest_marker("system") is not None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where several processes share the tests, files with system tests come last."""
+    if PROCESS is not None:
+        last = {item.path for item in items if is_system(item)}
+        items.sort(key=lambda item: item.path in last)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quiet(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """While a file with system tests runs, the other processes of this call of pytest run nothing.
+
+    System tests judge by the processors' time and by what is on the machine.
+    """
+    if PROCESS is None:
+        yield
+        return
+    alone = any(is_system(item) and item.path == request.path for item in request.session.items)
+    with (tmp_path_factory.getbasetemp().parent / "quiet").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
+        fcntl.flock(file, fcntl.LOCK_UN)  # also for those who were forked and have it open
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +59,7 @@ def turn(request: pytest.FixtureRequest) -> Iterator[None]:
     They look at what runs leave on the machine, and one cleans up after the killed runs of all.
     A suite that was stopped in the middle of its turn is not waited for longer than ``TURN_S``.
     """
-    if os.geteuid() != 0 or request.node.get_closest_marker("system") is None:
+    if os.geteuid() != 0 or not is_system(request.node):
         yield
         return
     TURN.parent.mkdir(parents=True, exist_ok=True)

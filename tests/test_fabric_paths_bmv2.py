@@ -25,8 +25,8 @@ from controller.entities import (
     TableEntry,
 )
 from controller.routes import Paths
+from tests.bmv2_support import read_pcap, write_pcap
 from tests.path_networks import ACKNOWLEDGE, Network, own_program, roce
-from tests.test_engine_bmv2 import read_pcap, write_pcap
 from topo.clos import leaf_spine
 
 pytestmark = [

@@ -192,7 +192,7 @@ fault = {lines}
 """
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     hosts=st.integers(1, 3),
     spines=st.integers(1, 2),

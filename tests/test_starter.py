@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -89,6 +90,14 @@ class Checkout:
         return [line.split()[0] for line in lines]
 
 
+def let_others_in(path: Path) -> None:
+    """Open pytest's folders for temporary files to other users."""
+    for folder in [path, *path.parents]:
+        mode = stat.S_IMODE(folder.stat().st_mode)
+        if not mode & stat.S_IXOTH:
+            folder.chmod(mode | 0o055)
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path)
@@ -118,6 +127,18 @@ def test_other_commands_go_to_the_command_line_with_their_arguments_and_folder(
 def test_tests_run_in_the_checkout_with_pytests_own_arguments(checkout: Checkout) -> None:
     done = checkout.run("test", "-k", "a or b")
     assert done.stdout == f"python in {checkout.root}: [-m] [pytest] [-k] [a or b]\n"
+
+
+def test_all_tests_run_in_a_process_for_each_processor_and_pytests_status_is_the_commands(
+    checkout: Checkout,
+) -> None:
+    checkout.command("nproc", "#!/bin/sh\necho 2\n")
+    done = checkout.run("test", STATUS="1")
+    assert done.stdout == (
+        f"python in {checkout.root}: [-m] [pytest] [--numprocesses] [2] [--maxprocesses] [4]"
+        " [--dist] [loadfile] [--no-loadscope-reorder] [--durations] [10]\n"
+    )
+    assert done.returncode == 1
 
 
 def test_check_runs_ruff_and_mypy(checkout: Checkout) -> None:
@@ -174,8 +195,7 @@ def test_a_python_that_weft_does_not_run_on_is_named(checkout: Checkout) -> None
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
 def test_without_root_a_missing_package_is_named_and_what_to_run_is_said(tmp_path: Path) -> None:
-    for folder in [tmp_path, *tmp_path.parents][:3]:
-        folder.chmod(0o755)
+    let_others_in(tmp_path)
     checkout = Checkout(tmp_path)
     done = checkout.run("topology", user=65534, MISSING="tshark")
     assert done.returncode == 2
@@ -186,8 +206,7 @@ def test_without_root_a_missing_package_is_named_and_what_to_run_is_said(tmp_pat
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
 def test_without_root_commands_run_when_nothing_is_missing(tmp_path: Path) -> None:
-    for folder in [tmp_path, *tmp_path.parents][:3]:
-        folder.chmod(0o755)
+    let_others_in(tmp_path)
     checkout = Checkout(tmp_path)
     checkout.run("setup")
     done = checkout.run("topology", user=65534)

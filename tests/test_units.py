@@ -29,8 +29,10 @@ def test_sizes_are_read_in_bytes(text: str | int, size_bytes: int) -> None:
 
 @pytest.mark.parametrize(
     ("text", "rate_bps"),
-    [("100Mbit", 10**8), ("1gbit/s", 10**9), ("2500000", 2_500_000), ("20Mbps", 2 * 10**7)],
-)
+    [("100Mbit", 10**8), ("1gbit/s", 10**9), ("2500000", 2_500_000), ("20Mbps", 2 * 10**7),
+     ("64Kbit", 64_000), ("3kbps", 3000), ("5K", 5000), ("2M", 2 * 10**6), ("4Gbps", 4 * 10**9),
+     ("1G", 10**9)],
+)  # fmt: skip
 def test_rates_are_read_in_bits_a_second(text: str, rate_bps: int) -> None:
     assert parse_rate(text) == rate_bps
 
