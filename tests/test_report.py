@@ -539,7 +539,8 @@ def test_a_browser_runs_the_pages_script(tmp_path: Path) -> None:
         timeout=600,
     )
     headings = re.findall(r"<table class=\"sortable\">.*?<th[^>]*tabindex=\"0\"", done.stdout)
-    assert len(headings) == 5
+    tables = file.read_text("utf-8").count('<table class="sortable">')
+    assert len(headings) == tables > 0
 
 
 def test_the_terminal_is_told_why_figures_may_be_off() -> None:
