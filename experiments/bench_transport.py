@@ -11,7 +11,7 @@ import numpy as np
 
 from agents.datagrams import ipv4
 from agents.transport import ChunkSink, Endpoint, TransportOptions
-from agents.wire import crc32
+from agents.wire.crc import crc32
 
 CHUNKS = 256
 CHUNK_BYTES = 4096

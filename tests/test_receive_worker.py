@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from agents.datagrams import FRAME_OVERHEAD_BYTES, Datagram, Datagrams, ipv4
 from agents.transport import ChunkSink, Endpoint, ReceiveWorker, Statistics, TransportMisuse
-from agents.wire import MalformedPacket, Opcode, Packet, icrc
+from agents.wire import MalformedPacket, Opcode, Packet
+from agents.wire.crc import icrc
 from tests.transport_pair import pattern
 
 HERE, THERE = ipv4("10.0.0.1"), ipv4("10.0.0.2")

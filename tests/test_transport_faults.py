@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agents.datagrams import Datagram, Datagrams, ipv4
 from agents.transport import CompletionKind, Endpoint, TransportOptions
-from agents.wire import icrc
+from agents.wire.crc import icrc
 from tests.memory_network import Faults, MemoryNetwork
 from tests.transport_pair import A, B, Pair, pattern
 

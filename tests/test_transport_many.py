@@ -21,7 +21,7 @@ from agents.transport import (
     TransportOptions,
 )
 from agents.transport import layout as at
-from agents.wire import icrc
+from agents.wire.crc import icrc
 from tests.memory_network import Faults, MemoryNetwork
 from tests.transport_pair import A, B, pattern
 from tests.transport_scan import ScanningEndpoint

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agents.datagrams import Datagram, Datagrams
 from agents.transport import CompletionKind, Endpoint, TransportOptions
 from agents.transport import layout as at
-from agents.wire import icrc
+from agents.wire.crc import icrc
 from agents.wire.headers import HAS_PAYLOAD, PROPERTIES, Opcode, Packet
 from tests.memory_network import Faults
 from tests.test_transport_faults import transfer

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.datagrams import Datagram, Datagrams, ipv4
-from agents.wire import MalformedPacket, Opcode, Packet, crc32, decode, icrc, packets
+from agents.wire import MalformedPacket, Opcode, Packet, packets
 from agents.wire.compiled import compiled
-from agents.wire.crc import crc_by_tables
+from agents.wire.crc import crc32, crc_by_tables, icrc
 from agents.wire.headers import HAS_PAYLOAD, PROPERTIES
+from agents.wire.packets import decode
 
 RELAXED = settings(deadline=None, max_examples=60)
 A, B = ipv4("10.0.0.1"), ipv4("10.0.3.254")

@@ -1,7 +1,8 @@
-"""RoCEv2 on the wire: headers, packets and the invariant CRC."""
+"""RoCEv2 on the wire: headers, packets and the invariant CRC.
 
-from agents.wire.crc import crc32, icrc
+What is compiled (``crc``, ``packets``) is imported from its own module, as numba comes with it.
+"""
+
 from agents.wire.headers import MalformedPacket, Opcode, Packet
-from agents.wire.packets import Decoded, decode
 
-__all__ = ["Decoded", "MalformedPacket", "Opcode", "Packet", "crc32", "decode", "icrc"]
+__all__ = ["MalformedPacket", "Opcode", "Packet"]

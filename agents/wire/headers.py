@@ -11,7 +11,6 @@ import enum
 import struct
 from dataclasses import dataclass
 
-from agents.wire.crc import icrc
 from switch.errors import ProtocolError
 
 BTH_BYTES = 12
@@ -151,6 +150,8 @@ class Packet:
             parts.append(struct.pack(">I", self.syndrome << 24 | self.message_sequence))
         if has & HAS_IMMEDIATE:
             parts.append(struct.pack(">I", self.immediate))
+        from agents.wire.crc import icrc  # numba comes with it, which headers do without
+
         data = b"".join([*parts, self.payload, bytes(pad)])
         return data + struct.pack("<I", icrc(data, source, destination, source_port))
 
@@ -163,6 +164,8 @@ class Packet:
         if len(data) < BTH_BYTES + ICRC_BYTES:
             raise MalformedPacket(f"{len(data)} bytes are too few for BTH and ICRC")
         if source_port is not None:
+            from agents.wire.crc import icrc
+
             expected = icrc(data[:-4], source, destination, source_port)
             found = int.from_bytes(data[-4:], "little")
             if found != expected:
