@@ -17,7 +17,7 @@ from switch.compiler import syntax
 from switch.compiler.check_flow import FlowChecker
 from switch.compiler.check_unused import warn_of_unused
 from switch.compiler.checker import Checker
-from switch.compiler.deep import run_deep
+from switch.compiler.deep import run_deep, uncollected
 from switch.compiler.diagnostics import Abandon, Diagnostic, Reporter, Span
 from switch.compiler.emit_json import Emitter
 from switch.compiler.lower import lower
@@ -45,6 +45,7 @@ class ProgramFiles:
     p4info: Path
 
 
+@uncollected()
 def compile_program(
     source: Path,
     *,
@@ -146,6 +147,7 @@ def compiler_version() -> str:
     return digest.hexdigest()
 
 
+@uncollected()
 def compile_cached(
     source: Path,
     *,

@@ -419,7 +419,32 @@ class Emitter(ExpressionEmitter):
         """The JSON text; `name` is the program's own name."""
         document = self.document()
         document["program"] = name
-        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+        return _laid_out(document) + "\n"
+
+
+_SHORT = 100
+"""Characters that a part of the document may have to stand in a line of its own, if it need not."""
+_OUTER, _INNER = 3, 6
+"""Levels of the document: above these all parts are indented, from these on none is."""
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def _laid_out(value: Any, level: int = 0) -> str:
+    """JSON text for people to read, and for programs to read fast: what is short, or deep within,
+    is in one line."""
+    if level >= _OUTER or not value or not isinstance(value, (dict, list)):
+        line = _encode(value)
+        if level >= _INNER or len(line) <= _SHORT or not isinstance(value, (dict, list)):
+            return line
+    inner = level + 1
+    if isinstance(value, dict):
+        begin, end = "{}"
+        items = [f"{_encode(key)}: {_laid_out(item, inner)}" for key, item in value.items()]
+    else:
+        begin, end = "[]"
+        items = [_laid_out(item, inner) for item in value]
+    margin = "\n" + "  " * level
+    return f"{begin}{margin}  " + f",{margin}  ".join(items) + f"{margin}{end}"
 
 
 def _key_kind(key: ir.Key) -> str:
