@@ -199,8 +199,15 @@ class SwitchClient(P4RuntimeClient):  # type: ignore[misc]
             # Word of what was before: others came and went.
 
     def tear_down(self) -> None:
-        """End the stream and the channel without waiting for the switch."""
+        """End the stream and the channel.
+
+        The switch ends the stream once it has let this client go: whoever comes then may have the
+        same election id. A switch that does not is waited for no longer than the deadline.
+        """
         if self.stream is not None:
+            self.stream_out_q.put(None)
+            if self.stream_recv_thread is not None:
+                self.stream_recv_thread.join(self.deadline_s)
             self.stream.cancel()
         super().tear_down()
 
