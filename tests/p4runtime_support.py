@@ -17,6 +17,7 @@ from google.protobuf import text_format
 from google.rpc import code_pb2, status_pb2
 from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
+from p4runtime_sh.p4runtime import P4RuntimeClient
 
 from switch.cache import CHECKOUT
 from switch.compiler import compile_cached
@@ -112,6 +113,17 @@ def substituted(text: str, ids: dict[str, int]) -> str:
     for alias in sorted(ids, key=len, reverse=True):
         text = text.replace(f"@{alias}", str(ids[alias]))
     return text
+
+
+def be_patient(patch: pytest.MonkeyPatch) -> None:
+    """Let p4runtime-shell wait for its switch: it ends the process 2 s after its greeting, which
+    says nothing of a switch on a machine that has much to do."""
+    get = P4RuntimeClient.get_stream_packet
+    patch.setattr(
+        P4RuntimeClient,
+        "get_stream_packet",
+        lambda client, kind, timeout=1: get(client, kind, max(timeout, 120)),
+    )
 
 
 class BareClient:

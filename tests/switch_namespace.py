@@ -13,9 +13,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from p4runtime_sh import shell
 
 from switch.realtime.ports import open_port
+from tests.p4runtime_support import be_patient
 from tests.realtime_namespace import collect, make_links
 from tests.test_engine import packet
 
@@ -56,7 +58,9 @@ def main(json_file: str, p4info: str, folder: str) -> None:
     for host in hosts.values():
         host.setblocking(True)
     config = shell.FwdPipeConfig(p4info, json_file)
-    shell.setup(0, ADDRESS, (0, 1), config=config, verbose=False)
+    with pytest.MonkeyPatch.context() as patch:
+        be_patient(patch)
+        shell.setup(0, ADDRESS, (0, 1), config=config, verbose=False)
     forward("2")
     hosts[1].send(packet("10.1.2.3"))
     seen["frames"] = [frame.hex() for _, frame in collect(hosts[2], 1)]

@@ -10,13 +10,19 @@ import pytest
 from p4runtime_sh.p4runtime import P4RuntimeWriteException
 
 from switch.engine.dataplane import Dataplane
+from switch.p4runtime.device import Device
 from switch.p4runtime.server import P4RuntimeServer, serve
 from tests.emulated_support import wait_until
-from tests.p4runtime_support import EVERY_NOTICE, Files, compiled, make_dataplane
+from tests.p4runtime_support import EVERY_NOTICE, Files, be_patient, compiled, make_dataplane
 
 shell = pytest.importorskip("p4runtime_sh.shell", reason="p4runtime-shell is not installed")
 
 pytest_plugins = ["tests.p4runtime_fixtures"]
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    be_patient(monkeypatch)
 
 
 @pytest.fixture
@@ -129,21 +135,26 @@ def test_packets_digests_meters_and_idle_entries(tmp_path: Path) -> None:
     config = shell.FwdPipeConfig(str(files.p4info), str(files.json))
     shell.setup(1, server.address, (0, 1), config=config, verbose=False)
     try:
-        script_notices(dataplane)
+        script_notices(dataplane, server.device)
     finally:
         shell.teardown()
         server.stop()
 
 
-def script_notices(dataplane: Dataplane) -> None:
+def script_notices(dataplane: Dataplane, device: Device) -> None:
     """What a user of the shell does with packets, digests, meters and entries that age."""
     frame = bytes([0, 0, 1]) + bytes(57)
     dataplane.receive(0, 3, [frame], 10**9)
-    (packet,) = [shell.client.get_stream_packet("packet", timeout=60).packet]
+    (packet,) = [shell.client.get_stream_packet("packet").packet]
     assert (packet.payload, packet.metadata[0].value) == (frame, b"\x03")
     out = shell.PacketOut(b"abc", egress_port="6", mark="1")
     out.send()
-    wait_until(lambda: dataplane.statistics(0, 8).rx_packets == 1, "the packet out")
+
+    def taken() -> bool:
+        with device.lock:  # the server holds it until the packet is where it goes
+            return dataplane.statistics(0, 8).rx_packets == 1
+
+    wait_until(taken, "the packet out")
     (departure,) = dataplane.transmit(10**18)
     assert (departure.port, departure.frame) == (6, b"abc")
     entry = shell.TableEntry("TheIngress.ageing")(action="TheIngress.learn")
@@ -156,12 +167,12 @@ def script_notices(dataplane: Dataplane) -> None:
     digest.max_list_size = 1
     digest.insert()
     dataplane.receive(0, 3, [frame], 2 * 10**18)
-    told = shell.client.get_stream_packet("digest", timeout=60).digest
+    told = shell.client.get_stream_packet("digest").digest
     assert [member.bitstring for member in told.data[0].struct.members] == [b"\x01", b"\x03"]
     (read,) = digest.read()
     assert read.max_list_size == 1
     dataplane.transmit(4 * 10**18)
-    idle = shell.client.get_stream_packet("idle_timeout_notification", timeout=60)
+    idle = shell.client.get_stream_packet("idle_timeout_notification")
     (aged,) = idle.idle_timeout_notification.table_entry
     assert aged.idle_timeout_ns == 10**18
     meter = shell.MeterEntry("TheIngress.rates")
