@@ -207,6 +207,7 @@ def test_the_process_carries_frames_over_patch_links_and_loses_them_on_request(
         process.between_batches(send)
         wait_until(lambda: counted(1, "rx_packets") == 1, "the frame crosses")
         assert counted(0, "patch") == ["b", 2] and counted(0, "kernel_drops") == 0
+        process.between_batches(lambda: None)  # the frame is counted, and then dropped
         assert process.statistics()["switches"][1]["drops"]["no_program"] == 1
         assert statistics._done(["link", "b", "2", "down"]) == {}
         process.between_batches(send)

@@ -75,7 +75,8 @@ def test_controllers_get_packets_digests_and_idle_entries_and_a_flood_is_bounded
         for _ in range(FLOOD):
             control.packet_out(b"\0\7" + frame(1, 5, size=1500))
         process.at_once(lambda: None)
-        events = control.take_events()
+        # The entry may be idle once more, where the machine is slow.
+        events = [one for one in control.take_events() if not isinstance(one, IdleTimeout)]
         assert len(events) + control.events_lost == 2 * FLOOD
         assert control.events_lost > 0
         marked = b"\0\7" + frame(1, 0x205, size=1500)
