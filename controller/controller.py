@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TypeVar
@@ -95,12 +95,18 @@ class Controller:
         """The session with one switch."""
         return self._sessions[switch]
 
-    def apply(self, plan: Plan) -> None:
+    def apply(self, plan: Plan, besides: Collection[str] = ()) -> None:
         """Bring all switches from the plan that they hold to another one, in place.
+
+        ``besides``: names of switches that run a program of their own, and are left as they are.
 
         Raises SwitchError; the plan held is then unknown, and the switches need their program anew.
         """
-        changes = diff(self.plan, plan)
+        changes = {
+            switch: batches
+            for switch, batches in diff(self.plan, plan).items()
+            if switch not in besides
+        }
 
         def send(item: tuple[str, list[list[Update]]]) -> None:
             switch, batches = item

@@ -24,24 +24,29 @@ def load(
     include_dirs: Sequence[Path],
     defines: Mapping[str, str | None],
     say: Say,
-) -> None:
+) -> set[str]:
     """Compile a program and have switches run it; a line for each.
 
     Entries, groups and members that fit the new program stay, where the switch can do that (the
-    built-in one can); else its tables are empty.
+    built-in one can); else its tables are empty. Returns the switches that have fewer entries now.
 
     Raises:
         InputError: the program cannot be read, or is wrong; nothing was loaded then.
         SwitchError: a switch refused it.
     """
     loaded = Program(compile_cached(program, include_dirs=include_dirs, defines=defines))
+    emptied = set()
     for name, switch in switches.items():
-        say(f"{name}: {load_into(name, switch, loaded)}")
+        before = _entries(name, switch)
+        _load_into(name, switch, loaded)
+        after = _entries(name, switch)
+        say(f"{name}: the program runs, with {after} entries (before it {before})")
+        if after < before:
+            emptied.add(name)
+    return emptied
 
 
-def load_into(name: str, switch: RunningSwitch, program: Program) -> str:
-    """Have one switch run a program; what became of its entries."""
-    before = _entries(name, switch)
+def _load_into(name: str, switch: RunningSwitch, program: Program) -> None:
     session = Session(
         name, switch.device_id, switch.address, election_id=later_election_id()
     )
@@ -53,7 +58,6 @@ def load_into(name: str, switch: RunningSwitch, program: Program) -> str:
             session.push_program(program)
     finally:
         session.close()
-    return f"the program runs, with {_entries(name, switch)} entries (before it {before})"
 
 
 def watch(

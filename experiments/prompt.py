@@ -106,8 +106,7 @@ class Prompt(CommandLine):
         """load PROGRAM.p4 [SWITCH...]: have all switches, or some, run another program."""
         program, *names = self._words(line, "load PROGRAM.p4 [SWITCH...]", 1, None)
         switches = self._testbed.running.choose(names)
-        load(switches, Path(program), [], {}, self._say)
-        self._testbed.routed = False
+        self._testbed.strange |= load(switches, Path(program), [], {}, self._say)
 
     def complete_load(self, text: str, line: str, _begin: int, end: int) -> list[str]:
         """Programs and folders that begin so; then switches."""

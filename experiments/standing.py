@@ -20,8 +20,8 @@ class Standing:
     world: EmulatedWorld
     controller: Controller
     running: RunningTestbed
-    routed: bool
-    """Whether the fabric's program runs, whose routes this controller keeps."""
+    strange: set[str]
+    """Names of switches that run another program than the fabric's: no routes are kept there."""
     down: set[str] = field(default_factory=set)
     """Names of links."""
 
@@ -39,12 +39,16 @@ class Standing:
         self.world.set_link(one, other, up=up)
         (self.down.discard if up else self.down.add)(link)
         said = f"{link} is {'up' if up else 'down'}"
-        if not self.routed:
-            return f"{said}; routes are those of the program that was loaded"
         switches = {switch.name for switch in self.topology.switches}
+        if self.strange == switches:
+            return f"{said}; routes are those of the program that was loaded"
         if not {one, other} <= switches:
             return f"{said}; a host has no other way"
-        for switch in self.topology.switches:
-            self.controller.session(switch.name).take_over()
-        self.controller.apply(plan_around(self.scenario, self.topology, sorted(self.down)))
-        return f"{said}; routes lead {'over it again' if up else 'around it'}"
+        for name in switches - self.strange:
+            self.controller.session(name).take_over()
+        plan = plan_around(self.scenario, self.topology, sorted(self.down))
+        self.controller.apply(plan, besides=self.strange)
+        said = f"{said}; routes lead {'over it again' if up else 'around it'}"
+        if self.strange:
+            said += f" (not those of {', '.join(sorted(self.strange))}, with another program)"
+        return said

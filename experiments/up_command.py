@@ -58,8 +58,9 @@ def stay_up(
                     controller.apply(plan_of(scenario, network))
         running = _running(world)
         running.write(world.record.folder)
+        strange = {switch.name for switch in network.switches} if program else set()
         with _interruptible():
-            Prompt(Standing(scenario, world, controller, running, program is None), commands)
+            Prompt(Standing(scenario, world, controller, running, strange), commands)
 
 
 @contextlib.contextmanager

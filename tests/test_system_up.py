@@ -147,6 +147,16 @@ def test_a_testbed_stays_up_and_is_worked_with(tmp_path: Path) -> None:
         assert done.returncode == 0 and "leaf0: the program runs, with " in done.stdout, done.stderr
         assert "1 received" in prompt.ask("h0 ping -c 1 h1"), done.stdout
         assert "FabricIngress.all[0]: " in prompt.ask("counters leaf0")
+        # At the prompt: entries stay, and so do routes; a program with none of them is left alone.
+        source.write_text("#define AGGREGATION_VALUES 16\n" + text)
+        assert "leaf0: the program runs" in prompt.ask("load p4/fabric.p4 leaf0")
+        assert "routes lead around it\n" in prompt.ask("link leaf0 spine0 down")
+        assert "1 received" in prompt.ask("h0 ping -c 1 h1")
+        (tmp_path / "hub.p4").write_text(HUB)
+        assert "with 0 entries" in prompt.ask("load hub.p4 spine0")
+        assert "it again (not those of spine0," in prompt.ask("link leaf0 spine0 up")
+        assert "routes lead around it (not" in prompt.ask("link leaf0 spine0 down")
+        assert "1 received" in prompt.ask("h0 ping -c 1 h1")
         source.write_text(text.replace("all.count(0)", "all.count(0"))
         done = weft("load", str(source), *how, "--switch", "leaf0", cwd=tmp_path)
         assert done.returncode == 2 and "fabric.p4" in done.stderr and "^" in done.stderr
