@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -20,6 +19,7 @@ from controller.counters import (
     link_counters,
 )
 from controller.plan import Plan, Update, diff
+from switch.garbage import uncollected
 from topo.clos import Switch, Topology
 
 MAX_THREADS = 16
@@ -113,13 +113,8 @@ class Controller:
             for batch in batches:
                 self._sessions[switch].write(batch)
 
-        collecting = gc.isenabled()
-        gc.disable()  # a plan may be 100,000 messages, which collections would visit over and over
-        try:
+        with uncollected():  # a plan may be 100,000 messages
             self._together(send, list(changes.items()))
-        finally:
-            if collecting:
-                gc.enable()
         self.plan = plan
 
     def read_counters(self) -> dict[tuple[str, str], LinkCounters]:

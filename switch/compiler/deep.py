@@ -1,13 +1,10 @@
-"""Room for programs that are nested deeply: each level of the syntax tree takes some calls; and
-time for those that are long."""
+"""Room for programs that are nested deeply: each level of the syntax tree takes some calls."""
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
 MAXIMUM_CALLS = 60_000
@@ -17,19 +14,6 @@ STACK_BYTES = 256 << 20
 Result = TypeVar("Result")
 
 _turn = threading.Lock()
-
-
-@contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """Within it the garbage collector rests: a program's tokens and tree are all kept until its
-    end, and looking through them again and again takes a quarter of the time."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def run_deep(function: Callable[[], Result]) -> Result:

@@ -17,7 +17,7 @@ from switch.compiler import syntax
 from switch.compiler.check_flow import FlowChecker
 from switch.compiler.check_unused import warn_of_unused
 from switch.compiler.checker import Checker
-from switch.compiler.deep import run_deep, uncollected
+from switch.compiler.deep import run_deep
 from switch.compiler.diagnostics import Abandon, Diagnostic, Reporter, Span
 from switch.compiler.emit_json import Emitter
 from switch.compiler.lower import lower
@@ -25,6 +25,7 @@ from switch.compiler.p4info import InfoEmitter, info_text
 from switch.compiler.parser import parse_annotation_expressions, parse_program
 from switch.compiler.preprocess import Preprocessed, display_name, preprocess
 from switch.errors import InputError
+from switch.garbage import uncollected
 
 
 @dataclass(frozen=True)
