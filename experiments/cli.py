@@ -11,12 +11,11 @@ import signal
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from experiments import benchmarks, cli_network, cli_p4, cli_testbed, streams, sweep
-from experiments import options as options_of
+from experiments import benchmarks, cli_network, cli_p4, cli_testbed, streams
 from experiments.benchmarks import NAMES
 from experiments.cli_options import (
     Flag,
@@ -40,10 +39,10 @@ from experiments.cli_options import (
     output_folder,
 )
 from experiments.fsdp_models import MODELS, SLOWDOWN
-from experiments.scenario import Scenario
-from experiments.scenario_checks import COLLECTIVES
-from experiments.sweep import Experiment
 from switch.errors import InputError, WeftError
+
+if TYPE_CHECKING:
+    from experiments.sweep import Experiment
 
 app = typer.Typer(
     name="weft",
@@ -281,6 +280,10 @@ def run(
     ] = False,
 ) -> None:
     """Run a collective, or a scenario file, and verify every byte of its result."""
+    from experiments.options import from_options
+    from experiments.scenario_checks import COLLECTIVES
+    from experiments.sweep import Experiment, read_file
+
     folder = output_folder(out)
     options = given(
         world=world, switch=switch, topology=topology, leaves=leaves, spines=spines,
@@ -299,9 +302,9 @@ def run(
         trace=trace, predict=predict,
     )  # fmt: skip
     if what.endswith(".toml"):
-        experiment = sweep.read_file(Path(what), options)
+        experiment = read_file(Path(what), options)
     elif what in COLLECTIVES:
-        experiment = Experiment.of(options_of.from_options({"collective": what, **options}))
+        experiment = Experiment.of(from_options({"collective": what, **options}))
     else:
         raise InputError(
             f"cannot run {what!r}: name a collective ({', '.join(COLLECTIVES)}) or a "
@@ -317,6 +320,9 @@ def demo(
     ] = None,
 ) -> None:
     """Allgather of 1 MiB per rank, ring and multicast, on 4 leaves, 2 spines and 8 hosts."""
+    from experiments.scenario import Scenario
+    from experiments.sweep import Experiment
+
     asked = Experiment.of(Scenario(algorithms=("ring", "multicast")))
     _run(asked, output_folder(out), False, name="demo")
 

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from experiments import options as options_of
 from experiments.cli_options import (
     HostsPerLeaf,
     K,
@@ -45,6 +44,7 @@ def topology(
     ] = None,
 ) -> None:
     """Draw a network (SVG) and list its links, without bringing it up."""
+    from experiments.options import from_options
     from experiments.table import links_table
     from topo.drawing import draw_svg
 
@@ -52,7 +52,7 @@ def topology(
         topology=topology, leaves=leaves, spines=spines, hosts_per_leaf=hosts_per_leaf, k=k,
         tiers=tiers, rate=rate,
     )  # fmt: skip
-    scenario = options_of.from_options(options)
+    scenario = from_options(options)
     file = output_file(out) or Path(f"{scenario.topology}.svg")
     network = scenario.network()
     try:

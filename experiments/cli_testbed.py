@@ -8,7 +8,6 @@ from typing import Annotated, Optional
 
 import typer
 
-from experiments import options as options_of
 from experiments.cli_options import (
     Defines,
     HostsPerLeaf,
@@ -65,6 +64,7 @@ def up(
     ] = None,
 ) -> None:
     """Bring a network up and stay: Mininet's prompt, with ping, iperf, links, tables, programs."""
+    from experiments.options import from_options
     from experiments.up_command import stay_up
 
     options = given(
@@ -72,7 +72,7 @@ def up(
         hosts_per_leaf=hosts_per_leaf, k=k, tiers=tiers, rate=rate, switch=switch, paths=paths,
         links=links, oversubscription=oversubscription, seed=seed,
     )  # fmt: skip
-    scenario = options_of.from_options(options)
+    scenario = from_options(options)
     console = make_console(stderr=True)
     if script is None:
         stay_up(scenario, program, sys.stdin, console)
