@@ -9,6 +9,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,11 @@ import numpy as np
 import pytest
 
 from switch.errors import InputError
-from switch.realtime.config import read_config
+from switch.realtime.config import config_of, read_config
 from switch.realtime.loop import HISTOGRAM, IO_HISTOGRAM, IO_WORDS, record_lateness
 from switch.realtime.ports import lateness
+from switch.realtime.process import SwitchProcess
+from tests.emulated_support import wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -70,6 +74,33 @@ def test_lateness_quantiles_are_right_within_a_sixteenth() -> None:
         assert value <= measured <= value * 17 / 16 + 1
         assert histogram.sum() == position + 1
     assert lateness(np.zeros(HISTOGRAM, np.int64), 0.5) == 0
+
+
+@pytest.mark.parametrize("attempt", range(5))
+def test_what_other_threads_ask_of_a_process_is_done_also_while_it_stops(attempt: int) -> None:
+    process = SwitchProcess(config_of({"switches": [switch()], "buffers": 64}, "the test"))
+    process.start()
+    ended = threading.Event()
+    asked, done = [0] * 3, [0] * 3
+
+    def ask(thread: int) -> None:
+        def count() -> None:
+            done[thread] += 1
+
+        while not ended.is_set():
+            asked[thread] += 1
+            process.between_batches(count)
+
+    with ThreadPoolExecutor(3) as pool:
+        asking = [pool.submit(ask, thread) for thread in range(3)]
+        try:
+            wait_until(lambda: min(done) > 10, "all threads ask")
+            process.stop()
+        finally:
+            ended.set()
+        for one in asking:
+            one.result()
+    assert done == asked
 
 
 @needs_namespaces

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from switch.engine import pipeline
 from switch.engine.dataplane import Dataplane
+from switch.engine.layout import NEVER_NS
 from switch.realtime import loop
 from switch.realtime.ports import PortSockets
 
@@ -68,6 +69,7 @@ class Notifier:
             self.wake()
 
     def _wait_ns(self) -> int:
+        self._until_ns = NEVER_NS  # what is expected while this looks wakes it again
         due = [self._dataplane.idle_deadline(k) for k in self._dataplane.listening]
         now = time.monotonic_ns()
         wait = min((one - now for one in due if one is not None), default=LONGEST_WAIT_NS)
@@ -91,7 +93,7 @@ class EventHost:
     notifier: Notifier
     sockets: PortSockets
     _lock: threading.Lock
-    _thread: threading.Thread
+    _takes_requests: bool
     _packets_out: list[tuple[int, bytes]]
 
     def at_once(self, action: Callable[[], None]) -> None:
@@ -170,11 +172,11 @@ class EventHost:
         """A packet from the controller, for the packet loop to take in; waits if many do."""
         with self._lock:
             self._packets_out.append((switch, frame))
-            many = len(self._packets_out) >= MOST_WAITING_PACKETS
-        if many or not self._thread.is_alive():
+            waits = len(self._packets_out) >= MOST_WAITING_PACKETS or not self._takes_requests
+            if not waits:
+                self.sockets.wake()
+        if waits:
             self.at_once(self.take_packets_out)
-        else:
-            self.sockets.wake()
 
     def take_packets_out(self) -> None:
         """Take in what controllers have sent; in the loop's thread."""

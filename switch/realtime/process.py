@@ -24,7 +24,7 @@ from switch.realtime.ports import PortSockets, lateness
 from switch.realtime.traces import Traces
 
 PR_SET_TIMERSLACK = 29
-TAKE_OVER_DEADLINE_S = 10.0
+TAKE_OVER_DEADLINE_S = 60.0
 MOST_RATE_BPS = 10**13
 
 
@@ -87,6 +87,8 @@ class SwitchProcess(EventHost):
         self._lock = threading.Lock()
         self.building = threading.Lock()
         self._stopping = False
+        self._takes_requests = False
+        """Whether the loop's thread does; changed, and requests made, with the lock held."""
         self._thread = threading.Thread(target=self._run, name="packet loop", daemon=True)
         self.failure: BaseException | None = None
         self.on_link: Callable[[int, int, bool], None] = lambda switch, port, up: None
@@ -126,6 +128,7 @@ class SwitchProcess(EventHost):
         self.sockets.calm()
         if any(switch.cpu_port is not None for switch in self.config.switches):
             self.compile_packet_out()
+        self._takes_requests = True
         self._thread.start()
         self.notifier.start()
 
@@ -145,26 +148,34 @@ class SwitchProcess(EventHost):
             while not self._stopping:
                 loop.run_loop(self.dataplane.context, self.sockets.io)
                 self.sockets.calm()
-                with self._lock:
-                    requests, self._requests = self._requests, []
-                self.take_packets_out()
-                for action, done in requests:
-                    action()
-                    done.set()
+                self._take_requests()
         except BaseException as error:
             self.failure = error
             self._on_failure()
+        finally:
+            with self._lock:
+                self._takes_requests = False
+            self._take_requests()  # of those who asked just before
+
+    def _take_requests(self) -> None:
+        with self._lock:
+            requests, self._requests = self._requests, []
+        self.take_packets_out()
+        for action, done in requests:
+            action()
+            done.set()
 
     def between_batches(self, action: Callable[[], None]) -> None:
         """Run ``action`` in the loop's thread while no packet is under way in compiled code."""
-        if not self._thread.is_alive() or threading.current_thread() is self._thread:
-            action()
-            return
         done = threading.Event()
         with self._lock:
-            self._requests.append((action, done))
-        self.sockets.wake()
-        if not done.wait(TAKE_OVER_DEADLINE_S):
+            others = self._takes_requests and threading.current_thread() is not self._thread
+            if others:
+                self._requests.append((action, done))
+                self.sockets.wake()
+        if not others:
+            action()
+        elif not done.wait(TAKE_OVER_DEADLINE_S):
             raise RunError("the packet loop does not answer: the switch process is broken")
 
     # -- ``switch.engine.host.Host``

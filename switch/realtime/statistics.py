@@ -13,8 +13,8 @@ from typing import Any
 from switch.errors import InputError, MachineError, WeftError
 from switch.realtime.process import SwitchProcess
 
-REQUEST_WAIT_S = 2.0
-"""For a client that neither asks nor ends what it sends."""
+CLIENT_WAIT_S = 10.0
+"""For a client that neither asks nor ends what it sends, or does not read the answer."""
 MOST_REQUEST_BYTES = 1 << 20
 
 
@@ -62,7 +62,7 @@ class StatisticsSocket:
                 self._answer(connection)
 
     def _answer(self, connection: socket.socket) -> None:
-        connection.settimeout(REQUEST_WAIT_S)
+        connection.settimeout(CLIENT_WAIT_S)
         request = b""
         with contextlib.suppress(TimeoutError):
             while b"\n" not in request and len(request) < MOST_REQUEST_BYTES:
@@ -78,7 +78,6 @@ class StatisticsSocket:
             # Whoever asks next is still to be answered.
             traceback.print_exc()
             document = {"error": f"{type(error).__name__}: {error}"}
-        connection.settimeout(5.0)
         connection.sendall(json.dumps(document).encode())
 
     def _done(self, words: list[str]) -> dict[str, Any]:
