@@ -54,10 +54,12 @@ def later_election_id() -> tuple[int, int]:
     return (ELECTION_ID[0] + 1, time.time_ns())
 
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 """For connecting, and for every request but the next one."""
 PROGRAM_DEADLINE_S = 120.0
 """For loading a program, which the switch may have to compile."""
+LEAVE_DEADLINE_S = 10.0
+"""For a switch to end the stream of a client that leaves."""
 
 MAX_METADATA_BYTES = 1 << 20
 _OPTIONS = (
@@ -202,12 +204,12 @@ class SwitchClient(P4RuntimeClient):  # type: ignore[misc]
         """End the stream and the channel.
 
         The switch ends the stream once it has let this client go: whoever comes then may have the
-        same election id. A switch that does not is waited for no longer than the deadline.
+        same election id. A switch that does not is left all the same, after a while.
         """
         if self.stream is not None:
             self.stream_out_q.put(None)
             if self.stream_recv_thread is not None:
-                self.stream_recv_thread.join(self.deadline_s)
+                self.stream_recv_thread.join(LEAVE_DEADLINE_S)
             self.stream.cancel()
         super().tear_down()
 

@@ -25,7 +25,7 @@ TRACE_STEP_S = 0.2
 
 IPERF_S = 3
 IPERF_PORT = 5001
-LISTENING_S = 5.0
+LISTENING_S = 60.0
 """How long iperf may take until it listens."""
 
 

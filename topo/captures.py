@@ -20,8 +20,8 @@ from topo.runs import Run
 BUFFERS_KIB = 512 * 1024
 """Kernel memory for all captures together, shared out evenly."""
 LARGEST_BUFFER_KIB = 16 * 1024
-READY_DEADLINE_S = 20.0
-DRAIN_DEADLINE_S = 15.0
+READY_DEADLINE_S = 60.0
+DRAIN_DEADLINE_S = 60.0
 
 # Without -Z root tcpdump changes its user, and so would no longer die with its run.
 CRASH_HINT = (
@@ -155,7 +155,7 @@ class Captures:
                 and not (process.pid in wanted and _has_written(process, wanted[process.pid]))
             ]
         results: list[CaptureResult] = []
-        stop_all(self.processes, signal.SIGINT, deadline_s=10.0)
+        stop_all(self.processes, signal.SIGINT, deadline_s=DRAIN_DEADLINE_S)
         for direction, path, process in self._captures:
             captured, received, dropped = _counts(process)
             lost = max(dropped, wanted.get(process.pid, received) - captured)

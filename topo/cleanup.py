@@ -19,7 +19,7 @@ from pathlib import Path
 from switch.errors import MachineError
 from topo.runs import RUN_VARIABLE, RUNS, Process, read_record, start_time
 
-KILL_DEADLINE_S = 5.0
+KILL_DEADLINE_S = 60.0
 
 _RUN_FOLDER = re.compile(r"[0-9a-f]{6}|\.[0-9a-f]{6}\.\d+")
 """What a run calls its folder; with a dot and its runner's process id while it makes it."""

@@ -26,8 +26,11 @@ from topo.switch_kinds import CPU_PORT, DROP_PORT
 BMV2 = "simple_switch_grpc"
 THRIFT_PORT = 9090
 """BMv2 switch n listens for Thrift at this port plus n, within the run's namespace only."""
-READY_DEADLINE_S = 60.0
-"""A first start compiles the switch's real-time loop; later ones take it from the cache."""
+READY_DEADLINE_S = 300.0
+"""A first start compiles the switch's real-time loop, which takes a slow machine minutes; later
+ones take it from the cache."""
+ANSWER_DEADLINE_S = 60.0
+"""For the switch process to answer a request; one that has ended is noticed at once."""
 LEAST_FRAME_BYTES = 9216
 """Room for a frame in the built-in switch, whatever the links take."""
 
@@ -150,7 +153,7 @@ class BuiltinSwitches:
         """Start the statistics of lateness and of queues' depths anew."""
         self.ask("reset")
 
-    def ask(self, request: str, timeout_s: float = 5.0) -> dict[str, Any]:
+    def ask(self, request: str, timeout_s: float = ANSWER_DEADLINE_S) -> dict[str, Any]:
         """What the process answers to a line of `switch.realtime.statistics`, or to none.
 
         RunError if it does not answer, or refuses.

@@ -50,6 +50,8 @@ from switch.errors import MachineError, RunError
 
 WARM_TIMEOUT_S = 180.0
 """The first start on a machine compiles; later ones take a second or two."""
+ANSWER_TIMEOUT_S = 60.0
+"""For ranks to be forked, or to be gone."""
 
 _CLONE_NEWNET = 0x40000000
 _PR_SET_PDEATHSIG = 1
@@ -128,7 +130,7 @@ class Launcher:
         self.exited.pop(config.rank, None)
         self._channel.send(Spawn(namespace=path, config=asdict(config)))
 
-    def wait_spawned(self, ranks: int, timeout_s: float = 10.0) -> dict[int, int]:
+    def wait_spawned(self, ranks: int, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[int, int]:
         """Wait until so many ranks have been forked; process ids by rank."""
         self._wait(
             lambda: len(self._spawned) >= ranks and not any(self._asked.values()),
@@ -137,7 +139,7 @@ class Launcher:
         )
         return dict(self._spawned)
 
-    def end_ranks(self, timeout_s: float = 10.0) -> None:
+    def end_ranks(self, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         """Kill what is left of the ranks asked for so far, and wait until they are gone.
 
         So a rank that hangs, or was stopped, keeps no socket of its host from the ranks that come

@@ -53,13 +53,13 @@ from agents.drivers.messages import (
 from agents.participant import Introductions
 from switch.errors import InputError, ProtocolError, RunError
 
-GATHER_TIMEOUT_S = 30.0
+GATHER_TIMEOUT_S = 60.0
 START_LEAD_NS = 30_000_000
 """From sending the start time until that time, so that every rank has read it."""
 FINISH_SLACK_S = 5.0
 """How much later than the operation's own timeout a rank may report before it counts as lost."""
 CLOSE_TIMEOUT_S = 2.0
-WORD_TIMEOUT_S = 5.0
+WORD_TIMEOUT_S = 60.0
 """For the launcher to say how a rank ended that has closed its connection."""
 MEMORY_BYTES_PER_S = 20e6
 """Slowest speed at which ranks are expected to fill and to verify their buffers."""
