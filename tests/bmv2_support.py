@@ -148,7 +148,7 @@ def bmv2(
             before = now
             time.sleep(0.3)  # between two looks at the files
     finally:
-        process.communicate(b"\n", timeout=60)
+        process.communicate(b"\n", timeout=120)
     return sent()
 
 

@@ -69,7 +69,7 @@ def main(json_file: str, p4info: str, folder: str) -> None:
     seen["occupied"] = [other.returncode, other.stderr]
     shell.teardown()
     switch.send_signal(signal.SIGINT)
-    rest, seen["errors"] = switch.communicate(timeout=60)
+    rest, seen["errors"] = switch.communicate(timeout=300)
     seen["ended"] = [switch.returncode, rest]
     seen["captures"] = {path.name: path.stat().st_size for path in Path(folder).glob("*.pcap")}
     lines = Path(folder, "trace.jsonl").read_text().splitlines()

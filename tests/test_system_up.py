@@ -95,7 +95,7 @@ def standing(folder: Path, *arguments: str) -> Iterator[Prompt]:
     finally:
         assert prompt.process.stdin is not None
         prompt.process.stdin.close()
-        prompt.process.wait(60)
+        prompt.process.wait(300)
     assert prompt.process.returncode == 0
 
 
@@ -178,7 +178,7 @@ def test_p4runtime_shell_programs_a_switch_of_a_testbed(tmp_path: Path) -> None:
         lines = SHELL % tuple(mac.group() for mac in macs if mac)
         done = subprocess.run(
             [*WEFT, "shell", name, *prompt.run], cwd=tmp_path, env=ENVIRONMENT, input=lines,
-            text=True, capture_output=True, timeout=60, check=False,
+            text=True, capture_output=True, timeout=600, check=False,
         )  # fmt: skip
         assert "there are 0" in done.stdout, done.stderr
         assert "1 received" in prompt.ask("h0 ping -c 1 h1"), done.stdout + done.stderr
@@ -210,5 +210,5 @@ def test_ctrl_c_ends_a_command_and_sigterm_the_testbed(tmp_path: Path) -> None:
         assert "its shell has ended" in prompt.ask("h1 echo")
         assert "its shell has ended" in prompt.ask("pingall")
         prompt.process.terminate()
-        prompt.process.communicate(timeout=60)
+        prompt.process.communicate(timeout=300)
         assert prompt.process.returncode == 128 + signal.SIGTERM
