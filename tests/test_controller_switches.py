@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +18,8 @@ from controller.plan import Update
 from experiments.scenario import Fault
 from switch.engine.dataplane import Dataplane
 from switch.errors import InputError
+from switch.p4runtime.arbitration import Client
+from switch.p4runtime.streams import Streams
 from tests.controller_networks import (
     bmv2_switches,
     built_in_switches,
@@ -149,6 +152,23 @@ def test_a_second_controller_is_told_who_owns_the_switch(
             Session("leaf0", 1, addresses["leaf0"]).connect()
     with Controller(SMALL, addresses, fabric) as after:
         after.apply(fabric_plan(SMALL))
+
+
+def test_who_comes_after_a_session_may_have_its_election_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = Streams.close
+
+    def close_late(streams: Streams, client: Client) -> None:
+        time.sleep(0.1)
+        close(streams, client)
+
+    monkeypatch.setattr(Streams, "close", close_late)
+    with built_in_switches(single(1), tmp_path) as (_, addresses):
+        for _ in range(3):
+            session = Session("leaf0", 1, addresses["leaf0"])
+            session.connect()
+            session.close()
 
 
 def test_another_device_id_is_noticed(network: tuple[Dataplane, Controller]) -> None:
