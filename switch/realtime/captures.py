@@ -62,6 +62,8 @@ class Captures:
             row = dataplane.port_words[switch * dataplane.port_count + port]
             for place, path in zip((Q_CAPTURE_IN, Q_CAPTURE_OUT), both, strict=True):
                 row[place] = 0 if path is None else numbers[path] + 1
+        self._offset_ns = time.time_ns() - time.monotonic_ns()
+        """One for all frames: two readings differ, and frames' times must not."""
         self._failure = ""
         self._ended = threading.Event()
         self._draining = threading.Lock()
@@ -78,9 +80,8 @@ class Captures:
             until = int(self._ring[ring.C_HEAD])
             if until == self._ring[ring.C_TAIL]:
                 return
-            offset_ns = time.time_ns() - time.monotonic_ns()
             for number, file in enumerate(self._files):
-                size = ring.drain(self._ring, number, until, offset_ns, self._out)
+                size = ring.drain(self._ring, number, until, self._offset_ns, self._out)
                 try:
                     _write(file, self._out[:size].tobytes())
                 except OSError as error:
