@@ -1,11 +1,16 @@
-"""The exchange in which every rank writes to every other: whom it writes to, and in which order."""
+"""The exchange in which every rank writes to every other: whom it writes to, and in which order;
+and how many-to-one begins."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.collectives.direct import Exchange
+from agents.collectives.requests import Request
+from tests.collective_group import Group
+from tests.test_lanes import every_pair
 
 
 @given(
@@ -34,3 +39,13 @@ def test_every_byte_is_written_once_in_turns_of_a_block_for_each_lane(
             at += write.length
             end += write.length
         assert at == sum(parts[: peer + 1]) and len(own) == exchange.count(peer)
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_those_who_write_to_one_begin_with_one_window(lanes: int) -> None:
+    """What all have on the way at first fits a queue, where each alone would fill it."""
+    group = Group(16, rate_bps=10**8, queue_bytes=400_000, lanes=every_pair(16, lanes))
+    for _ in range(2):
+        group.complete(Request(0, "many-to-one", "direct", 32_768, lanes=lanes))
+    resent = [agent.endpoint.statistics.retransmitted_packets for agent in group.agents]
+    assert resent == [0] * 16

@@ -170,6 +170,11 @@ class Communicator:
         lanes = self._lanes.get(peer)
         return self.queue_pairs[peer] if lanes is None else lanes.take(size_bytes)
 
+    def share_window(self, peer: int, writers: int) -> None:
+        """So many members begin to write to one at the same time: all together with one window."""
+        for pair in self._pairs_of(peer):
+            pair.share_window(writers)
+
     def _pairs_of(self, peer: int) -> Sequence[RcQueuePair]:
         lanes = self._lanes.get(peer)
         return (self.queue_pairs[peer],) if lanes is None else lanes.pairs

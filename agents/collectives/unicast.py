@@ -45,6 +45,10 @@ between the ranks, until several partners fill one's queue: so less is under way
 MAX_POSTED_IN_ROUNDS_BYTES = 256 * 1024
 MAX_POSTED_IN_ROUNDS_NS = 10_000_000
 
+TO_ONE = "many-to-one"
+"""The collective in which all write to one rank from the beginning on. No queue holds the windows
+of all, and go-back-N repeats all that is behind a loss: so together they begin with one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Write:
@@ -172,6 +176,9 @@ class UnicastOperation:
         self._received_bytes = 0
         self._ready: dict[int, tuple[int, int]] = {}
         """Address and key of the peers' memory."""
+        if request.collective == TO_ONE:
+            for peer in pattern.targets:
+                communicator.share_window(peer, communicator.size - 1)
         rate_bps = communicator.endpoint.rate_bps
         in_time = rate_bps * MAX_POSTED_NS // 8_000_000_000 if rate_bps else MAX_POSTED_BYTES
         block = request.block_bytes or BLOCK_BYTES

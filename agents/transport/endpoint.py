@@ -231,6 +231,11 @@ class Endpoint:
             )
         return int(self._regions[index, at.REGION_MEMORY]) + offset
 
+    @property
+    def maximum_window(self) -> int:
+        """Packets that a queue pair has under way at most, and at first."""
+        return int(self._words[at.MAXIMUM_WINDOW])
+
     def create_rc(
         self, source_port: int | None = None, tos: int = 0, initial_psn: int | None = None
     ) -> RcQueuePair:

@@ -50,6 +50,9 @@ class LocalQueuePair(RcQueuePair):
     def move_acknowledgements(self) -> None:
         """There are none."""
 
+    def share_window(self, hosts: int) -> None:
+        """It has none."""
+
     def set_source_ports(self, ports: Sequence[int]) -> None:
         """Nothing of it becomes a packet, so it has none."""
 

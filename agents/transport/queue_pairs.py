@@ -181,9 +181,16 @@ class RcQueuePair(Posting):
         """Send as one of so many queue pairs with one peer, made one after the other from `first`
         on: all together have one turn for data, and begin with one window."""
         row = self._endpoint.row_of(self._index)
-        row[at.WINDOW] = max(256, int(row[at.WINDOW]) // queue_pairs)
         row[at.FIRST_LANE] = first._index
         row[at.LANES] = queue_pairs
+        self.share_window(1)
+
+    def share_window(self, hosts: int) -> None:
+        """Go on with no more than a part of the first window, one packet at least, since so many
+        hosts begin to send to the same one."""
+        row = self._endpoint.row_of(self._index)
+        part = self._endpoint.maximum_window * 256 // (max(1, int(row[at.LANES])) * hosts)
+        row[at.WINDOW] = min(int(row[at.WINDOW]), max(256, part))
 
     def move_acknowledgements(self) -> None:
         """Let acknowledgements leave from another UDP source port where what they acknowledge comes
