@@ -6,6 +6,7 @@ or the machine lacks something; 130 interrupted; 143 terminated.
 
 from __future__ import annotations
 
+import gc
 import json
 import signal
 import sys
@@ -492,6 +493,7 @@ def main() -> NoReturn:
             _fail(error)
         finally:
             streams.flush()
+            gc.freeze()  # what there is goes with the process, and need not be looked through
     except WeftError as error:  # standard output takes no more
         _fail(error)
     sys.exit(0)
