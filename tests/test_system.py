@@ -171,8 +171,10 @@ def test_captures_hold_rocev2_with_the_right_icrc_at_both_ends_of_every_link(
         pytest.skip("tshark is missing: the captures were checked with scapy alone")
     merged = tmp_path / "merged.pcapng"  # tshark takes long to start
     subprocess.run(["mergecap", "-w", merged, *folder.glob("*.pcap")], check=True)
+    # What a SEND holds may look like RPC over RDMA to it, by chance of addresses and PSNs.
+    show = ["tshark", "-r", str(merged), "--disable-protocol", "rpcordma"]
     odd = subprocess.run(
-        ["tshark", "-r", merged, "-Y", "udp and (_ws.malformed or not infiniband)"],
+        [*show, "-Y", "udp and (_ws.malformed or not infiniband)"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert odd.returncode == 0, odd.stderr

@@ -83,8 +83,9 @@ def test_a_slow_link_holds_the_sender_back_and_nothing_is_lost(
 
 @needs_namespaces
 def test_many_datagrams_take_one_system_call(hosts: list[dict[str, Any]]) -> None:
-    counters = hosts[0]["counters"]
-    assert counters["system_calls"] < counters["datagrams_sent"] + counters["datagrams_received"]
+    """Where there are many at a time: when nothing waits, each leaves, or is taken, as it comes."""
+    burst = hosts[0]["figures"]["multicast"]
+    assert burst["system_calls"] < burst["datagrams_sent"]
 
 
 @needs_namespaces
