@@ -22,8 +22,7 @@ import time
 import zlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +35,9 @@ from agents.transport import ChunkSink, Endpoint, ReceiveWorker, TransportOption
 from agents.transport.endpoint import PATH_MTUS
 from switch.children import python_command, python_path
 from switch.errors import MachineError, RunError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SIZES = (64, 256, 1024, 4096, 16_384, 65_536)
 """Bytes a chunk; above the path MTU a chunk is several packets, and counts when all are there."""
@@ -405,9 +407,8 @@ def _table(figures: dict[str, Any], source: str, mode: str) -> list[str]:
     return found
 
 
-def plot(figures: dict[str, Any], path: Path) -> None:
-    """Draw GB/s of all workers over the chunk size, a panel a mode; the suffix of `path` (.svg,
-    .png, .pdf) says how."""
+def plot(figures: dict[str, Any]) -> Figure:
+    """Draw GB/s of all workers over the chunk size, a panel a mode."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 4), layout="constrained")
@@ -430,7 +431,7 @@ def plot(figures: dict[str, Any], path: Path) -> None:
         panel.grid(True, which="major", alpha=0.3)
     panels[0].set_ylabel("received by all workers (GB/s)")
     panels[0].legend(fontsize="small")
-    figure.savefig(path)
+    return figure
 
 
 if __name__ == "__main__":

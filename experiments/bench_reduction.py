@@ -14,14 +14,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from agents.collectives.dtypes import HALF_TYPES, Array, dtype_of, is_float
 from agents.servers.sums import Reduction
 from switch.errors import RunError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DTYPES = ("float32", "float16", "bfloat16", "float64", "int32", "int64")
 OPS = ("sum", "min", "max")
@@ -165,9 +167,8 @@ def lines(figures: dict[str, Any]) -> list[str]:
     return found
 
 
-def plot(figures: dict[str, Any], path: Path) -> None:
-    """Draw GB/s of sums by type, a bar a number of ranks, numpy's beside; the suffix of `path` says
-    how."""
+def plot(figures: dict[str, Any]) -> Figure:
+    """Draw GB/s of sums by type, a bar a number of ranks, numpy's beside."""
     from matplotlib.figure import Figure
 
     rows = [row for row in figures["rows"] if row["op"] == figures["rows"][0]["op"]]
@@ -191,4 +192,4 @@ def plot(figures: dict[str, Any], path: Path) -> None:
     panel.set_ylabel(f"input of {rows[0]['op']} on one core (GB/s)")
     panel.grid(True, axis="y", alpha=0.3)
     panel.legend(fontsize="small")
-    figure.savefig(path)
+    return figure

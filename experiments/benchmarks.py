@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import io
 import json
 import os
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from switch import files
 from switch.errors import InputError
 
 NAMES = ("bring-up", "compiler", "progress-engine", "reduction", "simulator", "switch", "transport")
-"""Each is a module ``experiments.bench_NAME`` with ``measure``, ``lines`` and, maybe, ``plot``."""
+"""Each is a module ``experiments.bench_NAME`` with ``measure``, ``lines`` and, maybe, ``plot``,
+which returns a figure of matplotlib's."""
 
 
 def load(name: str) -> ModuleType:
@@ -38,16 +41,17 @@ def write(module: ModuleType, name: str, figures: dict[str, Any], folder: Path) 
 
     Returns the files. Raises `InputError` where they cannot be written.
     """
-    files = [folder / f"{name}.json"]
+    contents: dict[str, bytes | str] = {f"{name}.json": json.dumps(figures, indent=1) + "\n"}
+    if hasattr(module, "plot"):
+        for ending in ("svg", "png"):
+            drawn = io.BytesIO()
+            module.plot(figures).savefig(drawn, format=ending)
+            contents[f"{name}.{ending}"] = drawn.getvalue()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        files[0].write_text(json.dumps(figures, indent=1) + "\n")
-        if hasattr(module, "plot"):
-            for ending in ("svg", "png"):
-                files.append(folder / f"{name}.{ending}")
-                module.plot(figures, files[-1])
+        for file, content in contents.items():
+            files.write_whole(folder / file, content, folders=True)
     except OSError as error:
         raise InputError(
             f"--out {str(folder)!r} cannot be written: {error.strerror}; name another folder"
         ) from None
-    return files
+    return [folder / file for file in contents]

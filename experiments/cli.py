@@ -40,7 +40,7 @@ from experiments.cli_options import (
     output_folder,
 )
 from experiments.fsdp_models import MODELS, SLOWDOWN
-from switch.errors import InputError, WeftError
+from switch.errors import InputError, MachineError, WeftError
 
 if TYPE_CHECKING:
     from experiments.sweep import Experiment
@@ -331,6 +331,7 @@ def demo(
 def _run(asked: Experiment, out: Path | None, as_json: bool, name: str | None = None) -> NoReturn:
     from experiments import runner, table
     from experiments.progress import Progress
+    from experiments.results import DOCUMENT
     from experiments.summary import doubts, which_run
 
     errors = make_console(stderr=True)
@@ -356,12 +357,16 @@ def _run(asked: Experiment, out: Path | None, as_json: bool, name: str | None = 
             console.print(f"fidelity of {named}: {verdict}, since {reason}", markup=False)
         for note in results.notes:
             console.print(f"Note: {note}", markup=False)
-        console.print(f"Results: {outcome.folder / 'results.json'}", soft_wrap=True, markup=False)
-        console.print(f"Report:  {outcome.report}", soft_wrap=True, markup=False)
-        for plot in outcome.plots:
-            console.print(f"Plot:    {plot}", soft_wrap=True, markup=False)
+        if not outcome.unwritten:
+            document = outcome.folder / DOCUMENT
+            console.print(f"Results: {document}", soft_wrap=True, markup=False)
+            console.print(f"Report:  {outcome.report}", soft_wrap=True, markup=False)
+            for plot in outcome.plots:
+                console.print(f"Plot:    {plot}", soft_wrap=True, markup=False)
         if outcome.captures:
             console.print(f"Captures: {outcome.captures}", soft_wrap=True, markup=False)
+    if outcome.unwritten:
+        raise MachineError(outcome.unwritten)
     sys.exit(0 if results.verified else 1)
 
 

@@ -27,6 +27,7 @@ from experiments.cli_options import (
     make_console,
     output_file,
 )
+from switch import files
 from switch.errors import InputError
 
 
@@ -56,7 +57,7 @@ def topology(
     file = output_file(out) or Path(f"{scenario.topology}.svg")
     network = scenario.network()
     try:
-        file.write_text(draw_svg(network))
+        files.write_whole(file, draw_svg(network))
     except OSError as error:
         raise InputError(f"cannot write the drawing to {str(file)!r}: {error.strerror}") from None
     console = make_console()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 from typing import Annotated, Optional
@@ -26,6 +27,7 @@ from experiments.cli_options import (
     make_console,
 )
 from switch.errors import InputError
+from switch.files import read_text
 
 RunOption = Annotated[
     Text, typer.Option("--run", metavar="ID", help="Which testbed, if several are up.")
@@ -77,12 +79,14 @@ def up(
     if script is None:
         stay_up(scenario, program, sys.stdin, console)
         return
+    from topo.testbeds import MOST_SCRIPT_BYTES
+
     try:
-        commands = script.open(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"script {str(script)!r}: {error.strerror}") from None
-    with commands:
-        stay_up(scenario, program, commands, console)
+        commands = read_text(script, MOST_SCRIPT_BYTES)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise InputError(f"script {str(script)!r}: {reason}") from None
+    stay_up(scenario, program, io.StringIO(commands), console)
 
 
 def shell(

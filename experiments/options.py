@@ -22,11 +22,16 @@ from experiments.units import (
     shown,
 )
 from switch.errors import InputError
+from switch.files import read_text
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+
+MOST_BYTES = 1 << 20
+"""Of a scenario file."""
 
 
 def _text(name: str, value: Any) -> str:
@@ -255,8 +260,7 @@ def over(options: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
 def load_toml(path: Path) -> dict[str, Any]:
     """What a TOML file says. Raises `InputError` that names the file."""
     try:
-        with path.open("rb") as stream:
-            document: dict[str, Any] = tomllib.load(stream)
+        document: dict[str, Any] = tomllib.loads(read_text(path, MOST_BYTES))
     except OSError as error:
         raise InputError(f"scenario file {str(path)!r} cannot be read: {error.strerror}") from None
     except RecursionError:

@@ -25,6 +25,7 @@ from experiments.units import format_rate, format_size, parse_number, shown
 from experiments.workload_checks import check_model, check_slowdown, model_defaults
 from experiments.workloads.gpt import MODELS
 from experiments.workloads.load import FILES, WorkloadOptions, algorithms_for
+from switch import files
 from switch.errors import InputError
 from topo.switch_kinds import RATE_BPS
 
@@ -296,6 +297,6 @@ def write_plot(analysis: Analysis, file: Path) -> None:
         raise InputError(f"plot {str(file)!r}: its name ends in .svg")
     drawn = loads_svg(analysis.situation.paths, analysis.results, title_of(analysis.asked))
     try:
-        file.write_bytes(drawn)
+        files.write_whole(file, drawn)
     except OSError as error:
         raise InputError(f"cannot write the plot to {str(file)!r}: {error.strerror}") from None

@@ -21,12 +21,19 @@ from experiments.options import field_of
 from experiments.plots.spec import PlotSpec, check_names
 from experiments.scenario import Fault, Scenario
 from experiments.units import shown
+from switch import files
 from switch.errors import InputError
 
 _FIGURES = re.compile(r"\[\n[-+.0-9eE,\s]+\]")
 
+DOCUMENT = "results.json"
+"""The name of the document in its folder."""
+
 SCHEMA = "weft.results"
 SCHEMA_VERSION = 1
+
+MOST_BYTES = 1 << 30
+"""Of a ``results.json`` that is read."""
 
 TIERS = ("host_up", "host_down", "fabric_up", "fabric_down")
 """Directions of links: a host's first link, or one between switches."""
@@ -227,14 +234,16 @@ class Results:
             "runs": [run.to_dict() for run in self.runs],
         }
 
-    def write(self, folder: Path) -> Path:
-        """Write ``results.json`` into `folder`."""
-        path = folder / "results.json"
+    def text(self) -> str:
+        """The results document as text."""
         text = json.dumps(self.to_dict(), indent=1)
         # Lists of figures are one line each; within a string there is no line's end.
-        text = _FIGURES.sub(lambda found: " ".join(found[0].split()), text)
-        path.write_text(text + "\n")
-        return path
+        return _FIGURES.sub(lambda found: " ".join(found[0].split()), text) + "\n"
+
+    def write(self, folder: Path) -> Path:
+        """Write ``results.json`` into `folder`, whole or not at all. Raises OSError."""
+        files.write_whole(folder / DOCUMENT, self.text())
+        return folder / DOCUMENT
 
     @staticmethod
     def from_dict(document: dict[str, Any]) -> Results:
@@ -260,9 +269,9 @@ class Results:
     @staticmethod
     def read(path: Path) -> Results:
         """Read ``results.json``, or the one in a results folder. Raises `InputError`."""
-        file = path / "results.json" if path.is_dir() else path
+        file = path / DOCUMENT if path.is_dir() else path
         try:
-            document = json.loads(file.read_text())
+            document = json.loads(files.read_text(file, MOST_BYTES))
         except OSError as error:
             raise InputError(
                 f"results {str(file)!r} cannot be read ({error.strerror}): name a folder that "

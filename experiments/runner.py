@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import os
 import platform
 import secrets
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,14 +21,17 @@ from experiments.measured import broken_off
 from experiments.path_schemes import scheme_of
 from experiments.plan import program_of
 from experiments.progress import Progress
-from experiments.report import write_report
-from experiments.results import Results, Run
+from experiments.report import render
+from experiments.results import DOCUMENT, Results, Run
 from experiments.scenario import Scenario
 from experiments.simulation import simulate
 from experiments.sweep import Experiment, Point
 from experiments.traces import TRACE_FILES
+from switch import files
 from switch.compiler import ProgramFiles
 from switch.errors import InputError, MachineError, RunError
+
+REPORT = "report.html"
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Outcome:
     captures: Path | None
     plots: tuple[Path, ...] = ()
     """The SVG files."""
+    unwritten: str = ""
+    """Which of the files could not be written, and why; empty if all were."""
 
 
 def run(what: Scenario | Experiment, progress: Progress | None = None) -> Results:
@@ -51,9 +56,9 @@ def run(what: Scenario | Experiment, progress: Progress | None = None) -> Result
         RunError: a scenario's world could not be brought up, or broke.
     """
     experiment = _experiment(what)
-    if any(point.scenario.pcap for point in experiment.points):
+    if _asks_for(experiment, "pcap"):
         raise InputError("captures need a folder to be written to: use run_to_folder")
-    if any(point.scenario.trace for point in experiment.points):
+    if _asks_for(experiment, "trace"):
         raise InputError("traces need a folder to be written to: use run_to_folder")
     results = _new_results(experiment)
     _run(experiment, results, progress or Progress.silent(), None, lambda: None)
@@ -73,32 +78,33 @@ def run_to_folder(
         out: results folder; by default ``results/<name>-<run id>`` in the current folder.
         name: of the results folder; by default the experiment's.
 
-    A run that breaks off is in the results with its error, and ends its scenario.
+    A run that breaks off is in the results with its error, and ends its scenario. A folder that
+    takes no file at the end, as on a full disk, is said in `Outcome.unwritten`: the results are
+    there all the same, and each file is the new one or, whole, what was there before.
 
-    Raises: as `run` does, and InputError for a folder that cannot be written.
+    Raises: as `run` does, and InputError for a folder that cannot be written at the start.
     """
     experiment = _experiment(what)
     results = _new_results(experiment)
     folder = _Folder(out or Path("results") / f"{name or experiment.name}-{results.run_id}")
-    pcap = any(point.scenario.pcap for point in experiment.points)
-    captures = folder.path / "pcap" if pcap else None
-    plots: tuple[Path, ...] = ()
+    captures = folder.captures if _asks_for(experiment, "pcap") else None
+    traces = _asks_for(experiment, "trace")
     try:
-        _run(experiment, results, progress, captures, folder.make, folder.path)
-        folder.plots = plot_files(results)
-        results.write(folder.path)
-        if results.plots:
-            from experiments.plots.draw import write_plots
-
-            plots = write_plots(results, folder.path)
-        report = write_report(results.to_dict(), folder.path / "report.html")
+        begin = functools.partial(folder.make, captures=captures is not None, traces=traces)
+        _run(experiment, results, progress, captures, begin, folder.path)
+        written, unwritten = folder.write(results)
     finally:
         folder.close()
-    return Outcome(results, folder.path, report, captures, plots)
+    plots = tuple(path for path in written if path.suffix == ".svg")
+    return Outcome(results, folder.path, folder.path / REPORT, captures, plots, unwritten)
 
 
 def _experiment(what: Scenario | Experiment) -> Experiment:
     return Experiment.of(what) if isinstance(what, Scenario) else what
+
+
+def _asks_for(experiment: Experiment, option: str) -> bool:
+    return any(getattr(point.scenario, option) for point in experiment.points)
 
 
 def plot_files(results: Results) -> list[str]:
@@ -109,32 +115,36 @@ def plot_files(results: Results) -> list[str]:
 class _Folder:
     """A results folder. What was made of it belongs, under sudo, to whoever called that."""
 
-    FILES = ("results.json", "report.html", *TRACE_FILES, "pcap")
-
     def __init__(self, path: Path) -> None:
         if str(path) in ("", "."):
             raise InputError("the results folder has no name: name one with --out DIR")
         self.path = path.absolute()
-        self.plots: list[str] = []
-        """Names of the files of plots that are in it."""
+        self.captures = self.path / "pcap"
         self._made: list[Path] = []
+        self._older: set[Path] = set()
+        """Files of an older run, which go once this one's document has taken the place of its."""
 
-    def make(self) -> None:
-        """Make the folder, or clear an older run's files from it; see that it can be written to."""
+    def make(self, *, captures: bool, traces: bool) -> None:
+        """Make the folder where it is not there, and see that it can be written to.
+
+        An older run's captures and traces go, if this run makes some.
+        """
+        probe = self.path / f".{secrets.token_hex(4)}"
         try:
-            for folder in reversed([self.path, *self.path.parents]):
-                if not folder.exists():
-                    folder.mkdir()
-                    self._made.append(folder)
-            with tempfile.TemporaryFile(dir=self.path):
-                pass
-            for name in [*_old_plots(self.path), *self.FILES]:
-                old = self.path / name
-                if old.is_dir() and not old.is_symlink():
-                    for capture in old.rglob("*.pcap"):
-                        capture.unlink()
-                else:
-                    old.unlink(missing_ok=True)
+            self._made += files.make_folder(self.path)
+            files.write_whole(probe, b"")
+            files.remove(probe)
+            if captures:
+                self._made += files.make_folder(self.captures)
+            older = {
+                *((self.path / name, False) for name in _old_plots(self.path)),
+                *((self.path / name, traces) for name in TRACE_FILES),
+                *((path, captures) for path in _captures_in(self.captures)),
+            }
+            self._older = {path for path, replaced in older if not replaced}
+            for path, replaced in older:
+                if replaced:
+                    files.remove(path)
         except OSError as error:
             self.close()
             raise InputError(
@@ -142,18 +152,54 @@ class _Folder:
                 "another with --out"
             ) from None
 
+    def write(self, results: Results) -> tuple[list[Path], str]:
+        """Write the document, the plots and the report, and remove an older run's other files.
+
+        Returns the files that were written, and, if not all were, which were not and why.
+        """
+        written: list[Path] = []
+        missing: list[str] = []
+        reasons: dict[str, None] = {}
+        for name, content in _documents(results):
+            try:
+                files.write_whole(self.path / name, content)
+                written.append(self.path / name)
+            except OSError as error:
+                missing.append(name)
+                reasons[error.strerror or str(error)] = None
+        if missing:
+            return written, (
+                f"{', '.join(missing)} could not be written to {str(self.path)!r}: "
+                f"{'; '.join(reasons)}; make room, or name another folder with --out"
+            )
+        for path in self._older.difference(written):
+            with contextlib.suppress(OSError):
+                files.remove(path)
+        return written, ""
+
     def close(self) -> None:
-        """Remove the folders that were made and stayed empty; give the rest to the invoker."""
+        """Remove the folders that were made and stayed empty."""
         for folder in reversed(self._made):
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-        user, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
-        if os.geteuid() != 0 or not user or not group:
-            return
-        ours = [self.path / name for name in (*self.plots, *self.FILES)]
-        for path in [*self._made, *ours, *ours[-1].glob("*"), *ours[-1].glob("*/*.pcap")]:
-            with contextlib.suppress(OSError):
-                os.lchown(path, int(user), int(group))
+            files.remove_empty_folder(folder)
+
+
+def _documents(results: Results) -> Iterator[tuple[str, bytes | str]]:
+    """The files that results become, by name; each is made when it is asked for."""
+    yield DOCUMENT, results.text()
+    if results.plots:
+        from experiments.plots.draw import draw_plots
+
+        yield from draw_plots(results)
+    yield REPORT, render(results)
+
+
+def _captures_in(folder: Path) -> list[Path]:
+    """The captures of a run: of one network in the folder itself, of several in folders in it."""
+    found = []
+    for name in files.names_in(folder):
+        inner = [f"{name}/{each}" for each in files.names_in(folder / name)]
+        found += [folder / each for each in (name, *inner) if each.endswith(".pcap")]
+    return found
 
 
 def _old_plots(folder: Path) -> list[str]:

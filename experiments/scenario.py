@@ -52,6 +52,7 @@ from topo.packet_faults import (
     PACKET_ACTIONS,
     InjectedFault,
     Outage,
+    PacketFault,
     is_injected,
     parse_fault,
 )
@@ -276,7 +277,16 @@ class Scenario:
         network = self.network()
         ranks = self.placement.ranks
         check_collective(self, ranks)
+        if not isinstance(self.faults, tuple):
+            raise InputError(
+                f"faults {shown(self.faults)} is not a tuple: write faults=(Fault.parse('...'),)"
+            )
         for fault in self.faults:
+            if not isinstance(fault, (Fault, PacketFault, Outage)):
+                raise InputError(
+                    f"fault {shown(fault)} is of type {type(fault).__name__}: make a fault of text "
+                    "by Fault.parse('leaf0-spine1:loss=0.1')"
+                )
             if isinstance(fault, Fault):
                 network.select(fault.link)
             else:

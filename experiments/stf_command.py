@@ -11,9 +11,13 @@ from typing import Any
 
 from rich.console import Console
 
+from switch import files
 from switch.engine.control import ProgramError
 from switch.errors import InputError
 from switch.stf import Report, read_test, run_test
+
+MOST_JSON_BYTES = 256 << 20
+"""Of a program in BMv2 JSON."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ def load_program(
     if program.suffix == ".p4":
         program = compile_cached(program, include_dirs=include, defines=defines).json
     try:
-        return program.read_text("utf-8")
+        return files.read_text(program, MOST_JSON_BYTES)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise InputError(f"cannot read the program {str(program)!r}: {reason}") from None

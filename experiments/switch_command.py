@@ -21,6 +21,7 @@ from experiments.switch_trace import LOG_LEVEL, TraceLines
 from experiments.units import format_duration, format_rate, format_size
 from switch.engine.control import ProgramError
 from switch.errors import InputError, MachineError, RunError
+from switch.files import read_bounded, read_text
 from switch.p4runtime.credentials import Credentials
 from switch.realtime.config import Config, config_of
 
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger("weft.switch")
 
 _LEVELS = {"trace": LOG_LEVEL, "debug": 10, "info": 20, "warn": 30, "error": 40, "off": 100}
+
+
+MOST_PEM_BYTES = 1 << 20
+"""Of a certificate or a key."""
+
+MOST_P4INFO_BYTES = 64 << 20
 
 
 def run_switch(arguments: Sequence[str]) -> None:
@@ -84,7 +91,7 @@ def _credentials(files: TlsFiles | None) -> Credentials | None:
 
     def read(path: Path, option: str) -> bytes:
         try:
-            return path.read_bytes()
+            return read_bounded(path, MOST_PEM_BYTES)
         except OSError as error:
             raise InputError(
                 f"--grpc-server-{option} {str(path)!r} cannot be read: {error.strerror}"
@@ -254,5 +261,5 @@ def _p4info(options: SwitchOptions) -> str | None:
     for ending in (".p4info.txtpb", ".p4info.txt"):
         beside = program.with_name(program.stem + ending)
         if beside.is_file():
-            return beside.read_text("utf-8", errors="replace")
+            return read_text(beside, MOST_P4INFO_BYTES, errors="replace")
     return None

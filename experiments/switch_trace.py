@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from switch import files
 from switch.engine.trace_text import json_lines, log_line
 from switch.errors import InputError, WeftError
 
@@ -103,6 +104,6 @@ def _open(file: str | None) -> TextIO | None:
     if file == "-":
         return sys.stdout
     try:
-        return open(file, "w", encoding="utf-8")
+        return open(files.create(Path(file)), "w", encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot write the trace {file!r}: {error.strerror}") from None

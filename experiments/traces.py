@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.progress import Progress
+from switch import files
 from switch.engine.trace_text import json_lines, packets_text
 from switch.errors import RunError
 
@@ -44,6 +45,8 @@ def traced(
             notes.append(write_trace(folder, switch, world.take_trace(switch, end=True)))
         except RunError as error:
             notes.append(f"there is no trace of {switch}: {error}")
+        except OSError as error:
+            notes.append(f"the trace of {switch} could not be written: {error.strerror}")
 
 
 def write_trace(folder: Path, switch: str, taken: dict[str, Any]) -> str:
@@ -54,6 +57,6 @@ def write_trace(folder: Path, switch: str, taken: dict[str, Any]) -> str:
         said += f"; {taken['passed']} came later, or too fast, and are not"
     if taken["lost_records"]:
         said += f"; {taken['lost_records']} steps of those that are found no room"
-    (folder / TRACE_FILES[0]).write_text(json_lines(events), "utf-8")
-    (folder / TRACE_FILES[1]).write_text(f"{packets_text(events)}\n{said}\n", "utf-8")
+    files.write_whole(folder / TRACE_FILES[0], json_lines(events))
+    files.write_whole(folder / TRACE_FILES[1], f"{packets_text(events)}\n{said}\n")
     return said

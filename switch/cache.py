@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -12,18 +14,23 @@ from switch.errors import MachineError
 CHECKOUT = Path(__file__).resolve().parent.parent
 """The folder that holds the packages: a checkout's root, or site-packages."""
 
+_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
 
 def cache_dir() -> Path:
     """The cache folder of this user, created if need be.
 
-    ``$WEFT_CACHE`` if set; else the first of these that can be made: a folder in the checkout's own
+    ``$WEFT_CACHE`` if set; else the first of these that can be used: a folder in the checkout's own
     ``.cache``, when running from a checkout; ``~/.cache/weft``; a folder for temporary files. It is
-    the user's own, since code is loaded from it, and root must not leave files in a user's way.
-    Everything in it can be deleted at any time. Raises MachineError if none can be made.
+    the user's own, since code is loaded from it, and root must not leave files in a user's way: a
+    folder that is a symbolic link, that belongs to somebody else, or that others may write to or
+    put another in the place of, is not used. Everything in it can be deleted at any time.
+
+    Raises MachineError if none can be used.
     """
     named = os.environ.get("WEFT_CACHE")
     if named:
-        return _made(Path(named))
+        return _made(Path(named).absolute())
     candidates = [Path(tempfile.gettempdir()) / f"weft-cache-{os.getuid()}"]
     with contextlib.suppress(RuntimeError):  # a user without a home
         candidates.insert(0, Path.home() / ".cache" / "weft")
@@ -36,11 +43,40 @@ def cache_dir() -> Path:
 
 
 def _made(path: Path) -> Path:
-    why = "it belongs to somebody else"
     try:
-        path.mkdir(mode=0o755, parents=True, exist_ok=True)
-        if path.stat().st_uid == os.getuid() and os.access(path, os.W_OK):
-            return path
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+        why = _distrust(path)
+        if not why:
+            # What is in it has whatever mode its writer gave it, so nobody else gets that far.
+            os.chmod(path, 0o700)
+            if os.access(path, os.W_OK | os.X_OK):
+                return path
+            why = os.strerror(errno.EACCES)
     except OSError as error:
         why = error.strerror or str(error)
     raise MachineError(f"cache folder {path} cannot be used: {why}; name another with WEFT_CACHE")
+
+
+def _distrust(path: Path) -> str:
+    """Why code from a folder that is there may be somebody else's; empty if it cannot."""
+    state = path.lstat()
+    if stat.S_ISLNK(state.st_mode):
+        return "it is a symbolic link, and code is run from it"
+    if not stat.S_ISDIR(state.st_mode):
+        return "it is not a folder"
+    if state.st_uid != os.getuid():
+        return f"it belongs to somebody else (user {state.st_uid})"
+    if state.st_mode & _OTHERS_MAY_WRITE:
+        mode = f"{stat.S_IMODE(state.st_mode):o}"
+        return f"others may have written to it (its mode is {mode}), and code is run from it"
+    # Whoever may write to a folder above it can put another folder in its place.
+    trusted = {0, os.getuid(), CHECKOUT.stat().st_uid}  # code of the checkout's owner runs anyway
+    for parent in path.resolve().parents:
+        above = parent.stat()
+        if above.st_uid not in trusted:
+            return f"{parent} above it belongs to somebody else (user {above.st_uid})"
+        if above.st_mode & stat.S_IWOTH and not above.st_mode & stat.S_ISVTX:
+            return f"everybody may write to {parent} above it"
+    return ""

@@ -59,7 +59,7 @@ def test_lines_json_and_plots_come_of_the_figures(figures: dict[str, Any], tmp_p
         assert part in text
     pytest.importorskip("matplotlib")
     for suffix in ("svg", "png"):
-        bench.plot(figures, tmp_path / f"plot.{suffix}")
+        bench.plot(figures).savefig(tmp_path / f"plot.{suffix}")
         assert (tmp_path / f"plot.{suffix}").stat().st_size > 1000
 
 

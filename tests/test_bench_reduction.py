@@ -36,7 +36,7 @@ def test_lines_json_and_a_plot_come_of_the_figures(figures: dict[str, Any], tmp_
     assert len(lines) == 2 + len(figures["rows"])
     assert "all results verified" in lines[0]
     pytest.importorskip("matplotlib")
-    bench.plot(figures, tmp_path / "reduction.svg")
+    bench.plot(figures).savefig(tmp_path / "reduction.svg")
     assert (tmp_path / "reduction.svg").stat().st_size > 1000
 
 

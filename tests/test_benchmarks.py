@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import pytest
 
@@ -38,12 +38,16 @@ def test_figures_and_plots_are_written_where_there_are_some(tmp_path: Path) -> N
     (file,) = benchmarks.write(module(), "one", FIGURES, folder)
     assert json.loads(file.read_text()) == FIGURES
 
-    def plot(figures: dict[str, Any], path: Path) -> None:
-        path.write_text(path.suffix)
+    class Drawing:
+        def savefig(self, file: IO[bytes], format: str) -> None:
+            file.write(format.encode())
+
+    def plot(figures: dict[str, Any]) -> Drawing:
+        return Drawing()
 
     files = benchmarks.write(module(plot=plot), "two", FIGURES, folder)
     assert [each.name for each in files] == ["two.json", "two.svg", "two.png"]
-    assert [each.read_text() for each in files[1:]] == [".svg", ".png"]
+    assert [each.read_text() for each in files[1:]] == ["svg", "png"]
 
 
 def test_a_folder_that_cannot_be_written_is_named_before_and_after(tmp_path: Path) -> None:

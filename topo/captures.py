@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from switch import files
 from switch.errors import MachineError, RunError
 from topo.interfaces import LinkKind, interface_name, is_patched
 from topo.network import Direction, Topology
@@ -50,7 +51,7 @@ class CaptureResult:
 def capture_path(folder: Path, direction: Direction) -> Path:
     """The file of the link end that a direction leaves from."""
     node, neighbour = direction.ends
-    return folder.resolve() / f"{node}-{neighbour}.pcap"
+    return folder.absolute() / f"{node}-{neighbour}.pcap"
 
 
 def patch_results(topology: Topology, answer: Mapping[str, Any]) -> list[CaptureResult]:
@@ -87,7 +88,7 @@ class Captures:
         ``folder`` cannot be made, RunError if a tcpdump does not start.
         """
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            files.make_folder(folder)
         except OSError as error:
             raise MachineError(f"captures cannot go to {folder}: {error.strerror}") from error
         share_kib = min(LARGEST_BUFFER_KIB, BUFFERS_KIB // len(topology.directions))
@@ -100,7 +101,7 @@ class Captures:
             command = [
                 *("tcpdump", "-i", interface_name(direction.source, topology), "-n", "-U"),
                 *("--time-stamp-precision=nano", "-s", str(link_mtu + 64), "-Z", "root"),
-                *("-B", str(share_kib), "-w", str(path)),
+                *("-B", str(share_kib), "-w", "-"),
             ]
             process = RunProcess(
                 run,
@@ -108,7 +109,7 @@ class Captures:
                 command,
                 namespace_pid=namespaces[node],
                 log=run.folder / f"tcpdump-{node}-{neighbour}.log",
-                speaks=False,
+                output=path,
             )
             self._captures.append((direction, path, process))
         self._wait_until_listening()

@@ -21,8 +21,10 @@ from types import ModuleType
 from typing import Any, TextIO
 
 from switch.errors import InputError, MachineError, RunError, WeftError
+from switch.files import read_text
 from topo.processes import DIE_WITH_PARENT
 from topo.runs import Run
+from topo.testbeds import MOST_SCRIPT_BYTES
 
 
 @contextmanager
@@ -256,7 +258,7 @@ class CommandLine(CLI):
         if len(words) != 1:
             raise InputError(f"{f'source {line}'.strip()}: it is source FILE")
         try:
-            text = Path(words[0]).read_text(encoding="utf-8")
+            text = read_text(Path(words[0]), MOST_SCRIPT_BYTES)
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is no text"
             raise InputError(f"source {words[0]!r}: {reason}") from None

@@ -9,9 +9,11 @@ import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
+from switch import files
 from switch.errors import RunError
 from topo.runs import Process, Run
 
@@ -35,21 +37,31 @@ class RunProcess:
         log: Path,
         environment: Mapping[str, str] | None = None,
         speaks: bool = True,
+        output: Path | None = None,
     ) -> None:
         """Start ``command`` in the network namespace of ``namespace_pid``.
 
         To be called from a thread that lives as long as the run. ``log`` receives stderr. The
         process has a session of its own, so that a Ctrl-C at the terminal does not reach it; its
         stdin is a pipe that the runner holds, its stdout one that the runner reads if the process
-        ``speaks``, and else goes to the log.
+        ``speaks``, and else goes to the log. With ``output`` its stdout is that file, made anew.
+
+        Raises RunError if ``output`` cannot be written.
         """
         self.what = what
         self.log = log
-        with open(log, "wb") as errors:
+        with ExitStack() as stack:
+            errors = stack.enter_context(open(log, "wb"))
+            stdout: IO[bytes] | int = subprocess.PIPE if speaks else errors
+            if output is not None:
+                try:
+                    stdout = stack.enter_context(open(files.create(output), "wb"))
+                except OSError as error:
+                    raise RunError(f"{what}: cannot write {output}: {error.strerror}") from None
             self.popen = subprocess.Popen(
                 [*DIE_WITH_PARENT, "mnexec", "-a", str(namespace_pid), *command],
                 stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE if speaks else errors,
+                stdout=stdout,
                 stderr=errors,
                 env={**run.environment(), **(environment or {})},
                 start_new_session=True,

@@ -15,6 +15,9 @@ from topo.runs import RUNS, read_record
 
 FILE = "testbed.json"
 
+MOST_SCRIPT_BYTES = 1 << 20
+"""Of a file of commands for a testbed's prompt."""
+
 
 @dataclass(frozen=True)
 class RunningSwitch:

@@ -28,6 +28,7 @@ from experiments.plots.spec import PlotSpec
 from experiments.plots.timeline import draw_timelines, timelines_height_in, timelines_of
 from experiments.results import Results
 from experiments.summary import common_of
+from switch import files
 from switch.cache import cache_dir
 from switch.errors import InputError, MachineError
 
@@ -106,19 +107,23 @@ def write_plots(results: Results, folder: Path) -> tuple[Path, ...]:
 
     Returns the SVG files. Raises `InputError` where a file cannot be written.
     """
-    files = []
+    written = []
+    for name, content in draw_plots(results):
+        file = folder / name
+        try:
+            files.write_whole(file, content)
+        except OSError as error:
+            raise InputError(f"cannot write the plot to {str(file)!r}: {error.strerror}") from None
+        written.append(file)
+    return tuple(file for file in written if file.suffix == ".svg")
+
+
+def draw_plots(results: Results) -> Iterator[tuple[str, bytes]]:
+    """All plots of results as files, each by name and content, drawn when it is asked for."""
     for spec in results.plots:
         with _drawn(results, spec) as figure:
             for ending in ("svg", "png"):
-                file = folder / f"{spec.name}.{ending}"
-                try:
-                    file.write_bytes(_saved(figure, ending))
-                except OSError as error:
-                    raise InputError(
-                        f"cannot write the plot to {str(file)!r}: {error.strerror}"
-                    ) from None
-            files.append(folder / f"{spec.name}.svg")
-    return tuple(files)
+                yield f"{spec.name}.{ending}", _saved(figure, ending)
 
 
 def svg_of(results: Results, spec: PlotSpec) -> bytes:

@@ -25,6 +25,7 @@ from experiments.summary import (
     worst_fidelity,
 )
 from experiments.units import format_rate, format_size
+from switch import files
 from switch.errors import InputError
 
 HERE = Path(__file__).resolve().parent
@@ -37,7 +38,7 @@ def write_report(results: dict[str, Any], out: Path) -> Path:
     """
     page = render(Results.from_dict(results))
     try:
-        out.write_text(page, encoding="utf-8")
+        files.write_whole(out, page)
     except OSError as error:
         raise InputError(
             f"cannot write the report to {str(out)!r}: {error.strerror}"

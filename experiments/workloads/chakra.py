@@ -28,9 +28,13 @@ from experiments.workloads.chakra_schema import (
 )
 from experiments.workloads.collectives import Events, add_collective, algorithm_for
 from switch.errors import InputError
+from switch.files import read_bounded
 
 MAX_MICROS = 1 << 40
 MAX_BYTES = 1 << 40
+
+MOST_BYTES = 256 << 20
+"""Of one rank's trace."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ def read_traces(path: Path, algorithm: str) -> FlowGraph:
     traces = []
     for file in trace_files(path):
         try:
-            traces.append((str(file), file.read_bytes()))
+            traces.append((str(file), read_bounded(file, MOST_BYTES)))
         except OSError as error:
             raise InputError(f"workload {str(file)!r} cannot be read: {error.strerror}") from None
     return parse_traces(traces, algorithm)
@@ -110,7 +114,7 @@ def parse_traces(traces: Sequence[tuple[str, bytes]], algorithm: str) -> FlowGra
 def has_collectives(path: Path) -> bool:
     """Whether the trace of rank 0 has collectives. Raises InputError as `read_traces` does."""
     try:
-        data = path.read_bytes()
+        data = read_bounded(path, MOST_BYTES)
     except OSError as error:
         raise InputError(f"workload {str(path)!r} cannot be read: {error.strerror}") from None
     return any(node.kind == COLLECTIVE for node in _nodes(0, str(path), data).values())

@@ -16,6 +16,7 @@ from pathlib import Path
 from agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph, GraphBuilder
 from experiments.units import shown
 from switch.errors import InputError
+from switch.files import read_bounded
 
 HEADERS = ("Nodes", "Connections", "Triggers", "Failures")
 NUMBERS = ("id", "start", "size", "trigger", "send_done_trigger", "recv_done_trigger", "prio")
@@ -23,6 +24,9 @@ NUMBERS = ("id", "start", "size", "trigger", "send_done_trigger", "recv_done_tri
 KINDS = ("oneshot", "multishot", "barrier")
 """Of triggers. A flow is sent once, so that a multishot does what a oneshot does."""
 MAX_NUMBER = 1 << 60
+
+MOST_BYTES = 64 << 20
+"""Of a file."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ def read_matrix(path: Path) -> FlowGraph:
         InputError: the file cannot be read, or a line makes no sense: its place and text are named.
     """
     try:
-        text = path.read_bytes().decode()
+        text = read_bounded(path, MOST_BYTES).decode()
     except OSError as error:
         raise InputError(f"workload {str(path)!r} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

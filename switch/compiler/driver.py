@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,6 +23,7 @@ from switch.compiler.p4info import InfoEmitter, info_text
 from switch.compiler.parser import parse_annotation_expressions, parse_program
 from switch.compiler.preprocess import Preprocessed, display_name, preprocess
 from switch.errors import InputError
+from switch.files import write_whole
 from switch.garbage import uncollected
 
 
@@ -113,28 +112,14 @@ def write_outputs(program: CompiledProgram, stem: str, folder: Path) -> ProgramF
     """
     files = ProgramFiles(folder / f"{stem}.json", folder / f"{stem}.p4info.txtpb")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _write(files.json, program.bmv2_json)
-        _write(files.p4info, program.p4info_text)
+        write_whole(files.json, program.bmv2_json, folders=True, keep=True)
+        write_whole(files.p4info, program.p4info_text, folders=True, keep=True)
     except OSError as error:
         raise InputError(
             f"cannot write {files.json.name} and {files.p4info.name} to {str(folder)!r}: "
             f"{error.strerror}; name a folder that you may write to"
         ) from None
     return files
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all, as others may read it at the same time."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 @lru_cache(maxsize=1)

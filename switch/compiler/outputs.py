@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
 from google.protobuf import json_format
 
+from switch import files
 from switch.compiler.driver import CompiledProgram
 from switch.errors import InputError
 
@@ -35,17 +34,9 @@ def p4info_bytes(program: CompiledProgram, name: str) -> bytes:
 
 def write_file(path: Path, content: bytes) -> None:
     """Write a file whole or not at all, making its folder if need be; raises `InputError`."""
-    temporary = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}")
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        files.write_whole(path, content, folders=True)
     except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
         raise InputError(
             f"cannot write {str(path)!r}: {error.strerror}; name a file that you may write to"
         ) from None

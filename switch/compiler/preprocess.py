@@ -22,6 +22,7 @@ import pcpp
 from pcpp.parser import LexToken
 
 from switch.compiler.diagnostics import CompileError, Diagnostic
+from switch.files import read_text
 
 INCLUDE_FOLDER = Path(__file__).resolve().parent / "include"
 """Where Weft's own core.p4 and v1model.p4 are."""
@@ -32,6 +33,8 @@ _LINES_WITHOUT_MARKER = 8
 MOST_TOKENS = 1 << 19
 """That macros may become, those on the way counted; fabric.p4 has 160,000."""
 MOST_INCLUDES = 1 << 12
+MOST_SOURCE_BYTES = 4 << 20
+"""Of one file; fabric.p4 and all that it includes have 60,000."""
 _FEW_USES = 8
 _MOVED_AT_ONCE = 1 << 12
 """Tokens that pcpp moves for each use of a parameter, in the time that it takes for one more."""
@@ -209,7 +212,15 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
             message = f"more than {MOST_INCLUDES} files are included by here"
             self._note(token.source, token.lineno, message)
             raise _TooMuchError
-        text = "\n".join(read_source(Path(includepath)))
+        try:
+            text = "\n".join(read_source(Path(includepath)))
+        except FileNotFoundError:
+            raise  # it is looked for in the next folder
+        except OSError as problem:
+            token = self.lastdirective
+            message = f"cannot read {includepath}: {problem.strerror}"
+            self._note(token.source, token.lineno, message)
+            text = ""
         if line := _unended_comment(text):
             self._note(includepath, line, _UNENDED_COMMENT)
             text = ""
@@ -217,8 +228,8 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
 
 
 def read_source(path: Path) -> list[str]:
-    """The lines of a source file, without their ends."""
-    return path.read_text(encoding="utf-8-sig", errors="replace").split("\n")
+    """The lines of a source file, without their ends. Raises OSError."""
+    return read_text(path, MOST_SOURCE_BYTES, "utf-8-sig", "replace").split("\n")
 
 
 _LEXEME = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)

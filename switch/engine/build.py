@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import importlib.util
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from switch.engine.native import SOURCE_DIGEST, use_cache_folder
 from switch.engine.program import Program, read_program
 from switch.engine.tables import check_given_entries
 from switch.engine.traced import Legend, generate_traced
+from switch.files import write_whole
 
 SIGNATURE = "int64(int64, int64, int64, int64, int64)"
 CALLBACK = ctypes.CFUNCTYPE(
@@ -65,12 +65,9 @@ def _store(source: str) -> Path:
     """The path of a program's source in the cache folder."""
     key = hashlib.sha256(f"{SOURCE_DIGEST}{source}".encode()).hexdigest()[:24]
     folder = cache_dir() / "programs"
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"program_{key}.py"
     if not path.is_file():
-        temporary = path.with_suffix(f".{os.getpid()}.new")
-        temporary.write_text(source, encoding="utf-8")
-        temporary.replace(path)
+        write_whole(path, source, folders=True, keep=True)
     return path
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from switch import files
 from switch.engine import captures as ring
 from switch.engine.dataplane import Dataplane
 from switch.engine.layout import CAPTURE, HEADROOM, Q_CAPTURE_IN, Q_CAPTURE_OUT
@@ -116,8 +117,8 @@ class Captures:
 
 def _created(path: str) -> int:
     try:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        files.make_folder(Path(path).parent)
+        file = files.create(Path(path))
         os.write(file, FILE_HEADER)
     except OSError as error:
         raise InputError(f"capture file {path} cannot be written: {error.strerror}") from None

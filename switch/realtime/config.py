@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from switch.errors import InputError
+from switch.files import read_text
 
 MOST_PORT = 510
 """BMv2's ports have 9 bits, and 511 means drop."""
 
 DROP_PORT = 511
+
+MOST_BYTES = 64 << 20
+"""Of a configuration file."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class Config:
 def read_config(path: Path) -> Config:
     """Read a configuration file; raises ``InputError``."""
     try:
-        document = json.loads(path.read_text("utf-8"))
+        document = json.loads(read_text(path, MOST_BYTES))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: {error}") from None
     return config_of(document, str(path))

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from lark import Lark, Token, UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
 from switch.errors import InputError
+from switch.files import read_text
 from switch.stf.build import build
 from switch.stf.statements import Place, Statement, Test
 
@@ -100,6 +101,9 @@ class _Raw:
     text: str
 
 
+MOST_BYTES = 16 << 20
+"""Of a test file."""
+
 MAXIMUM_LISTED = 10
 """Errors of a test that a message lists; of the others it gives the number."""
 
@@ -107,7 +111,7 @@ MAXIMUM_LISTED = 10
 def read_test(path: Path) -> Test:
     """Read a test file; raises `InputError` with everything that is wrong with its text."""
     try:
-        text = path.read_text("utf-8")
+        text = read_text(path, MOST_BYTES)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise InputError(f"cannot read the test {str(path)!r}: {reason}") from None

@@ -1,0 +1,281 @@
+"""Files that others may have a hand in: written whole, no link followed, read up to a bound.
+
+Weft runs as root, often by sudo, and writes into folders that belong to others. So a file is
+written under a name of its own and then takes the place of what was there, link or not; a folder is
+reached step by step, and a symbolic link on the way is followed only where whoever made it may lead
+one. Under sudo what is made here belongs, from its first moment, to whoever called sudo; what Weft
+keeps for itself does not.
+
+All functions raise `OSError`, whose ``strerror`` says what is wrong as part of a sentence.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+MOST_LINKS = 40
+"""Symbolic links that are followed on the way to a folder, as in the kernel."""
+
+_LOOK = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ_STEP_BYTES = 1 << 20
+
+
+def write_whole(
+    path: Path, content: bytes | str, *, folders: bool = False, keep: bool = False
+) -> None:
+    """Write a file whole or not at all.
+
+    What was there before stays as it was until the new file takes its place; a symbolic link is
+    replaced and not followed. A device or a pipe (``/dev/stdout``) is written to.
+
+    Args:
+        folders: make its folder, and those above it, if they are not there.
+        keep: under sudo, too, it belongs to the user that this process runs as.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    stream = _open_stream(path)
+    if stream is None:
+        with _made_file(path, folders, keep) as descriptor:
+            _write(descriptor, data)
+        return
+    try:
+        _write(stream, data)
+    finally:
+        os.close(stream)
+
+
+def create(path: Path) -> int:
+    """Make a file anew, in place of what was there, and return its descriptor.
+
+    For files that grow while others read them. A symbolic link is replaced and not followed.
+    """
+    stream = _open_stream(path)
+    if stream is not None:
+        return stream
+    with _made_file(path, folders=False, keep=False) as descriptor:
+        return os.dup(descriptor)
+
+
+def make_folder(path: Path) -> list[Path]:
+    """Make a folder and those above it, where they are not there; returns those that were made.
+
+    The folder itself may not be a symbolic link, whoever made it.
+    """
+    made: list[Path] = []
+    os.close(_open_folder(path, made, own=True))
+    return made
+
+
+def remove(path: Path) -> None:
+    """Delete a file, or a symbolic link itself; nothing if there is none, or if it is a folder."""
+    with contextlib.suppress(FileNotFoundError, IsADirectoryError), _folder_of(path) as folder:
+        state = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+        if not stat.S_ISDIR(state.st_mode):
+            os.unlink(path.name, dir_fd=folder)
+
+
+def remove_empty_folder(path: Path) -> None:
+    """Delete a folder in which there is nothing; nothing where there is something in it."""
+    with contextlib.suppress(OSError), _folder_of(path) as folder:
+        os.rmdir(path.name, dir_fd=folder)
+
+
+def names_in(path: Path) -> list[str]:
+    """The names in a folder that is no symbolic link; none if there is no such folder."""
+    try:
+        look = _open_folder(path, None, own=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    try:
+        descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=look)
+    finally:
+        os.close(look)
+    try:
+        return sorted(os.listdir(descriptor))
+    finally:
+        os.close(descriptor)
+
+
+def read_bounded(path: Path, most_bytes: int) -> bytes:
+    """The content of a regular file of at most so many bytes.
+
+    Devices, pipes and sockets, which may never end, are refused; so is a file that is larger, or
+    that grows beyond the bound while it is read.
+    """
+    # Without O_NONBLOCK a pipe that nobody writes to would be waited for.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb", buffering=0) as file:
+        state = os.fstat(descriptor)
+        if stat.S_ISDIR(state.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(state.st_mode):
+            kind = "a device" if _is_device(state.st_mode) else "a pipe or a socket"
+            raise OSError(errno.EINVAL, f"it is {kind}, and a regular file is needed", str(path))
+        data = bytearray()
+        while step := file.read(min(_READ_STEP_BYTES, most_bytes + 1 - len(data))):
+            data += step
+            if len(data) > most_bytes:
+                size_bytes = max(state.st_size, len(data))
+                raise OSError(
+                    errno.EFBIG,
+                    f"it has {size_bytes:,} bytes, and at most {most_bytes:,} are read",
+                    str(path),
+                )
+        return bytes(data)
+
+
+def read_text(path: Path, most_bytes: int, encoding: str = "utf-8", errors: str = "strict") -> str:
+    """As `read_bounded`, of text, its lines' ends made ``\\n``; raises UnicodeDecodeError, too."""
+    text = read_bounded(path, most_bytes).decode(encoding, errors)
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _is_device(mode: int) -> bool:
+    return stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
+
+
+def _open_stream(path: Path) -> int | None:
+    """A descriptor of a character device or a pipe of root's or one's own, links of theirs
+    followed; None for anything else."""
+    try:
+        state = os.lstat(path)
+        if state.st_uid not in (0, os.geteuid()) or not _is_stream(os.stat(path).st_mode):
+            return None
+        descriptor = os.open(path, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    if _is_stream(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _is_stream(mode: int) -> bool:
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
+
+
+@contextlib.contextmanager
+def _made_file(path: Path, folders: bool, keep: bool) -> Iterator[int]:
+    """A new file's descriptor; once the block has ended well, the file has its name."""
+    with _folder_of(path, make=folders, keep=keep) as folder:
+        draft = f".{path.name[:200]}.{secrets.token_hex(4)}.new"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(draft, flags, 0o644, dir_fd=folder)
+        try:
+            if not keep:
+                _give(descriptor)
+            yield descriptor
+            os.rename(draft, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(draft, dir_fd=folder)
+            raise
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _folder_of(path: Path, *, make: bool = False, keep: bool = False) -> Iterator[int]:
+    if path.name in ("", "..", "."):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if make and keep:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    folder = _open_folder(path.parent, [] if make else None)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _open_folder(path: Path, made: list[Path] | None, *, own: bool = False) -> int:
+    """A descriptor of a folder, by which files in it can be named.
+
+    Args:
+        made: folders that are not there are made, and appended to it; None: they are an error.
+        own: the folder itself may not be a symbolic link.
+    """
+    here = os.open(path.anchor or ".", _LOOK)
+    parts = path.parts[1:] if path.anchor else path.parts
+    return _walk(here, Path(path.anchor), parts, made, own, MOST_LINKS)
+
+
+def _walk(
+    here: int, place: Path, parts: Sequence[str], made: list[Path] | None, own: bool, links: int
+) -> int:
+    """Go on from the folder `here`, which is closed, into one after the other of `parts`."""
+    try:
+        for number, name in enumerate(parts):
+            place /= name
+            try:
+                state = os.stat(name, dir_fd=here, follow_symlinks=False)
+            except FileNotFoundError:
+                if made is None:
+                    raise
+                state = _make(here, name)
+                made.append(place)
+            if not stat.S_ISLNK(state.st_mode):
+                into = os.open(name, _LOOK, dir_fd=here)
+            elif own and number == len(parts) - 1:
+                raise OSError(errno.ELOOP, f"{place} is a symbolic link: name what it leads to")
+            else:
+                into = _follow(here, place, state.st_uid, links)
+            here, before = into, here
+            os.close(before)
+    except BaseException:
+        os.close(here)
+        raise
+    return here
+
+
+def _follow(here: int, place: Path, owner: int, links: int) -> int:
+    """A descriptor of the folder that the link `place`, in the folder `here`, leads to."""
+    if links == 0:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(place))
+    target = Path(os.readlink(place.name, dir_fd=here))
+    begin = os.open("/", _LOOK) if target.is_absolute() else os.dup(here)
+    parts = target.parts[1:] if target.is_absolute() else target.parts
+    beside = Path("/") if target.is_absolute() else place.parent
+    found = _walk(begin, beside, parts, None, False, links - 1)
+    # One user's link may not lead another, root above all, to where that user has no say.
+    if owner not in (0, os.geteuid(), os.fstat(found).st_uid):
+        os.close(found)
+        raise OSError(
+            errno.ELOOP,
+            f"{place} is a symbolic link of user {owner}, and does not lead to a folder of theirs",
+        )
+    return found
+
+
+def _make(here: int, name: str) -> os.stat_result:
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, 0o755, dir_fd=here)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(name, flags, dir_fd=here)
+    try:
+        state = os.fstat(descriptor)
+        # What somebody put in its place in the meantime is not given away.
+        if state.st_uid == os.geteuid() and not os.listdir(descriptor):
+            _give(descriptor)
+        return os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _give(descriptor: int) -> None:
+    """Under sudo, let a file or folder that was just made belong to whoever called sudo."""
+    user, group = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
+    if os.geteuid() == 0 and user.isdigit() and group.isdigit():
+        with contextlib.suppress(OSError):  # a file system without owners
+            os.fchown(descriptor, int(user), int(group))
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]

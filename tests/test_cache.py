@@ -1,0 +1,119 @@
+"""The folder that code is run from is the user's own, and nobody else had a hand in it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from switch import cache
+from switch.cache import cache_dir
+from switch.errors import MachineError
+
+SOMEBODY = 65534
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="making files of other users needs root")
+
+
+@pytest.fixture
+def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that WEFT_CACHE names, not there yet."""
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_the_folder_is_its_owners_alone_whatever_the_umask(named: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        assert cache_dir() == named
+    finally:
+        os.umask(before)
+    assert mode_of(named) == 0o700
+
+
+def test_an_older_folder_that_others_could_read_is_closed_to_them(named: Path) -> None:
+    named.mkdir(mode=0o755)
+    assert cache_dir() == named
+    assert mode_of(named) == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o757, 0o1777])
+def test_a_folder_that_others_may_have_written_to_is_refused(named: Path, mode: int) -> None:
+    named.mkdir()
+    named.chmod(mode)
+    with pytest.raises(
+        MachineError,
+        match=f"cannot be used: others may have written to it .its mode is {mode:o}., and code is "
+        "run from it; name another with WEFT_CACHE",
+    ):
+        cache_dir()
+
+
+def test_a_symbolic_link_is_refused(named: Path, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    named.symlink_to(tmp_path / "real")
+    with pytest.raises(MachineError, match="it is a symbolic link, and code is run from it"):
+        cache_dir()
+
+
+def test_a_file_is_refused(named: Path) -> None:
+    named.write_text("")
+    with pytest.raises(MachineError, match="it is not a folder"):
+        cache_dir()
+
+
+@as_root
+def test_somebody_elses_folder_is_refused(named: Path) -> None:
+    named.mkdir()
+    os.chown(named, SOMEBODY, SOMEBODY)
+    with pytest.raises(MachineError, match=f"it belongs to somebody else .user {SOMEBODY}."):
+        cache_dir()
+
+
+@as_root
+def test_a_folder_in_somebody_elses_is_refused(named: Path, tmp_path: Path) -> None:
+    os.chown(tmp_path, SOMEBODY, SOMEBODY)
+    with pytest.raises(MachineError, match=f"{tmp_path} above it belongs to somebody else"):
+        cache_dir()
+
+
+def test_a_folder_that_everybody_can_put_another_in_the_place_of_is_refused(
+    named: Path, tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o777)
+    with pytest.raises(MachineError, match=f"everybody may write to {tmp_path} above it"):
+        cache_dir()
+    tmp_path.chmod(0o1777)  # as /tmp is: there nobody renames what is not theirs
+    assert cache_dir() == named
+
+
+@pytest.mark.parametrize("trap", ["link", "open to all"])
+def test_a_trap_in_the_folder_for_temporary_files_is_not_fallen_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trap: str
+) -> None:
+    """Where neither the checkout nor a home takes a cache, and another user was here before."""
+    monkeypatch.delenv("WEFT_CACHE", raising=False)
+    monkeypatch.setattr(cache, "CHECKOUT", tmp_path / "site-packages")
+    (tmp_path / "site-packages").mkdir()
+    monkeypatch.setenv("HOME", "/dev/null")
+    shared = tmp_path / "tmp"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    monkeypatch.setattr("tempfile.tempdir", str(shared))
+    fallback = shared / f"weft-cache-{os.getuid()}"
+    if trap == "link":
+        (tmp_path / "planted").mkdir()
+        fallback.symlink_to(tmp_path / "planted")
+    else:
+        fallback.mkdir()
+        fallback.chmod(0o777)
+    with pytest.raises(MachineError, match=f"cache folder {fallback} cannot be used"):
+        cache_dir()
+    fallback.unlink() if trap == "link" else fallback.rmdir()
+    assert cache_dir() == fallback
