@@ -121,7 +121,8 @@ def test_a_folder_that_is_made_is_no_link_itself(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("real")
     with pytest.raises(OSError) as failure:
         files.make_folder(tmp_path / "link")
-    assert failure.value.strerror == f"{tmp_path / 'link'} is a symbolic link: name what it leads to"
+    link = tmp_path / "link"
+    assert failure.value.strerror == f"{link} is a symbolic link: name what it leads to"
 
 
 def test_links_that_lead_round_are_an_error(tmp_path: Path) -> None:

@@ -214,6 +214,76 @@ def test_without_root_commands_run_when_nothing_is_missing(tmp_path: Path) -> No
     assert "[experiments] [topology]" in done.stdout
 
 
+def hold(checkout: Checkout, file: Path, user: int = 0) -> subprocess.Popen[bytes]:
+    """A process that holds a lock on a file, as ``flock`` does; ended by closing its input."""
+    process = subprocess.Popen(
+        ["flock", "--shared", file, "sh", "-c", "echo held; read line"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        user=user or None,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"held\n"
+    return process
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    with process:
+        process.communicate()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="acting as another user needs root")
+def test_who_may_only_read_the_checkout_holds_no_lock_that_others_wait_for(
+    checkout: Checkout, tmp_path: Path
+) -> None:
+    assert checkout.run("setup").returncode == 0
+    let_others_in(tmp_path)
+    for folder in (checkout.root, checkout.root / ".cache"):
+        folder.chmod(0o755)
+    lock = checkout.root / ".cache" / "setup.lock"
+    assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+    refused = subprocess.run(["flock", lock, "true"], user=65534, capture_output=True, check=False)
+    assert refused.returncode != 0
+    holder = hold(checkout, checkout.root / "weft", user=65534)
+    try:
+        done = checkout.run("setup")  # returns while the file is held
+        assert (done.returncode, done.stderr) == (0, "weft: nothing is missing\n")
+    finally:
+        end(holder)
+
+
+def test_who_waits_for_another_set_up_says_so_and_names_its_process(checkout: Checkout) -> None:
+    assert checkout.run("setup").returncode == 0
+    lock = checkout.root / ".cache" / "setup.lock"
+    holder = hold(checkout, lock)
+    waiting = subprocess.Popen(
+        [checkout.root / "weft", "setup"], stderr=subprocess.PIPE, text=True,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "PATH": f"{checkout.commands}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    with waiting:
+        assert waiting.stderr is not None
+        said = waiting.stderr.readline()
+        named = waiting.stderr.readline()
+        end(holder)
+        assert said == (
+            f"weft: waiting for another set-up of {checkout.root} to end; {lock} is held by\n"
+        )
+        assert named.startswith(f"  process {holder.pid} of ") and "flock" in named
+        rest = waiting.stderr.read()
+    assert rest.endswith("weft: nothing is missing\n")
+    assert waiting.returncode == 0
+
+
+def test_a_lock_that_is_a_link_is_not_opened(checkout: Checkout, tmp_path: Path) -> None:
+    (checkout.root / ".cache").mkdir()
+    (checkout.root / ".cache" / "setup.lock").symlink_to(tmp_path / "elsewhere")
+    done = checkout.run("setup")
+    assert done.returncode == 2
+    assert "setup.lock is a symbolic link: delete it" in done.stderr
+    assert not (tmp_path / "elsewhere").exists()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="installing Debian packages needs root")
 def test_only_the_debian_packages_that_are_missing_are_installed(checkout: Checkout) -> None:
     for name in ("apt-get", "dpkg", "debconf-set-selections"):

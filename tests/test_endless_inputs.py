@@ -1,0 +1,89 @@
+"""Inputs that never end, or are too large, are refused by name before they fill the memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from experiments.options import load_toml
+from experiments.results import Results
+from experiments.scenario import Scenario
+from experiments.stf_command import load_program
+from experiments.workloads.chakra import has_collectives, read_traces
+from experiments.workloads.matrix import read_matrix
+from switch.compiler import CompileError, compile_program
+from switch.errors import InputError
+from switch.realtime.config import read_config
+from switch.stf import read_test
+from tests.test_cli import WEFT, start
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "scenario.toml": load_toml,
+    "matrix.cm": read_matrix,
+    "trace.0.et": lambda path: read_traces(path, "ring"),
+    "other.0.et": has_collectives,
+    "results.json": Results.read,
+    "test.stf": read_test,
+    "program.json": lambda path: load_program(path, [], {}),
+    "switches.json": read_config,
+}
+
+
+def an_endless_one(file: Path, kind: str) -> None:
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "device":
+        file.symlink_to("/dev/zero")
+    else:
+        with file.open("wb") as sparse:
+            sparse.truncate(1 << 42)
+
+
+REASON = {
+    "pipe": "it is a pipe or a socket, and a regular file is needed",
+    "device": "it is a device, and a regular file is needed",
+    "large": "it has 4,398,046,511,104 bytes, and at most ",
+}
+
+
+@pytest.mark.parametrize("kind", REASON)
+@pytest.mark.parametrize("name", READERS)
+def test_a_file_without_an_end_is_an_input_error_that_names_it(
+    tmp_path: Path, name: str, kind: str
+) -> None:
+    an_endless_one(tmp_path / name, kind)
+    with pytest.raises(InputError) as failure:
+        READERS[name](tmp_path / name)
+    assert REASON[kind] in str(failure.value)
+    assert name in str(failure.value)
+
+
+@pytest.mark.parametrize("kind", REASON)
+def test_a_program_or_an_include_without_an_end_is_an_error_at_its_place(
+    tmp_path: Path, kind: str
+) -> None:
+    an_endless_one(tmp_path / "endless.p4", kind)
+    with pytest.raises(CompileError, match=f"cannot read: {REASON[kind]}"):
+        compile_program(tmp_path / "endless.p4")
+    (tmp_path / "main.p4").write_text('\n#include "endless.p4"\n')
+    with pytest.raises(CompileError) as failure:
+        compile_program(tmp_path / "main.p4")
+    assert f"main.p4:2:1: error: cannot read {tmp_path}/endless.p4: {REASON[kind]}" in str(
+        failure.value
+    )
+
+
+def test_a_script_of_the_prompt_without_an_end_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "script").symlink_to("/dev/zero")
+    done = start(*WEFT, "up", "--script", "script", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "weft: script 'script': it is a device, and a regular file is needed\n"
+
+
+@pytest.mark.parametrize("faults", [("leaf0-spine1:loss=0.1",), (7,), "leaf0-spine1:fail", None])
+def test_faults_that_are_no_faults_are_an_input_error(faults: object) -> None:
+    with pytest.raises(InputError, match="fault"):
+        Scenario(faults=faults)  # type: ignore[arg-type]
