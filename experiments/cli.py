@@ -12,7 +12,7 @@ import signal
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
 
 import typer
 
@@ -461,6 +461,41 @@ def bench(
         for file in benchmarks.write(module, name, figures, folder):
             # What is asked for as JSON is JSON alone.
             print(f"Written: {file.resolve()}", file=sys.stderr if as_json else sys.stdout)
+
+
+@app.command()
+def docs(
+    names: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(metavar="[NAME]...", help="Scenario files in experiments/scenarios."),
+    ] = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Run them under ten seeds and keep their figures.")
+    ] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Change nothing: fail where a page or a figure has moved. [the quick]"
+        ),
+    ] = False,
+) -> None:
+    """Make the tables of docs/ anew, from figures that are kept in docs/figures."""
+    from experiments.figures import command
+    from experiments.progress import Progress
+
+    chosen = names or []
+    if measure and (check or not chosen):
+        raise InputError("docs --measure: name the scenario files to measure, and leave --check")
+    if chosen and not (measure or check):
+        raise InputError("docs NAME: say --measure or --check; without names all tables are made")
+    with Progress(make_console(stderr=True)) as progress:
+        if check:
+            command.check(chosen, progress)
+            return
+        for file in command.keep(chosen, progress):
+            print(f"Kept: {file}")
+        for page in command.make_pages():
+            print(f"Changed: {page}")
 
 
 @app.command(hidden=True)

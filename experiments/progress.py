@@ -49,6 +49,11 @@ class Progress:
     ) -> None:
         self._live.stop()
 
+    def say(self, text: str) -> None:
+        """Print a line between stages."""
+        if not self._quiet:
+            self._console.print(text, markup=False, highlight=False)
+
     @contextmanager
     def stage(self, name: str, description: str) -> Iterator[Callable[[float], None]]:
         """A stage of the work; yields a function that takes the fraction done, 0 to 1.

@@ -1,0 +1,3 @@
+"""Figures of the documentation: measured by a command, kept as files, put into pages as tables."""
+
+from __future__ import annotations

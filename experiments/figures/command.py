@@ -1,0 +1,162 @@
+"""``weft docs``: measure the figures of the pages, make their tables, hold both to each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from experiments.figures.kept import Kept, Row, Spread
+from experiments.figures.measure import SEEDS, measure, scenario_file
+from experiments.figures.tables import pages_in, rendered
+from experiments.progress import Progress
+from switch import files
+from switch.cache import CHECKOUT
+from switch.errors import InputError, RunError
+
+DOCS = CHECKOUT / "docs"
+QUICK_S = 15.0
+"""A check of all pages makes those figures anew that take no longer under one seed."""
+_SLACK = 1e-9
+"""Of figures that are equal but for how they were written."""
+
+
+def figures_folder() -> Path:
+    """Where figures are kept. Raises `InputError` where there is no checkout."""
+    if not DOCS.is_dir():
+        raise InputError(f"there is no {DOCS}: the pages of the documentation are in a checkout")
+    return DOCS / "figures"
+
+
+def reader() -> Callable[[str], Kept]:
+    """Reads kept figures by name, each file once."""
+    known: dict[str, Kept] = {}
+
+    def read(name: str) -> Kept:
+        if name not in known:
+            path = figures_folder() / f"{name}.json"
+            if not path.is_file():
+                raise InputError(
+                    f"no figures of {name!r} are kept: 'weft docs --measure {name}' measures them"
+                )
+            known[name] = Kept.read(path)
+        return known[name]
+
+    return read
+
+
+def make_pages() -> list[Path]:
+    """Make all tables anew; the pages that changed. Raises `InputError`."""
+    read = reader()
+    changed = []
+    for page in pages_in(DOCS):
+        text = page.read_text("utf-8")
+        made = _rendered(page, text, read)
+        if made != text:
+            files.write_whole(page, made)
+            changed.append(page)
+    return changed
+
+
+def stale_pages() -> list[Path]:
+    """The pages whose tables are not what the kept figures make of them. Raises `InputError`."""
+    read = reader()
+    texts = {page: page.read_text("utf-8") for page in pages_in(DOCS)}
+    return [page for page, text in texts.items() if _rendered(page, text, read) != text]
+
+
+def _rendered(page: Path, text: str, read: Callable[[str], Kept]) -> str:
+    try:
+        return rendered(text, read)
+    except InputError as error:
+        raise InputError(f"{page.name}: {error}") from None
+
+
+def keep(names: Sequence[str], progress: Progress) -> list[Path]:
+    """Measure figures and keep them; the files. Raises `InputError`, `RunError`."""
+    for name in names:
+        scenario_file(name)
+    written = []
+    for name in names:
+        with progress.stage(name, f"Measure {name}") as advance:
+            kept = measure(name, SEEDS, advance)
+        failed = [verdict for row in kept.rows for verdict in row.verdicts].count("failed")
+        try:
+            files.make_folder(figures_folder())
+            written.append(kept.write(figures_folder()))
+        except OSError as error:
+            raise InputError(f"figures of {name} cannot be kept: {error.strerror}") from None
+        if failed:
+            progress.say(f"{name}: {failed} runs failed, and the table says so")
+    return written
+
+
+def quick_names() -> list[str]:
+    """The kept figures that one seed of makes anew within seconds, all of them simulated."""
+    found = []
+    for path in sorted(figures_folder().glob("*.json")):
+        rows = Kept.read(path).rows
+        simulated = all(row.options.get("world") == "simulated" for row in rows)
+        if simulated and sum(row.cost_s / len(row.seeds) for row in rows) <= QUICK_S:
+            found.append(path.stem)
+    return found
+
+
+def moved(names: Sequence[str], progress: Progress) -> list[str]:
+    """Make figures anew under the first seed that was kept; what has left its range, in words.
+
+    Raises `InputError`, `RunError`.
+    """
+    read = reader()
+    found = []
+    for name in names:
+        kept = read(name)
+        seeds = [min(seed for row in kept.rows for seed in row.seeds)]
+        with progress.stage(name, f"Measure {name} anew") as advance:
+            fresh = measure(name, seeds, advance)
+        found += compared(kept, fresh)
+    return found
+
+
+def compared(kept: Kept, fresh: Kept) -> list[str]:
+    """What of fresh figures is beyond the range of those that are kept, in words."""
+    found = []
+    for row in kept.rows:
+        place = f"{kept.name}: {_named(row)}"
+        like = [each for each in fresh.rows if _named(each) == _named(row)]
+        if len(like) != 1:
+            found.append(f"{place} is no longer run")
+            continue
+        for metric, values in row.values.items():
+            spread, now = Spread.of(values), like[0].values.get(metric, [None])
+            for value in now:
+                if spread is None or value is None:
+                    if spread is not None:
+                        found.append(f"{place}: {metric} is gone; it was {spread.mean:g}")
+                elif not _within(value, spread):
+                    found.append(
+                        f"{place}: {metric} is {value:g}; it was {spread.mean:g}"
+                        + (f" ({spread.least:g} to {spread.greatest:g})" * (not spread.is_exact))
+                    )
+    missing = {_named(row) for row in fresh.rows} - {_named(row) for row in kept.rows}
+    return found + [f"{kept.name}: {name} is run and not kept" for name in sorted(missing)]
+
+
+def _named(row: Row) -> str:
+    return ", ".join((row.algorithm, *(f"{key} {value}" for key, value in row.options.items())))
+
+
+def _within(value: float, spread: Spread) -> bool:
+    slack = _SLACK * max(abs(spread.least), abs(spread.greatest))
+    return spread.least - slack <= value <= spread.greatest + slack and math.isfinite(value)
+
+
+def check(names: Sequence[str], progress: Progress) -> None:
+    """Hold pages to the kept figures, and those to runs. Raises `RunError` that says what moved."""
+    wrong = [
+        f"{page.name}: its tables are not those of the kept figures; 'weft docs' makes them anew"
+        for page in stale_pages()
+    ]
+    wrong += moved(names or quick_names(), progress)
+    if wrong:
+        raise RunError("figures of the documentation do not hold:\n  " + "\n  ".join(wrong))

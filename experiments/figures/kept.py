@@ -1,0 +1,169 @@
+"""Figures that are kept: what the runs of a scenario file came to, seed by seed.
+
+A file ``docs/figures/NAME.json`` (``schema`` "weft.figures") holds those of
+``experiments/scenarios/NAME.toml``: a row for each point, algorithm and world, with a value of each
+metric for each run. Tables of the documentation are made of nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from experiments import document as documents
+from experiments.options import field_of
+from experiments.path_figures import path_figures
+from experiments.results import Run
+from experiments.units import said, shown
+from switch import files
+from switch.errors import InputError
+
+SCHEMA = "weft.figures"
+VERSION = 1
+MOST_BYTES = 64 << 20
+
+METRICS = {
+    "completion-ms": "completion time of the slowest rank, ms",
+    "over-bound": "completion time over the bound",
+    "imbalance": "bytes of the fullest link between switches over the mean",
+    "retransmitted": "packets sent again",
+    "reordered": "packets that arrived before an earlier one",
+    "host-mib": "MiB on all hosts' links",
+    "fabric-mib": "MiB on all links between switches",
+}
+"""Names and what they are."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """The runs of one algorithm at one point: the same but for their seeds and repetitions."""
+
+    algorithm: str
+    options: dict[str, str]
+    """What differs between the scenario file's points, as people write it; ``ranks`` and
+    ``world``, too."""
+    seeds: list[int]
+    """Of each run."""
+    values: dict[str, list[float | None]]
+    """By metric, one a run; null where a run failed, or has no such figure."""
+    verdicts: list[str]
+    """Of fidelity, of each run; ``failed`` of one that did not verify."""
+    cost_s: float = 0.0
+    """What running them took, in all."""
+
+    def is_like(self, wanted: Mapping[str, str]) -> bool:
+        """Whether options (and ``algorithm``) have the values that are wanted."""
+        mine = {**self.options, "algorithm": self.algorithm}
+        return all(mine.get(name) == value for name, value in wanted.items())
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The figures of one scenario file."""
+
+    name: str
+    commit: str
+    """Of the sources that were run, shortened; with a ``+`` where they were changed since."""
+    measured: str
+    """The day, ISO 8601."""
+    processors: int
+    rows: list[Row] = field(default_factory=list)
+
+    def write(self, folder: Path) -> Path:
+        """Write ``NAME.json``. Raises OSError."""
+        path = folder / f"{self.name}.json"
+        document = {"schema": SCHEMA, "schema_version": VERSION, **asdict(self)}
+        document["rows"] = None
+        head = json.dumps(document, indent=1)
+        rows = ",\n".join(f"  {json.dumps(asdict(row))}" for row in self.rows)
+        files.write_whole(path, head.replace('"rows": null', f'"rows": [\n{rows}\n ]') + "\n")
+        return path
+
+    @staticmethod
+    def read(path: Path) -> Kept:
+        """Read a file that `write` wrote. Raises `InputError`."""
+        try:
+            document = json.loads(files.read_text(path, MOST_BYTES))
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise InputError(f"figures {str(path)!r} cannot be read: {reason}") from None
+        known = isinstance(document, dict) and document.pop("schema", None) == SCHEMA
+        if not known or document.pop("schema_version", None) != VERSION:
+            raise InputError(f"{str(path)!r} holds no figures of version {VERSION}: measure anew")
+        try:
+            return documents.read(Kept, document)
+        except documents.Damage as damage:
+            raise InputError(f"figures {str(path)!r} are damaged: {damage}") from None
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The figures of one cell: their mean and range."""
+
+    count: int
+    mean: float
+    least: float
+    greatest: float
+
+    @staticmethod
+    def of(values: Sequence[float | None]) -> Spread | None:
+        """None where a run has no figure."""
+        found = [value for value in values if value is not None]
+        if not found or len(found) < len(values):
+            return None
+        return Spread(len(found), statistics.fmean(found), min(found), max(found))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all are the same."""
+        return self.least == self.greatest
+
+
+def metrics_of(run: Run) -> dict[str, float | None]:
+    """All the metrics of a run."""
+    paths = path_figures(run)
+    time_ns = run.completion_ns
+    return {
+        "completion-ms": None if time_ns is None else time_ns / 1e6,
+        "over-bound": None if time_ns is None or not run.bound_ns else time_ns / run.bound_ns,
+        "imbalance": paths.imbalance,
+        "retransmitted": float(paths.retransmitted),
+        "reordered": float(paths.reordered),
+        "host-mib": (run.tiers["host_up"] + run.tiers["host_down"]) / 2**20,
+        "fabric-mib": (run.tiers["fabric_up"] + run.tiers["fabric_down"]) / 2**20,
+    }
+
+
+def rows_of(runs: Sequence[tuple[Run, float]], swept: Sequence[str]) -> list[Row]:
+    """The rows of runs, each with what it cost in seconds, in order of appearance.
+
+    Args:
+        swept: options that tell points apart; ``seed`` does not.
+    """
+    found: dict[str, Row] = {}
+    for run, cost_s in runs:
+        scenario = run.scenario
+        options = {
+            name: said(name, scenario.get(field_of(name))) for name in swept if name != "seed"
+        }
+        options |= {"ranks": str(len(run.ranks)), "world": str(scenario.get("world"))}
+        key = json.dumps([run.algorithm, options])
+        row = found.setdefault(key, Row(run.algorithm, options, [], {}, []))
+        row.seeds.append(int(scenario.get("seed", 1)))
+        for name, value in metrics_of(run).items():
+            row.values.setdefault(name, []).append(value)
+        row.verdicts.append(run.fidelity.verdict if run.verified else "failed")
+        found[key] = Row(
+            row.algorithm, row.options, row.seeds, row.values, row.verdicts, row.cost_s + cost_s
+        )
+    return list(found.values())
+
+
+def check_metric(name: str, place: str) -> str:
+    """A metric's name. Raises `InputError` for one that is none."""
+    if name not in METRICS:
+        raise InputError(f"{place}: metric {shown(name)} is none of {', '.join(METRICS)}")
+    return name

@@ -1,0 +1,152 @@
+"""Measure the figures of a scenario file: every point of it under several seeds."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from experiments.figures.kept import Kept, metrics_of, rows_of
+from experiments.plan import program_of
+from experiments.results import Run
+from experiments.runner import run as run_experiment
+from experiments.scenario import Scenario
+from experiments.simulation import simulate
+from experiments.sweep import Experiment, Point, read_file
+from switch.cache import CHECKOUT
+from switch.errors import InputError, RunError
+
+SCENARIOS = CHECKOUT / "experiments" / "scenarios"
+SEEDS = tuple(range(1, 11))
+FEW_SEEDS = 3
+"""So many do where all of them come to the very same figures, or where a run is long."""
+LONG_S = 60.0
+
+Timed = tuple[Run, float]
+Advance = Callable[[float], None]
+
+
+def scenario_file(name: str) -> Path:
+    """The scenario file of that name. Raises `InputError` for none."""
+    path = SCENARIOS / f"{name}.toml"
+    if not path.is_file():
+        known = ", ".join(sorted(file.stem for file in SCENARIOS.glob("*.toml")))
+        raise InputError(f"no scenario file {name!r} in {SCENARIOS}: there are {known}")
+    return path
+
+
+def measure(name: str, seeds: Sequence[int] = SEEDS, advance: Advance = lambda _: None) -> Kept:
+    """Run every point of a scenario file under every seed; simulated ones side by side.
+
+    A point whose runs take over a minute is run under the first three seeds, and so is one that
+    comes to the same figures under all three: there chance has no part.
+
+    Raises:
+        InputError: the file makes no sense.
+        RunError: a world could not be brought up.
+    """
+    path = scenario_file(name)
+    first = read_file(path)
+    order = {_key(point.scenario.to_dict()): at for at, point in enumerate(first.points)}
+    done: list[tuple[int, int, Timed]] = []
+    simulated = [point for point in first.points if point.scenario.world == "simulated"]
+    total = len(seeds) * len(first.points)
+    for place, seed, timed in _simulated(simulated, seeds):
+        done += [(order[_key(simulated[place].scenario.to_dict())], seed, each) for each in timed]
+        advance(len({(where, which) for where, which, _ in done}) / total)
+    emulated = [point for point in first.points if point.scenario.world == "emulated"]
+    if emulated:
+        done += [
+            (order[_key(run.scenario)], int(run.scenario["seed"]), (run, cost_s))
+            for run, cost_s in _emulated(emulated, first)
+        ]
+    done.sort(key=lambda each: each[:2])
+    return Kept(
+        name,
+        commit_of(CHECKOUT),
+        datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        len(os.sched_getaffinity(0)),
+        rows_of([timed for _, _, timed in done], first.swept),
+    )
+
+
+def _key(scenario: Mapping[str, Any]) -> str:
+    """What tells a point's scenario from the others, whatever its seed is."""
+    return repr(sorted((name, value) for name, value in scenario.items() if name != "seed"))
+
+
+def _simulated(
+    points: Sequence[Point], seeds: Sequence[int]
+) -> Iterator[tuple[int, int, list[Timed]]]:
+    """(point, seed, its runs) as they come; seeds that are not needed are not there."""
+    if not points:
+        return
+    for point in points:
+        program_of(point.scenario)  # compiled once, before there are processes
+    pool = ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("fork"))
+    with pool:
+        begun: dict[tuple[int, int], Future[list[Timed]]] = {}
+
+        def begin(chosen: Sequence[int], place: int) -> None:
+            for seed in chosen:
+                scenario = replace(points[place].scenario, seed=seed)
+                begun[place, seed] = pool.submit(_simulate, scenario)
+
+        try:
+            for place in range(len(points)):
+                begin(seeds[:FEW_SEEDS], place)
+            for place in range(len(points)):
+                few = [begun[place, seed].result() for seed in seeds[:FEW_SEEDS]]
+                yield from ((place, seed, timed) for seed, timed in zip(seeds, few, strict=False))
+                if not _are_enough(few):
+                    begin(seeds[FEW_SEEDS:], place)
+            for (place, seed), future in begun.items():
+                if seed not in seeds[:FEW_SEEDS]:
+                    yield place, seed, future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _are_enough(few: Sequence[Sequence[Timed]]) -> bool:
+    if max(cost_s for timed in few for _, cost_s in timed) > LONG_S:
+        return True
+    figures = [[metrics_of(run) for run, _ in timed] for timed in few]
+    return all(each == figures[0] for each in figures)
+
+
+def _simulate(scenario: Scenario) -> list[Timed]:
+    found = []
+    for algorithm, repetition, _ in scenario.runs():
+        began_s = time.monotonic()
+        run = simulate(scenario, program_of(scenario), algorithm, repetition, lambda _: None)
+        found.append((run, time.monotonic() - began_s))
+    return found
+
+
+def _emulated(points: Sequence[Point], experiment: Experiment) -> Iterator[Timed]:
+    """Real packets repeat themselves by chance anyway: so often as the scenario says."""
+    chosen = Experiment(tuple(points), experiment.swept, (), experiment.name)
+    began_s = time.monotonic()
+    runs = run_experiment(chosen).runs
+    if not runs:
+        raise RunError(f"{experiment.name}: nothing was run")
+    cost_s = (time.monotonic() - began_s) / len(runs)
+    yield from ((run, cost_s) for run in runs)
+
+
+def commit_of(checkout: Path) -> str:
+    """The commit that is checked out, shortened; with a ``+`` where files differ from it."""
+    git = ["git", "-C", str(checkout)]
+    told = subprocess.run(
+        [*git, "describe", "--always", "--dirty=+", "--abbrev=10", "--exclude=*"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return told.stdout.strip() or "unknown"
