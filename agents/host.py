@@ -6,6 +6,7 @@ queue pairs. What the two say to each other is no packet (`agents.transport.loca
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Collection, Sequence
 from functools import partial
 
@@ -38,8 +39,10 @@ class Host:
         self._rank = ranks[0] if ranks else 0
         self._completed: list[list[Completion]] = [[] for _ in parts]
         self._nothing = Datagrams.allocate(1, 1)
+        # It holds its agents, and they not it, or none would go by reference counting alone.
+        home = weakref.ref(self)
         for number, part in enumerate(self.parts):
-            part.poll = partial(self._poll, number)
+            part.poll = partial(_poll, home, number)
 
     def _sort(self) -> None:
         """Give each agent its completions. What is no server's is the rank's."""
@@ -50,7 +53,8 @@ class Host:
                     number = place
             self._completed[number].append(completion)
 
-    def _poll(self, number: int) -> list[Completion]:
+    def completions_of(self, number: int) -> list[Completion]:
+        """What the agent at a place has not been told yet."""
         self._sort()
         completions, self._completed[number] = self._completed[number], []
         return completions
@@ -115,3 +119,9 @@ class Host:
                 part.attend(self._nothing, now_ns)
             if not self._pending:
                 return
+
+
+def _poll(home: weakref.ref[Host], number: int) -> list[Completion]:
+    """An agent's completions; none once its host is gone."""
+    host = home()
+    return [] if host is None else host.completions_of(number)

@@ -37,8 +37,12 @@ class LocalClient:
             GetForwardingPipelineConfig=_unary(switch.get_config),
             Capabilities=_unary(switch.capabilities),
         )
-        self.channel = self
         self._client: Client | None = None
+
+    @property
+    def channel(self) -> LocalClient:
+        """Itself: what a session makes of a channel is one call."""
+        return self
 
     def unary_unary(
         self, method: str, request_serializer: Any, response_deserializer: Any

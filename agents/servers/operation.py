@@ -11,6 +11,7 @@ parent as a contributor does, and passes on the result.
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -74,7 +75,7 @@ class ServerOperation:
     registered memory of a size."""
 
     def __init__(self, job: Job, number: int, plan: Plan, register: Register) -> None:
-        self.job = job
+        self._job = weakref.ref(job)  # which has its operations, and would never go else
         self.number = number
         self.plan = plan
         self.idle = False
@@ -106,6 +107,13 @@ class ServerOperation:
         """Chunks of which this server is the root and that no result has been made of."""
         self._posted = 0
         self._credits_posted = [0]
+
+    @property
+    def job(self) -> Job:
+        """Whose operation it is."""
+        job = self._job()
+        assert job is not None
+        return job
 
     @staticmethod
     def memory_bytes(plan: Plan, index: int) -> int:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -61,10 +62,11 @@ class Posting:
     There may be a million of them in a process: what most do not need is made when it is needed.
     """
 
-    __slots__ = ("_endpoint", "_index", "_posted", "_ring", "_waiting", "number")
+    __slots__ = ("_home", "_index", "_posted", "_ring", "_waiting", "number")
 
     def __init__(self, endpoint: Endpoint, index: int, number: int) -> None:
-        self._endpoint = endpoint
+        # Weak, or an endpoint and its buffers would stay until a collection.
+        self._home = weakref.ref(endpoint)
         self._index = index
         self.number = number
         """The QP number (24 bits)."""
@@ -72,6 +74,17 @@ class Posting:
         self._waiting: deque[Work] | None = None
         self._ring: npt.NDArray[np.int64] | None = None
         """int64[room, WORK_WORDS] once the row's own ring was too small."""
+
+    @property
+    def _endpoint(self) -> Endpoint:
+        """Whose queue pair it is; whoever uses the queue pair keeps that, too."""
+        endpoint = self._home()
+        if endpoint is None:
+            raise TransportMisuse(
+                f"queue pair {self.number:#x}: its endpoint is gone; keep the endpoint for as long "
+                "as its queue pairs are used"
+            )
+        return endpoint
 
     @property
     def outstanding(self) -> int:

@@ -14,6 +14,7 @@ waits, without a lock, and a chunk that came both ways counts once.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 
 import numpy as np
@@ -102,7 +103,7 @@ class ChunkSink:
         self.packets_per_chunk = packets_per_chunk
         self.context = context
         self.buffer = memory
-        self._receiver: object = None
+        self._receiver: weakref.ref[object] | None = None
         shards = len(sizes)
         self._present = own_lines(total // 8 + 1).view(np.uint8)[:total]
         self._fetched = own_lines(total // 8 + 1).view(np.uint8)[:total]
@@ -225,12 +226,12 @@ class ChunkSink:
         """For who attaches it: packets may arrive from now on, all in one place, the endpoint or
         worker `receiver`. Marking until then was setting up. TransportMisuse if they may arrive
         in another place already."""
-        if self._receiver not in (None, receiver):
+        if self._receiver is not None and self._receiver() is not receiver:
             raise TransportMisuse(
                 f"the sink of operation {self.operation} is fed by another endpoint or receive"
                 " worker: all groups of a sink belong to one"
             )
-        self._receiver = receiver
+        self._receiver = weakref.ref(receiver)  # which has the sink, and would never go else
 
     def rearm(self) -> None:
         """Miss everything again, as a new sink does: for a further round into the same buffer.

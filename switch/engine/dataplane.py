@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,7 +127,8 @@ class Dataplane:
         self._outboxes: list[Outbox | None] = [None] * switches
         self._listeners: dict[int, Callable[[], None]] = {}
         self._told: set[int] = set()
-        self._controls: dict[int, EngineControl] = {}
+        self._controls: WeakValueDictionary[int, EngineControl] = WeakValueDictionary()
+        """They hold the switches, not the other way round: so all of it goes with its last user."""
         self._cpu_ports: list[int | None] = [None] * switches
         self.drop_port = drop_port
         self.now_ns = 0
@@ -318,15 +320,15 @@ class Dataplane:
         """
         self.prepare_trace(tracer)
         self.packets[:, at.P_TRACE] = 0
-        loaded = self._pipelines[tracer.control.switch]
+        loaded = self._pipelines[tracer.switch]
         if loaded is not None:
             self._trace_with(tracer, loaded)
 
     def _trace_with(self, tracer: Tracer, pipeline: Pipeline) -> None:
         """Run the traced form of what a switch runs."""
-        row = self.switches[tracer.control.switch]
+        row = self.switches[tracer.switch]
         traced, legend = self.build_traced(pipeline)
-        tracer.installed(row, self._images[tracer.control.switch], traced, legend)
+        tracer.installed(row, self._images[tracer.switch], traced, legend)
         row[at.PIPELINE] = traced.address
 
     def prepare_trace(self, tracer: Tracer) -> None:
@@ -340,8 +342,10 @@ class Dataplane:
 
     def end_trace(self, switch: int) -> None:
         """Back to the ordinary form of the switch's program."""
-        tracer = self._tracers.pop(switch)
-        tracer.control.tracer = None
+        del self._tracers[switch]
+        control = self._controls.get(switch)
+        if control is not None:
+            control.tracer = None
         self.switches[switch, at.TRACE] = 0
         loaded = self._pipelines[switch]
         if loaded is not None:

@@ -6,8 +6,9 @@ the packet hit it, whatever has become of it since.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,27 +58,37 @@ class Taken:
     """Records that found no room."""
 
 
-@dataclass
 class Tracer:
     """A trace of one switch: its array, and the versions that its records are of.
 
-    ``packets``: the most that are traced. Raises ``InputError`` for fewer than one.
+    ``packets``: the most that are traced. Raises ``InputError`` for fewer than one. It does not
+    keep the control alive: what is traced holds its tracer, and would never go else.
     """
 
-    control: EngineControl
-    packets: int = MOST_PACKETS
-    words: int = TRACE_WORDS
-    _images: dict[int, Version] = field(default_factory=dict)
-    _versions: dict[int, tuple[Version, Legend]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.packets < 1:
-            raise InputError(f"a trace of {self.packets} packets: it is of one or more")
-        self.array = np.zeros(self.words, np.int64)
-        self.array[at.T_CAPACITY] = self.words
+    def __init__(
+        self, control: EngineControl, packets: int = MOST_PACKETS, words: int = TRACE_WORDS
+    ) -> None:
+        if packets < 1:
+            raise InputError(f"a trace of {packets} packets: it is of one or more")
+        self.switch = control.switch
+        self._control = weakref.ref(control)
+        self._images: dict[int, Version] = {}
+        self._versions: dict[int, tuple[Version, Legend]] = {}
+        self.array = np.zeros(words, np.int64)
+        self.array[at.T_CAPACITY] = words
         self.array[at.T_END] = at.TRACE_HEAD
-        self.array[at.T_LIMIT] = self.packets
+        self.array[at.T_LIMIT] = packets
         self.pipeline: Pipeline | None = None
+
+    @property
+    def control(self) -> EngineControl:
+        """The control side of the switch, which must be there still."""
+        control = self._control()
+        if control is None:
+            raise InputError(
+                f"switch {self.switch}: its control is gone; keep it while it is traced"
+            )
+        return control
 
     def remember(self, image: NDArray[np.int64]) -> None:
         """Keep what an image was made of, before packets see it."""
