@@ -28,7 +28,7 @@ needs_machine = pytest.mark.skipif(
 def quiet_world(topology: Topology, **options: Any) -> EmulatedWorld:
     """A world whose switches do nothing."""
     return EmulatedWorld(
-        topology, switch_module="tests.stand_in_switch", ready_deadline_s=120.0, **options
+        topology, switch_module="tests.stand_in_switch", ready_limit_s=120.0, **options
     )
 
 

@@ -221,7 +221,7 @@ def test_a_switch_process_that_never_is_ready_ends_at_the_deadline(
 ) -> None:
     monkeypatch.setenv("STAND_IN", "mute")
     world = EmulatedWorld(  # which is not asked to end its captures, either
-        single(2), switch_module="tests.stand_in_switch", ready_deadline_s=0.5, links="patch",
+        single(2), switch_module="tests.stand_in_switch", ready_limit_s=0.5, links="patch",
         pcap_dir=tmp_path,
     )  # fmt: skip
     with pytest.raises(RunError, match=r"was not ready after 0\.5 s"):

@@ -115,9 +115,16 @@ def meeting(path: Path) -> Iterator[Rendezvous]:
         yield rendezvous
 
 
+@pytest.fixture
+def impatient(path: Path) -> Iterator[Rendezvous]:
+    """It gives up who stands still for half a second."""
+    with Rendezvous(path, ["h0", "h1"], patience_s=0.5) as rendezvous:
+        yield rendezvous
+
+
 def test_ranks_meet_run_and_report(path: Path, meeting: Rendezvous) -> None:
     actors = [Actor(meeting.path, rank, both(hello, perform, perform)) for rank in (0, 1)]
-    meeting.gather(120)
+    meeting.gather()
     assert meeting.pids == {0: 1000, 1: 1001}
     assert actors[0].seen == [Peers({"0:1:0": [11, 7]})]
     progress: list[RunProgress] = []
@@ -134,12 +141,13 @@ def test_ranks_meet_run_and_report(path: Path, meeting: Rendezvous) -> None:
 def test_a_failed_operation_is_a_result_with_its_error(meeting: Rendezvous) -> None:
     for rank in (0, 1):
         Actor(meeting.path, rank, both(hello, lambda actor: perform(actor, "no peer")))
-    meeting.gather(120)
+    meeting.gather()
     results = meeting.run(gather("ring", 100))
     assert [result.error for result in results] == ["no peer", "no peer"]
 
 
-def test_a_rank_that_does_not_come_is_named(meeting: Rendezvous) -> None:
+def test_a_rank_that_does_not_come_is_named(impatient: Rendezvous) -> None:
+    meeting = impatient
     said = threading.Event()
 
     def comes(actor: Actor) -> None:
@@ -150,7 +158,7 @@ def test_a_rank_that_does_not_come_is_named(meeting: Rendezvous) -> None:
     Actor(meeting.path, 0, comes)
     assert said.wait(120)
     with pytest.raises(RunError, match=r"^rank 1 \(host h1\): no answer .* connecting to the rend"):
-        meeting.gather(0.2)
+        meeting.gather()
 
 
 def test_a_rank_that_goes_away_is_named_and_the_others_told(meeting: Rendezvous) -> None:
@@ -166,17 +174,15 @@ def test_a_rank_that_goes_away_is_named_and_the_others_told(meeting: Rendezvous)
 
     stayed = Actor(meeting.path, 0, stays)
     Actor(meeting.path, 1, leaves)
-    meeting.gather(120)
+    meeting.gather()
     with pytest.raises(RunError, match=r"rank 1 \(host h1, pid 1001\).*closed.*preparing"):
         meeting.run(gather("ring", 100))
     stayed.thread.join(120)
     assert isinstance(stayed.seen[-1], Abort)
 
 
-def test_a_rank_that_hangs_is_named_at_the_deadline(
-    meeting: Rendezvous, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("agents.drivers.rendezvous.FINISH_SLACK_S", 0.1)
+def test_a_rank_that_hangs_is_named_at_the_deadline(impatient: Rendezvous) -> None:
+    meeting = impatient
 
     def hangs(actor: Actor) -> None:
         hello(actor)
@@ -187,7 +193,7 @@ def test_a_rank_that_hangs_is_named_at_the_deadline(
 
     Actor(meeting.path, 0, both(hello, perform))
     Actor(meeting.path, 1, hangs)
-    meeting.gather(120)
+    meeting.gather()
     with pytest.raises(RunError, match=r"rank 1 \(host h1, pid 1001\): no answer.*Allgather by"):
         meeting.run(gather("ring", 100, timeout_ns=100_000_000))
 
@@ -200,7 +206,7 @@ def test_the_fault_of_a_rank_is_passed_on(meeting: Rendezvous) -> None:
     Actor(meeting.path, 0, both(hello, perform))
     Actor(meeting.path, 1, faulty)
     with pytest.raises(RunError, match=r"rank 1 .*port 4791 is in use"):
-        meeting.gather(120)
+        meeting.gather()
         meeting.run(gather("ring", 100))
 
 
@@ -225,7 +231,7 @@ def test_how_a_process_ended_is_said(path: Path) -> None:
         Rendezvous(path, ["h0", "h1"], exits=Exits()) as meeting,
         pytest.raises(RunError, match=r"(?s)rank 1 \(host h1\).*SIGKILL.*about to do something"),
     ):
-        meeting.gather(120)
+        meeting.gather()
 
 
 def test_the_socket_is_removed_and_a_bad_path_is_refused(path: Path) -> None:

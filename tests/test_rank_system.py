@@ -16,6 +16,7 @@ import pytest
 
 from agents.drivers.launcher import Launcher
 from agents.drivers.messages import RankConfig, RankResult
+from agents.drivers.patience import Patience
 from agents.drivers.rendezvous import Rendezvous, RunProgress
 from agents.participant import Team
 from switch.errors import RunError
@@ -210,7 +211,8 @@ for rank in (0, 1):
     teams = [Team(("10.0.0.1", "10.0.0.2"), groups=("239.0.0.1",))]
     config = RankConfig(rank, f"h{rank}", teams, meeting.path)
     launcher.spawn(config, namespace=int(sys.argv[2 + rank]))
-meeting.gather(600)
+launcher.wait_warm()
+meeting.gather()
 print(launcher.pid, *meeting.pids.values(), flush=True)
 time.sleep(600)
 """
@@ -276,6 +278,29 @@ def test_a_rank_that_was_stopped_is_out_of_the_way_of_the_next(
             launcher.end_ranks()
             assert not Path(f"/proc/{pids[1]}").exists()
             assert launcher.exited[1].status == -signal.SIGKILL
+
+
+def test_a_rank_says_that_it_goes_on_while_it_fills_and_verifies(
+    bridged: Bridged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reported: list[int] = []
+    before = Patience.reported
+
+    def report(patience: Patience, process: int, what: str, how_far: int) -> None:
+        if what == "slices":
+            reported.append(how_far)
+        before(patience, process, what, how_far)
+
+    monkeypatch.setattr(Patience, "reported", report)
+    path = tmp_path / "meeting.sock"
+    with Launcher(tmp_path) as launcher, Rendezvous(path, ["h0"], exits=launcher) as meeting:
+        teams = [Team((team_of(bridged)[0].addresses[0],), groups=(GROUP,))]
+        launcher.spawn(RankConfig(0, "h0", teams, meeting.path), namespace=bridged.hosts[0].pid)
+        launcher.wait_warm()
+        meeting.gather()
+        slowest(meeting.run(gather("ring", 512 << 20)))
+    assert len(reported) >= 2 and reported == sorted(set(reported))
+    assert reported[-1] > 512, "of verifying, too"
 
 
 def test_a_namespace_that_is_not_there_is_named(tmp_path: Path) -> None:

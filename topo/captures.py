@@ -22,7 +22,9 @@ BUFFERS_KIB = 512 * 1024
 """Kernel memory for all captures together, shared out evenly."""
 LARGEST_BUFFER_KIB = 16 * 1024
 READY_DEADLINE_S = 60.0
+"""From one tcpdump that listens to the next."""
 DRAIN_DEADLINE_S = 60.0
+"""In which no tcpdump writes anything that it has received."""
 
 # Without -Z root tcpdump changes its user, and so would no longer die with its run.
 CRASH_HINT = (
@@ -120,8 +122,8 @@ class Captures:
         return [process for _, _, process in self._captures]
 
     def _wait_until_listening(self) -> None:
-        end = time.monotonic() + READY_DEADLINE_S
         for process in self.processes:
+            end = time.monotonic() + READY_DEADLINE_S
             while "listening on" not in _text(process):
                 if not process.is_alive():
                     how = process.describe_end()
@@ -140,8 +142,14 @@ class Captures:
         """
         waiting = [process for process in self.processes if process.is_alive()]
         wanted: dict[int, int] = {}
-        end = time.monotonic() + DRAIN_DEADLINE_S
-        while waiting and time.monotonic() < end:
+        written = -1
+        end = 0.0
+        while waiting:
+            so_far = sum(_counts(process)[0] for process in self.processes)
+            if so_far > written:
+                written, end = so_far, time.monotonic() + DRAIN_DEADLINE_S
+            elif time.monotonic() >= end:
+                break
             asked = {process.pid: _reports(process) for process in waiting}
             for process in waiting:
                 os.kill(process.pid, signal.SIGUSR1)

@@ -46,7 +46,7 @@ from topo.runs import Run
 from topo.signals import ending_on_signals, signals_held
 from topo.switch_kinds import SwitchKind, check_kind, check_topology, require
 from topo.switch_processes import (
-    READY_DEADLINE_S,
+    READY_LIMIT_S,
     Bmv2Switches,
     BuiltinSwitches,
     SwitchProcesses,
@@ -82,7 +82,7 @@ class EmulatedWorld:
         bmv2_log: bool = False,
         links: LinkKind = "veth",
         switch_module: str = "switch.realtime",
-        ready_deadline_s: float = READY_DEADLINE_S,
+        ready_limit_s: float = READY_LIMIT_S,
     ) -> None:
         """Check everything that can be checked before anything is made.
 
@@ -115,7 +115,7 @@ class EmulatedWorld:
         self._pcap_dir = pcap_dir
         self._bmv2_log = bmv2_log
         self._switch_module = switch_module
-        self._ready_deadline_s = ready_deadline_s
+        self._ready_limit_s = ready_limit_s
         self._record: Run | None = run
         self._network: MininetNetwork | None = None
         self._switches: SwitchProcesses | None = None
@@ -182,7 +182,7 @@ class EmulatedWorld:
                 self.link_mtu,
                 self.links,
             )
-        self._switches.wait_until_ready(self._ready_deadline_s)
+        self._switches.wait_until_ready(self._ready_limit_s)
         self._ready = True
 
     def _make_nodes(self) -> None:

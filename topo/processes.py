@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from switch import files
+from switch.effort import Effort, processor_s
 from switch.errors import RunError
 from topo.runs import Process, Run
 
@@ -21,6 +22,8 @@ DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
 """Prefix of a command: PR_SET_PDEATHSIG, which execution keeps, so that it dies with the runner."""
 
 TAIL_LINES = 14
+LOOK_S = 1.0
+"""Between two looks at what a process does that is waited for."""
 STOP_DEADLINE_S = 2.0
 
 
@@ -73,27 +76,29 @@ class RunProcess:
         """The process id."""
         return self.popen.pid
 
-    def wait_for_line(self, line: str, deadline_s: float) -> None:
+    def wait_for_line(self, line: str, limit_s: float) -> None:
         """Wait until the process prints ``line`` to stdout.
 
-        Raises RunError, with the tail of its stderr, if it ends or the deadline passes before.
+        Raises RunError, with the tail of its stderr, if it ends before; or has worked for longer
+        than the limit, by its processor time, or done nothing for as long (`Effort`).
         """
         stdout = self._pipe(self.popen.stdout)
-        end = time.monotonic() + deadline_s
+        effort = Effort(self.pid, time.monotonic())
         seen = b""
         while line.encode() not in seen.splitlines():
-            left = end - time.monotonic()
-            if left <= 0 or not select.select([stdout], [], [], left)[0]:
-                raise self.late(deadline_s)
+            if effort.counted_s(time.monotonic()) >= limit_s:
+                raise self.late(limit_s)
+            if not select.select([stdout], [], [], min(LOOK_S, limit_s / 4))[0]:
+                continue
             chunk = os.read(stdout.fileno(), 65536)
             if not chunk:
                 self.popen.wait()
                 raise RunError(f"{self.describe_end()} before it was ready{self.tail()}")
             seen += chunk
 
-    def wait_for_socket(self, path: Path, deadline_s: float) -> None:
+    def wait_for_socket(self, path: Path, limit_s: float) -> None:
         """Wait until the process accepts connections at a Unix socket; raises as for a line."""
-        end = time.monotonic() + deadline_s
+        effort = Effort(self.pid, time.monotonic())
         while True:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
                 try:
@@ -103,14 +108,14 @@ class RunProcess:
                     pass
             if not self.is_alive():
                 raise RunError(f"{self.describe_end()} before it was ready{self.tail()}")
-            if time.monotonic() > end:
-                raise self.late(deadline_s)
+            if effort.counted_s(time.monotonic()) >= limit_s:
+                raise self.late(limit_s)
             time.sleep(0.005)
 
-    def late(self, deadline_s: float) -> RunError:
+    def late(self, limit_s: float) -> RunError:
         """The error to raise when the process runs and was not ready in time."""
         return RunError(
-            f"{self.what} (pid {self.pid}) was not ready after {deadline_s:g} s{self.tail()}"
+            f"{self.what} (pid {self.pid}) was not ready after {limit_s:g} s{self.tail()}"
         )
 
     @staticmethod
@@ -163,12 +168,7 @@ class RunProcess:
 
     def cpu_seconds(self) -> float:
         """User and system time that it has used so far; 0 if it has ended."""
-        try:
-            text = Path(f"/proc/{self.pid}/stat").read_text()
-        except (FileNotFoundError, ProcessLookupError):
-            return 0.0
-        fields = text[text.rindex(")") + 2 :].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return processor_s(self.pid)
 
 
 def stop_all(

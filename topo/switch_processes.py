@@ -26,9 +26,9 @@ from topo.switch_kinds import CPU_PORT, DROP_PORT
 BMV2 = "simple_switch_grpc"
 THRIFT_PORT = 9090
 """BMv2 switch n listens for Thrift at this port plus n, within the run's namespace only."""
-READY_DEADLINE_S = 300.0
-"""A first start compiles the switch's real-time loop, which takes a slow machine minutes; later
-ones take it from the cache."""
+READY_LIMIT_S = 600.0
+"""Of `switch.effort.Effort`. A first start compiles the switch's real-time loop, which takes a slow
+machine minutes; later ones take it from the cache."""
 ANSWER_DEADLINE_S = 60.0
 """For the switch process to answer a request; one that has ended is noticed at once."""
 LEAST_FRAME_BYTES = 9216
@@ -40,7 +40,7 @@ class SwitchProcesses(Protocol):
 
     processes: list[RunProcess]
 
-    def wait_until_ready(self, deadline_s: float) -> None:
+    def wait_until_ready(self, limit_s: float) -> None:
         """Return once every switch takes P4Runtime connections; RunError if one does not."""
 
     def statistics(self) -> dict[str, Any]:
@@ -141,9 +141,9 @@ class BuiltinSwitches:
         )
         self.processes = [process]
 
-    def wait_until_ready(self, deadline_s: float = READY_DEADLINE_S) -> None:
+    def wait_until_ready(self, limit_s: float = READY_LIMIT_S) -> None:
         """Return once the process says that all its P4Runtime servers listen."""
-        self.processes[0].wait_for_line("ready", deadline_s)
+        self.processes[0].wait_for_line("ready", limit_s)
 
     def statistics(self) -> dict[str, Any]:
         """The statistics document of the process; RunError if it does not answer."""
@@ -223,10 +223,10 @@ class Bmv2Switches:
                 )
             )
 
-    def wait_until_ready(self, deadline_s: float = READY_DEADLINE_S) -> None:
+    def wait_until_ready(self, limit_s: float = READY_LIMIT_S) -> None:
         """Return once every switch takes connections at its P4Runtime socket."""
         for process, path in zip(self.processes, self._sockets, strict=True):
-            process.wait_for_socket(path, deadline_s)
+            process.wait_for_socket(path, limit_s)
 
     def statistics(self) -> dict[str, Any]:
         """Per switch and port, what the kernel counted at its interface and tbf dropped there.

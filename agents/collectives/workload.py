@@ -102,12 +102,24 @@ class Workload:
 
     def output(self, rank: int) -> Array | None:
         """The array for a rank's result, where the operation is not in place."""
-        count = self.request.output_elements(rank, self.size)
-        if count is None:
-            return None
-        output = np.empty(count, self.request.dtype)
-        output.view(np.uint8)[:] = UNFILLED
+        output = self.empty_output(rank)
+        for _ in self.clear(output):
+            pass
         return output
+
+    def empty_output(self, rank: int) -> Array | None:
+        """The same, yet to be cleared."""
+        count = self.request.output_elements(rank, self.size)
+        return None if count is None else np.empty(count, self.request.dtype)
+
+    def clear(self, output: Array | None) -> Iterator[None]:
+        """Write over an output, a slice a step, so that what is not brought shows."""
+        if output is None:
+            return
+        content = output.view(np.uint8)
+        for start in range(0, len(content), SLICE_BYTES):
+            content[start : start + SLICE_BYTES] = UNFILLED
+            yield
 
     def fill(self, rank: int, buffer: Bytes) -> Iterator[None]:
         """Write what a rank contributes into uint8[`buffer_bytes(rank)`], a slice a step."""

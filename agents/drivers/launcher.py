@@ -46,12 +46,15 @@ from agents.drivers.messages import (
     how_it_ended,
 )
 from switch.children import python_command, python_path
+from switch.effort import Effort
 from switch.errors import MachineError, RunError
 
-WARM_TIMEOUT_S = 180.0
-"""The first start on a machine compiles; later ones take a second or two."""
-ANSWER_TIMEOUT_S = 60.0
-"""For ranks to be forked, or to be gone."""
+WARM_LIMIT_S = 600.0
+"""Of `Effort`. The first start on a machine compiles; later ones take a second or two."""
+ANSWER_LIMIT_S = 60.0
+"""The same, from one word to the next: for ranks to be forked, or to be gone."""
+LOOK_S = 1.0
+"""Between two looks at what the launcher does."""
 
 _CLONE_NEWNET = 0x40000000
 _PR_SET_PDEATHSIG = 1
@@ -84,6 +87,8 @@ class Launcher:
         self._ending = 0
         """How often the end of all ranks has been asked for and not been heard of yet."""
         self._warm = False
+        self._heard = 0
+        """Words of the launcher so far."""
         ours, theirs = socket.socketpair()
         environment = dict(os.environ if environment is None else environment)
         for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
@@ -106,13 +111,14 @@ class Launcher:
         """Readable when ``poll`` has news."""
         return self._channel.fileno()
 
-    def wait_warm(self, timeout_s: float = WARM_TIMEOUT_S) -> None:
+    def wait_warm(self, limit_s: float = WARM_LIMIT_S) -> None:
         """Wait until compiled code is loaded and forks are quick.
 
         Raises:
-            RunError: the launcher ended or took longer than that.
+            RunError: the launcher ended; or worked for longer than that, by its processor time, or
+                did nothing for as long.
         """
-        self._wait(lambda: self._warm, timeout_s, "did not get warm")
+        self._wait(lambda: self._warm, limit_s, "did not get warm")
 
     def spawn(self, config: RankConfig, namespace: int | str | None = None) -> None:
         """Ask for a rank process; returns at once, and works before the launcher is warm.
@@ -130,16 +136,16 @@ class Launcher:
         self.exited.pop(config.rank, None)
         self._channel.send(Spawn(namespace=path, config=asdict(config)))
 
-    def wait_spawned(self, ranks: int, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[int, int]:
+    def wait_spawned(self, ranks: int, limit_s: float = ANSWER_LIMIT_S) -> dict[int, int]:
         """Wait until so many ranks have been forked; process ids by rank."""
         self._wait(
             lambda: len(self._spawned) >= ranks and not any(self._asked.values()),
-            timeout_s,
+            limit_s,
             f"did not fork {ranks} ranks",
         )
         return dict(self._spawned)
 
-    def end_ranks(self, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+    def end_ranks(self, limit_s: float = ANSWER_LIMIT_S) -> None:
         """Kill what is left of the ranks asked for so far, and wait until they are gone.
 
         So a rank that hangs, or was stopped, keeps no socket of its host from the ranks that come
@@ -153,7 +159,7 @@ class Launcher:
         self._ending += 1
         self._channel.send(EndRanks())
         self._wait(
-            lambda: not self._ending, timeout_s, "did not end all ranks", even_without_launcher=True
+            lambda: not self._ending, limit_s, "did not end all ranks", even_without_launcher=True
         )
 
     def poll(self) -> dict[int, Exited]:
@@ -183,6 +189,7 @@ class Launcher:
 
     def _take_news(self) -> None:
         for message in self._channel.receive():
+            self._heard += 1
             if isinstance(message, Warm):
                 self._warm = True
             elif isinstance(message, RanksEnded):
@@ -202,20 +209,26 @@ class Launcher:
     def _wait(
         self,
         done: Callable[[], bool],
-        timeout_s: float,
+        limit_s: float,
         what: str,
         even_without_launcher: bool = False,
     ) -> None:
-        """Wait until something is done; or, if asked for, until the launcher is gone."""
+        """Wait until something is done; or, if asked for, until the launcher is gone. The limit is
+        anew with every word of the launcher."""
         take = self._take_news if even_without_launcher else self.poll
-        deadline = time.monotonic() + timeout_s
+        effort = Effort(self.pid, time.monotonic())
         take()
+        heard = self._heard
         while not done() and not self._channel.closed:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise RunError(f"the launcher (pid {self.pid}) {what} within {timeout_s:.0f} s")
-            select.select([self], [], [], left)
+            if effort.counted_s(time.monotonic()) >= limit_s:
+                raise RunError(
+                    f"the launcher (pid {self.pid}) {what}: it has worked, or done nothing, for "
+                    f"{limit_s:.0f} s"
+                )
+            select.select([self], [], [], min(LOOK_S, limit_s / 4))
             take()
+            if self._heard != heard:
+                heard, effort = self._heard, Effort(self.pid, time.monotonic())
 
     def close(self) -> None:
         """End the launcher and all ranks; returns when they are gone."""

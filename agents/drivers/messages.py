@@ -10,11 +10,13 @@ A rank and the runner, in order (``->`` from rank to runner)::
     -> connected
     once per operation:
         <- prepare      what to do; the rank fills its buffer
+        -> working      some ten times a second while it does
         -> ready
         <- start        at which time of CLOCK_MONOTONIC
         -> progress     some ten times a second
         -> finished     the operation is done or failed; the rank goes on serving its peers
         <- verify       once all ranks have finished, so that checking disturbs nobody's time
+        -> working      some ten times a second while it does
         -> result
     <- close
     at any time: <- abort, -> fault
@@ -24,6 +26,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import signal
 import socket
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -234,6 +237,16 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class Working:
+    """The rank fills or checks its buffers, and gets on."""
+
+    kind: ClassVar[str] = "working"
+    rank: int
+    slices: int
+    """That it has done so far, of all operations."""
+
+
+@dataclass(frozen=True)
 class Finished:
     kind: ClassVar[str] = "finished"
     rank: int
@@ -349,7 +362,7 @@ def how_it_ended(status: int) -> str:
 
 
 Message = (
-    Hello | Connected | Ready | Progress | Finished | Result | Fault
+    Hello | Connected | Ready | Working | Progress | Finished | Result | Fault
     | Peers | Prepare | Start | Verify | Abort | Close
     | Spawn | EndRanks | RanksEnded | Warm | Spawned | Exited
 )  # fmt: skip
@@ -357,7 +370,7 @@ Message = (
 KINDS: dict[str, type[Any]] = {
     message.kind: message
     for message in (
-        Hello, Connected, Ready, Progress, Finished, Result, Fault,
+        Hello, Connected, Ready, Working, Progress, Finished, Result, Fault,
         Peers, Prepare, Start, Verify, Abort, Close,
         Spawn, EndRanks, RanksEnded, Warm, Spawned, Exited,
     )
@@ -423,12 +436,16 @@ def decode(line: bytes) -> Message:
     return message
 
 
+SEND_SILENCE_S = 60.0
+"""For the peer to take any more of a message."""
+
+
 class LineChannel:
     """Messages over a connected stream socket.
 
-    The socket is switched to non-blocking; writing waits for room (messages are short and both
-    sides read), reading never waits: ``receive`` hands over what has arrived and ``closed`` says
-    that the peer is gone.
+    The socket is switched to non-blocking; writing waits for room (both sides read) for as long as
+    the peer takes something now and then, reading never waits: ``receive`` hands over what has
+    arrived and ``closed`` says that the peer is gone.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -437,27 +454,37 @@ class LineChannel:
         self.closed = False
         """The peer is gone and all that it said has been received."""
         self._deaf = False
-        self._partial = b""
+        self._partial = bytearray()
 
     def fileno(self) -> int:
         return self.socket.fileno()
 
+    @property
+    def partial_bytes(self) -> int:
+        """What has arrived of a message that is not complete."""
+        return len(self._partial)
+
     def send(self, message: Message) -> None:
-        """Send one message. It is lost if the peer has gone, whose words can still be received."""
+        """Send one message. It is lost if the peer has gone, whose words can still be received; or
+        takes nothing in `SEND_SILENCE_S`."""
         if self.closed or self._deaf:
             return
-        self.socket.settimeout(10.0)
+        left = memoryview(encode(message))
         try:
-            self.socket.sendall(encode(message))
+            while left:
+                try:
+                    left = left[self.socket.send(left) :]
+                except (BlockingIOError, InterruptedError):
+                    if not select.select([], [self.socket], [], SEND_SILENCE_S)[1]:
+                        self._deaf = True
+                        return
         except OSError:
             self._deaf = True
-        finally:
-            self.socket.setblocking(False)
 
     def receive(self) -> list[Message]:
         """The messages that have arrived since the last call; sets ``closed`` at the end of the
         stream."""
-        chunks = [self._partial]
+        chunks = []
         while not self.closed:
             try:
                 chunk = self.socket.recv(1 << 16)
@@ -468,7 +495,12 @@ class LineChannel:
             if not chunk:
                 self.closed = True
             chunks.append(chunk)
-        *lines, self._partial = b"".join(chunks).split(b"\n")
+        *ends, rest = b"".join(chunks).split(b"\n")
+        lines = []
+        for end in ends:
+            lines.append(bytes(self._partial) + end)
+            self._partial = bytearray()
+        self._partial += rest
         return [decode(line) for line in lines]
 
     def close(self) -> None:

@@ -44,6 +44,7 @@ from agents.drivers.messages import (
     Result,
     Start,
     Verify,
+    Working,
 )
 from agents.drivers.udp import UdpDriver
 from agents.participant import Participant, Team
@@ -104,6 +105,8 @@ class _Rank:
         """The operations, while they run."""
         self._work: Iterator[None] | None = None
         """Filling or checking buffers, a slice at a time."""
+        self._slices = 0
+        """Of buffers filled or checked so far."""
         self._start_ns: int | None = None
         """The common start, until it has come."""
         self._common_start_ns = 0
@@ -126,8 +129,8 @@ class _Rank:
                     self._take(message)
                 if self._channel.closed and not self._closed:
                     raise RunError("the runner has closed the rendezvous")
-                if self._work is not None and next(self._work, self) is self:
-                    self._work = None
+                if self._work is not None:
+                    self._go_on(self._work)
         finally:
             self._driver.close()  # before the rendezvous sees the end: the port is free by then
 
@@ -175,6 +178,17 @@ class _Rank:
         else:
             raise ProtocolError(f"{message.kind} is not for a rank")
 
+    def _go_on(self, work: Iterator[None]) -> None:
+        """Fill or check a slice more, and let the runner know now and then."""
+        if next(work, self) is self:
+            self._work = None
+            return
+        self._slices += 1
+        now_ns = time.monotonic_ns()
+        if now_ns >= self._last_progress_ns + PROGRESS_NS:
+            self._last_progress_ns = now_ns
+            self._channel.send(Working(self._rank, self._slices))
+
     def _prepare(self) -> Iterator[None]:
         """Make the buffers and fill in what this rank contributes."""
         operation, size = self._operation, self._participant.rank_agent.communicator.size
@@ -189,7 +203,9 @@ class _Rank:
                 memory = np.empty(own_bytes, np.uint8)
             for _ in workload.fill(self._member, memory):
                 yield
-            output = workload.output(self._member)
+            output = workload.empty_output(self._member)
+            for _ in workload.clear(output):
+                yield
             self._jobs.append(Job(workload.request, memory.view(workload.request.dtype), output))
         self._result = None
         self._channel.send(Ready(self._rank))

@@ -10,7 +10,7 @@
         results = meeting.run(OperationConfig(replace(request, algorithm="ring")))
 
 An operation that fails on the network is a result: every rank's ``RankResult.error`` says what it
-waited for. A rank process that dies, or does not answer by the deadline of a phase, is a
+waited for. A rank process that dies, or stands still for too long (``patience.py``), is a
 ``RunError`` that names rank, host and phase; the other ranks are told to stop.
 """
 
@@ -47,23 +47,21 @@ from agents.drivers.messages import (
     Result,
     Start,
     Verify,
+    Working,
     how_it_ended,
     record,
 )
+from agents.drivers.patience import Patience, silence_s
 from agents.participant import Introductions
 from switch.errors import InputError, ProtocolError, RunError
 
-GATHER_TIMEOUT_S = 60.0
 START_LEAD_NS = 30_000_000
 """From sending the start time until that time, so that every rank has read it."""
-FINISH_SLACK_S = 5.0
-"""How much later than the operation's own timeout a rank may report before it counts as lost."""
+LOOK_S = 1.0
+"""Between two looks at who stands still, if nothing comes."""
 CLOSE_TIMEOUT_S = 2.0
 WORD_TIMEOUT_S = 60.0
 """For the launcher to say how a rank ended that has closed its connection."""
-MEMORY_BYTES_PER_S = 20e6
-"""Slowest speed at which ranks are expected to fill and to verify their buffers."""
-
 
 Collected = TypeVar("Collected", Hello, Connected, Ready, Finished, Result)
 
@@ -106,6 +104,8 @@ class Rendezvous:
             all. The others are reduction servers.
         teams: how many teams the ranks are.
         exits: who reports ended processes; without it a death shows as a closed connection.
+        patience_s: how long a process may stand still before it is given up; twice that when they
+            meet. By default, what `patience.silence_s` says of so many.
     """
 
     def __init__(
@@ -116,7 +116,9 @@ class Rendezvous:
         *,
         ranks: int = 0,
         teams: int = 1,
+        patience_s: float | None = None,
     ) -> None:
+        self._patience_s = silence_s(len(hosts)) if patience_s is None else patience_s
         self._path = path
         self._hosts = list(hosts)
         self._number_of_ranks = ranks or len(hosts)
@@ -149,15 +151,14 @@ class Rendezvous:
         """Process id by rank, of those that have said hello."""
         return {rank: hello.pid for rank, hello in self._hello.items()}
 
-    def gather(self, timeout_s: float = GATHER_TIMEOUT_S) -> None:
+    def gather(self) -> None:
         """Wait for all ranks, tell each the queue pairs of its peers, wait until all are connected.
 
         Raises:
-            RunError: a rank ended or did not come in time.
+            RunError: a rank ended, or did not come and no other came for some time.
         """
-        deadline = time.monotonic() + timeout_s
         self._phase = "connecting to the rendezvous"
-        hellos = self._collect(Hello, deadline)
+        hellos = self._collect(Hello, meeting=True)
         everything: Introductions = {}
         for hello in hellos.values():
             everything.update(hello.queue_pairs)
@@ -167,7 +168,7 @@ class Rendezvous:
             known = {key: everything[key] for key in theirs if key in everything}
             self._send(rank, Peers(known))
         self._phase = "connecting its queue pairs"
-        self._collect(Connected, deadline)
+        self._collect(Connected, meeting=True)
 
     def run(
         self,
@@ -194,14 +195,9 @@ class Rendezvous:
         request = operation.request
         self._operations += operation.count
         workloads = [Workload(each, size, operation.seed) for each in operation.kinds]
-        memory_bytes = operation.operations * (ranks // size) * sum(
-            each.buffer_bytes(rank) for each in workloads for rank in range(size)
-        )
-        memory_s = 10.0 + memory_bytes / MEMORY_BYTES_PER_S
-
         self._phase = "preparing its buffer"
         self._send_ranks(Prepare(asdict(operation)))
-        self._collect(Ready, time.monotonic() + memory_s, ranks=ranks)
+        self._collect(Ready, ranks=ranks)
 
         self._phase = f"running {request.collective.title()} by {request.algorithm}"
         start_ns = time.monotonic_ns() + START_LEAD_NS
@@ -225,12 +221,13 @@ class Rendezvous:
                 elapsed_s = max(0, time.monotonic_ns() - start_ns) / 1e9
                 progress(RunProgress(list(received), expected, len(finished), elapsed_s))
 
-        deadline = (start_ns + operation.limit_ns) / 1e9 + FINISH_SLACK_S
-        self._collect(Finished, deadline, watch, ranks)
+        # Until then a rank may wait for its peers, and ends its operation by itself.
+        until_s = (start_ns + operation.limit_ns) / 1e9
+        self._collect(Finished, watch, ranks, until_s=until_s)
 
         self._phase = "verifying its data"
         self._send_ranks(Verify())
-        results = self._collect(Result, time.monotonic() + memory_s, ranks=ranks)
+        results = self._collect(Result, ranks=ranks)
         return [record(RankResult, results[rank].result) for rank in range(ranks)]
 
     def abort(self, reason: str) -> None:
@@ -280,31 +277,49 @@ class Rendezvous:
     def _collect(
         self,
         wanted: type[Collected],
-        deadline: float,
         watch: Callable[[int, Message], None] | None = None,
         ranks: int = 0,
+        *,
+        meeting: bool = False,
+        until_s: float = 0.0,
     ) -> dict[int, Collected]:
         """Wait for one message of a kind from every process, or from the first `ranks`; what else
-        comes goes to ``watch``."""
+        comes goes to ``watch``. Who stands still is given up, but nobody before ``until_s``.
+        ``meeting``: they come one after the other."""
         found: dict[int, Collected] = {}
         expected = ranks or len(self._hosts)
-        while len(found) < expected:
+        patience_s = self._patience_s * (2 if meeting else 1)
+        patience = Patience(
+            range(expected), patience_s, time.monotonic(), together=meeting, until_s=until_s
+        )
+        while patience.waiting:
             self._check_alive(found)
-            left = deadline - time.monotonic()
-            self._selector.select(max(left, 0))
+            now_s = time.monotonic()
+            self._selector.select(min(LOOK_S, patience_s / 4))
             self._accept()
             news = self._news()
             self._check_faults(news)
             for rank, message in news:
                 if isinstance(message, wanted):
                     found[rank] = message
+                    patience.ended(rank)
+                elif isinstance(message, Progress):
+                    patience.reported(rank, "received bytes", message.received_bytes)
+                elif isinstance(message, Working):
+                    patience.reported(rank, "slices", message.slices)
                 if watch is not None:
                     watch(rank, message)
-            lacking = [rank for rank in range(expected) if rank not in found]
-            if lacking and left <= 0:  # and what had come by then has been read
-                names = ", ".join(self._name(rank) for rank in lacking[:4])
-                more = f" and {len(lacking) - 4} more" if len(lacking) > 4 else ""
-                self._give_up(f"{names}{more}: no answer in time while {self._phase}")
+            for rank in patience.waiting:
+                if rank in self._ranks:
+                    patience.reported(rank, "bytes of a message", self._ranks[rank].partial_bytes)
+            overdue = patience.overdue(now_s)  # and what had come by then has been read
+            if overdue:
+                names = ", ".join(self._name(rank) for rank in overdue[:4])
+                more = f" and {len(overdue) - 4} more" if len(overdue) > 4 else ""
+                self._give_up(
+                    f"{names}{more}: no answer and no progress for {patience_s:.3g} s while "
+                    f"{self._phase}"
+                )
         return found
 
     def _accept(self) -> None:

@@ -1,0 +1,54 @@
+"""How long a process has been given, on a machine that may be slow or have much else to do.
+
+A limit by the clock means little there: a minute's compiling is any time by the clock. So a process
+that works uses up its limit by the processor time that it gets, and one that does not work by the
+clock.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+SAMPLE_S = 1.0
+"""Time between two looks at what a process does."""
+WORKING_SHARE = 0.02
+"""Of a processor: who gets less does not work. Threads that wait use less."""
+MOST_STEP_S = 5.0
+"""That counts between two looks: beyond that the one who looks was stopped, too."""
+
+
+def processor_s(pid: int) -> float:
+    """User and system time that a process has used so far; 0 if it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    fields = text[text.rindex(")") + 2 :].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Effort:
+    """What counts of the time since it was made; to be looked at every second or so."""
+
+    def __init__(
+        self, pid: int, now_s: float, used_s: Callable[[int], float] = processor_s
+    ) -> None:
+        self._pid = pid
+        self._used_s = used_s
+        self._looked_s = now_s
+        self._had_s = used_s(pid)
+        self._counted_s = 0.0
+
+    def counted_s(self, now_s: float) -> float:
+        """Seconds that count so far."""
+        step_s = now_s - self._looked_s
+        if step_s < SAMPLE_S:
+            return self._counted_s + step_s
+        had_s = self._used_s(self._pid)
+        worked_s = max(0.0, had_s - self._had_s)
+        working = worked_s >= WORKING_SHARE * step_s
+        self._counted_s += min(worked_s, step_s) if working else min(step_s, MOST_STEP_S)
+        self._looked_s, self._had_s = now_s, had_s
+        return self._counted_s
