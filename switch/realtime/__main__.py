@@ -9,6 +9,7 @@ SIGINT, or when its stdin closes; with 2 if the configuration or the machine doe
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import sys
 import threading
@@ -29,9 +30,9 @@ def main(arguments: list[str]) -> int:
     if arguments == ["--prepare"]:
         prepare()
         return 0
-    ended = threading.Event()
+    ended: queue.SimpleQueue[None] = queue.SimpleQueue()  # which a signal's handler may put into
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+        signal.signal(number, lambda *_: ended.put(None))
     try:
         run(read_config(Path(arguments[0])), ended)
     except WeftError as error:
@@ -40,11 +41,11 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def run(config: Config, ended: threading.Event) -> None:
-    """Bring everything up, say ``ready``, wait, take everything down."""
+def run(config: Config, ended: queue.SimpleQueue[None]) -> None:
+    """Bring everything up, say ``ready``, wait until it is to end, take everything down."""
     from switch.p4runtime.server import serve
 
-    process = SwitchProcess(config, on_failure=ended.set)
+    process = SwitchProcess(config, on_failure=lambda: ended.put(None))
     process.start()
     servers = []
     statistics = None
@@ -57,7 +58,7 @@ def run(config: Config, ended: threading.Event) -> None:
             statistics = StatisticsSocket(process, config.stats_socket)
         print("ready", flush=True)
         threading.Thread(target=_wait_for_stdin, args=(ended,), daemon=True).start()
-        ended.wait()
+        ended.get()
         if process.failure is not None:
             raise RunError(f"the packet loop failed: {process.failure!r}")
     finally:
@@ -70,11 +71,11 @@ def run(config: Config, ended: threading.Event) -> None:
         process.stop()
 
 
-def _wait_for_stdin(ended: threading.Event) -> None:
-    """Set ``ended`` once stdin is closed; read the descriptor itself, not Python's buffer."""
+def _wait_for_stdin(ended: queue.SimpleQueue[None]) -> None:
+    """Say so once stdin is closed; read the descriptor itself, not Python's buffer."""
     while os.read(0, 4096):
         continue
-    ended.set()
+    ended.put(None)
 
 
 if __name__ == "__main__":
