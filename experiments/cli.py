@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import gc
 import json
-import signal
 import sys
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
 
 import typer
@@ -41,6 +39,7 @@ from experiments.cli_options import (
 )
 from experiments.fsdp_models import MODELS, SLOWDOWN
 from switch.errors import InputError, MachineError, WeftError
+from topo import signals
 
 if TYPE_CHECKING:
     from experiments.sweep import Experiment
@@ -512,19 +511,9 @@ for command in (cli_testbed.up, cli_testbed.shell, cli_testbed.load):
     app.command()(command)
 
 
-def _terminated(number: int, _frame: FrameType | None) -> NoReturn:
-    # Only once: what follows is the clean-up, which a second signal must not cut short.
-    for ending in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(ending, signal.SIG_IGN)
-    raise SystemExit(128 + number)
-
-
 def main() -> NoReturn:
     """Run the command line; never returns."""
-    signal.signal(signal.SIGTERM, _terminated)
-    signal.signal(signal.SIGINT, _terminated)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as it is under nohup
-        signal.signal(signal.SIGHUP, _terminated)
+    signals.end_on_signals()
     streams.guard()
     try:
         try:
@@ -536,6 +525,8 @@ def main() -> NoReturn:
             gc.freeze()  # what there is goes with the process, and need not be looked through
     except WeftError as error:  # standard output takes no more
         _fail(error)
+    finally:
+        signals.leave()
     sys.exit(0)
 
 

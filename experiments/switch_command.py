@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import signal
 import socket
 import sys
 import threading
@@ -24,6 +23,7 @@ from switch.errors import InputError, MachineError, RunError
 from switch.files import read_bounded, read_text
 from switch.p4runtime.credentials import Credentials
 from switch.realtime.config import Config, config_of
+from topo import signals
 
 if TYPE_CHECKING:
     from switch.p4runtime.device import Device
@@ -45,11 +45,11 @@ def run_switch(arguments: Sequence[str]) -> None:
     _set_up_log(options)
     for note in options.notes:
         print(f"weft: note: {note}", file=sys.stderr)
-    ended = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda *_: ended.set())
-    _serve(options, _config(options), ended)
+    try:
+        _serve(options, _config(options))
+    except signals.Ended:
+        signals.heeded()
+        _say("ended")
 
 
 def _set_up_log(options: SwitchOptions) -> None:
@@ -135,8 +135,8 @@ def _config(options: SwitchOptions) -> Config:
     return config_of({"switches": [switch], "drop_port": options.drop_port}, "the command line")
 
 
-def _serve(options: SwitchOptions, config: Config, ended: threading.Event) -> None:
-    """Bring the switch up, say so, wait for the end, take it down."""
+def _serve(options: SwitchOptions, config: Config) -> None:
+    """Bring the switch up, say so, wait for a signal or the packet loop's failure, take it down."""
     from switch.p4runtime.server import serve
     from switch.realtime.link_states import LinkStates
     from switch.realtime.process import SwitchProcess
@@ -145,7 +145,8 @@ def _serve(options: SwitchOptions, config: Config, ended: threading.Event) -> No
     text = None
     if options.program is not None:
         text = load_program(options.program, options.include, macros(options.defines))
-    process = SwitchProcess(config, on_failure=ended.set)
+    failed = threading.Event()
+    process = SwitchProcess(config, on_failure=failed.set)
     process.start()
     server = None
     links = None
@@ -166,10 +167,8 @@ def _serve(options: SwitchOptions, config: Config, ended: threading.Event) -> No
         if trace is not None:
             trace.start()
         _say("ready: Ctrl-C ends it")
-        ended.wait()
-        if process.failure is not None:
-            raise RunError(f"the packet loop failed: {process.failure!r}")
-        _say("ended")
+        failed.wait()
+        raise RunError(f"the packet loop failed: {process.failure!r}")
     finally:
         if trace is not None:
             trace.close()

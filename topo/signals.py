@@ -1,17 +1,132 @@
-"""Ctrl-C, SIGTERM and SIGHUP: let them end a run as exceptions do, and not in mid clean-up."""
+"""Ctrl-C, SIGTERM and SIGHUP: let them end a run as exceptions do, surely, and not in mid clean-up.
+
+Such a signal raises `Ended` in the main thread, wherever that is. But what is raised in a finalizer
+or in a callback of compiled code is thrown away, and so it is by whoever catches everything. So the
+first signal is kept, and a timer looks at it again and again: unless an `Ended` is on its way up,
+through blocks that clean up after themselves, it is raised once more. No signal is ignored before
+that; those that come while it is on its way change nothing.
+"""
 
 from __future__ import annotations
 
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import FrameType
+from typing import Any
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+LOOK_S = 0.1
+"""Between two looks at a signal that has come."""
+
+
+class Ended(SystemExit):
+    """A signal ends the process, with status 128 and its number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+
+
+@dataclass
+class _State:
+    """The main thread's alone, as handlers run there."""
+
+    first: int = 0
+    """The first ending signal that came, or 0."""
+    held: int = 0
+    """Blocks of `signals_held` that are entered."""
+    blocks: int = 0
+    """Blocks of `ending_on_signals` that are entered."""
+    before: dict[int, Any] = field(default_factory=dict)
+    """Handlers that were in place of this module's."""
+
+
+_state = _State()
+
+
+def _came(number: int, _frame: FrameType | None) -> None:
+    """Handle an ending signal."""
+    _state.held += 1  # so that another one, now, does not keep the timer from being set
+    if not _state.first:
+        _state.first = number
+        _install(signal.SIGALRM, _look)
+        signal.setitimer(signal.ITIMER_REAL, LOOK_S, LOOK_S)
+    _state.held -= 1
+    _look()
+
+
+def _look(_number: int = 0, _frame: FrameType | None = None) -> None:
+    """Raise `Ended` if a signal has come that is neither held back nor on its way already."""
+    if _state.first and not _state.held and not _under_way():
+        raise Ended(_state.first)
+
+
+def _under_way() -> bool:
+    """Whether what is interrupted runs since an `Ended` was raised: in a ``finally``, an
+    ``except``, or at the end of a ``with``."""
+    error = sys.exc_info()[1]
+    seen = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, Ended):
+            return True
+        seen.add(id(error))
+        error = error.__context__
+    return False
+
+
+def _install(number: int, handler: Callable[[int, FrameType | None], None]) -> None:
+    _state.before[number] = signal.getsignal(number)
+    signal.signal(number, handler)
+
+
+def end_on_signals() -> None:
+    """From now on the three signals raise `Ended`; `leave` is to be the last that the process does.
+
+    Call in the main thread. A SIGHUP that is ignored stays so, as nohup wants it.
+    """
+    _state.blocks += 1
+    for number in ENDING:
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            _install(number, _came)
+    say = sys.unraisablehook
+
+    def say_unless_ended(thrown_away: Any) -> None:
+        if not isinstance(thrown_away.exc_value, Ended):  # which comes again
+            say(thrown_away)
+
+    sys.unraisablehook = say_unless_ended
+
+
+def heeded() -> None:
+    """A signal has had its effect, and the process ends as it would without: later signals are
+    ignored. Nothing if none came."""
+    if _state.first:
+        for number in ENDING:
+            signal.signal(number, signal.SIG_IGN)
+        _forget()
+
+
+def leave() -> None:
+    """Raise `Ended` if a signal came, whatever has become of what it raised before; from then on
+    signals are ignored."""
+    first = _state.first
+    heeded()
+    if first:
+        raise Ended(first)
+
+
+def _forget() -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, _state.before.pop(signal.SIGALRM, None) or signal.SIG_DFL)
+    _state.first = 0
 
 
 @contextmanager
 def ending_on_signals() -> Iterator[None]:
-    """Within the block, SIGTERM and SIGHUP raise SystemExit (128 + number) where they would kill.
+    """Within the block, SIGTERM and SIGHUP raise `Ended` where they would kill.
 
     So context managers get to clean up, as they do at Ctrl-C. A handler that somebody else has
     set stays. Does nothing outside the main thread.
@@ -19,23 +134,21 @@ def ending_on_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    changed = [
-        number
-        for number in (signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is signal.SIG_DFL
-    ]
-    for number in changed:
-        signal.signal(number, end)
+    _state.blocks += 1
     try:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:
+                _install(number, _came)
         yield
     finally:
-        for number in changed:
-            if signal.getsignal(number) is end:
-                signal.signal(number, signal.SIG_DFL)
+        _state.blocks -= 1
+        if not _state.blocks:
+            if _state.first:
+                _forget()
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                before = _state.before.pop(number, None)
+                if before is not None and signal.getsignal(number) is _came:
+                    signal.signal(number, before)
 
 
 @contextmanager
@@ -48,14 +161,22 @@ def signals_held() -> Iterator[None]:
         yield
         return
     waiting: list[int] = []
-    before = {
-        number: signal.signal(number, lambda number, _frame: waiting.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    others = {
+        number: handler
+        for number in ENDING
+        if (handler := signal.getsignal(number)) not in (_came, signal.SIG_IGN, None)
     }
+    _state.held += 1
     try:
+        for number in others:
+            signal.signal(number, lambda number, _frame: waiting.append(number))
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        try:
+            for number, handler in others.items():
+                signal.signal(number, handler)
+        finally:
+            _state.held -= 1
+        _look()
         for waited in waiting[:1]:
             signal.raise_signal(waited)
