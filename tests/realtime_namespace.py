@@ -24,6 +24,7 @@ from switch.engine.control import (
     Replica,
     TableEntry,
 )
+from switch.errors import InputError
 from switch.realtime.config import read_config
 from switch.realtime.link_states import LinkStates
 from switch.realtime.ports import open_port
@@ -105,6 +106,11 @@ def main(folder: Path) -> None:
     )
     control.insert_multicast_group(MulticastGroup(7, (Replica(2), Replica(3))))
     control.publish()
+    refused = ""
+    try:
+        process.set_link("leaf0", 1, up=False)
+    except InputError as error:
+        refused = str(error)
     collect(witness, 1)
     started = time.monotonic()
 
@@ -137,6 +143,7 @@ def main(folder: Path) -> None:
                 "copies": copies,
                 "statistics": statistics,
                 "links": links,
+                "refused": refused,
             }
         )
     )

@@ -16,10 +16,10 @@ from switch.engine.dataplane import Dataplane, Departure, Queue
 from switch.engine.events import advance_some
 from switch.engine.pipeline import receive_frame
 from switch.errors import InputError
+from switch.realtime import requests
 from switch.realtime.captures import Captures
 from switch.realtime.config import read_config
 from switch.realtime.process import SwitchProcess
-from switch.realtime.statistics import StatisticsSocket
 from tests.emulated_support import wait_until
 from tests.engine_programs import router
 from tests.test_engine import free, packet
@@ -191,7 +191,6 @@ def test_the_process_carries_frames_over_patch_links_and_loses_them_on_request(
     document = {"switches": [switch("a", 1, "b"), switch("b", 2, "a", **files)]}
     path.write_text(json.dumps({**document, "buffers": 64, "frame_bytes": 2048}))
     process = SwitchProcess(read_config(path))
-    statistics = StatisticsSocket(process, str(tmp_path / "statistics.sock"))
     process.start()
     try:
         control = process.controls[0]
@@ -212,18 +211,17 @@ def test_the_process_carries_frames_over_patch_links_and_loses_them_on_request(
         assert counted(0, "patch") == ["b", 2] and counted(0, "kernel_drops") == 0
         process.between_batches(lambda: None)  # the frame is counted, and then dropped
         assert process.statistics()["switches"][1]["drops"]["no_program"] == 1
-        assert statistics._done(["link", "b", "2", "down"]) == {}
+        assert requests.done(process, b"link b 2 down") == {}
         process.between_batches(send)
         wait_until(lambda: counted(0, "lost_packets") == 1, "the frame is lost")
         assert (counted(1, "rx_packets"), counted(0, "tx_packets")) == (1, 2)
-        for words in (["link", "c", "2", "up"], ["link", "a", "7", "up"], ["link", "a", "1", "x"]):
+        for line in (b"link c 2 up", b"link a 7 up", b"link a 1 x"):
             with pytest.raises(InputError):
-                statistics._done(words)
-        (capture,) = statistics._done(["captures", "end"])["captures"]
+                requests.done(process, line)
+        (capture,) = requests.done(process, b"captures end")["captures"]
         assert (capture["packets"], capture["lost"]) == (1, 0)
-        assert statistics._done(["captures", "end"]) == {"captures": []}
+        assert requests.done(process, b"captures end") == {"captures": []}
     finally:
-        statistics.close()
         process.stop()
     (held,) = RawPcapReader(str(tmp_path / "b1.pcap"))
     assert len(held[0]) == 100 and abs(held[1].sec - time.time()) < 3600

@@ -103,6 +103,21 @@ def test_what_other_threads_ask_of_a_process_is_done_also_while_it_stops(attempt
     assert done == asked
 
 
+def test_what_goes_wrong_between_batches_is_raised_to_who_asked_and_the_loop_goes_on() -> None:
+    failed = threading.Event()
+    config = config_of({"switches": [switch()], "buffers": 64}, "the test")
+    process = SwitchProcess(config, on_failure=failed.set)
+    process.start()
+    try:
+        with pytest.raises(IndexError):
+            process.between_batches(lambda: [].pop())
+        done: list[bool] = []
+        process.between_batches(lambda: done.append(True))
+        assert done and process.failure is None and not failed.is_set()
+    finally:
+        process.stop()
+
+
 @needs_namespaces
 def test_frames_cross_the_switch_at_the_rate_of_its_link(tmp_path: Path) -> None:
     answer = subprocess.run(
@@ -122,6 +137,7 @@ def test_frames_cross_the_switch_at_the_rate_of_its_link(tmp_path: Path) -> None
     assert seen["jumbo"] == [9214]
     assert seen["copies"] == [1, 1]
     assert seen["links"] == [[3, False], [3, True]]
+    assert "port 1 of 'leaf0': it is no patch link" in seen["refused"]
     (leaf,) = seen["statistics"]["switches"]
     assert leaf["drops"]["no_program"] == 1
     assert leaf["ports"][0]["rx_packets"] == 23

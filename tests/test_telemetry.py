@@ -265,10 +265,10 @@ def test_a_switch_process_is_told_what_to_count_from_when_on(talker: str) -> Non
         (b"loads\n", "not understood: reset, loads"),
         (b"loads 1 2 3\n", "not understood"),
         (b"loads 1 0\n", "no such times"),
-        (b"loads 1 99999999999999999999\n", "no such times"),
+        (b"loads 1 9999999999999999999\n", "no such times"),
         (b"rates leaf0 1 7\n", "there is no such port"),
         (b"rates leaf0 1\n", "not understood"),
-        (b"\xff\xfe\n", "not understood"),
+        (b"\xff\xfe\n", "no text in UTF-8"),
         (b"reset now\n", "not understood"),
     ],
 )

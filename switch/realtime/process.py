@@ -37,6 +37,30 @@ def prepare() -> None:
     process.stop()
 
 
+class _Request:
+    """What another thread wants done between two batches."""
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        self._action = action
+        self._error: Exception | None = None
+        self._done = threading.Event()
+
+    def carry_out(self) -> None:
+        """Do it, in the loop's thread. Whoever asked gets what goes wrong; the loop goes on."""
+        try:
+            self._action()
+        except Exception as error:
+            self._error = error
+        self._done.set()
+
+    def wait(self) -> None:
+        """Return when it is done; raises what it raised, and RunError if it is not done in time."""
+        if not self._done.wait(TAKE_OVER_DEADLINE_S):
+            raise RunError("the packet loop does not answer: the switch process is broken")
+        if self._error is not None:
+            raise self._error
+
+
 class SwitchProcess(EventHost):
     """All switches of a configuration, forwarding from ``start`` to ``stop``.
 
@@ -83,7 +107,7 @@ class SwitchProcess(EventHost):
         self.captures = self._begin_captures()
         self.notifier = Notifier(self.dataplane, self.sockets)
         self._packets_out: list[tuple[int, bytes]] = []
-        self._requests: list[tuple[Callable[[], None], threading.Event]] = []
+        self._requests: list[_Request] = []
         self._lock = threading.Lock()
         self.building = threading.Lock()
         self._stopping = False
@@ -161,22 +185,21 @@ class SwitchProcess(EventHost):
         with self._lock:
             requests, self._requests = self._requests, []
         self.take_packets_out()
-        for action, done in requests:
-            action()
-            done.set()
+        for request in requests:
+            request.carry_out()
 
     def between_batches(self, action: Callable[[], None]) -> None:
-        """Run ``action`` in the loop's thread while no packet is under way in compiled code."""
-        done = threading.Event()
+        """Run ``action`` in the loop's thread while no packet is under way in compiled code; what
+        it raises is raised here."""
+        request = _Request(action)
         with self._lock:
             others = self._takes_requests and threading.current_thread() is not self._thread
             if others:
-                self._requests.append((action, done))
+                self._requests.append(request)
                 self.sockets.wake()
         if not others:
-            action()
-        elif not done.wait(TAKE_OVER_DEADLINE_S):
-            raise RunError("the packet loop does not answer: the switch process is broken")
+            request.carry_out()
+        request.wait()
 
     # -- ``switch.engine.host.Host``
 
@@ -233,24 +256,24 @@ class SwitchProcess(EventHost):
 
     def set_link(self, name: str, port: int, *, up: bool) -> None:
         """Let the patch link at a port fail, or come back. Raises ``InputError``."""
-        places = [
-            (number, each.number)
-            for number, switch in enumerate(self.config.switches)
-            for each in switch.ports
-            if (switch.name, each.number) == (name, port)
-        ]
-        if not places:
-            raise InputError(f"link at port {port} of {name!r}: there is no such port")
-        self.between_batches(lambda: self.dataplane.set_link(*places[0], up=up))
-        for place in (places[0], self._far_end(*places[0])):
-            self.on_link(*place, up)
-
-    def _far_end(self, number: int, port: int) -> tuple[int, int]:
-        """Where the patch link at a port leads."""
         numbers = {switch.name: number for number, switch in enumerate(self.config.switches)}
-        (patch,) = [one.patch for one in self.config.switches[number].ports if one.number == port]
-        assert patch is not None
-        return numbers[patch[0]], patch[1]
+        ends = {
+            (switch.name, each.number): each.patch
+            for switch in self.config.switches
+            for each in switch.ports
+        }
+        if (name, port) not in ends:
+            raise InputError(f"link at port {port} of {name!r}: there is no such port")
+        far = ends[name, port]
+        if far is None:
+            raise InputError(
+                f"link at port {port} of {name!r}: it is no patch link; the link of an interface "
+                "goes down with the interface"
+            )
+        place = numbers[name], port
+        self.between_batches(lambda: self.dataplane.set_link(*place, up=up))
+        for number, each in (place, (numbers[far[0]], far[1])):
+            self.on_link(number, each, up)
 
     def end_captures(self) -> list[dict[str, Any]]:
         """Write the captures out and end them; of every file its path, packets and lost ones."""

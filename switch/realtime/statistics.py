@@ -7,119 +7,156 @@ import json
 import os
 import socket
 import threading
+import time
 import traceback
 from typing import Any
 
 from switch.errors import InputError, MachineError, WeftError
+from switch.realtime import requests
 from switch.realtime.process import SwitchProcess
 
 CLIENT_WAIT_S = 10.0
-"""For a client that neither asks nor ends what it sends, or does not read the answer."""
+"""For a client to end its request, and for it to read the answer."""
 MOST_REQUEST_BYTES = 1 << 20
+MOST_READ_BYTES = 16 << 20
+"""Of a client that sends more than a request."""
+READ_BYTES = 1 << 16
+LEAST_WAIT_S = 1e-3
+MOST_CLIENTS = 64
+"""At the same time; of more, the one that has been asking for longest is asked no more."""
+RETRY_S = 0.1
+"""Before the next client is taken where this process has no descriptor for one."""
 
 
 class StatisticsSocket:
-    """Serves a process's statistics on a Unix socket, from a thread of its own.
+    """Answers requests (`switch.realtime.requests`) on a Unix socket, from threads of its own.
 
-    A client may send a line first; it gets a JSON document and the end of the stream. The lines:
-
-    - ``reset``: the statistics of lateness and queues' depths start anew, after the document;
-    - ``loads START_NS BIN_NS``: what links carry is counted from that time of CLOCK_MONOTONIC on,
-      in bins of that length, until ``loads end``;
-    - ``rates [SWITCH PORT BPS] ...``: the links behind these ports go on at these rates;
-    - ``link SWITCH PORT up|down``: the patch link at this port comes back, or loses everything;
-    - ``trace SWITCH start PACKETS``: so many of a switch's next packets are traced; takes as long
-      as compiling its program where that has not been done before;
-    - ``trace SWITCH take``: the answer is that of `switch.realtime.traces.Traces.take`;
-    - ``trace SWITCH end``: the switch is traced no longer;
-    - ``captures end``: the captures inside the process are written out and end; the answer's
-      ``captures`` says of each file what it holds and lost.
-
-    Without a line, or with ``reset``, the document is the process's statistics; otherwise it is
-    empty, or has an ``error``.
+    A client sends one line, or none and the end of its stream; it gets a JSON document and the end
+    of the stream. The document is the request's answer, or has an ``error``. Requests are done one
+    after the other; clients that are slow to ask, or to read, keep no other from it.
     """
 
     def __init__(self, process: SwitchProcess, path: str) -> None:
         self._process = process
         self._path = path
+        self._turn = threading.Lock()
+        self._asking: dict[socket.socket, None] = {}
+        """Clients that are sending their requests, in the order in which they came."""
+        self._lock = threading.Lock()
+        self._room = threading.Semaphore(MOST_CLIENTS)
+        self._closed = threading.Event()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
             self._listener.bind(path)
-            self._listener.listen(8)
+            self._listener.listen(socket.SOMAXCONN)
         except OSError as error:
             raise MachineError(f"statistics socket {path}: {error}") from None
         threading.Thread(target=self._serve, name="statistics", daemon=True).start()
 
     def _serve(self) -> None:
-        while True:
+        while not self._closed.is_set():
             try:
                 connection, _ = self._listener.accept()
             except OSError:
-                return
-            with connection, contextlib.suppress(OSError):
-                self._answer(connection)
+                self._closed.wait(RETRY_S)
+                continue
+            self._make_room()
+            with self._lock:
+                self._asking[connection] = None
+            try:
+                threading.Thread(
+                    target=self._attend, args=(connection,), name="statistics", daemon=True
+                ).start()
+            except RuntimeError:  # there are no more threads
+                self._leave(connection)
 
-    def _answer(self, connection: socket.socket) -> None:
-        connection.settimeout(CLIENT_WAIT_S)
-        request = b""
-        with contextlib.suppress(TimeoutError):
-            while b"\n" not in request and len(request) < MOST_REQUEST_BYTES:
-                part = connection.recv(65536)
-                if not part:
-                    break
-                request += part
+    def _make_room(self) -> None:
+        """Wait until there are fewer clients than the most."""
+        if self._room.acquire(blocking=False):
+            return
+        with self._lock, contextlib.suppress(OSError):
+            for connection in list(self._asking)[:1]:
+                connection.shutdown(socket.SHUT_RD)  # it is answered what it has asked by now
+        self._room.acquire()
+
+    def _attend(self, connection: socket.socket) -> None:
         try:
-            document = self._done(request.decode("utf-8", "replace").split())
+            try:
+                document = self._done(_request(connection))
+            except InputError as error:
+                document = {"error": str(error)}
+            with self._lock:
+                self._asking.pop(connection, None)
+            connection.settimeout(CLIENT_WAIT_S)
+            connection.sendall(json.dumps(document).encode())
+            _pass_over(connection)
+        except OSError:
+            pass  # the client has gone
+        finally:
+            self._leave(connection)
+
+    def _leave(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._asking.pop(connection, None)
+        connection.close()
+        self._room.release()
+
+    def _done(self, line: bytes) -> dict[str, Any]:
+        """Do what a line asks for; the answer."""
+        try:
+            with self._turn:
+                return requests.done(self._process, line)
         except WeftError as error:
-            document = {"error": str(error)}
+            return {"error": str(error)}
         except Exception as error:
             # Whoever asks next is still to be answered.
             traceback.print_exc()
-            document = {"error": f"{type(error).__name__}: {error}"}
-        connection.sendall(json.dumps(document).encode())
-
-    def _done(self, words: list[str]) -> dict[str, Any]:
-        """Do what a request says; the answer. Raises `WeftError`."""
-        process = self._process
-        if not words or words == ["reset"]:
-            document = process.statistics()
-            if words:
-                process.reset_lateness()
-            return document
-        try:
-            if words == ["loads", "end"]:
-                process.end_loads()
-            elif words[0] == "loads":
-                start_ns, bin_ns = map(int, words[1:])
-                process.record_loads(start_ns, bin_ns)
-            elif words[0] == "rates":
-                triples = zip(*(words[1 + place :: 3] for place in range(3)), strict=True)
-                process.set_rates({(name, int(port)): int(bps) for name, port, bps in triples})
-            elif words[0] == "link" and words[3:] in (["up"], ["down"]):
-                process.set_link(words[1], int(words[2]), up=words[3] == "up")
-            elif words[0] == "trace" and words[2:3] == ["start"] and len(words) == 4:
-                process.traces.start(words[1], int(words[3]))
-            elif words[0] == "trace" and words[2:] == ["take"]:
-                return process.traces.take(words[1])
-            elif words[0] == "trace" and words[2:] == ["end"]:
-                process.traces.end(words[1])
-            elif words == ["captures", "end"]:
-                return {"captures": process.end_captures()}
-            else:
-                raise ValueError
-        except (ValueError, OverflowError):
-            said = " ".join(words)[:80]
-            raise InputError(
-                f"request {said!r} is not understood: reset, loads START_NS BIN_NS, loads end, "
-                "rates [SWITCH PORT BPS] ..., link SWITCH PORT up|down, "
-                "trace SWITCH start PACKETS|take|end, or captures end"
-            ) from None
-        return {}
+            return {"error": f"{type(error).__name__}: {error}"}
 
     def close(self) -> None:
         """Stop serving."""
+        self._closed.set()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes who waits for the next client
         self._listener.close()
         with contextlib.suppress(OSError):
             os.unlink(self._path)
+
+
+def _request(connection: socket.socket) -> bytes:
+    """The line that a client sends; empty if it sends none and ends its stream. Raises InputError
+    for what is no whole line."""
+    until = time.monotonic() + CLIENT_WAIT_S
+    line, size, newline = bytearray(), 0, b""
+    while not newline and size < MOST_READ_BYTES:
+        connection.settimeout(max(until - time.monotonic(), LEAST_WAIT_S))
+        try:
+            part = connection.recv(READ_BYTES)
+        except TimeoutError:
+            raise InputError(
+                f"the request has not ended after {CLIENT_WAIT_S:g} s: send a line, or nothing and "
+                "the end of the stream"
+            ) from None
+        if not part:
+            break
+        head, newline, _ = part.partition(b"\n")
+        size += len(head)
+        line += head[: max(0, MOST_REQUEST_BYTES - len(line))]
+    if size > MOST_REQUEST_BYTES:
+        raise InputError(
+            f"the request has {size} bytes or more: a line has at most {MOST_REQUEST_BYTES}"
+        )
+    if line and not newline:
+        raise InputError("the request is cut short: a line ends with a newline")
+    return bytes(line)
+
+
+def _pass_over(connection: socket.socket) -> None:
+    """Read what a client has sent besides: unread, it would end its stream with an error."""
+    connection.setblocking(False)
+    size = 0
+    with contextlib.suppress(BlockingIOError):
+        while size < MOST_READ_BYTES and (part := connection.recv(READ_BYTES)):
+            size += len(part)

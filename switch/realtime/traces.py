@@ -37,6 +37,8 @@ class Traces:
         Raises ``InputError``, ``ProgramError``.
         """
         number = self._number(name)
+        if not 0 < packets <= MOST_PACKETS:
+            raise InputError(f"a trace of {packets} packets of {name!r}: 1 to {MOST_PACKETS}")
         process = self._process
         tracer = Tracer(process.controls[number], packets)
         self.end(name)

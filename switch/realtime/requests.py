@@ -1,0 +1,83 @@
+"""What a line at the statistics socket asks of a switch process: checked whole, and then done.
+
+The lines:
+
+- ``reset``: the statistics of lateness and queues' depths start anew, after the document;
+- ``loads START_NS BIN_NS``: what links carry is counted from that time of CLOCK_MONOTONIC on,
+  in bins of that length, until ``loads end``;
+- ``rates [SWITCH PORT BPS] ...``: the links behind these ports go on at these rates;
+- ``link SWITCH PORT up|down``: the patch link at this port comes back, or loses everything;
+- ``trace SWITCH start PACKETS``: so many of a switch's next packets are traced; takes as long
+  as compiling its program where that has not been done before;
+- ``trace SWITCH take``: the answer is that of `switch.realtime.traces.Traces.take`;
+- ``trace SWITCH end``: the switch is traced no longer;
+- ``captures end``: the captures inside the process are written out and end; the answer's
+  ``captures`` says of each file what it holds and lost.
+
+Without a line, or with ``reset``, the answer is the process's statistics; otherwise it is empty.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from switch.errors import InputError
+from switch.realtime.process import SwitchProcess
+
+REQUESTS = (
+    "reset, loads START_NS BIN_NS, loads end, rates [SWITCH PORT BPS] ..., "
+    "link SWITCH PORT up|down, trace SWITCH start PACKETS|take|end, or captures end"
+)
+SHOWN = 80
+"""Characters of a request, or of a word of it, that an error shows."""
+MOST_DIGITS = 19
+"""Of a number of 64 bits."""
+
+
+def done(process: SwitchProcess, line: bytes) -> dict[str, Any]:
+    """Do what a line asks for, or what is asked for without one; the answer. Raises `WeftError`."""
+    try:
+        words = line.decode().split()
+    except UnicodeDecodeError:
+        raise InputError(f"request {_shown(repr(line)[1:])} is no text in UTF-8") from None
+    if not words or words == ["reset"]:
+        document = process.statistics()
+        if words:
+            process.reset_lateness()
+        return document
+    if words == ["loads", "end"]:
+        process.end_loads()
+    elif words[0] == "loads" and len(words) == 3:
+        process.record_loads(_number("START_NS", words[1]), _number("BIN_NS", words[2]))
+    elif words[0] == "rates" and len(words) % 3 == 1:
+        triples = zip(words[1::3], words[2::3], words[3::3], strict=True)
+        process.set_rates(
+            {(name, _number("PORT", port)): _number("BPS", bps) for name, port, bps in triples}
+        )
+    elif words[0] == "link" and words[3:] in (["up"], ["down"]):
+        process.set_link(words[1], _number("PORT", words[2]), up=words[3] == "up")
+    elif words[0] == "trace" and words[2:3] == ["start"] and len(words) == 4:
+        process.traces.start(words[1], _number("PACKETS", words[3]))
+    elif words[0] == "trace" and words[2:] == ["take"]:
+        return process.traces.take(words[1])
+    elif words[0] == "trace" and words[2:] == ["end"]:
+        process.traces.end(words[1])
+    elif words == ["captures", "end"]:
+        return {"captures": process.end_captures()}
+    else:
+        said = _shown(repr(" ".join(words)))
+        raise InputError(f"request {said} is not understood: {REQUESTS}")
+    return {}
+
+
+def _number(what: str, word: str) -> int:
+    """A whole number; whether it makes sense, the process knows."""
+    if not (word.isascii() and word.isdecimal() and len(word) <= MOST_DIGITS):
+        raise InputError(
+            f"{what} {_shown(repr(word))} is no whole number of at most {MOST_DIGITS} digits"
+        )
+    return int(word)
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
