@@ -30,7 +30,8 @@ LISTENING_S = 60.0
 
 
 class Prompt(CommandLine):
-    """Reads commands until the input ends; what fails says so, and the testbed stays."""
+    """Reads commands until the input ends; what fails says so, and the testbed stays. Raises
+    RunError once a process of the network has ended."""
 
     def __init__(self, testbed: Standing, commands: TextIO) -> None:
         self._testbed = testbed
@@ -41,7 +42,7 @@ class Prompt(CommandLine):
             "tables leaf0, counters leaf0, trace leaf0, load PROGRAM.p4, help; exit or\n"
             "Ctrl-D takes it all down. In another terminal: sudo ./weft shell leaf0"
         )
-        super().__init__(testbed.world.network, commands)
+        super().__init__(testbed.world.network, commands, testbed.world.check_alive)
 
     def do_link(self, line: str) -> None:
         """link ONE OTHER up|down: pull the cable between two nodes, or plug it in again."""

@@ -34,7 +34,7 @@ def stay_up(
 
     Raises:
         InputError, MachineError: the network, the program, or the machine does not do.
-        RunError: it could not be brought up or taken down.
+        RunError: it could not be brought up or taken down, or a process of it has ended.
     """
     if program is not None and not program.is_file():
         raise InputError(f"program {str(program)!r}: there is no such file")

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from switch.errors import RunError
 from topo import signals
-from topo.signals import Ended, ending_on_signals, signals_held
+from topo.signals import Ended, ending_on_signals, signals_held, watched
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
@@ -273,6 +274,36 @@ def test_a_signal_in_a_clean_up_waits_for_its_end() -> None:
             done.append("cleaned up")
     assert ended.value.code == 143
     assert done == ["cleaned up"]
+
+
+def test_what_is_watched_is_raised_where_input_is_waited_for_and_again_if_swallowed() -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    reading, writing = os.pipe()
+
+    def check() -> None:
+        raise RunError("it broke")
+
+    with os.fdopen(reading) as commands, os.fdopen(writing, "w"), watched(check):
+        for _ in range(2):
+            with pytest.raises(RunError, match="it broke"):
+                commands.buffer.raw.read(1)  # type: ignore[attr-defined]
+    assert signal.getsignal(signal.SIGALRM) == before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_a_signal_goes_before_what_is_watched_and_its_clean_up_is_left_alone() -> None:
+    checked: list[int] = []
+    done = []
+    with pytest.raises(Ended), ending_on_signals(), watched(lambda: checked.append(1)):
+        while not checked:
+            time.sleep(0.01)
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            checked.clear()
+            time.sleep(2 * signals.WATCH_S)
+            done.append(len(checked))
+    assert done == [0]
 
 
 RUNS = """

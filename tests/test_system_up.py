@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import re
 import shutil
 import signal
@@ -15,7 +17,7 @@ import pytest
 
 from switch.program_files import fabric_program
 from tests.system_support import ENVIRONMENT, WEFT, left_as_it_was, runs_of, weft
-from topo.runs import RUNS
+from topo.runs import RUNS, Process, read_record
 
 pytestmark = [
     pytest.mark.system,
@@ -206,9 +208,94 @@ def test_ctrl_c_ends_a_command_and_sigterm_the_testbed(tmp_path: Path) -> None:
             continue
         prompt.process.send_signal(signal.SIGINT)
         assert "1 received" in prompt.ask("h0 ping -c 1 h1")
-        assert "its shell has ended" in prompt.ask("h1 exit")
-        assert "its shell has ended" in prompt.ask("h1 echo")
-        assert "its shell has ended" in prompt.ask("pingall")
         prompt.process.terminate()
         prompt.process.communicate(timeout=300)
         assert prompt.process.returncode == 128 + signal.SIGTERM
+
+
+SMALL = ("--topology", "single", "--hosts-per-leaf", "2")
+SWITCHES = r"the switch process \(pid {}\) was killed by signal 9 \(SIGKILL\)"
+H1 = r"the shell that holds the namespace of h1 \(pid {}\) was killed by SIGKILL"
+KILLED = pytest.mark.parametrize(
+    ("what", "message"), [("the switch process", SWITCHES), ("shell of h1", H1)]
+)
+
+
+def process_of(prompt: Prompt, what: str) -> Process:
+    """A process of the testbed's, by what it is on record as."""
+    (run_id,) = runs_of(prompt.process.pid)
+    _, processes = read_record(RUNS / run_id)
+    (found,) = (process for process in processes if process.what == what)
+    return found
+
+
+def ends_with_one_error(prompt: Prompt, message: str) -> None:
+    """Without anything more that is typed."""
+    assert prompt.process.stdout is not None
+    said = prompt.process.stdout.read()
+    assert prompt.process.wait(300) == 1
+    (line,) = (line for line in said.splitlines() if line.startswith("weft: "))
+    assert re.match(f"weft: {message}", line), said
+    assert "Traceback" not in said
+
+
+@KILLED
+def test_a_prompt_that_waits_notices_that_a_process_of_its_network_has_ended(
+    what: str, message: str, tmp_path: Path
+) -> None:
+    with left_as_it_was():
+        prompt = Prompt(tmp_path, *SMALL)
+        assert "1 received" in prompt.ask("h0 ping -c 1 h1")
+        killed = process_of(prompt, what)
+        os.kill(killed.pid, signal.SIGKILL)
+        ends_with_one_error(prompt, message.format(killed.pid))
+
+
+@KILLED
+def test_a_command_that_has_no_end_ends_when_a_process_of_its_network_has(
+    what: str, message: str, tmp_path: Path
+) -> None:
+    with left_as_it_was():
+        prompt = Prompt(tmp_path, *SMALL)
+        assert prompt.process.stdin is not None and prompt.process.stdout is not None
+        print("h0 ping -i 0.2 h1", file=prompt.process.stdin, flush=True)
+        while "icmp_seq=2" not in prompt.process.stdout.readline():
+            continue
+        killed = process_of(prompt, what)
+        os.kill(killed.pid, signal.SIGKILL)
+        ends_with_one_error(prompt, message.format(killed.pid))
+
+
+def test_a_script_goes_no_further_once_a_process_of_its_network_has_ended(tmp_path: Path) -> None:
+    (tmp_path / "more.txt").write_text("h1 exit\npy 'source ' + 'went on'\n")
+    (tmp_path / "commands.txt").write_text("source more.txt\npy 'script ' + 'went on'\n")
+    with left_as_it_was():
+        done = weft("up", *SMALL, "--script", "commands.txt", cwd=tmp_path)
+    assert done.returncode == 1
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("weft: "))
+    assert re.match(
+        r"weft: the shell that holds the namespace of h1 \(pid \d+\) ended with status 0", line
+    )
+    assert "went on" not in done.stdout and "Traceback" not in done.stderr
+
+
+def test_a_terminals_prompt_notices_it_too(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    with left_as_it_was(), os.fdopen(ours, "rb", buffering=0) as terminal:
+        process = subprocess.Popen(
+            [*WEFT, "up", *SMALL], cwd=tmp_path, env=ENVIRONMENT, start_new_session=True,
+            stdin=theirs, stdout=theirs, stderr=theirs,
+        )  # fmt: skip
+        os.close(theirs)
+        said = b""
+        while b"weft> " not in said:
+            said += terminal.read(4096)
+        (run_id,) = runs_of(process.pid)
+        _, processes = read_record(RUNS / run_id)
+        (killed,) = (each for each in processes if each.what == "the switch process")
+        os.kill(killed.pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):  # that a terminal gives when nobody has it open
+            while part := terminal.read(4096):
+                said += part
+        assert process.wait(300) == 1
+    assert re.search(f"weft: {SWITCHES.format(killed.pid)}", said.decode())

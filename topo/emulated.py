@@ -440,4 +440,6 @@ class EmulatedWorld:
     def _check_shells(self) -> None:
         for name, pid in self._namespaces.items():
             if not os.path.exists(f"/proc/{pid}/ns/net"):
-                raise RunError(f"the shell that holds the namespace of {name} (pid {pid}) is gone")
+                assert self._network is not None
+                how = self._network.how_shell_ended(name)
+                raise RunError(f"the shell that holds the namespace of {name} (pid {pid}) {how}")

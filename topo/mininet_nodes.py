@@ -14,16 +14,18 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO
 
+from agents.drivers.messages import how_it_ended
 from switch.errors import InputError, MachineError, RunError, WeftError
 from switch.files import read_text
 from topo.processes import DIE_WITH_PARENT
 from topo.runs import Run
+from topo.signals import watched
 from topo.testbeds import MOST_SCRIPT_BYTES
 
 
@@ -172,12 +174,19 @@ class CommandLine(CLI):
         "What needs every key as it is pressed, such as an editor: noecho h0 vi notes\n\n"
     )
 
-    def __init__(self, network: Any, stdin: TextIO) -> None:
-        """Read commands from a file or a terminal until it ends."""
+    def __init__(self, network: Any, stdin: TextIO, check: Callable[[], None]) -> None:
+        """Read commands from a file or a terminal until it ends, or `check` raises RunError: while
+        a line is waited for, in a command, or behind it. Call in the main thread."""
+        self._check = check
         lg.handlers[0].setStream(sys.stdout)  # where everything else of the prompt goes
         lg.propagate = False  # and nowhere else, whoever gives the root logger a handler
         self.use_rawinput = stdin.isatty()
-        super().__init__(network, stdin=stdin)
+        try:
+            with watched(check):
+                super().__init__(network, stdin=stdin)
+        except RunError:
+            print(flush=True)  # behind the prompt
+            raise
 
     def get_names(self) -> list[str]:
         """What help and completion tell of: all but what is refused."""
@@ -198,7 +207,8 @@ class CommandLine(CLI):
         return line
 
     def onecmd(self, line: str) -> Any:
-        """Run one line; whatever goes wrong is said, and the next one read. # starts a comment."""
+        """Run one line; what goes wrong is said, and the next one read, unless the network is
+        broken. # starts a comment."""
         if line.lstrip().startswith("#"):
             return None
         try:
@@ -207,11 +217,18 @@ class CommandLine(CLI):
                 raise InputError(f"{name}: {REFUSED[name]}")
             return super().onecmd(line)
         except WeftError as error:
+            self._check()
             print(error, file=self.stdout)
         except Exception as error:  # of Mininet's commands, or of shlex at a wrong quote
+            self._check()
             what = str(error) or type(error).__name__
             print(f"{line.strip()!r}: {what}", file=self.stdout)
         return None
+
+    def postcmd(self, stop: Any, line: str) -> Any:
+        """Whether this was the last command; RunError if the network is broken."""
+        self._check()
+        return stop
 
     def default(self, line: str) -> None:
         """Run a command on the node that the line begins with."""
@@ -301,6 +318,12 @@ class MininetNetwork:
         self.net.addLink(
             a, b, port1=ports[0], port2=ports[1], intfName1=names[0], intfName2=names[1]
         )
+
+    def how_shell_ended(self, name: str) -> str:
+        """Of the shell that holds the namespace of a host, or that of the ``switches``."""
+        node = self._holder if name == "switches" else self.net[name]
+        status = node.shell.poll()
+        return "is gone" if status is None else how_it_ended(status)
 
     def set_address(self, host: str, ip: str, mac: str) -> None:
         """Note a host's addresses."""

@@ -21,6 +21,8 @@ from typing import Any
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOOK_S = 0.1
 """Between two looks at a signal that has come."""
+WATCH_S = 0.5
+"""Between two calls of what is `watched`."""
 
 
 class Ended(SystemExit):
@@ -42,6 +44,8 @@ class _State:
     """Blocks of `ending_on_signals` that are entered."""
     before: dict[int, Any] = field(default_factory=dict)
     """Handlers that were in place of this module's."""
+    checks: list[Callable[[], None]] = field(default_factory=list)
+    """What is `watched`."""
 
 
 _state = _State()
@@ -52,16 +56,33 @@ def _came(number: int, _frame: FrameType | None) -> None:
     _state.held += 1  # so that another one, now, does not keep the timer from being set
     if not _state.first:
         _state.first = number
-        _install(signal.SIGALRM, _look)
-        signal.setitimer(signal.ITIMER_REAL, LOOK_S, LOOK_S)
+        _set_timer()
     _state.held -= 1
     _look()
 
 
-def _look(_number: int = 0, _frame: FrameType | None = None) -> None:
+def _look() -> None:
     """Raise `Ended` if a signal has come that is neither held back nor on its way already."""
     if _state.first and not _state.held and not _under_way():
         raise Ended(_state.first)
+
+
+def _tick(_number: int, _frame: FrameType | None) -> None:
+    """Handle the timer."""
+    _look()
+    if not _state.first and not _state.held:
+        for check in _state.checks:
+            check()
+
+
+def _set_timer() -> None:
+    """Let the timer go as often as is needed now; not at all if it is not."""
+    interval_s = LOOK_S if _state.first else WATCH_S if _state.checks else 0.0
+    if interval_s and signal.SIGALRM not in _state.before:
+        _install(signal.SIGALRM, _tick)
+    signal.setitimer(signal.ITIMER_REAL, interval_s, interval_s)
+    if not interval_s and (before := _state.before.pop(signal.SIGALRM, None)) is not None:
+        signal.signal(signal.SIGALRM, before)
 
 
 def _under_way() -> bool:
@@ -106,7 +127,8 @@ def heeded() -> None:
     if _state.first:
         for number in ENDING:
             signal.signal(number, signal.SIG_IGN)
-        _forget()
+        _state.first = 0
+        _set_timer()
 
 
 def leave() -> None:
@@ -116,12 +138,6 @@ def leave() -> None:
     heeded()
     if first:
         raise Ended(first)
-
-
-def _forget() -> None:
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, _state.before.pop(signal.SIGALRM, None) or signal.SIG_DFL)
-    _state.first = 0
 
 
 @contextmanager
@@ -144,7 +160,8 @@ def ending_on_signals() -> Iterator[None]:
         _state.blocks -= 1
         if not _state.blocks:
             if _state.first:
-                _forget()
+                _state.first = 0
+                _set_timer()
             for number in (signal.SIGTERM, signal.SIGHUP):
                 before = _state.before.pop(number, None)
                 if before is not None and signal.getsignal(number) is _came:
@@ -180,3 +197,19 @@ def signals_held() -> Iterator[None]:
         _look()
         for waited in waiting[:1]:
             signal.raise_signal(waited)
+
+
+@contextmanager
+def watched(check: Callable[[], None]) -> Iterator[None]:
+    """Within the block ``check`` is called twice a second, wherever the main thread is: also while
+    it waits for input. It may raise, and raises again for as long as that has not ended the block.
+
+    Not once a signal ends the block, nor while signals are held. To be called in the main thread.
+    """
+    _state.checks.append(check)
+    try:
+        _set_timer()
+        yield
+    finally:
+        _state.checks.remove(check)
+        _set_timer()
