@@ -13,9 +13,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from agents.collectives.communicator import Lane, path_entropy
+from agents.collectives.communicator import Lane
 from agents.collectives.dtypes import dtype_of
 from agents.collectives.names import FLOWS
+from agents.transport.source_ports import source_port
 from controller.clos_paths import ClosPaths
 from controller.ethereal import ethereal, lanes
 from controller.flows import WITHIN_LEAF, Flows, IntArray
@@ -28,12 +29,8 @@ from topo.network import Topology
 
 Pair = tuple[int, int]
 """Source and destination, by their numbers among the hosts."""
-LANE_PORTS = 1 << 14
-"""Source ports that lanes are numbered in, from 0xC000 on."""
 ALTERNATES = 8
 """Source ports that a pinned lane goes on with, one after the other, where nothing comes back."""
-LANE_STRIDE = 397
-"""Between the ports of two lanes of a pair."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +75,21 @@ def assignment_of(
     if failed:
         left = ClosPaths.of(network, known | failed)
         pinned = {pair: _moved(pair, chosen, left) for pair, chosen in paths.items()}
-    pieces = max((len(chosen) for chosen in paths.values()), default=1)
     pins = _pins(ports, pinned) if scheme.assigned == "pins" else ()
-    return Assignment(paths, _both_ways(ports), pins, pieces)
+    return Assignment(paths, _both_ways(ports), pins, _most(paths))
+
+
+def _most(paths: Mapping[Pair, tuple[int, ...]]) -> int:
+    """Lanes of the pair that has most."""
+    return max((len(chosen) for chosen in paths.values()), default=1)
+
+
+def drawn_ports(seed: int, network: ClosPaths, ends: IntArray, lanes: int) -> IntArray:
+    """The source ports, int64 [pairs, lanes], that a run draws for the lanes of pairs of hosts,
+    ``ends`` [pairs, 2]."""
+    addresses = network.address_of(ends)
+    numbers = np.arange(lanes, dtype=np.int64)[None, :]
+    return source_port(seed, addresses[:, :1], addresses[:, 1:], numbers)
 
 
 def placed_steps(scenario: Scenario, algorithm: str) -> list[Flows]:
@@ -157,8 +166,9 @@ def _ports(
         ends = np.array(away, np.int64).reshape(-1, 2)
         ports = source_ports(network, Salts.of(network, seed), ends[:, 0], ends[:, 1])
         mapped = dict(zip(away, ports, strict=True))
-    for pair, chosen in paths.items():
-        own = [_port(pair, lane) for lane in range(len(chosen))]
+    drawn = drawn_ports(seed, network, np.array([*paths], np.int64).reshape(-1, 2), _most(paths))
+    for (pair, chosen), ports_of_pair in zip(paths.items(), drawn.tolist(), strict=True):
+        own = ports_of_pair[: len(chosen)]
         if pair not in mapped:
             found[pair] = [(port,) for port in own]
             continue
@@ -200,9 +210,3 @@ def _both_ways(ports: Mapping[Pair, list[Lane]]) -> dict[Pair, tuple[Lane, ...]]
             own = ports.get(pair, [])
             found[pair] = (*own, *[()] * (most - len(own)))
     return found
-
-
-def _port(pair: Pair, lane: int) -> int:
-    """The source port of a lane; those of a pair differ."""
-    first = path_entropy(*pair) % LANE_PORTS
-    return 0xC000 + (first + lane * LANE_STRIDE) % LANE_PORTS

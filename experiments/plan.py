@@ -140,6 +140,7 @@ def transport_of(scenario: Scenario) -> TransportOptions:
         "recovery": scenario.recovery,
         "reorder_packets": scenario.reorder_packets,
         "entropy": scheme_of(scenario.paths).entropy,
+        "port_seed": scenario.seed,
     }
     if scenario.congestion == "dctcp":
         # Where flows meet, data and acknowledgements may each wait in a full queue.

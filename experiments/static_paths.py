@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from agents.collectives.communicator import path_entropy
 from controller.clos_paths import ClosPaths
 from controller.ethereal import ethereal
 from controller.flows import WITHIN_LEAF, Flows, IntArray
@@ -27,7 +26,7 @@ from controller.link_loads import (
     pieces_loads,
     spray_loads,
 )
-from controller.selector_hash import FIRST_SOURCE_PORT, SOURCE_PORTS, Salts, source_ports
+from controller.selector_hash import Salts, source_ports
 from controller.uniform_loads import (
     uniform_destination,
     uniform_ecmp,
@@ -35,8 +34,8 @@ from controller.uniform_loads import (
     uniform_pieces,
     uniform_spray,
 )
-from experiments.lanes import LANE_STRIDE
-from experiments.path_schemes import PathScheme, scheme_of
+from experiments.lanes import drawn_ports
+from experiments.path_schemes import scheme_of
 from experiments.static_workloads import Step
 from switch.errors import InputError
 
@@ -115,18 +114,10 @@ def _told_apart(situation: Situation, ranks: Flows, name: str) -> tuple[LinkLoad
         ends = flows.source[pieces.flow], flows.destination[pieces.flow]
         path = _mapped(situation, *ends, pieces.path)
         return loads_of(paths, *ends, pieces.size_bytes, path), len(pieces)
-    ports = _lane_ports(scheme, ranks, flows)
+    pairs = np.stack([flows.source, flows.destination], axis=1)
+    ports = drawn_ports(situation.seed, paths, pairs, scheme.lanes)
     salts = Salts.of(paths, situation.seed)
     return ecmp_loads(paths, salts, flows, ports), len(flows) * scheme.lanes
-
-
-def _lane_ports(scheme: PathScheme, ranks: Flows, flows: Flows) -> IntArray:
-    """The source ports that a run's ranks use, int64 [flows, lanes]."""
-    # Queue pairs alone between two ranks go by the numbers of ranks, lanes by those of hosts.
-    ends = ranks if scheme.lanes == 1 else flows
-    first: Any = path_entropy(cast(Any, ends.source), cast(Any, ends.destination))
-    lanes = np.arange(scheme.lanes, dtype=np.int64) * LANE_STRIDE
-    return np.asarray(FIRST_SOURCE_PORT + (first[:, None] + lanes) % SOURCE_PORTS, np.int64)
 
 
 def _mapped(

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
+from agents.datagrams import ipv4_text
 from agents.drivers.messages import RankResult
+from agents.participant import Cast
+from agents.transport import TransportOptions
 from controller import Controller, fabric_plan
 from switch.compiler import compile_cached
 from switch.program_files import fabric_program
@@ -17,12 +21,16 @@ from topo.simulated import SimulatedWorld
 
 
 class Network:
-    """A simulated world with its controller, and the multicast groups that it installed."""
+    """A simulated world with its controller, the multicast groups that it installed, and ranks
+    whose source ports are drawn by the world's seed."""
 
     def __init__(self, world: SimulatedWorld, controller: Controller, groups: list[int]) -> None:
         self.world = world
         self.controller = controller
         self.groups = groups
+        addresses = [host.ip for host in world.topology.hosts]
+        team = Cast.of_one_team(addresses, [ipv4_text(group) for group in groups])
+        self.cast = replace(team, transport=TransportOptions(port_seed=world.seed))
 
     def run(
         self, algorithm: str, shard_bytes: int, faults: Sequence[str] = (), **more: Any
@@ -30,7 +38,7 @@ class Network:
         """Run one operation, with faults given as lines."""
         return self.world.run_operation(
             gather(algorithm, shard_bytes, **more),
-            groups=self.groups,
+            cast=self.cast,
             faults=parse_faults(faults, self.world.topology),
         )
 

@@ -13,16 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from agents.collectives.communicator import path_entropy
 from controller.clos_paths import ClosPaths
 from controller.link_loads import LinkLoads
 from experiments import static_workloads
 from experiments.cli import app
-from experiments.lanes import assignment_of
-from experiments.path_schemes import scheme_of
 from experiments.paths_command import analysis_of
 from experiments.scenario import Scenario
-from experiments.static_paths import Situation, _lane_ports, analyse, check_schemes, figures
+from experiments.static_paths import Situation, analyse, check_schemes, figures
 from experiments.static_workloads import static_steps, workloads
 from experiments.workloads.chakra_schema import COLLECTIVE, MESSAGES, encode
 from switch.errors import InputError
@@ -92,19 +89,6 @@ def test_flows_counted_by_pairs_of_leaves_give_the_same_figures(
         assert one.pieces == other.pieces
         assert one.bound_ns == pytest.approx(other.bound_ns, rel=1e-9)
         np.testing.assert_allclose(one.loads.by_direction(), other.loads.by_direction())
-
-
-def test_lanes_have_the_source_ports_of_a_runs_queue_pairs() -> None:
-    steps = static_steps("alltoall", "direct", 8, 8 * 4096)
-    flows = steps[0].flows
-    assert flows is not None
-    ports = _lane_ports(scheme_of("ecmp"), flows, flows)
-    ends = zip(flows.source.tolist(), flows.destination.tolist(), strict=True)
-    assert ports[:, 0].tolist() == [path_entropy(*pair) for pair in ends]
-    several = _lane_ports(scheme_of("ecmp-4"), flows, flows)
-    run = assignment_of(Scenario("alltoall", leaves=4, paths="ecmp-4"), "direct")
-    for *pair, row in zip(flows.source.tolist(), flows.destination.tolist(), several, strict=True):
-        assert [lane[0] for lane in run.lanes[pair[0], pair[1]]] == row.tolist()
 
 
 @pytest.mark.parametrize(

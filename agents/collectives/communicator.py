@@ -20,9 +20,10 @@ from switch.errors import InputError
 MULTICAST_QKEY = 0x57454654
 """The Q_Key of all multicast packets of the collectives."""
 
-_FIRST_SOURCE_PORT = 0xC000
 ALTERNATES = 8
 """UDP source ports that a queue pair without lanes has, where those with lanes have several."""
+_SERVER_PORTS = 1 << 13
+"""From this number on come the ports of queue pairs with servers, which may share ranks' hosts."""
 
 
 class Communicator:
@@ -92,22 +93,29 @@ class Communicator:
         self.queue_pairs: dict[int, RcQueuePair] = {
             peer: self._lanes[peer].pairs[0]
             if peer in self._lanes
-            else queue_pair_to(endpoint, self.members, rank, peer)
+            else queue_pair_to(endpoint, self.members, rank, peer, self.size)
             for peer in peers
         }
         """By member; of those with lanes, the first."""
         if any(len(lane) != 1 for chosen in (lanes or {}).values() for lane in chosen):
             for peer in self.queue_pairs.keys() - self._lanes.keys():
-                ports = [path_entropy(rank, peer + turn * 0x1000) for turn in range(ALTERNATES)]
-                self.queue_pairs[peer].set_source_ports(ports)
+                first = _first_port(rank, peer, self.size)
+                self.queue_pairs[peer].set_source_ports(
+                    [
+                        endpoint.source_port_to(self.members[peer], first + turn)
+                        for turn in range(ALTERNATES)
+                    ]
+                )
                 self.queue_pairs[peer].move_acknowledgements()
         self.multicast: list[UdQueuePair] = [
-            endpoint.create_ud(group, MULTICAST_QKEY, source_port=path_entropy(rank, rank))
+            endpoint.create_ud(
+                group, MULTICAST_QKEY, source_port=endpoint.source_port_to(endpoint.address)
+            )
             for group in groups
         ]
         self.aggregation = None
         if aggregation is not None:
-            source_port = path_entropy(rank, rank)
+            source_port = endpoint.source_port_to(endpoint.address)
             self.aggregation = join(endpoint, aggregation, rank, self.size, source_port)
         self._peers: dict[object, int] = {
             pair: peer for peer in peers for pair in self._pairs_of(peer)
@@ -227,15 +235,19 @@ def title(member: int, size: int) -> str:
     return f"rank {member}" if member < size else f"server {member - size}"
 
 
-def queue_pair_to(endpoint: Endpoint, members: Sequence[int], own: int, peer: int) -> RcQueuePair:
-    """A queue pair of one member with another; a server on a rank's own host is reached without
-    packets."""
+def queue_pair_to(
+    endpoint: Endpoint, members: Sequence[int], own: int, peer: int, size: int
+) -> RcQueuePair:
+    """A queue pair of one member of a group of `size` ranks with another; a server on a rank's own
+    host is reached without packets."""
     if members[peer] == endpoint.address:
         return endpoint.create_local()
-    return endpoint.create_rc(source_port=path_entropy(own, peer))
+    port = endpoint.source_port_to(members[peer], _first_port(own, peer, size))
+    return endpoint.create_rc(source_port=port)
 
 
-def path_entropy(rank: int, peer: int) -> int:
-    """A UDP source port for what one rank sends to another: spread by a multiplicative hash,
-    repeatable."""
-    return _FIRST_SOURCE_PORT + (((rank * 0x9E37 + peer + 1) * 0x9E3779B1 >> 12) & 0x3FFF)
+def _first_port(own: int, peer: int, size: int) -> int:
+    """The number of the first source port between two members among those between their hosts."""
+    if own < size and peer < size:
+        return 0
+    return _SERVER_PORTS + ALTERNATES * (2 * (own >= size) + (peer >= size))

@@ -48,7 +48,7 @@ class Job:
         self.own = self.size + index
         self.members = (*addresses, *servers)
         self.queue_pairs: dict[int, RcQueuePair] = {
-            member: queue_pair_to(endpoint, self.members, self.own, member)
+            member: queue_pair_to(endpoint, self.members, self.own, member, self.size)
             for member in range(len(self.members))
             if member != self.own
         }

@@ -29,6 +29,7 @@ from agents.transport.compiled_transmit import deadline_of, transmit_batch
 from agents.transport.local import FIRST_LOCAL_NUMBER, LocalQueuePair
 from agents.transport.queue_pairs import RcQueuePair, UdQueuePair, check_word
 from agents.transport.receive_worker import ReceiveWorker
+from agents.transport.source_ports import source_port
 from agents.transport.types import (
     Completion,
     MemoryRegion,
@@ -456,6 +457,11 @@ class Endpoint:
         used = int(self._words[at.GROUPS])
         groups = dict.fromkeys([*self._groups[:used, at.GROUP_ADDRESS].tolist(), *self._jobs])
         return [group for group in groups if group]
+
+    def source_port_to(self, destination: int, number: int = 0) -> int:
+        """The UDP source port, drawn by `TransportOptions.port_seed`, of queue pair `number` among
+        those from here to a host; no two have the same."""
+        return source_port(self.options.port_seed, self.address, destination, number)
 
     @property
     def source_ports(self) -> list[int]:

@@ -144,6 +144,8 @@ class TransportOptions:
     """How many source ports REPS and PLB draw from for each peer: 1 to 16384."""
     freeze_ns: int = 10_000_000
     """How long after a timeout REPS uses only paths that it knows to work."""
+    port_seed: int = 0
+    """Of the UDP source ports that are drawn for queue pairs (`Endpoint.source_port_to`)."""
 
 
 def check_options(options: TransportOptions) -> None:
