@@ -105,6 +105,22 @@ def run(
             help="Selective: lost is what N packets have overtaken. [3; 32 where paths reorder]",
         ),
     ] = None,
+    retransmit_timeout: Annotated[
+        Text,
+        typer.Option(
+            metavar="TIME",
+            help="Least time without acknowledgement after which a packet is sent again. "
+            "[by rate, delay, queue and world]",
+        ),
+    ] = None,
+    control_timeout: Annotated[
+        Text,
+        typer.Option(
+            metavar="TIME",
+            help="The same of barriers' and other small messages, where flows do not meet. "
+            "[by rate, delay and world]",
+        ),
+    ] = None,
     rate: Rate = None,
     mtu: Annotated[
         Text,
@@ -290,6 +306,7 @@ def run(
         hosts_per_leaf=hosts_per_leaf, k=k, tiers=tiers, paths=paths, rate=rate, mtu=mtu,
         oversubscription=oversubscription, placement=placement, congestion=congestion,
         recovery=recovery, ecn_threshold=ecn_threshold, reorder=reorder,
+        retransmit_timeout=retransmit_timeout, control_timeout=control_timeout,
         size=size, sizes=sizes, algorithm=algorithm, dtype=dtype, op=op, root=root, radix=radix,
         block=block, chains=chains, workers=workers, chunk=chunk, batch=batch, cutoff=cutoff,
         servers=servers, server_placement=server_placement, split=split,

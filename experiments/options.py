@@ -65,6 +65,10 @@ _KEYS: dict[str, _Key] = {
     "chunk": _Key("chunk_bytes", lambda v: parse_size(v, "chunk")),
     "delay": _Key("delay_ns", lambda v: parse_duration(v, "delay")),
     "notice-after": _Key("notice_after_ns", lambda v: parse_duration(v, "notice-after")),
+    "retransmit-timeout": _Key(
+        "retransmit_timeout_ns", lambda v: parse_duration(v, "retransmit-timeout")
+    ),
+    "control-timeout": _Key("control_timeout_ns", lambda v: parse_duration(v, "control-timeout")),
     "queue": _Key("queue_bytes", lambda v: parse_size(v, "queue")),
     "loss": _Key("loss", lambda v: parse_probability(v, "loss")),
     "algorithm": _Key("algorithms", lambda v: _algorithms(v)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from experiments.longest_path import LongestPath, control_timeout_ns, retransmit_timeout_ns
 from experiments.path_schemes import (
     ECN_THRESHOLD_PACKETS,
     REORDER_PACKETS,
@@ -13,7 +14,9 @@ from experiments.path_schemes import (
     scheme_of,
 )
 from experiments.scenario_checks import choose, whole
+from experiments.units import format_duration
 from switch.errors import InputError
+from topo.network import Topology
 
 if TYPE_CHECKING:
     from experiments.scenario import Scenario
@@ -23,6 +26,7 @@ RECOVERY = ("go-back-n", "selective")
 PLACEMENTS = ("in-order", "strided", "random")
 MARKED_COLLECTIVES = ("alltoall", "many-to-one", "flows")
 """Those in which flows meet by their nature: they react to marks, whatever their paths."""
+MAX_TIMEOUT_NS = 10**12
 MAX_ECN_PACKETS = 1 << 18
 """A queue depth has 19 bits in v1model."""
 
@@ -59,6 +63,37 @@ def check_transport(scenario: Scenario) -> None:
     assert scenario.reorder_packets is not None
     whole("reorder", scenario.reorder_packets, 1, 1 << 16)
     choose("placement", scenario.rank_placement, PLACEMENTS)
+
+
+def check_times(scenario: Scenario, network: Topology) -> None:
+    """Check and fill in how long senders wait for acknowledgements."""
+    path = LongestPath.of(network, scenario.mtu)
+    emulated, meet = scenario.world == "emulated", scenario.congestion == "dctcp"
+    if scenario.retransmit_timeout_ns is None:
+        time_ns = retransmit_timeout_ns(path, flows_meet=meet, emulated=emulated)
+        object.__setattr__(scenario, "retransmit_timeout_ns", time_ns)
+    if meet and scenario.control_timeout_ns is not None:
+        raise InputError(
+            f"control-timeout {format_duration(scenario.control_timeout_ns)} means nothing with "
+            "congestion dctcp, where small messages meet the same queues as all others: use "
+            "retransmit-timeout"
+        )
+    if not meet and scenario.control_timeout_ns is None:
+        time_ns = control_timeout_ns(path, emulated=emulated)
+        object.__setattr__(scenario, "control_timeout_ns", time_ns)
+    for name, chosen_ns in (
+        ("retransmit-timeout", scenario.retransmit_timeout_ns),
+        ("control-timeout", scenario.control_timeout_ns),
+    ):
+        if chosen_ns is None:
+            continue
+        whole(name, chosen_ns, 1, MAX_TIMEOUT_NS)
+        if chosen_ns < path.idle_round_trip_ns:
+            raise InputError(
+                f"{name} {format_duration(chosen_ns)} is shorter than the round trip of a packet "
+                f"through empty queues, {format_duration(path.idle_round_trip_ns)}, so everything "
+                "would be sent twice: choose a longer one, or leave it out"
+            )
 
 
 def _check_marks(scenario: Scenario, scheme: PathScheme) -> None:

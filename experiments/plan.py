@@ -24,6 +24,7 @@ from experiments.bounds import step_bound_bytes
 from experiments.fsdp import AT_ONCE, WAITS, parts
 from experiments.fsdp_models import FSDP
 from experiments.lanes import Assignment, assignment_of
+from experiments.longest_path import WINDOW_BYTES, LongestPath
 from experiments.path_schemes import scheme_of
 from experiments.scenario import Fault, Scenario
 from switch.compiler import ProgramFiles, compile_cached
@@ -135,17 +136,19 @@ def _lanes_of(scenario: Scenario, algorithm: str) -> dict[int, dict[int, tuple[L
 
 def transport_of(scenario: Scenario) -> TransportOptions:
     """What is asked of every host's transport."""
+    window_ns = LongestPath.of(scenario.network(), scenario.mtu).of_link_ns(WINDOW_BYTES)
     options: dict[str, Any] = {
         "congestion": scenario.congestion,
         "recovery": scenario.recovery,
         "reorder_packets": scenario.reorder_packets,
         "entropy": scheme_of(scenario.paths).entropy,
         "port_seed": scenario.seed,
+        "first_timeout_ns": scenario.retransmit_timeout_ns,
+        "minimum_timeout_ns": scenario.retransmit_timeout_ns,
+        "control_timeout_ns": scenario.control_timeout_ns,
+        # A packet must not wait to be acknowledged for longer than what is sent takes.
+        "acknowledge_interval_ns": min(1_000_000, window_ns),
     }
-    if scenario.congestion == "dctcp":
-        # Where flows meet, data and acknowledgements may each wait in a full queue.
-        slowest_bps = min(link.rate_bps for link in scenario.network().links)
-        options["minimum_timeout_ns"] = 2 * scenario.queue_bytes * 8 * 10**9 // slowest_bps
     return TransportOptions(**options)
 
 

@@ -19,7 +19,7 @@ from agents.collectives.names import (
 )
 from experiments.fsdp_models import FSDP
 from experiments.outages import check_emulated
-from experiments.path_checks import check_transport, fabric_rate_bps
+from experiments.path_checks import check_times, check_transport, fabric_rate_bps
 from experiments.placement import Placement, place, servers_on_leaf
 from experiments.scenario_checks import (
     CHOICES,
@@ -123,6 +123,14 @@ class Scenario:
     """Switches mark what finds so many packets in its queue, or more; 0: nothing."""
     reorder_packets: int | None = None
     """Selective recovery: a packet counts as lost when one sent so many later has arrived."""
+    retransmit_timeout_ns: int | None = None
+    """A packet is sent again when nothing has been acknowledged for so long, or for the round trip
+    measured and four times its variation where that is longer. The default follows from rate,
+    delay, queues and world (`experiments.longest_path`)."""
+    control_timeout_ns: int | None = None
+    """Where flows do not meet, tokens of barriers, requests of READs and other small messages are
+    sent again after this, and twice what is in flight. The default follows from rate, delay and
+    world."""
     rank_placement: str = "in-order"
     """Where ranks are: ``in-order``, a leaf after the other; ``strided``, the next rank on the next
     leaf; ``random``, by the seed."""
@@ -275,6 +283,7 @@ class Scenario:
         check_offloading(self)
         check_transport(self)
         network = self.network()
+        check_times(self, network)
         ranks = self.placement.ranks
         check_collective(self, ranks)
         if not isinstance(self.faults, tuple):

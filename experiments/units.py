@@ -130,6 +130,8 @@ def format_duration(duration_ns: float) -> str:
 
 
 _SIZES = ("size", "sizes", "block", "chunk", "queue")
+DURATIONS = ("delay", "notice-after", "retransmit-timeout", "control-timeout")
+"""Options whose fields are in nanoseconds."""
 
 
 def said(option: str, value: object) -> str:
@@ -143,7 +145,7 @@ def said(option: str, value: object) -> str:
             return format_size(int(value))
         if option == "rate":
             return format_rate(value)
-        if option in ("delay", "notice-after"):
+        if option in DURATIONS:
             return format_duration(value)
         if option == "loss":
             return f"{100 * value:g} %"

@@ -20,10 +20,6 @@ Words = npt.NDArray[np.int64]
 MINIMUM_WINDOW = 4 * 256
 SMALL = 256
 """Bytes of a message that is repeated early: a control message."""
-CHEAP_TIMEOUT_NS = 5_000_000
-"""A round trip on a busy machine, and then some."""
-CHEAP_TIMEOUT_PACKETS = 6
-"""Or so many packets' time on the link, where that is longer: queues of slow links."""
 
 
 @internal
@@ -114,9 +110,9 @@ def timeout_of(endpoint: Words, pair: Words) -> int:
 
     RFC 6298 without its coarse clock, and with the time that passes until an acknowledgement is
     asked for. What is cheap to repeat is so after twice the time that everything in flight takes
-    on the link, and a few milliseconds: collectives wait for their control messages and READs with
-    nothing else to do, and a rash repetition costs one packet. Where each timeout takes another
-    path, back-off begins once all have been tried.
+    on the link, and a timeout of its own: collectives wait for their control messages and READs
+    with nothing else to do, and a rash repetition costs one packet. Where each timeout takes
+    another path, back-off begins once all have been tried.
     """
     minimum = endpoint[at.MINIMUM_TIMEOUT]
     if pair[at.SMOOTHED_RTT] == 0:
@@ -128,8 +124,7 @@ def timeout_of(endpoint: Words, pair: Words) -> int:
     if rash and endpoint[at.RATE_BPS] and is_cheap_to_repeat(pair):
         flight = pair[at.SEND_HIGHEST] - pair[at.UNACKNOWLEDGED]
         flight_ns = flight * endpoint[at.PATH_MTU] * 8_000_000_000 // endpoint[at.RATE_BPS]
-        packet_ns = endpoint[at.PATH_MTU] * 8_000_000_000 // endpoint[at.RATE_BPS]
-        early_ns = max(CHEAP_TIMEOUT_NS, CHEAP_TIMEOUT_PACKETS * packet_ns)
+        early_ns = endpoint[at.CONTROL_TIMEOUT]
         minimum = min(minimum, early_ns + 2 * flight_ns)
         if pair[at.SMOOTHED_RTT] == 0:
             timeout = min(timeout, 2 * early_ns + 2 * flight_ns)

@@ -122,10 +122,15 @@ class Endpoint:
         window_ns = 0
         if self.rate_bps:
             window_ns = options.window_bytes * 8 * 1_000_000_000 // self.rate_bps
-        minimum_ns = options.minimum_timeout_ns
+        packet_ns = self.path_mtu * 8_000_000_000 // self.rate_bps if self.rate_bps else 0
+        first_ns, minimum_ns = options.first_timeout_ns, options.minimum_timeout_ns
+        if first_ns is None:
+            first_ns = 10_000_000 + window_ns
         if minimum_ns is None:
-            packet_ns = self.path_mtu * 8_000_000_000 // self.rate_bps if self.rate_bps else 0
             minimum_ns = min(max(window_ns, 5_000_000), max(25_000_000, 32 * packet_ns))
+        control_ns = options.control_timeout_ns
+        if control_ns is None:
+            control_ns = max(5_000_000, 6 * packet_ns)
         words[at.ADDRESS] = self.address
         words[at.PATH_MTU] = self.path_mtu
         words[at.RATE_BPS] = self.rate_bps
@@ -136,8 +141,9 @@ class Endpoint:
         words[at.READ_SEGMENT] = max(1, min(options.read_segment_packets, window))
         words[at.ACKNOWLEDGE_EVERY] = options.acknowledge_every
         words[at.ACKNOWLEDGE_INTERVAL] = options.acknowledge_interval_ns
-        words[at.INITIAL_TIMEOUT] = 10_000_000 + window_ns
+        words[at.INITIAL_TIMEOUT] = first_ns
         words[at.MINIMUM_TIMEOUT] = minimum_ns
+        words[at.CONTROL_TIMEOUT] = control_ns
         words[at.MAXIMUM_TIMEOUT] = options.maximum_timeout_ns
         words[at.RETRY_LIMIT] = options.retries
         words[at.GIVE_UP] = options.give_up_ns

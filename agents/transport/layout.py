@@ -98,7 +98,9 @@ BOARD_ROOM = 52
 """How many sequence numbers a board knows: a power of 2."""
 HELD_EVENTS = 53
 """How many of the packets kept ahead of a gap will be events."""
-STATISTICS = 54
+CONTROL_TIMEOUT = 54
+"""After so long, and twice what is in flight, what is cheap to repeat is repeated."""
+STATISTICS = 55
 """From here on the counters of `Statistics`, in their order."""
 
 RECEIVED_PACKETS = STATISTICS

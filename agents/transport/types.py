@@ -97,7 +97,7 @@ class Completion:
 @dataclass(frozen=True, slots=True)
 class TransportOptions:
     """What can be tuned; the defaults fit links of 10 Mbit/s to 10 Gbit/s with switch queues of
-    256 KiB.
+    256 KiB on a machine that may be late. Who knows the network gives better timeouts.
 
     A peer that does not answer fails a queue pair after `retries` retransmissions *and*
     `give_up_ns` without progress, whichever is later, and at most `maximum_timeout_ns` after
@@ -114,12 +114,17 @@ class TransportOptions:
     """A responder acknowledges after this many packets even if no packet asks for it."""
     acknowledge_interval_ns: int = 1_000_000
     """A requester asks for an acknowledgement at least this often, besides four times a window."""
+    first_timeout_ns: int | None = None
+    """The first retransmission, before a round trip has been measured; by default 10 ms and the
+    time that a whole window takes on the link."""
     minimum_timeout_ns: int | None = None
     """No retransmission earlier than this after the last progress; by default the time that a whole
     window takes on the link, but 5 to 25 ms, or that of 32 packets on a slow link, whose queues
     take so long. So where an acknowledgement is late because a machine is, the link is not idle for
-    it. READ requests and small messages are repeated earlier: after 5 ms (or 6 packets) and twice
-    what is in flight."""
+    it."""
+    control_timeout_ns: int | None = None
+    """READ requests and small messages, those of barriers among them, are repeated earlier: after
+    this and twice what is in flight; by default 5 ms, or 6 packets on a slow link."""
     maximum_timeout_ns: int = 256_000_000
     """The exponential back-off stops here, or at the round-trip time where that is longer."""
     retries: int = 7
@@ -163,6 +168,10 @@ def check_options(options: TransportOptions) -> None:
         raise TransportMisuse(f"reorder_packets {options.reorder_packets}: at least 1 is needed")
     if not 1 <= options.entropies <= 1 << 14:
         raise TransportMisuse(f"entropies {options.entropies}: there are 1 to 16384")
+    for name in ("first_timeout_ns", "minimum_timeout_ns", "control_timeout_ns"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise TransportMisuse(f"{name} {value}: at least 1 ns is needed")
     if options.freeze_ns < 0:
         raise TransportMisuse(f"freeze_ns {options.freeze_ns}: it is not negative")
 

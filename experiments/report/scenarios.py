@@ -8,6 +8,7 @@ from typing import Any
 
 from experiments.options import option_of
 from experiments.scenario import Scenario
+from experiments.units import DURATIONS
 from switch.errors import InputError
 
 
@@ -53,7 +54,7 @@ def _quantity(option: str, value: object) -> str:
     units: tuple[tuple[str, int], ...] = ()
     if option == "rate":
         units = (("Gbit", 10**9), ("Mbit", 10**6), ("kbit", 10**3))
-    elif option in ("delay", "notice-after"):
+    elif option in DURATIONS:
         units = (("ms", 10**6), ("us", 10**3), ("ns", 1))
     elif option in ("size", "queue", "block", "chunk"):
         units = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
