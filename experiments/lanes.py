@@ -30,7 +30,8 @@ from topo.network import Topology
 Pair = tuple[int, int]
 """Source and destination, by their numbers among the hosts."""
 ALTERNATES = 8
-"""Source ports that a pinned lane goes on with, one after the other, where nothing comes back."""
+"""Source ports that a pinned lane, and each queue pair without lanes, goes on with, one after the
+other, where nothing comes back."""
 
 
 @dataclass(frozen=True)

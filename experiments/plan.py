@@ -23,7 +23,7 @@ from controller.routes import check_paths
 from experiments.bounds import step_bound_bytes
 from experiments.fsdp import AT_ONCE, WAITS, parts
 from experiments.fsdp_models import FSDP
-from experiments.lanes import Assignment, assignment_of
+from experiments.lanes import ALTERNATES, Assignment, assignment_of
 from experiments.longest_path import WINDOW_BYTES, LongestPath
 from experiments.path_schemes import scheme_of
 from experiments.scenario import Fault, Scenario
@@ -136,13 +136,15 @@ def _lanes_of(scenario: Scenario, algorithm: str) -> dict[int, dict[int, tuple[L
 
 def transport_of(scenario: Scenario) -> TransportOptions:
     """What is asked of every host's transport."""
+    scheme = scheme_of(scenario.paths)
     window_ns = LongestPath.of(scenario.network(), scenario.mtu).of_link_ns(WINDOW_BYTES)
     options: dict[str, Any] = {
         "congestion": scenario.congestion,
         "recovery": scenario.recovery,
         "reorder_packets": scenario.reorder_packets,
-        "entropy": scheme_of(scenario.paths).entropy,
+        "entropy": scheme.entropy,
         "port_seed": scenario.seed,
+        "alternates": ALTERNATES if scheme.assigned else 1,
         "first_timeout_ns": scenario.retransmit_timeout_ns,
         "minimum_timeout_ns": scenario.retransmit_timeout_ns,
         "control_timeout_ns": scenario.control_timeout_ns,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -162,6 +164,43 @@ def test_pinned_lanes_find_another_way_where_nobody_knows(collective: str, seed:
     assert run.completion_ns is not None
     assert sum(rank.statistics["path_changes"] for rank in run.ranks) > 0
     assert sum(rank.statistics["flow_count"] for rank in run.ranks) > 2 * len(run.ranks)
+
+
+# -- one-way flows, over a link that nobody knows to be dead
+
+
+def one_way(folder: Path, line: str, paths: str = "ethereal", seed: int = 1) -> Run:
+    """A permutation in which every host sends to the next leaf and nobody answers with data."""
+    leaves, hosts = 3, 6
+    rows = [f"{host}->{(host + 2) % hosts} id {host} start 0 size 200000" for host in range(hosts)]
+    file = folder / "one-way.cm"
+    file.write_text("\n".join([f"Nodes {hosts}", f"Connections {hosts}", *rows, ""]))
+    scenario = Scenario(
+        "flows", world="simulated", workload=str(file), leaves=leaves, spines=3, hosts_per_leaf=2,
+        paths=paths, faults=(Fault.parse(line),), seed=seed,
+    )  # fmt: skip
+    return simulate(
+        scenario, compile_cached(fabric_program()), scenario.algorithms[0], 0, lambda _: None
+    )
+
+
+@pytest.mark.parametrize("ends", ["{0}-{1}", "{0}>{1}", "{1}>{0}"])
+@pytest.mark.parametrize("paths", ["ethereal", "ethereal-ports"])
+def test_one_way_flows_get_around_every_dead_link_and_direction(
+    paths: str, ends: str, tmp_path: Path
+) -> None:
+    """What answers them goes another way, too: acknowledgements, and the tokens of barriers."""
+    for leaf, spine in itertools.product(range(3), range(3)):
+        dead = ends.format(f"leaf{leaf}", f"spine{spine}")
+        run = one_way(tmp_path, f"{dead}:fail,at=0ms", paths)
+        assert run.verified, (dead, run.error)
+
+
+def test_flows_that_nobody_leads_do_not_leave_their_ports(tmp_path: Path) -> None:
+    """ECMP in pieces is what it is said to be, in the direction without data as well."""
+    for seed in (1, 2):
+        run = one_way(tmp_path, "leaf0-spine1:fail,at=0ms", "ecmp-3", seed)
+        assert sum(rank.statistics.get("path_changes", 0) for rank in run.ranks) == 0
 
 
 def test_a_link_that_is_back_is_used_again() -> None:

@@ -13,7 +13,8 @@ from agents.collectives.communicator import Communicator, Lane
 from agents.collectives.requests import Request
 from agents.collectives.unicast import block_bytes
 from agents.datagrams import ipv4
-from agents.transport import Endpoint
+from agents.transport import Endpoint, TransportOptions
+from agents.transport import layout as at
 from switch.errors import InputError
 from tests.collective_group import EVERY, Group, name_of
 from tests.memory_network import Faults
@@ -79,6 +80,25 @@ def test_a_lane_without_ports_carries_no_data() -> None:
         if receiver == ipv4("10.0.0.1") and len(datagram.data) > 200
     }
     assert ports == {50_002}
+
+
+def test_a_lane_without_data_has_ports_to_go_on_with_where_others_have() -> None:
+    addresses = [ipv4("10.0.0.1") + rank for rank in range(4)]
+    data: list[Lane] = [(50_000, 50_001), ()]
+    for alternates in (1, 8):
+        endpoint = Endpoint(addresses[0], options=TransportOptions(alternates=alternates))
+        communicator = Communicator(endpoint, 0, addresses, lanes={1: data, 2: [(), ()]})
+        expected = {1: [2, alternates], 2: [alternates] * 2, 3: [alternates]}
+        first = []
+        for peer, counts in expected.items():
+            pairs = communicator._pairs_of(peer)
+            rows = [endpoint.row_of(pair._index) for pair in pairs]
+            # One port has no table of ports.
+            assert [max(1, int(row[at.PORT_COUNT])) for row in rows] == counts
+            moves = [int(row[at.ACKNOWLEDGE_MOVES]) for row in rows]
+            assert moves == [int(count > 1) for count in counts]
+            first += [(peer, int(row[at.SOURCE_PORT])) for row in rows]
+        assert len(set(first)) == len(first) == 5
 
 
 def test_ends_with_different_numbers_of_lanes_are_refused() -> None:

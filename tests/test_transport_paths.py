@@ -362,6 +362,8 @@ def test_ports_and_options_that_make_no_sense_are_refused() -> None:
         (TransportOptions(reorder_packets=0), "at least 1"),
         (TransportOptions(entropies=20_000), "16384"),
         (TransportOptions(freeze_ns=-1), "not negative"),
+        (TransportOptions(alternates=0), "at least 1"),
+        (TransportOptions(alternates=2, entropy="plb"), "alternates 2 with entropy plb"),
     ):
         with pytest.raises(TransportMisuse, match=text):
             Endpoint(A, options=options)

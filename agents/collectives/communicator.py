@@ -20,10 +20,12 @@ from switch.errors import InputError
 MULTICAST_QKEY = 0x57454654
 """The Q_Key of all multicast packets of the collectives."""
 
-ALTERNATES = 8
-"""UDP source ports that a queue pair without lanes has, where those with lanes have several."""
+_NUMBERS = 1 << 6
+"""Source ports between two hosts that the queue pairs of a kind may take, by number."""
 _SERVER_PORTS = 1 << 13
-"""From this number on come the ports of queue pairs with servers, which may share ranks' hosts."""
+"""From this number on come the ports of queue pairs with servers, which may share ranks' hosts,"""
+_ANSWERING_PORTS = 1 << 12
+"""and from this those of lanes that only carry answers."""
 
 
 class Communicator:
@@ -47,8 +49,7 @@ class Communicator:
         aggregation: the job of the switches that add for this group; None: there is none.
         lanes: of each peer to which data takes paths that were chosen for it, those paths; what is
             written there goes to the lane that has been given least. A peer has the same number of
-            them towards this rank. Where lanes have ports to go on with, so have the queue pairs of
-            all other peers.
+            them towards this rank.
 
     Raises:
         InputError: the rank is not one of the addresses', the endpoint has another address, or the
@@ -88,7 +89,9 @@ class Communicator:
         peers = sorted((barrier_peers(rank, self.size) | neighbours) - {rank})
         peers += range(self.size, len(self.members))
         self._lanes: dict[int, Lanes] = {
-            peer: Lanes(endpoint, chosen) for peer, chosen in (lanes or {}).items() if peer in peers
+            peer: Lanes(endpoint, addresses[peer], chosen)
+            for peer, chosen in (lanes or {}).items()
+            if peer in peers
         }
         self.queue_pairs: dict[int, RcQueuePair] = {
             peer: self._lanes[peer].pairs[0]
@@ -97,16 +100,6 @@ class Communicator:
             for peer in peers
         }
         """By member; of those with lanes, the first."""
-        if any(len(lane) != 1 for chosen in (lanes or {}).values() for lane in chosen):
-            for peer in self.queue_pairs.keys() - self._lanes.keys():
-                first = _first_port(rank, peer, self.size)
-                self.queue_pairs[peer].set_source_ports(
-                    [
-                        endpoint.source_port_to(self.members[peer], first + turn)
-                        for turn in range(ALTERNATES)
-                    ]
-                )
-                self.queue_pairs[peer].move_acknowledgements()
         self.multicast: list[UdQueuePair] = [
             endpoint.create_ud(
                 group, MULTICAST_QKEY, source_port=endpoint.source_port_to(endpoint.address)
@@ -202,20 +195,22 @@ class Communicator:
 
 Lane = tuple[int, ...]
 """The UDP source port of a lane's packets, then those with which to go on, one after the other,
-where nothing is acknowledged on that. Empty: this end sends no data on it. But for lanes of one
-port, acknowledgements may leave from others, too."""
+where nothing is acknowledged on that, and from which acknowledgements may leave, too. Empty: this
+end sends no data on it, but acknowledgements and small messages, as from any queue pair."""
 
 
 class Lanes:
     """The queue pairs with one peer among which data is spread, and how much each was given."""
 
-    def __init__(self, endpoint: Endpoint, lanes: Sequence[Lane]) -> None:
+    def __init__(self, endpoint: Endpoint, address: int, lanes: Sequence[Lane]) -> None:
         self.pairs: list[RcQueuePair] = []
-        for lane in lanes:
-            pair = endpoint.create_rc(source_port=lane[0] if lane else None)
+        for number, lane in enumerate(lanes):
+            if lane:
+                pair = endpoint.create_rc(source_port=lane[0])
+            else:
+                pair = endpoint.create_rc_to(address, _ANSWERING_PORTS + _NUMBERS * number)
             if len(lane) > 1:
                 pair.set_source_ports(lane)
-            if len(lane) != 1:
                 pair.move_acknowledgements()
             self.pairs.append(pair)
             pair.share_turns(self.pairs[0], len(lanes))
@@ -242,12 +237,7 @@ def queue_pair_to(
     host is reached without packets."""
     if members[peer] == endpoint.address:
         return endpoint.create_local()
-    port = endpoint.source_port_to(members[peer], _first_port(own, peer, size))
-    return endpoint.create_rc(source_port=port)
-
-
-def _first_port(own: int, peer: int, size: int) -> int:
-    """The number of the first source port between two members among those between their hosts."""
-    if own < size and peer < size:
-        return 0
-    return _SERVER_PORTS + ALTERNATES * (2 * (own >= size) + (peer >= size))
+    number = 0
+    if own >= size or peer >= size:
+        number = _SERVER_PORTS + _NUMBERS * (2 * (own >= size) + (peer >= size))
+    return endpoint.create_rc_to(members[peer], number)

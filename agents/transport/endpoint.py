@@ -469,6 +469,17 @@ class Endpoint:
         those from here to a host; no two have the same."""
         return source_port(self.options.port_seed, self.address, destination, number)
 
+    def create_rc_to(self, destination: int, number: int = 0) -> RcQueuePair:
+        """A queue pair for a connection to a host, from the source ports to it that are drawn from
+        `number` on, as many as `TransportOptions.alternates` says."""
+        numbers = range(number, number + self.options.alternates)
+        ports = [self.source_port_to(destination, each) for each in numbers]
+        pair = self.create_rc(source_port=ports[0])
+        if len(ports) > 1:
+            pair.set_source_ports(ports)
+            pair.move_acknowledgements()
+        return pair
+
     @property
     def source_ports(self) -> list[int]:
         """The UDP source ports that the queue pairs send from now; REPS draws others for data."""

@@ -151,6 +151,9 @@ class TransportOptions:
     """How long after a timeout REPS uses only paths that it knows to work."""
     port_seed: int = 0
     """Of the UDP source ports that are drawn for queue pairs (`Endpoint.source_port_to`)."""
+    alternates: int = 1
+    """How many source ports a queue pair has that `Endpoint.create_rc_to` makes: where nothing is
+    acknowledged, or acknowledgements seem to be lost, it goes on with the next."""
 
 
 def check_options(options: TransportOptions) -> None:
@@ -172,6 +175,11 @@ def check_options(options: TransportOptions) -> None:
         value = getattr(options, name)
         if value is not None and value < 1:
             raise TransportMisuse(f"{name} {value}: at least 1 ns is needed")
+    if options.alternates < 1 or (options.alternates > 1 and options.entropy != "fixed"):
+        raise TransportMisuse(
+            f"alternates {options.alternates} with entropy {options.entropy}: at least 1 is "
+            "needed, and 1 where the entropy chooses ports"
+        )
     if options.freeze_ns < 0:
         raise TransportMisuse(f"freeze_ns {options.freeze_ns}: it is not negative")
 
