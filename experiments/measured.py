@@ -176,7 +176,7 @@ def assemble(
         ranks=[_rank(report) for report in reports],
         links=links,
         tiers=tier_bytes(links),
-        fidelity=fidelity,
+        fidelity=fidelity if completion_ns is not None else fidelity.of_failed(),
         error=error,
         digest=digest,
         predicted_ns=predicted_ns,

@@ -2,9 +2,9 @@
 
 The document (``schema`` "weft.results", ``schema_version`` 1) is `Results.to_dict()`: the fields
 of the dataclasses below by their names. A run whose data did not verify has ``verified`` false,
-``completion_ns`` null and says why in ``error``. An experiment of several points has the runs of
-all of them, each with its scenario; ``swept`` names the options that differ, ``plots`` what is
-plotted.
+``completion_ns`` null, says why in ``error``, and has the fidelity verdict ``failed`` (also where
+an older document says another: it is read so). An experiment of several points has the runs of all
+of them, each with its scenario; ``swept`` names the options that differ, ``plots`` what is plotted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, get_type_hints
 
@@ -31,6 +31,9 @@ DOCUMENT = "results.json"
 
 SCHEMA = "weft.results"
 SCHEMA_VERSION = 1
+
+FAILED = "failed"
+"""The verdict on a run that failed or whose data did not verify: it has no times to be judged."""
 
 MOST_BYTES = 1 << 30
 """Of a ``results.json`` that is read."""
@@ -135,7 +138,8 @@ class Fidelity:
     """Whether links, not processors, were the bottleneck, so that the figures can be believed."""
 
     verdict: str
-    """``ok``, ``strained`` (figures may be off) or ``invalid`` (the machine was measured)."""
+    """``ok``, ``strained`` (figures may be off), ``invalid`` (the machine was measured) or
+    ``failed`` (there are no figures)."""
     reasons: list[str]
     cpu_busy: float
     """Fraction of the machine's processors in use during the run, 0 to 1."""
@@ -147,6 +151,14 @@ class Fidelity:
     """How late the switch sent packets (p50, p99, max), and the ranks woke."""
     unplanned_losses: int
     """Packets that were lost neither by a fault nor by a full queue."""
+
+    def of_failed(self) -> Fidelity:
+        """The same of a run that failed. What else was wrong may be why, and stays."""
+        if self.verdict == FAILED:
+            return self
+        others = self.reasons if self.verdict != "ok" else []
+        reasons = ["the run failed, so it has no times that could be judged", *others]
+        return replace(self, verdict=FAILED, reasons=reasons)
 
 
 @dataclass(frozen=True)
@@ -262,6 +274,7 @@ class Results:
             for index, run in enumerate(results.runs):
                 _check(run, f"runs[{index}]")
             _check_swept(results)
+            results.runs = [_judged(run) for run in results.runs]
         except (documents.Damage, InputError) as damage:
             raise InputError(f"the results document is damaged: {damage}") from None
         return results
@@ -314,6 +327,11 @@ def scenario_of(document: Mapping[str, Any]) -> Scenario:
             raise InputError(f"{item.name} is missing")
     values["faults"] = tuple(Fault.parse(text) for text in values.get("faults", ()))
     return Scenario(**values)
+
+
+def _judged(run: Run) -> Run:
+    """A run of a document; one that failed is so in its verdict, as old documents have it not."""
+    return run if run.verified else replace(run, fidelity=run.fidelity.of_failed())
 
 
 def _check(run: Run, place: str) -> None:

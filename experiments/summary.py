@@ -14,7 +14,7 @@ from experiments.bounds import tier_model_bytes
 from experiments.fsdp_models import FSDP
 from experiments.options import field_of
 from experiments.path_figures import PathFigures, path_figures
-from experiments.results import RankResult, Results, Run, scenario_of
+from experiments.results import FAILED, RankResult, Results, Run, scenario_of
 from experiments.scenario import title_of
 from experiments.units import format_rate, format_size, said
 
@@ -29,7 +29,7 @@ TIERS = {
 MAX_DOUBTS = 6
 """Of many points, so many are told; the report has all."""
 
-VERDICTS = ("ok", "strained", "invalid")
+VERDICTS = ("ok", "strained", "invalid", FAILED)
 """Of fidelity, from best to worst."""
 
 
@@ -97,6 +97,12 @@ class Summary:
     def bound_ns(self) -> int:
         """The least time that theory allows; the same for all repetitions."""
         return self.runs[0].bound_ns
+
+    @property
+    def predicted_ns(self) -> float | None:
+        """The median of what the simulated world predicts; None if a run has no prediction."""
+        predicted = [run.predicted_ns for run in self.runs if run.predicted_ns is not None]
+        return statistics.median(predicted) if len(predicted) == len(self.runs) else None
 
     @property
     def over_bound(self) -> float | None:

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agents.collectives.names import REDUCING
+from experiments.comparison import compare, why_not_measured
 from experiments.fsdp_models import FSDP
 from experiments.plots.spec import TIERS as TIER_SUMS
 from experiments.results import Results
@@ -29,7 +30,7 @@ from experiments.summary import three_digits as digits
 from experiments.units import format_rate, format_size
 from topo.clos import Topology
 
-VERDICT_STYLES = {"ok": "green", "strained": "yellow", "invalid": "red"}
+VERDICT_STYLES = {"ok": "green", "strained": "yellow", "invalid": "red", "failed": "red"}
 NEWLINE = "\n"
 LONG_NAME, LONG_NAME_OF_SEVERAL = 11, 14
 """Of an algorithm: a longer one takes two lines, beside four columns of bytes, and of the table of
@@ -188,8 +189,8 @@ def _flow_times(summaries: Sequence[Summary]) -> str:
 
 
 def _speed_ups(summaries: Sequence[Summary]) -> str:
-    """Against a ring, where sums are made: that is what servers and switches are for. Of FSDP, how
-    full the hosts' links were, too."""
+    """Against a ring, where sums are made: that is what servers and switches are for; predicted
+    where times cannot be believed. Of FSDP, how full the hosts' links were, too."""
     text = ""
     interleaved = any(each.scenario["collective"] == FSDP for each in summaries)
     for each in summaries if interleaved else ():
@@ -201,11 +202,18 @@ def _speed_ups(summaries: Sequence[Summary]) -> str:
         if each is ring or ring is None or not each.bound_ns:
             continue
         summed = interleaved or each.scenario["collective"] in REDUCING
-        if summed and each.completion_ns and ring.completion_ns:
-            measured = ring.completion_ns / each.completion_ns
-            text += f"\n{each.algorithm}: {measured:.2f} times as fast as ring"
-            text += f" (their bounds: {ring.bound_ns / each.bound_ns:.2f}"
-            text += f"; 2 - 2/P: {2 - 2 / each.ranks:.2f})" if interleaved else ")"
+        found = compare(each, ring) if summed else None
+        if found is None:
+            continue
+        bounds = f"their bounds: {ring.bound_ns / each.bound_ns:.2f}"
+        bounds += f"; 2 - 2/P: {2 - 2 / each.ranks:.2f}" if interleaved else ""
+        if found.measured:
+            text += f"\n{each.algorithm}: {found.ratio:.2f} times as fast as ring ({bounds})"
+            continue
+        text += f"\n{each.algorithm}: "
+        if found.ratio is not None:
+            text += f"predicted to be {found.ratio:.2f} times as fast as ring ({bounds}); "
+        text += f"measured times are not compared, since {why_not_measured([found])}"
     return text
 
 

@@ -43,6 +43,14 @@ def test_a_document_from_before_experiments_had_points_is_read(tmp_path: Path) -
     assert Results.from_dict(document) == results
 
 
+def test_a_failed_run_that_an_older_document_calls_ok_is_read_as_failed() -> None:
+    results = Results.from_dict(Results([a_run(False), a_run()], "abcdef", "now").to_dict())
+    failed, good = results.runs
+    assert (failed.fidelity.verdict, good.fidelity.verdict) == ("failed", "ok")
+    assert failed.fidelity.reasons == ["the run failed, so it has no times that could be judged"]
+    assert Results.from_dict(results.to_dict()) == results
+
+
 def test_what_is_swept_must_be_options() -> None:
     document = Results([a_run()], "abcdef", "now", swept=["size", "sise"]).to_dict()
     with pytest.raises(InputError, match=r"damaged: swept\[1\] is 'sise', which is no option"):

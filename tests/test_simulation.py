@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from experiments import Fault, Scenario, run
+from experiments import Fault, Scenario, cli, run
+from experiments.report import render
+from experiments.summary import worst_fidelity
 from switch.errors import InputError
 
 
@@ -30,6 +34,31 @@ def test_the_same_scenario_gives_the_same_trace(scenario: Scenario) -> None:
     for one, other in zip(first.runs, second.runs, strict=True):
         assert one.digest == other.digest
         assert one.to_dict() == other.to_dict()
+
+
+def test_a_run_that_failed_is_not_ok(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario = Scenario(
+        world="simulated", topology="single", hosts_per_leaf=2, size_bytes=65536, loss=1.0,
+        algorithms=("ring",),
+    )  # fmt: skip
+    results = run(scenario)
+    (failed,) = results.runs
+    assert failed.error and not failed.verified
+    assert failed.fidelity.verdict == "failed"
+    assert "the run failed" in failed.fidelity.reasons[0]
+    assert worst_fidelity(results) == "failed"
+    page = render(results)
+    assert "fidelity failed" in page and "fidelity ok" not in page
+    with pytest.raises(SystemExit):
+        cli.app(
+            ["run", "allgather", "--world", "simulated", "--topology", "single",
+             "--hosts-per-leaf", "2", "--size", "64KiB", "--loss", "100%", "--algorithm", "ring",
+             "--out", str(tmp_path)],
+        )  # fmt: skip
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith(" ring ")]
+    assert row.split()[-1] == "failed"
 
 
 def test_another_seed_gives_another_trace() -> None:

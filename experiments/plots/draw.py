@@ -233,8 +233,11 @@ def _draw_lines(figure: Figure, shown: Lines, spec: PlotSpec) -> None:
         dashed = Line2D([], [], color=INK, lw=1.1, ls=(0, (4, 3)), label=shown.model_label)
         handles.append(dashed)
     if any(any(line.doubtful) for line in shown.lines):
-        label = "fidelity invalid"
+        label = "fidelity invalid, or a run failed"
         handles.append(Line2D([], [], color=INK, ls="none", marker="x", ms=5, label=label))
+    if any(any(line.predicted) for line in shown.lines):
+        label = "predicted (fidelity not ok)"
+        handles.append(Line2D([], [], color=INK, ls="none", marker="P", mfc="white", label=label))
     _legend(figure, handles)
 
 
@@ -276,6 +279,12 @@ def _draw_line(axes: Axes, line: Line, other: int, both: bool, width: float) -> 
     doubtful = [(x, y) for x, y, bad in zip(line.x, line.y, line.doubtful, strict=True) if bad]
     if doubtful:
         axes.plot(*zip(*doubtful, strict=True), ls="none", marker="x", ms=5, color=INK, zorder=6)
+    predicted = [(x, y) for x, y, so in zip(line.x, line.y, line.predicted, strict=True) if so]
+    if predicted:
+        axes.plot(
+            *zip(*predicted, strict=True), ls="none", marker="P", ms=7, color=INK, mfc="white",
+            zorder=6,
+        )  # fmt: skip
     if line.low != line.y or line.high != line.y:
         below = [y - low for y, low in zip(line.y, line.low, strict=True)]
         above = [high - y for y, high in zip(line.y, line.high, strict=True)]

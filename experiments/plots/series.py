@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
+from experiments.comparison import Comparison, compare
 from experiments.options import field_of, read_option
 from experiments.palette import in_order
 from experiments.plots.spec import OF_BYTES, TIERS, PlotSpec
@@ -57,6 +58,9 @@ class Line:
     """The bound or model at each x."""
     doubtful: tuple[bool, ...]
     """Where the fidelity is ``invalid``: where the machine was measured, not the network."""
+    predicted: tuple[bool, ...]
+    """Of speed-up: where `y` is what the simulated world predicts, since times that cannot be
+    believed are not compared."""
 
 
 @dataclass(frozen=True)
@@ -113,15 +117,26 @@ def _plain(value: object) -> object:
     return [str(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
+class _Place(NamedTuple):
+    """One place of a line; its fields are those of `Line`."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+    model: float | None
+    doubtful: bool
+    predicted: bool
+
+
 def lines_of(results: Results, spec: PlotSpec) -> Lines:
     """The lines of a plot: one for each algorithm, world and value of what else is swept."""
     points = selected(results, spec)
     axis = axis_of([each for point in points for each in point], spec.x)
     y_label, value, model = _measure(points, spec)
     others = _others(results, spec, [each for point in points for each in point])
-    found: dict[
-        tuple[str, str, str], list[tuple[float, float, float, float, float | None, bool]]
-    ] = {}
+    compared_by_id = _comparisons(points, spec.denominator) if spec.y == "speed-up" else {}
+    found: dict[tuple[str, str, str], list[_Place]] = {}
     for point in points:
         for each in point:
             name = each.algorithm
@@ -135,30 +150,35 @@ def lines_of(results: Results, spec: PlotSpec) -> Lines:
             low, high = y, y
             if spec.y == "speed-up" and name == spec.denominator:
                 continue
-            if spec.y in TIMED:
+            compared = compared_by_id.get(id(each))
+            predicted = compared is not None and not compared.measured
+            if spec.y in TIMED and not predicted:
                 times = [time / (each.completion_ns or 1) for time in each.completions_ns]
                 rising = spec.y in ("goodput", "speed-up")
                 factors = [1 / time for time in times] if rising else times
                 low, high = y * min(factors), y * max(factors)
             doubtful = spec.y not in OF_BYTES and each.fidelity not in ("ok", "strained")
+            doubtful = doubtful and not predicted
             key = name, str(each.scenario.get("world")), _labelled(each, others)
             x = axis.positions[_place(axis, each, spec.x)]
-            found.setdefault(key, []).append((x, y, low, high, model(each), doubtful))
+            place = _Place(x, y, low, high, model(each), doubtful, predicted)
+            found.setdefault(key, []).append(place)
     lines = []
     for (name, world, other), rows in found.items():
-        rows.sort(key=lambda row: row[0])
+        rows.sort(key=lambda row: row.x)
         colour = spec.numerator if spec.numerator != "multicast" else spec.denominator
         if spec.y == "speed-up":
             colour = name
         lines.append(
             Line(
                 colour or name, name, world, other,
-                x=tuple(row[0] for row in rows),
-                y=tuple(row[1] for row in rows),
-                low=tuple(row[2] for row in rows),
-                high=tuple(row[3] for row in rows),
-                model=tuple(row[4] for row in rows),
-                doubtful=tuple(row[5] for row in rows),
+                x=tuple(row.x for row in rows),
+                y=tuple(row.y for row in rows),
+                low=tuple(row.low for row in rows),
+                high=tuple(row.high for row in rows),
+                model=tuple(row.model for row in rows),
+                doubtful=tuple(row.doubtful for row in rows),
+                predicted=tuple(row.predicted for row in rows),
             )
         )  # fmt: skip
     if not spec.model:
@@ -201,9 +221,10 @@ def _measure(points: Sequence[Sequence[Summary]], spec: PlotSpec) -> tuple[str, 
             ),
         )
     if spec.y == "speed-up":
+        compared = _comparisons(points, spec.denominator)
         return (
             f"speed-up over {spec.denominator}",
-            _ratio(points, spec.denominator, _rate),
+            lambda each: compared[id(each)].ratio if id(each) in compared else None,
             _ratio(points, spec.denominator, _ideal_rate),
         )
     if spec.y in _OF_PATHS:
@@ -231,8 +252,17 @@ def _measure(points: Sequence[Sequence[Summary]], spec: PlotSpec) -> tuple[str, 
     )
 
 
-def _rate(each: Summary) -> float:
-    return 1 / each.completion_ns if each.completion_ns else 0
+def _comparisons(
+    points: Sequence[Sequence[Summary]], denominator: str
+) -> dict[int, Comparison]:
+    """By id of a summary, how it compares with the denominator at its point."""
+    below = _below(points, denominator)
+    return {
+        id(each): found
+        for point in points
+        for each in point
+        if id(each) in below and (found := compare(each, below[id(each)])) is not None
+    }
 
 
 def _ideal_rate(each: Summary) -> float:
@@ -248,19 +278,24 @@ def _ratio(
     points: Sequence[Sequence[Summary]], denominator: str, size: Callable[[Summary], float]
 ) -> Value:
     """The size of a summary over that of another algorithm at the same point."""
-    below = {
-        id(each): other
-        for point in points
-        for other in point
-        if other.algorithm == denominator
-        for each in point
-    }
+    below = _below(points, denominator)
 
     def ratio(each: Summary) -> float | None:
         other = below.get(id(each))
         return size(each) / size(other) if other is not None and size(other) else None
 
     return ratio
+
+
+def _below(points: Sequence[Sequence[Summary]], denominator: str) -> dict[int, Summary]:
+    """By id of a summary, that of the denominator at the same point."""
+    return {
+        id(each): other
+        for point in points
+        for other in point
+        if other.algorithm == denominator
+        for each in point
+    }
 
 
 def axis_of(summaries: Sequence[Summary], x: str) -> Axis:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from experiments.comparison import Comparison, compare, why_not_measured
 from experiments.options import field_of
 from experiments.palette import algorithm_class as colour
 from experiments.palette import in_order, phase_class
@@ -29,6 +30,8 @@ def headline(points: Sequence[Sequence[Summary]]) -> str | None:
     Args:
         points: the summaries of each point. Of one point, times and bytes are compared; of several,
             how much faster it was at the least and at the most.
+
+    Times are compared where they can be believed; elsewhere, what is predicted.
     """
     timed = [{each.algorithm: each for each in point if each.completion_ns} for point in points]
     names = list(dict.fromkeys(name for point in timed for name in point))
@@ -40,23 +43,45 @@ def headline(points: Sequence[Sequence[Summary]]) -> str | None:
         pairs = [(point[one], point[other]) for point in timed if {one, other} <= point.keys()]
         if other == one or not pairs:
             continue
-        ratios = [(theirs.completion_ns or 0) / (mine.completion_ns or 1) for mine, theirs in pairs]
-        sentence = _faster(one, other, ratios)
+        compared = [found for pair in pairs if (found := compare(*pair)) is not None]
+        parts = _compared(one, other, compared, len(points))
         if len(points) == 1:
-            sentence += f"; {one} {_fewer(pairs[0][0].tiers, pairs[0][1].tiers)}"
+            parts.append(f"{one} {_fewer(pairs[0][0].tiers, pairs[0][1].tiers)}")
+        sentence = "; ".join(parts)
         sentences.append(f"{sentence[0].upper()}{sentence[1:]}.")
     return " ".join(sentences) or None
 
 
-def _faster(one: str, other: str, ratios: Sequence[float]) -> str:
+def _compared(one: str, other: str, compared: Sequence[Comparison], points: int) -> list[str]:
+    """What measured times say, and what is predicted where they say nothing."""
+    parts = []
+    ratios = [each.ratio for each in compared if each.measured and each.ratio is not None]
+    if ratios:
+        parts.append(_faster(one, other, ratios))
+    doubtful = [each for each in compared if not each.measured]
+    if not doubtful:
+        return parts
+    predicted = [each.ratio for each in doubtful if each.ratio is not None]
+    if predicted:
+        foreseen = _faster(one, other, predicted, ("will take", "will be"))
+        parts.append(f"the simulated world predicts that {foreseen}")
+    where = f" at {len(doubtful)} of {points} points" if points > 1 else ""
+    parts.append(f"measured times are not compared{where}, since {why_not_measured(doubtful)}")
+    return parts
+
+
+def _faster(
+    one: str, other: str, ratios: Sequence[float], verbs: tuple[str, str] = ("took", "was")
+) -> str:
     low, high = min(ratios), max(ratios)
+    took, was = verbs
     if low >= 0.95 and high <= 1.05:
-        return f"{one} and {other} took the same time within 5 %"
+        return f"{one} and {other} {took} the same time within 5 %"
     if f"{low:.2g}" != f"{high:.2g}":
-        return f"{one} was {low:.2g} to {high:.2g} times as fast as {other}"
+        return f"{one} {was} {low:.2g} to {high:.2g} times as fast as {other}"
     if low > 1:
-        return f"{one} was {low:.2g} times as fast as {other}"
-    return f"{other} was {1 / low:.2g} times as fast as {one}"
+        return f"{one} {was} {low:.2g} times as fast as {other}"
+    return f"{other} {was} {1 / low:.2g} times as fast as {one}"
 
 
 def _fewer(tiers: dict[str, float], other: dict[str, float]) -> str:
