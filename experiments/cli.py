@@ -464,15 +464,18 @@ def bench(
     ] = None,
 ) -> None:
     """Measure something on this machine; figures come with something to compare them to."""
+    from experiments.busyness import watched
+
     module = benchmarks.load(name)
     folder = output_folder(out)
     if folder is not None:
         benchmarks.check_writable(folder)
-    figures = module.measure()
+    figures, busyness = watched(module.measure)
+    figures["machine"] = busyness.to_dict()
     if as_json:
         print(json.dumps(figures, indent=1))
     else:
-        print("\n".join(module.lines(figures)))
+        print("\n".join([*module.lines(figures), *busyness.lines()]))
     if folder is not None:
         for file in benchmarks.write(module, name, figures, folder):
             # What is asked for as JSON is JSON alone.
