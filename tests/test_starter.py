@@ -148,6 +148,12 @@ def test_check_runs_ruff_and_mypy(checkout: Checkout) -> None:
     ]
 
 
+def test_attacks_run_in_the_checkout_with_their_own_arguments(checkout: Checkout) -> None:
+    done = checkout.run("attack", "--seconds", "5", STATUS="1")
+    assert done.stdout == f"python in {checkout.root}: [-m] [tests.attack] [--seconds] [5]\n"
+    assert done.returncode == 1
+
+
 @pytest.mark.parametrize("command", ["setup", "check"])
 def test_an_argument_that_means_nothing_is_refused(checkout: Checkout, command: str) -> None:
     done = checkout.run(command, "surplus")
