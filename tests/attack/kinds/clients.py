@@ -45,7 +45,7 @@ UNARY = ("Write", "Read", "SetForwardingPipelineConfig", "GetForwardingPipelineC
 MOST_GROWTH_BYTES = 1 << 30
 CALL_S = 120.0
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-LARGE_BATCH = 20_000
+LARGE_BATCH = 50_000
 FOREIGN_ACTIONS = 10_000
 
 

@@ -97,13 +97,18 @@ def _kill(
 def _without_runner(weft: WeftProcess) -> str:
     """After the runner was killed, ``weft clean`` leaves nothing."""
     weft.popen.wait()
+    left: list[str] = []
 
     def cleaned() -> bool:
         clean_up()
         # What it had in TMPDIR is nothing that clean knows of.
-        return not [one for one in weft.left() if one.startswith(("process", "the "))]
+        left[:] = [one for one in weft.left() if one.startswith(("process", "the "))]
+        return not left
 
-    wait_until(cleaned, "weft clean to leave nothing of a killed runner's run")
+    try:
+        wait_until(cleaned, "weft clean to leave nothing")
+    except Broken:
+        raise Broken(f"its runner was killed, and weft clean leaves {', '.join(left)}") from None
     return "runner killed, cleaned"
 
 
@@ -186,7 +191,7 @@ def _judge_testbed(weft: WeftProcess, victim: Process | None, status: int) -> st
     who = weft.what(victim)
     if status not in (0, 1):
         raise Broken(f"status {status}, not 0 or 1, after the kill of {who}{weft.said()}")
-    if "switch" in who:
+    if "switch process" in who:
         if status != 1:
             raise Broken(f"status 0 after the kill of {who}{weft.said()}")
         _check_named(weft, victim)
