@@ -23,8 +23,10 @@ COLLECTIVES = (
     ("allgather", "ring"), ("allgather", "multicast"), ("allreduce", "ring"),
     ("allreduce", "switch"), ("allreduce", "optcast"), ("alltoall", "direct"),
 )  # fmt: skip
-MOMENT_S = 5.0
-"""From the start of the command: it has ended by then where nobody else is busy."""
+MOMENT_S = 4.0
+"""From the beginning of the run: it has ended by then where nobody else is busy."""
+RUNNERS = 0.15
+"""How often it is the runner; otherwise any of its processes, where there are some."""
 UP_S = 180.0
 LINES = (
     "h0 ping -c 1 -W 1 h1", "pingall", "links", "nodes", "counters leaf0",
@@ -45,9 +47,13 @@ def _run(trial: Trial) -> str:
     options += ["--pcap"] if trial.chance(0.3) else []
     options += ["--links", "patch"] if trial.chance(0.3) else []
     options += ["--no-predict"] if trial.chance(0.7) else []
-    moment_s, which = random.uniform(0.2, MOMENT_S), random.random()
+    moment_s, which, early = random.uniform(0.0, MOMENT_S), random.random(), trial.chance(0.1)
     weft = WeftProcess(trial, "run", collective, *SMALL, *options, "--json", "--out", "out")
     try:
+        if not early:
+            wait_until(
+                lambda: bool(weft.folders()) or not weft.runs(), "the run to be on record", UP_S
+            )
         victim = _kill(trial, weft, lambda: _pass(weft, moment_s), which)
         if victim is None:
             return "done before"
@@ -77,7 +83,11 @@ def _kill(
     found = weft.look()
     if not weft.runs() or not found:
         return None
-    victim = found[int(which * len(found))]
+    others = [process for process in found if process.pid != weft.popen.pid]
+    if which >= RUNNERS and others:
+        victim = others[int((which - RUNNERS) / (1 - RUNNERS) * len(others))]
+    else:
+        victim = next((each for each in found if each.pid == weft.popen.pid), found[0])
     trial.note(f"killed {weft.what(victim)} (pid {victim.pid}): {victim.what[:200]}")
     try:
         descriptor = os.pidfd_open(victim.pid)

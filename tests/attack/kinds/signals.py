@@ -150,6 +150,10 @@ def _judge(
         return "interrupted"
     if not heeded and status in [-number for number in numbers]:
         return "ended by the signal itself"
+    if command.ends and status in [-number for number in numbers]:
+        # Python's own end takes handlers away: all that was to be done has been by then.
+        _check_complete(weft, command)
+        return "done before"
     if status == 0 and may_end:
         return "testbed ended"
     if status == 0 and command.ends:
@@ -181,4 +185,4 @@ def _check_complete(weft: WeftProcess, command: Command) -> None:
     }  # fmt: skip
     for name in wanted.get(command.arguments[0], ()):
         if not (out / name).is_file():
-            raise Broken(f"status 0 without {name}{weft.said()}")
+            raise Broken(f"it is done, without {name}{weft.said()}")
