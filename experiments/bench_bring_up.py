@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 from typing import Any
@@ -12,6 +11,8 @@ from experiments.operation import gathered_ranks
 from experiments.plan import cast_of, operation_of, plan_of, program_of
 from experiments.progress import Progress
 from experiments.scenario import Scenario
+from switch.children import last_words, run_tool
+from switch.errors import RunError
 from topo.emulated import EmulatedWorld
 from topo.runs import Run
 
@@ -29,7 +30,9 @@ def measure() -> dict[str, Any]:
     ready_s, total_s, import_s = [], [], []
     for _ in range(ATTEMPTS):
         started = time.monotonic()
-        subprocess.run([sys.executable, "-c", "import numba"], check=True)
+        done = run_tool([sys.executable, "-c", "import numba"])
+        if done.returncode:
+            raise RunError(f"Python does not import numba: {last_words(done)}")
         import_s.append(time.monotonic() - started)
         started = time.monotonic()
         ready_s.append(_bring_up(scenario) - started)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -11,7 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from switch.children import last_words, run_tool
 from switch.compiler import compile_program
+from switch.errors import RunError
 from switch.program_files import fabric_program
 
 ATTEMPTS = 5
@@ -46,7 +47,9 @@ def lines(figures: dict[str, Any]) -> list[str]:
 
 
 def _run(*command: str) -> None:
-    subprocess.run(command, check=True, capture_output=True)
+    done = run_tool(command)
+    if done.returncode:
+        raise RunError(f"`{' '.join(command)}` failed: {last_words(done)}")
 
 
 def _best(work: Callable[[], object]) -> float:

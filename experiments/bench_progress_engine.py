@@ -15,7 +15,6 @@ import math
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -33,8 +32,9 @@ from agents.drivers.datagram_sockets import Messages
 from agents.drivers.progress_engine import ProgressEngine, RingSource, SocketSource, Source
 from agents.transport import ChunkSink, Endpoint, ReceiveWorker, TransportOptions
 from agents.transport.endpoint import PATH_MTUS
-from switch.children import python_command, python_path
+from switch.children import DIE_WITH_PARENT, last_words, python_command, python_path, run_tool
 from switch.errors import MachineError, RunError
+from topo.batch import run_batch
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -282,17 +282,15 @@ def _in_namespace(
         if shutil.which(tool) is None:
             return [], f"not installed: {tool}"
     wanted = json.dumps({"sizes": list(sizes), "workers": list(workers)})
-    done = subprocess.run(
-        ["setpriv", "--pdeathsig", "KILL", "--", *python_command(__name__, wanted)],
-        env={**os.environ, "PYTHONPATH": python_path(os.environ.get("PYTHONPATH"))},
-        capture_output=True,
-        text=True,
+    done = run_tool(
+        [*DIE_WITH_PARENT, *python_command(__name__, wanted)],
+        environment={**os.environ, "PYTHONPATH": python_path(os.environ.get("PYTHONPATH"))},
+        what="the benchmark over sockets",
     )
     if done.returncode == 3:
         return [], done.stderr.strip()
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
-        raise RunError(f"the benchmark over sockets failed: {last}")
+        raise RunError(f"the benchmark over sockets failed: {last_words(done)}")
     rows: list[dict[str, Any]] = json.loads(done.stdout)
     return rows, ""
 
@@ -306,7 +304,7 @@ def _measure_sockets(wanted: dict[str, Any]) -> None:
         sys.exit(3)
     lines = ["link set lo up"]
     lines += [f"addr add {ipv4_text(address)}/32 dev lo" for address in (_ADDRESS, _SENDER)]
-    subprocess.run(["ip", "-batch", "-"], input="\n".join(lines), text=True, check=True)
+    run_batch("ip", lines)
     print(json.dumps(_rows(wanted["sizes"], wanted["workers"], _from_sockets)))
 
 

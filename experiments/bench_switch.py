@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from switch.children import python_command, python_path
+from switch.children import DIE_WITH_PARENT, check_not_killed, python_command, python_path
 from switch.errors import MachineError, RunError
 
 SIZES = (128, 1400, 4096)
@@ -51,7 +51,7 @@ def measure(
         wanted = {"sizes": list(sizes), "rounds": rounds, "turn_s": turn_s, "folder": folder}
         process = subprocess.Popen(
             [
-                *("setpriv", "--pdeathsig", "KILL", "--", "unshare", "--net", "--mount"),
+                *(*DIE_WITH_PARENT, "unshare", "--net", "--mount"),
                 *python_command("experiments.bench_switch_rows", json.dumps(wanted)),
             ],
             env={**os.environ, "PYTHONPATH": python_path(os.environ.get("PYTHONPATH"))},
@@ -66,6 +66,7 @@ def measure(
             process.kill()
             process.wait()
             raise
+    check_not_killed("the benchmark", process.pid, process.returncode)
     if process.returncode:
         last = answer.strip().splitlines()[-1:]
         raise RunError(f"the benchmark failed{': ' if last else ''}{''.join(last)}")

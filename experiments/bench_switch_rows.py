@@ -30,7 +30,13 @@ from controller.client import Program, Session
 from controller.entities import Action, Entity, Exact, Lpm, Member, MemberRef, MulticastGroup, entry
 from controller.plan import Update
 from experiments.bench_switch import HOPS
-from switch.children import python_command
+from switch.children import (
+    DIE_WITH_PARENT,
+    how_it_ended,
+    last_words,
+    python_command,
+    run_tool,
+)
 from switch.compiler import ProgramFiles, compile_cached
 from switch.errors import MachineError, RunError, WeftError
 from switch.program_files import BMV2_AGGREGATION_VALUES, fabric_macros, fabric_program
@@ -78,15 +84,20 @@ class Device:
         started = time.monotonic()
         with open(log, "w") as errors:
             self.process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "--", *self.command],
+                [*DIE_WITH_PARENT, *self.command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
             )
         while not self.ready(self):
-            if self.process.poll() is not None or time.monotonic() - started > START_DEADLINE_S:
-                raise RunError(f"{self.name} does not start: {log.read_text().strip()[-300:]}")
+            status = self.process.poll()
+            if status is not None or time.monotonic() - started > START_DEADLINE_S:
+                how = "takes too long" if status is None else how_it_ended(status)
+                raise RunError(
+                    f"{self.name} (pid {self.process.pid}) {how} at its start: "
+                    f"{log.read_text().strip()[-300:] or 'it said nothing'}"
+                )
         self.start_s = time.monotonic() - started
         self.start_bytes = self.memory_bytes()
 
@@ -277,11 +288,9 @@ class Bench:
 
     def start(self) -> None:
         """Bring everything up."""
-        mounted = subprocess.run(
-            ["mount", "-t", "sysfs", "sysfs", "/sys"], capture_output=True, text=True
-        )
+        mounted = run_tool(["mount", "-t", "sysfs", "sysfs", "/sys"])
         if mounted.returncode:
-            raise MachineError(f"mount -t sysfs: {mounted.stderr.strip()}")
+            raise MachineError(f"mount -t sysfs: {last_words(mounted)}")
         write_sysctls(SYSCTLS)
         run_batch("ip", ["link set dev lo up"])
         self.ceiling()
@@ -324,7 +333,11 @@ class Bench:
     def weft(self) -> None:
         """The built-in switch with fabric.p4."""
         run_batch("ip", rig("b", FANOUT))
-        subprocess.run(python_command("switch.realtime", "--prepare"), check=True)
+        prepared = run_tool(
+            python_command("switch.realtime", "--prepare"), what="what prepares the switch"
+        )
+        if prepared.returncode:
+            raise RunError(f"the switch cannot be prepared: {last_words(prepared)}")
         ports = [{"port": port, "interface": f"B{port}"} for port in range(1, 2 + FANOUT)]
         device = self.weft_process("weft", [self.switch("fabric", 1, ports)])
         load("fabric", 1, self.address("fabric"), self.fabric, unicast(2) + replicated())

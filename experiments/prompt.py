@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -14,8 +15,9 @@ from typing import TextIO
 from controller.inspection import Inspector
 from experiments.load_command import load
 from experiments.standing import Standing
+from switch.children import check_not_killed, how_it_ended
 from switch.engine.trace_text import packets_text
-from switch.errors import InputError
+from switch.errors import InputError, RunError
 from topo.mininet_nodes import CommandLine
 
 TRACED_PACKETS = 5
@@ -131,21 +133,25 @@ class Prompt(CommandLine):
         words = shlex.split(line) or [names[0], names[-1]]
         if len(words) != 2 or not set(words) <= set(names):
             raise _usage("iperf", line, f"iperf CLIENT SERVER, of {', '.join(names)}")
+        if shutil.which("iperf") is None:
+            raise InputError("iperf is not installed: apt-get install iperf")
         client, server = (self.mn[name] for name in words)
         listener = server.popen(["iperf", "-s", "-p", str(IPERF_PORT)])
         try:
-            _wait_until(lambda: _listens(server.pid, IPERF_PORT))
+            _wait_until(lambda: listener.poll() is not None or _listens(server.pid, IPERF_PORT))
+            if (status := listener.poll()) is not None:
+                who = f"iperf at {words[1]} (pid {listener.pid})"
+                raise RunError(f"{who} {how_it_ended(status)} and listens no more")
             arguments = ["iperf", "-p", str(IPERF_PORT), "-t", str(IPERF_S), "-c", server.IP()]
             sender = client.popen(arguments, text=True)
             text, _ = sender.communicate(timeout=10 * IPERF_S + LISTENING_S)
-        except FileNotFoundError:
-            raise InputError("iperf is not installed: apt-get install iperf") from None
         except subprocess.TimeoutExpired:
             sender.kill()
             raise InputError(f"iperf from {words[0]} to {words[1]} did not end") from None
         finally:
             listener.kill()
             listener.wait()
+        check_not_killed(f"iperf at {words[0]}", sender.pid, sender.returncode)
         rates = re.findall(r"[\d.]+ \S*bits/sec", text)
         self._say(f"{words[0]} to {words[1]}: {rates[-1] if rates else text.strip()}")
 

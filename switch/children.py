@@ -1,11 +1,18 @@
-"""How Python processes of a run are started: from these packages, whatever folder one is in."""
+"""How child processes are started, whatever folder one is in, and how their ends are told."""
 
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
+from collections.abc import Sequence
 
 from switch.cache import CHECKOUT
+from switch.errors import RunError
+
+DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
+"""Prefix of a command: PR_SET_PDEATHSIG, which execution keeps, so that it dies with its parent."""
 
 _START = (
     "import sys; sys.path[:] = filter(None, sys.path); "
@@ -26,3 +33,62 @@ def python_path(known: str | None) -> str:
     """PYTHONPATH for such a process: these packages, then ``known``, but not the current folder."""
     paths = [str(CHECKOUT), *(known or "").split(os.pathsep)]
     return os.pathsep.join(filter(None, paths))
+
+
+def how_it_ended(status: int) -> str:
+    """How a process ended, in words, from a status as subprocess has it: negative for a signal."""
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:  # real-time signals have numbers alone
+        return f"was killed by signal {-status}"
+    return f"was killed by signal {-status} ({name})"
+
+
+def check_not_killed(what: str, pid: int, status: int) -> None:
+    """Raise RunError, with all that is known of it, if a signal ended a process.
+
+    A process that somebody killed, or that crashed, is neither wrong input nor something that the
+    machine lacks, whatever the process had been asked for.
+    """
+    if status < 0:
+        raise RunError(f"{what} (pid {pid}) {how_it_ended(status)}; try again")
+
+
+def run_tool(
+    command: Sequence[str],
+    *,
+    input: str | None = None,
+    environment: dict[str, str] | None = None,
+    timeout_s: float | None = None,
+    what: str = "",
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end and return its status and what it printed.
+
+    It reads ``input``, or nothing. Raises RunError, with what it is (by default the command's name)
+    and its process id, if a signal ended it; subprocess.TimeoutExpired if it takes longer than
+    ``timeout_s``, and is killed.
+    """
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        env=environment,
+    ) as process:
+        try:
+            said, complained = process.communicate(input, timeout_s)
+        except BaseException:
+            process.kill()
+            raise
+    check_not_killed(what or command[0], process.pid, process.returncode)
+    return subprocess.CompletedProcess(command, process.returncode, said, complained)
+
+
+def last_words(done: subprocess.CompletedProcess[str]) -> str:
+    """Why a command failed: the last line of its stderr, or else its status."""
+    lines = done.stderr.strip().splitlines()
+    return lines[-1] if lines else f"it {how_it_ended(done.returncode)} and said nothing"

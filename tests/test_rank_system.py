@@ -191,7 +191,7 @@ def test_the_end_of_the_launcher_ends_its_ranks(bridged: Bridged, tmp_path: Path
         pids = list(meeting.pids.values())
         os.kill(launcher.pid, signal.SIGKILL)
         assert gone(pids)
-        with pytest.raises(RunError, match=r"launcher of the rank .* was killed by SIGKILL"):
+        with pytest.raises(RunError, match=r"launcher of .* was killed by signal 9 \(SIGKILL\)"):
             meeting.run(gather("ring", 1))
 
 
@@ -253,7 +253,7 @@ def test_the_last_words_of_the_launcher_are_in_the_message(tmp_path: Path) -> No
     (run_dir / "launcher.log").write_text("there is no memory left\n")
     with Launcher(run_dir) as launcher:
         os.kill(launcher.pid, signal.SIGTERM)
-        with pytest.raises(RunError, match=r"(?s)killed by SIGTERM.*no memory left"):
+        with pytest.raises(RunError, match=r"(?s)killed by signal 15 \(SIGTERM\).*no memory left"):
             launcher.wait_warm()
 
 

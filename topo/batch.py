@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Sequence
 
+from switch.children import last_words, run_tool
 from switch.errors import MachineError
 
 _FAILED_LINE = re.compile(r"Command failed -:(\d+)")
@@ -15,31 +15,27 @@ _FAILED_LINE = re.compile(r"Command failed -:(\d+)")
 def run_batch(tool: str, lines: Sequence[str]) -> None:
     """Hand lines to ``ip -batch`` or ``tc -batch``; nothing to do if there are none.
 
-    Raises MachineError that shows the line that failed and what the tool said of it.
+    Raises MachineError that shows the line that failed and what the tool said of it; RunError if
+    the tool was killed.
     """
     if not lines:
         return
-    done = subprocess.run(
-        [tool, "-batch", "-"],
-        input="\n".join(lines) + "\n",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_tool([tool, "-batch", "-"], input="\n".join(lines) + "\n")
     if done.returncode != 0:
         number = _FAILED_LINE.search(done.stderr)
-        line = lines[int(number.group(1)) - 1] if number else lines[0]
+        what = f"{tool} {lines[int(number.group(1)) - 1]}" if number else f"{tool} -batch"
         said = done.stderr.strip().splitlines()
-        raise MachineError(f"`{tool} {line}` failed: {said[0] if said else 'without a word'}")
+        raise MachineError(f"`{what}` failed: {said[0] if said else last_words(done)}")
 
 
 def queue_drops() -> dict[str, int]:
-    """Packets dropped by the root queue of every interface that has a tbf, by interface."""
-    done = subprocess.run(
-        ["tc", "-statistics", "-json", "qdisc", "show"], capture_output=True, text=True, check=False
-    )
+    """Packets dropped by the root queue of every interface that has a tbf, by interface.
+
+    Raises MachineError if tc cannot tell, RunError if it was killed.
+    """
+    done = run_tool(["tc", "-statistics", "-json", "qdisc", "show"])
     if done.returncode != 0:
-        raise MachineError(f"tc cannot show queues: {done.stderr.strip()}")
+        raise MachineError(f"tc cannot show queues: {last_words(done)}")
     return {
         queue["dev"]: int(queue.get("drops", 0))
         for queue in json.loads(done.stdout or "[]")

@@ -7,7 +7,6 @@ namespace; P4Runtime is reached over Unix sockets in the run's folder.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -438,8 +437,5 @@ class EmulatedWorld:
                 raise RunError(f"{process.describe_end()} during the run{process.tail()}")
 
     def _check_shells(self) -> None:
-        for name, pid in self._namespaces.items():
-            if not os.path.exists(f"/proc/{pid}/ns/net"):
-                assert self._network is not None
-                how = self._network.how_shell_ended(name)
-                raise RunError(f"the shell that holds the namespace of {name} (pid {pid}) {how}")
+        if self._network is not None:
+            self._network.check_namespaces()

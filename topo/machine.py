@@ -15,7 +15,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from switch.errors import MachineError
+from switch.children import last_words, run_tool
+from switch.errors import MachineError, RunError
 from topo.batch import run_batch
 from topo.namespaces import CLONE_NEWNET
 
@@ -137,17 +138,11 @@ def _version(tool: Tool) -> str | None:
     if path is None or not tool.version_option:
         return None
     try:
-        done = subprocess.run(
-            [path, tool.version_option],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=20,
-            check=False,
-        )
+        done = run_tool([path, tool.version_option], timeout_s=20)
     except (OSError, subprocess.TimeoutExpired):
         return None
+    except RunError as error:
+        return f"({error})"
     found = re.search(r"\d+\.\d+[\w.\-]*", done.stdout + done.stderr)
     return found.group(0) if found else None
 
@@ -155,7 +150,8 @@ def _version(tool: Tool) -> str | None:
 def check_machine(*, captures: bool = False) -> None:
     """Raise MachineError unless the emulated world can be brought up here.
 
-    ``captures`` says whether tcpdump is needed too. Quick: kernel features are not tried.
+    ``captures`` says whether tcpdump is needed too. Quick: kernel features are not tried. Raises
+    RunError if what was tried was killed.
     """
     if os.geteuid() != 0:
         raise MachineError(
@@ -174,10 +170,10 @@ def check_machine(*, captures: bool = False) -> None:
             f"not installed or not on PATH: {', '.join(tool.name for tool in lacking)}; "
             f"install with `apt-get install {' '.join(packages)}`"
         )
-    made = subprocess.run(["mnexec", "-n", "true"], capture_output=True, text=True, check=False)
+    made = run_tool(["mnexec", "-n", "true"])
     if made.returncode != 0:
         raise MachineError(
-            f"the kernel makes no network namespace here ({made.stderr.strip()}): in a container, "
+            f"the kernel makes no network namespace here ({last_words(made)}): in a container, "
             "Weft needs CAP_SYS_ADMIN and CAP_NET_ADMIN (docker run --privileged)"
         )
     import topo.mininet_nodes  # noqa: F401  (raises MachineError where Mininet is missing)
@@ -192,7 +188,7 @@ def probe_features() -> tuple[Feature, ...]:
         try:
             work()
             features.append(Feature(name, True))
-        except (OSError, MachineError) as error:
+        except (OSError, MachineError, RunError) as error:
             features.append(Feature(name, False, str(error)))
 
     def new_namespace() -> None:

@@ -14,16 +14,16 @@ import shlex
 import signal
 import subprocess
 import sys
+import termios
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO
 
-from agents.drivers.messages import how_it_ended
+from switch.children import DIE_WITH_PARENT, how_it_ended, last_words, run_tool
 from switch.errors import InputError, MachineError, RunError, WeftError
 from switch.files import read_text
-from topo.processes import DIE_WITH_PARENT
 from topo.runs import Run
 from topo.signals import watched
 from topo.testbeds import MOST_SCRIPT_BYTES
@@ -65,6 +65,9 @@ except ImportError as error:
 SHELL_CHECK_MS = 500
 """Between two looks at whether a shell that says nothing still runs."""
 
+STATUS_DEADLINE_S = 5.0
+"""For a shell that holds its namespace no longer to have ended."""
+
 FILES_PER_NODE = 4
 OTHER_FILES = 512
 """Open files of the runner: a terminal's two ends and pipes for each node, and everything else."""
@@ -92,12 +95,25 @@ class RunNode(Node):
 
     def check_shell(self) -> None:
         """Raise RunError if the shell, which holds the node's namespace, has ended."""
-        if self.shell.poll() is not None:
+        status = self.shell.poll()
+        if status is not None:
             self.waiting = False
             raise RunError(
-                f"{self.name}: its shell has ended, and its network namespace with it; leave the "
-                "prompt with 'exit', and bring the network up again"
+                f"{self.name}: its shell (pid {self.shell.pid}) {how_it_ended(status)}, and its "
+                "network namespace with it: end this network, and bring it up again"
             )
+
+    def check_namespace(self) -> None:
+        """Raise RunError if the namespace is gone that the shell has been holding."""
+        if os.path.exists(f"/proc/{self.pid}/ns/net"):
+            return
+        try:  # what it held goes some time before its status is known
+            how = how_it_ended(self.shell.wait(STATUS_DEADLINE_S))
+        except subprocess.TimeoutExpired:
+            how = "has ended"
+        raise RunError(
+            f"the shell that holds the namespace of {self.name} (pid {self.pid}) {how}"
+        )
 
 
 class SwitchNode(RunNode, Switch):
@@ -151,13 +167,13 @@ REFUSED = {
 def check_command(node: str, command: str) -> None:
     """Raise InputError for a command that a shell would not take as it is: it would wait for its
     other half, and nobody could end that from a file of commands."""
-    told = subprocess.run(
-        ["bash", "-n", "-c", command],
-        capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"},
-    )  # fmt: skip
+    told = run_tool(
+        ["bash", "-n", "-c", command], environment={**os.environ, "LC_ALL": "C"}
+    )
     if told.returncode:
-        _, _, reason = told.stderr.strip().splitlines()[0].partition("line 1: ")
-        raise InputError(f"{node} {command}: {reason or told.stderr.strip()}")
+        first, *_ = [*told.stderr.strip().splitlines(), last_words(told)]
+        _, _, reason = first.partition("line 1: ")
+        raise InputError(f"{node} {command}: {reason or first}")
 
 
 class CommandLine(CLI):
@@ -255,7 +271,7 @@ class CommandLine(CLI):
         typed = self.stdin.fileno() if self.isatty() else None
         if typed is not None:
             said.register(typed, select.POLLIN)
-            subprocess.run(["stty", "-icanon", "min", "1"], check=False)  # keys as they come
+            _take_keys_as_they_come(typed)
         while node.waiting:
             try:
                 ready = [descriptor for descriptor, _ in said.poll(SHELL_CHECK_MS)]
@@ -302,6 +318,11 @@ class MininetNetwork:
         """Make a host in a namespace of its own; returns the id of a process that holds it."""
         return int(self.net.addHost(name, cls=RunNode, run=self._run).pid)
 
+    def check_namespaces(self) -> None:
+        """Raise RunError, naming it, if a shell that holds a namespace has ended."""
+        for node in [*filter(None, [self._holder]), *self.net.hosts]:
+            node.check_namespace()
+
     def add_switch(self, name: str, device_id: int) -> None:
         """Add a switch's node, in the run's namespace."""
         self.net.addSwitch(
@@ -318,12 +339,6 @@ class MininetNetwork:
         self.net.addLink(
             a, b, port1=ports[0], port2=ports[1], intfName1=names[0], intfName2=names[1]
         )
-
-    def how_shell_ended(self, name: str) -> str:
-        """Of the shell that holds the namespace of a host, or that of the ``switches``."""
-        node = self._holder if name == "switches" else self.net[name]
-        status = node.shell.poll()
-        return "is gone" if status is None else how_it_ended(status)
 
     def set_address(self, host: str, ip: str, mac: str) -> None:
         """Note a host's addresses."""
@@ -343,6 +358,14 @@ class MininetNetwork:
             node.terminate()
         self._holder = None
         self.net.hosts, self.net.switches = [], []
+
+
+def _take_keys_as_they_come(terminal: int) -> None:
+    """Let what is typed at a terminal be read at once, and not line by line."""
+    attributes = termios.tcgetattr(terminal)
+    attributes[3] &= ~termios.ICANON
+    attributes[6][termios.VMIN] = 1
+    termios.tcsetattr(terminal, termios.TCSANOW, attributes)
 
 
 def _allow_files(number: int) -> None:

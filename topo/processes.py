@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import IO
 
 from switch import files
+from switch.children import DIE_WITH_PARENT, how_it_ended
 from switch.effort import Effort, processor_s
 from switch.errors import RunError
 from topo.runs import Process, Run
-
-DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
-"""Prefix of a command: PR_SET_PDEATHSIG, which execution keeps, so that it dies with the runner."""
 
 TAIL_LINES = 14
 LOOK_S = 1.0
@@ -134,9 +132,7 @@ class RunProcess:
         who = f"{self.what} (pid {self.pid})"
         if status is None:
             return f"{who} runs"
-        if status < 0:
-            return f"{who} was killed by signal {-status} ({signal.Signals(-status).name})"
-        return f"{who} ended with status {status}"
+        return f"{who} {how_it_ended(status)}"
 
     def tail(self) -> str:
         """The first and last lines of its stderr, to be put behind a message."""

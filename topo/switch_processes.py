@@ -6,13 +6,12 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from switch.children import python_command, python_path
+from switch.children import python_command, python_path, run_tool
 from switch.errors import MachineError, RunError
 from topo.batch import queue_drops
 from topo.captures import capture_path
@@ -267,7 +266,7 @@ def find_bmv2(search_path: str | None = None) -> str:
 
 def notification_options(program: str) -> tuple[str, ...]:
     """Keep notifications, of a BMv2 built with nanomsg, out of /tmp, where device ids clash."""
-    told = subprocess.run([program, "--help"], capture_output=True, text=True, check=False)
+    told = run_tool([program, "--help"])
     option = "--notifications-addr"
     return (option, "ipc://{}.notifications") if option in told.stdout + told.stderr else ()
 

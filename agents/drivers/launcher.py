@@ -43,9 +43,8 @@ from agents.drivers.messages import (
     Spawn,
     Spawned,
     Warm,
-    how_it_ended,
 )
-from switch.children import python_command, python_path
+from switch.children import how_it_ended, python_command, python_path
 from switch.effort import Effort
 from switch.errors import MachineError, RunError
 
@@ -185,7 +184,7 @@ class Launcher:
         except subprocess.TimeoutExpired:
             how = "has closed its connection"
         words = tail(self.run_dir / "launcher.log")
-        return f"{how}; its last words:\n{words}" if words else f"{how} without a word"
+        return f"{how}; its last words:\n{words}" if words else f"{how}; its log is empty"
 
     def _take_news(self) -> None:
         for message in self._channel.receive():

@@ -24,10 +24,8 @@ A rank and the runner, in order (``->`` from rank to runner)::
 
 from __future__ import annotations
 
-import contextlib
 import json
 import select
-import signal
 import socket
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, TypeVar
@@ -350,15 +348,6 @@ class Exited:
     rank: int
     pid: int
     status: int
-
-
-def how_it_ended(status: int) -> str:
-    """In words, from a status as os.waitstatus_to_exitcode or subprocess has it."""
-    if status < 0:
-        with contextlib.suppress(ValueError):
-            return f"was killed by {signal.Signals(-status).name}"
-        return f"was killed by signal {-status}"
-    return f"ended with status {status}"
 
 
 Message = (

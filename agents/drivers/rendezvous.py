@@ -48,11 +48,11 @@ from agents.drivers.messages import (
     Start,
     Verify,
     Working,
-    how_it_ended,
     record,
 )
 from agents.drivers.patience import Patience, silence_s
 from agents.participant import Introductions
+from switch.children import how_it_ended
 from switch.errors import InputError, ProtocolError, RunError
 
 START_LEAD_NS = 30_000_000

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from switch.cache import CHECKOUT
+from switch.children import DIE_WITH_PARENT
 from tests.attack.kind import MARK, Broken, Named
 from tests.attack.processes import kill_marked
-from topo.processes import DIE_WITH_PARENT
 
 LAST = 1 << 40
 """No trial has a higher number."""
