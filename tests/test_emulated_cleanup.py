@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from experiments import Scenario, run
+from switch.errors import MachineError
 from tests.emulated_support import (
     is_alive,
     machine_interfaces,
@@ -288,6 +289,11 @@ def test_without_root_what_only_root_can_remove_is_told_and_stays() -> None:
             assert said[3:] == [f"removed run 00aa18: {killable}"]
             assert process.poll() is None
             assert roots.is_dir() and guarded.is_dir() and not killable.exists()
+            with pytest.raises(MachineError, match=f"{theirs}: it belongs to user 65534"):
+                clean(theirs)
+            assert process.poll() is None and guarded.is_dir()
+            for path in (theirs, guarded):
+                os.chown(path, 0, 0)
             assert clean(theirs) == [
                 f"run 00aa19: process {process.pid} (a switch)", f"run 00aa19: {guarded}"
             ]  # fmt: skip

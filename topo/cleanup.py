@@ -1,9 +1,13 @@
 """Remove what killed runs left behind, and only that.
 
 A run is dead when the process on record as its runner no longer runs. Its processes are those on
-its record whose start time still matches, and those whose environment carries its id; nothing is
-ever chosen by a process's name. Network namespaces and the links in them go with the last process
-in them.
+its record whose start time still matches, and those of this user whose environment carries its id;
+nothing is ever chosen by a process's name. Network namespaces and the links in them go with the
+last process in them.
+
+A record that another user may have written is not believed: nothing that it names is killed, and
+its folder stays, since nobody can say whether its run is up. Nor is the environment of another
+user's process: any process may put a run's id there.
 """
 
 from __future__ import annotations
@@ -13,11 +17,19 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from switch.errors import MachineError
-from topo.runs import RUN_VARIABLE, RUNS, Process, read_record, start_time
+from topo.runs import (
+    RUN_VARIABLE,
+    RUNS,
+    DoubtfulError,
+    Process,
+    doubt_of_folder,
+    read_record,
+    start_time,
+)
 
 KILL_DEADLINE_S = 60.0
 
@@ -29,33 +41,63 @@ def clean(root: Path = RUNS) -> list[str]:
     """Kill the processes and delete the folders of runs whose runner is dead.
 
     Returns a line for each thing removed; an empty list if there was nothing to do. Runs whose
-    runner lives are not touched. Raises MachineError if something is left that this user may not
-    remove.
+    runner lives are not touched. Raises MachineError, with all that was removed, if something is
+    left that this user may not remove, or that is not believed.
     """
-    try:
-        if not root.is_dir():
-            return []
-        dead = [
-            folder
-            for folder in sorted(root.iterdir())
-            if _RUN_FOLDER.fullmatch(folder.name) and folder.is_dir() and _is_dead(folder)
-        ]
-    except PermissionError:
-        raise MachineError(f"{root} cannot be read without root: use sudo") from None
+    folders = _run_folders(root)
+    dead, unreadable, problems = [], [], []
+    for folder in folders:
+        try:
+            if _is_dead(folder):
+                dead.append(folder)
+        except PermissionError:
+            unreadable.append(folder)
+        except DoubtfulError as error:
+            problems.append(str(error))
+    if unreadable:
+        problems.append(
+            f"{_listed(unreadable)}: whether these runs are dead can be seen by their owner alone: "
+            "use sudo"
+        )
     if dead and not os.access(root, os.W_OK, effective_ids=True):
-        raise MachineError(
+        problems.append(
             f"{_listed(dead)}: left by killed runs, and to be removed by root alone: use sudo"
         )
+        dead = []
     removed: list[str] = []
     for folder in dead:
+        claimants = list(_foreign_claimants(_run_id(folder)))
         removed += _clean_run(folder)
+        problems += claimants
     if left := [folder for folder in dead if folder.exists()]:
-        raise MachineError(
+        problems.append(
             f"{_listed(left)}: cannot be removed in full"
             + (" by this user: use sudo" if os.geteuid() else "; try again, or look what holds it")
-            + "".join(f"\nremoved {what}" for what in removed)
         )
+    if problems:
+        raise MachineError("\n".join([*problems, *(f"removed {what}" for what in removed)]))
     return removed
+
+
+def _run_folders(root: Path) -> list[Path]:
+    """What in a folder of runs has a run's name; MachineError if nothing there can be believed."""
+    try:
+        found = [
+            path
+            for path in sorted(root.iterdir())
+            if _RUN_FOLDER.fullmatch(path.name) and (path.is_symlink() or path.is_dir())
+        ]
+        why = doubt_of_folder(root.lstat())
+    except FileNotFoundError:
+        return []
+    except PermissionError:
+        raise MachineError(f"{root} cannot be read without root: use sudo") from None
+    if found and why:
+        raise MachineError(
+            f"{root}: {why}. What it says of runs is not believed, and nothing in it is touched "
+            f"({_listed(found)}); see what is there, then remove it or let its owner alone write it"
+        )
+    return found
 
 
 def _listed(folders: list[Path]) -> str:
@@ -70,9 +112,13 @@ def _is_dead(folder: Path) -> bool:
     return not (folder.name.startswith(".") and _is_being_made(folder))
 
 
+def _run_id(folder: Path) -> str:
+    return folder.name.lstrip(".").partition(".")[0]
+
+
 def _clean_run(folder: Path) -> list[str]:
     """Kill what is left of a dead run and delete its folder; a line for each thing that is gone."""
-    run_id = folder.name.lstrip(".").partition(".")[0]
+    run_id = _run_id(folder)
     _, recorded = read_record(folder)
     alive = {process.pid: process for process in recorded if process.is_alive()}
     for process in marked_processes(run_id):
@@ -80,7 +126,7 @@ def _clean_run(folder: Path) -> list[str]:
     kill_all(alive.values())
     survivors = [process for process in alive.values() if process.is_alive()]
     if not survivors:  # whose record is still needed
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)  # which follows no links
     removed = [
         f"run {run_id}: process {process.pid} ({process.what})"
         for process in alive.values()
@@ -96,9 +142,25 @@ def _is_being_made(folder: Path) -> bool:
 
 
 def marked_processes(run_id: str) -> list[Process]:
-    """The processes that carry a run's id in their environment, but for the calling one."""
+    """The processes of this user that carry a run's id in their environment, but for the calling
+    one."""
+    return [process for process, users in _marked(run_id) if users == {os.geteuid()}]
+
+
+def _foreign_claimants(run_id: str) -> Iterator[str]:
+    """A line for each process that carries a run's id and is not this user's alone."""
+    for process, users in _marked(run_id):
+        if others := users - {os.geteuid()}:
+            yield (
+                f"process {process.pid} ({process.what}) of user {min(others)} carries the mark of "
+                f"run {run_id}; that is not believed, since any process may, and it was not killed"
+            )
+
+
+def _marked(run_id: str) -> Iterator[tuple[Process, set[int]]]:
+    """The processes that carry a run's id, each with the users that it runs as: a program that is
+    set-uid root has the environment, and the real user, of whoever started it."""
     mark = f"{RUN_VARIABLE}={run_id}".encode()
-    found: list[Process] = []
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) == os.getpid():
             continue
@@ -106,12 +168,13 @@ def marked_processes(run_id: str) -> list[Process]:
             if mark not in Path("/proc", entry, "environ").read_bytes().split(b"\0"):
                 continue
             what = Path("/proc", entry, "comm").read_text().strip()
+            started = start_time(int(entry))
+            status = Path("/proc", entry, "status").read_text()
         except OSError:
             continue
-        started = start_time(int(entry))
+        users = next(line for line in status.splitlines() if line.startswith("Uid:"))
         if started is not None:
-            found.append(Process(int(entry), started, what))
-    return found
+            yield Process(int(entry), started, what), set(map(int, users.split()[1:]))
 
 
 def kill_all(processes: Iterable[Process], deadline_s: float = KILL_DEADLINE_S) -> None:

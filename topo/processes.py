@@ -17,6 +17,7 @@ from switch import files
 from switch.children import DIE_WITH_PARENT, how_it_ended
 from switch.effort import Effort, processor_s
 from switch.errors import RunError
+from switch.private_files import open_private
 from topo.runs import Process, Run
 
 TAIL_LINES = 14
@@ -39,6 +40,7 @@ class RunProcess:
         environment: Mapping[str, str] | None = None,
         speaks: bool = True,
         output: Path | None = None,
+        umask: int = -1,
     ) -> None:
         """Start ``command`` in the network namespace of ``namespace_pid``.
 
@@ -46,13 +48,14 @@ class RunProcess:
         process has a session of its own, so that a Ctrl-C at the terminal does not reach it; its
         stdin is a pipe that the runner holds, its stdout one that the runner reads if the process
         ``speaks``, and else goes to the log. With ``output`` its stdout is that file, made anew.
+        ``umask`` is the process's, by default the runner's.
 
         Raises RunError if ``output`` cannot be written.
         """
         self.what = what
         self.log = log
         with ExitStack() as stack:
-            errors = stack.enter_context(open(log, "wb"))
+            errors = stack.enter_context(open_private(log, "wb"))
             stdout: IO[bytes] | int = subprocess.PIPE if speaks else errors
             if output is not None:
                 try:
@@ -66,6 +69,7 @@ class RunProcess:
                 stderr=errors,
                 env={**run.environment(), **(environment or {})},
                 start_new_session=True,
+                umask=umask,
             )
         self.process: Process = run.add(self.popen.pid, what)
 

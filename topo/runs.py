@@ -4,23 +4,38 @@ A run's folder, ``/run/weft/<id>/``, holds its sockets, its files and ``record.j
 object a line, first the runner, then every process as it is started. A process is known by its
 id *and* the time the kernel started it, so that an id used again is never taken for it. All
 processes of a run carry ``WEFT_RUN=<id>`` in their environment.
+
+The folder and all in it are their owner's alone, whatever the umask: whoever could connect to its
+sockets would drive the switches, and whoever could write its record would choose what is killed.
+So a record is believed only if nobody else can have written it (`read_believed`).
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
 import shutil
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 from switch.errors import MachineError
+from switch.private_files import FOLDER_MODE, doubt, open_private
 
 RUNS = Path("/run/weft")
 RECORD = "record.jsonl"
 RUN_VARIABLE = "WEFT_RUN"
 """The environment variable that every process of a run inherits, with the run's id in it."""
+
+
+ROOT_MODE = 0o755
+"""Of the folder of all runs: others see which there are, and nothing of them."""
+
+
+class DoubtfulError(MachineError):
+    """What a run's folder says may have been written by another user."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +79,14 @@ class Run:
         """Choose an id, and make its folder with the calling process on record as the runner.
 
         The folder appears with its record already in it, so that a clean-up at the same moment
-        sees a live runner. Raises MachineError if ``root`` cannot be written.
+        sees a live runner. Raises MachineError if ``root`` cannot be written, or is another user's.
         """
         try:
-            root.mkdir(parents=True, exist_ok=True)
+            _prepare(root)
             while True:
                 run_id = secrets.token_hex(3)
                 draft = root / f".{run_id}.{os.getpid()}"
-                draft.mkdir(mode=0o755)
+                draft.mkdir(mode=FOLDER_MODE)
                 run = cls(run_id, draft)
                 run._append({"runner": True, "boot": boot_id()}, os.getpid(), "runner")
                 run.folder = root / run_id
@@ -95,7 +110,7 @@ class Run:
     def _append(self, facts: dict[str, object], pid: int, what: str) -> Process:
         process = Process(pid, start_time(pid) or 0, what)
         line = json.dumps({**facts, "pid": pid, "started": process.started, "what": what})
-        with open(self.folder / RECORD, "a", encoding="ascii") as record:
+        with open_private(self.folder / RECORD, "a") as record:
             record.write(line + "\n")
         return process
 
@@ -108,22 +123,74 @@ class Run:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def _prepare(root: Path) -> None:
+    """Make the folder of all runs if there is none; see that nobody else may write it.
+
+    Raises DoubtfulError where it is another user's, or a link.
+    """
+    root.mkdir(mode=ROOT_MODE, exist_ok=True)
+    if why := doubt_of_folder(root.lstat()):
+        if root.is_symlink() or root.lstat().st_uid != os.geteuid():
+            raise DoubtfulError(
+                f"{root}: {why}, and runs keep their sockets and records there: remove it"
+            )
+        root.chmod(ROOT_MODE)  # as a run with an open umask may once have made it
+
+
+def doubt_of_folder(status: os.stat_result) -> str:
+    """As `doubt`, of what is to be a folder."""
+    return doubt(status) or ("" if stat.S_ISDIR(status.st_mode) else "it is no folder")
+
+
+def read_believed(file: Path) -> str:
+    """The text of a file in a run's folder that root or this user has written, and nobody else can.
+
+    So must be the file itself, which is no link, its run's folder, and the folder of all runs.
+    Raises DoubtfulError, with the reason, where another user may have written it; OSError where it
+    cannot be read.
+    """
+    for folder in (file.parent.parent, file.parent):
+        if why := doubt_of_folder(folder.lstat()):
+            raise _doubtful(folder, why, file.parent)
+    try:  # without waiting for somebody to write, if it is a pipe
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(file, flags)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise _doubtful(file, "it is a symbolic link", file.parent) from None
+    with open(descriptor, encoding="utf-8", errors="replace") as opened:
+        status = os.fstat(descriptor)
+        why = doubt(status) or ("" if stat.S_ISREG(status.st_mode) else "it is no regular file")
+        if why:
+            raise _doubtful(file, why, file.parent)
+        return opened.read()
+
+
+def _doubtful(path: Path, why: str, folder: Path) -> DoubtfulError:
+    return DoubtfulError(
+        f"{path}: {why}. What it says of a run is not believed, and nothing of that run is "
+        f"touched; if there is no such run, remove {folder} by hand"
+    )
+
+
 def read_record(folder: Path) -> tuple[Process | None, list[Process]]:
     """(runner, other processes) of a run, from its record.
 
     The runner is None where the record is missing, or from before the machine's last boot. A
-    last line cut short by a kill is passed over.
+    last line cut short by a kill is passed over. Raises DoubtfulError where another user may have
+    written it, PermissionError where this user may not read it.
     """
     runner: Process | None = None
     others: list[Process] = []
     try:
-        lines = (folder / RECORD).read_text().splitlines()
-    except OSError:
+        text = read_believed(folder / RECORD)
+    except FileNotFoundError:
         return None, []
-    for line in lines:
+    for line in text.splitlines():
         try:
             facts = json.loads(line)
-            process = Process(facts["pid"], facts["started"], facts["what"])
+            process = Process(int(facts["pid"]), int(facts["started"]), str(facts["what"]))
         except (ValueError, KeyError, TypeError):
             continue
         if not facts.get("runner"):

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from switch.children import python_command, python_path, run_tool
 from switch.errors import MachineError, RunError
+from switch.private_files import open_private
 from topo.batch import queue_drops
 from topo.captures import capture_path
 from topo.interfaces import ETHERNET_BYTES, LinkKind, switch_interfaces
@@ -30,6 +31,8 @@ READY_LIMIT_S = 600.0
 machine minutes; later ones take it from the cache."""
 ANSWER_DEADLINE_S = 60.0
 """For the switch process to answer a request; one that has ended is noticed at once."""
+BMV2_UMASK = 0o077
+"""BMv2 makes nothing but sockets and logs in the run's folder, which are their owner's alone."""
 LEAST_FRAME_BYTES = 9216
 """Room for a frame in the built-in switch, whatever the links take."""
 
@@ -128,7 +131,8 @@ class BuiltinSwitches:
             topology, run, seed, link_mtu, captured, links, patch_captures
         )
         path = run.folder / "switches.json"
-        path.write_text(json.dumps(config, indent=1))
+        with open_private(path, "w") as file:
+            json.dump(config, file, indent=1)
         self._statistics = config["stats_socket"]
         process = RunProcess(
             run,
@@ -219,6 +223,7 @@ class Bmv2Switches:
                     namespace_pid=namespace_pid,
                     log=run.folder / f"{switch.name}.log",
                     speaks=False,
+                    umask=BMV2_UMASK,
                 )
             )
 

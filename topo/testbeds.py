@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from switch.errors import InputError
-from topo.runs import RUNS, read_record
+from switch.private_files import open_private
+from topo.runs import RUNS, DoubtfulError, read_believed, read_record
 
 FILE = "testbed.json"
 
@@ -39,7 +40,8 @@ class RunningTestbed:
     def write(self, folder: Path) -> None:
         """Leave this in the run's folder, whole or not at all."""
         draft = folder / f".{FILE}"
-        draft.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        with open_private(draft, "w") as file:
+            file.write(json.dumps(asdict(self), indent=1) + "\n")
         draft.replace(folder / FILE)
 
     def choose(self, names: list[str]) -> dict[str, RunningSwitch]:
@@ -57,22 +59,31 @@ class RunningTestbed:
 
 
 def running_testbeds(root: Path = RUNS) -> list[RunningTestbed]:
-    """The testbeds that are up on this machine, by their ids."""
-    found = []
-    for file in sorted(root.glob(f"[!.]*/{FILE}")):
-        runner, _ = read_record(file.parent)
-        if runner is None or not runner.is_alive():
-            continue
+    """The testbeds that are up on this machine, by their ids; those that this user can believe."""
+    return _look(root)[0]
+
+
+def _look(root: Path) -> tuple[list[RunningTestbed], list[str]]:
+    """The testbeds that are up, and a line for each run that cannot be read or believed."""
+    found, doubts = [], []
+    for folder in sorted(root.glob("[!.]*")):
         try:
-            document = json.loads(file.read_text(encoding="utf-8"))
+            runner, _ = read_record(folder)
+            if runner is None or not runner.is_alive():
+                continue
+            document = json.loads(read_believed(folder / FILE))
             switches = {
                 name: RunningSwitch(item["address"], item["device_id"])
                 for name, item in document["switches"].items()
             }
             found.append(RunningTestbed(document["run_id"], document["description"], switches))
-        except (OSError, ValueError, KeyError, TypeError):
-            continue  # it is being taken down
-    return found
+        except PermissionError:
+            doubts.append(f"{folder} is another user's: use sudo")
+        except DoubtfulError as error:
+            doubts.append(str(error))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue  # it is no testbed's, or being taken down
+    return found, doubts
 
 
 def find_testbed(run_id: str | None = None, root: Path = RUNS) -> RunningTestbed:
@@ -81,18 +92,17 @@ def find_testbed(run_id: str | None = None, root: Path = RUNS) -> RunningTestbed
     Raises:
         InputError: there is none, or there are several and none was named.
     """
-    found = running_testbeds(root)
+    found, doubts = _look(root)
     if run_id is not None:
         found = [each for each in found if each.run_id == run_id] or found
         if not found or found[0].run_id != run_id:
-            raise InputError(f"run {run_id!r}: {_listed(found)}")
+            raise InputError(f"run {run_id!r}: {_listed(found, doubts)}")
     if len(found) != 1:
-        raise InputError(f"which testbed: {_listed(found)}")
+        raise InputError(f"which testbed: {_listed(found, doubts)}")
     return found[0]
 
 
-def _listed(found: list[RunningTestbed]) -> str:
-    if not found:
-        return "no testbed is up; bring one up with 'sudo ./weft up'"
+def _listed(found: list[RunningTestbed], doubts: list[str]) -> str:
     lines = "".join(f"\n  --run {each.run_id}  {each.description}" for each in found)
-    return f"up are:{lines}"
+    said = f"up are:{lines}" if found else "no testbed is up; bring one up with 'sudo ./weft up'"
+    return "\n".join([said, *doubts])

@@ -47,6 +47,7 @@ from agents.drivers.messages import (
 from switch.children import how_it_ended, python_command, python_path
 from switch.effort import Effort
 from switch.errors import MachineError, RunError
+from switch.private_files import open_private
 
 WARM_LIMIT_S = 600.0
 """Of `Effort`. The first start on a machine compiles; later ones take a second or two."""
@@ -93,7 +94,7 @@ class Launcher:
         for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
             environment[variable] = "1"  # a process with threads cannot be forked safely
         environment["PYTHONPATH"] = python_path(environment.get("PYTHONPATH"))
-        with theirs, open(run_dir / "launcher.log", "ab") as log:
+        with theirs, open_private(run_dir / "launcher.log", "ab") as log:
             self._process = subprocess.Popen(
                 python_command("agents.drivers.launcher", "--socket", str(theirs.fileno()),
                                "--parent", str(os.getpid())),
@@ -295,10 +296,9 @@ def _rank_process(spawn: Spawn, launcher: int) -> int:
     ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)  # ns; the default of 50 us is late
     config = RankConfig.of(spawn.config)
     if config.log:
-        log = os.open(config.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-        os.close(log)
+        with open_private(Path(config.log), "ab") as log:
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
     if spawn.namespace:
         enter_network_namespace(spawn.namespace)
     return run_rank(config)

@@ -54,6 +54,7 @@ from agents.drivers.patience import Patience, silence_s
 from agents.participant import Introductions
 from switch.children import how_it_ended
 from switch.errors import InputError, ProtocolError, RunError
+from switch.private_files import keep_private
 
 START_LEAD_NS = 30_000_000
 """From sending the start time until that time, so that every rank has read it."""
@@ -132,6 +133,7 @@ class Rendezvous:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._listener.bind(str(path))
+            keep_private(path)
         except OSError as error:
             self._listener.close()
             raise InputError(f"rendezvous socket {path}: {error.strerror or error}") from error

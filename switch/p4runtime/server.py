@@ -35,6 +35,7 @@ from switch.p4runtime.refusals import DETAILS_METADATA, Refusal, as_refusal, bat
 from switch.p4runtime.roles import Scope
 from switch.p4runtime.stalls import unless_stalled
 from switch.p4runtime.streams import Malformed, Streams
+from switch.private_files import keep_private
 
 _log = logging.getLogger(__name__)
 
@@ -91,9 +92,10 @@ def serve(
 ) -> P4RuntimeServer:
     """Serve P4Runtime for one switch on ``address``, from threads of its own.
 
-    ``address``: ``unix:PATH``, or ``HOST:PORT`` (port 0 lets the kernel choose one; the handle's
-    ``address`` has it). ``credentials``: those of TLS. Raises InputError for a device id, address
-    or credentials that cannot be, MachineError if the address cannot be listened on.
+    ``address``: ``unix:PATH``, a socket that its owner alone may use, or ``HOST:PORT`` (port 0 lets
+    the kernel choose one; the handle's ``address`` has it). ``credentials``: those of TLS. Raises
+    InputError for a device id, address or credentials that cannot be, MachineError if the address
+    cannot be listened on.
     """
     if not 0 <= device_id < 1 << 64:
         raise InputError(f"device id {device_id}: a device id is 0 or more, and below 2^64")
@@ -124,6 +126,9 @@ def serve(
         raise MachineError(
             f"{control.name}: cannot listen on {address} for P4Runtime{why}"
         ) from error
+    if address.startswith("unix:"):
+        with contextlib.suppress(FileNotFoundError):  # gRPC has taken the path for another
+            keep_private(address.removeprefix("unix:"))
     server.start()
     if not address.startswith("unix:") and address.endswith(":0"):
         address = f"{address.removesuffix(':0')}:{port}"

@@ -12,6 +12,7 @@ import traceback
 from typing import Any
 
 from switch.errors import InputError, MachineError, WeftError
+from switch.private_files import keep_private
 from switch.realtime import requests
 from switch.realtime.process import SwitchProcess
 
@@ -50,6 +51,7 @@ class StatisticsSocket:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
             self._listener.bind(path)
+            keep_private(path)
             self._listener.listen(socket.SOMAXCONN)
         except OSError as error:
             raise MachineError(f"statistics socket {path}: {error}") from None
