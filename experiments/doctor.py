@@ -30,7 +30,8 @@ def examine(console: Console) -> int:
         found = f"{fact.path}  {fact.version or ''}" if fact.path else fact.tool.purpose
         line(good, fact.tool.name, found)
     for feature in facts.features:
-        line(feature.works, feature.name, "works" if feature.works else feature.reason)
+        good = True if feature.works else False if feature.required else None
+        line(good, feature.name, "works" if feature.works else feature.reason)
     console.print()
     for missing in facts.missing:
         console.print(f"needed:   {missing}", markup=False, soft_wrap=True)

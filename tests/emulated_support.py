@@ -14,7 +14,7 @@ import pytest
 
 from topo.clos import Topology
 from topo.emulated import EmulatedWorld
-from topo.runs import RUNS, read_record
+from topo.runs import RUNS, read_record, start_time
 
 LACKING = [
     *(["root"] if os.geteuid() != 0 else []),
@@ -71,10 +71,22 @@ def _is_anothers(folder: Path) -> bool:
 
 def is_alive(pid: int) -> bool:
     """Whether a process runs (a zombie does not)."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
+    return start_time(pid) is not None
+
+
+def outer_pid(inner: int, beside: int) -> int:
+    """The machine's id of the process that has such an id in the PID namespace of another."""
+    namespace = os.stat(f"/proc/{beside}/ns/pid").st_ino
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.stat(f"/proc/{entry}/ns/pid").st_ino == namespace:
+                status = Path(f"/proc/{entry}/status").read_text()
+                (ids,) = (line for line in status.splitlines() if line.startswith("NSpid:"))
+                if int(ids.split()[-1]) == inner:
+                    return int(entry)
+        except OSError:
+            continue
+    raise ProcessLookupError(f"no process {inner} beside {beside}")
 
 
 def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = 120.0) -> None:

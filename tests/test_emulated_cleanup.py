@@ -31,16 +31,25 @@ from topo.runs import RECORD, RUNS, Process, Run, read_record, start_time
 
 OWNER = """
 import json, sys
-from tests.emulated_support import quiet_world
+from switch.errors import MachineError
+from tests.emulated_support import outer_pid, quiet_world
 from topo.clos import leaf_spine
+from topo.pid_namespace import PidNamespace
 
+def refuse(environment):
+    raise MachineError("none here")
+
+command = "env -i setsid sleep 1000"
+if sys.argv[1:] == ["without PID namespace"]:
+    PidNamespace.make = refuse
+    command = "setsid sleep 1000"
 with quiet_world(leaf_spine(2, 1, 1)) as world:
-    free = world.network["h0"].cmd("setsid sleep 1000 > /dev/null & echo pid=$!")
+    free = world.network["h0"].cmd(command + " > /dev/null & echo pid=$!")
     print(json.dumps({
         "id": world.record.id,
         "bound": [world.namespace_pid, world.host_pid(0), world.host_pid(1),
                   world.switch_processes[0].pid],
-        "free": int(free.rpartition("pid=")[2].split()[0]),
+        "free": outer_pid(int(free.rpartition("pid=")[2].split()[0]), world.namespace_pid),
     }), flush=True)
     sys.stdin.read()
 """
@@ -55,10 +64,10 @@ def _heed_signals() -> None:
 class _Owner:
     """A process that owns a world, from its start until it is killed by the test."""
 
-    def __init__(self) -> None:
+    def __init__(self, *arguments: str) -> None:
         root = Path(__file__).resolve().parent
         self.popen = subprocess.Popen(
-            [sys.executable, "-c", OWNER],
+            [sys.executable, "-c", OWNER, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": f"{root.parent}:{root}"},
@@ -85,9 +94,22 @@ class _Owner:
 
 @needs_machine
 @pytest.mark.system
+def test_a_command_that_hides_whose_it_is_dies_with_a_runner_killed_with_sigkill() -> None:
+    owner = _Owner()
+    assert f"WEFT_RUN={owner.id}".encode() not in Path(f"/proc/{owner.free}/environ").read_bytes()
+    assert owner.end(signal.SIGKILL) == -signal.SIGKILL
+    wait_until(lambda: not is_alive(owner.free), "the kernel kills what is in the PID namespace")
+    wait_until(lambda: not any(map(is_alive, owner.bound)), "its processes die with it")
+    assert [line for line in clean() if owner.id in line] == [
+        f"run {owner.id}: /run/weft/{owner.id}"
+    ]
+
+
+@needs_machine
+@pytest.mark.system
 def test_a_runner_killed_with_sigkill_leaves_nothing_after_clean() -> None:
     interfaces = machine_interfaces()
-    owner = _Owner()
+    owner = _Owner("without PID namespace")
     namespaces = {os.stat(f"/proc/{pid}/ns/net").st_ino for pid in owner.bound}
     assert owner.end(signal.SIGKILL) == -signal.SIGKILL
     wait_until(lambda: not any(map(is_alive, owner.bound)), "its processes die with it")

@@ -10,6 +10,7 @@ import pytest
 from topo.machine import (
     TOOLS,
     CpuTimes,
+    Feature,
     MachineFacts,
     ToolFact,
     cpu_use,
@@ -48,6 +49,15 @@ def test_what_is_missing_comes_with_the_command_that_gets_it() -> None:
     )
 
 
+def test_a_feature_that_weft_does_without_is_told_and_not_missing() -> None:
+    found = tuple(ToolFact(tool, f"/usr/bin/{tool.name}", "1.0") for tool in TOOLS)
+    features = (Feature("veth", False, "no"), Feature("PID namespaces", False, "none", False))
+    facts = MachineFacts(2, 1, "6", True, "/usr/lib", found, features)
+    assert facts.missing == ("veth: no",)
+    (told,) = facts.optional_missing
+    assert told.startswith("PID namespaces: ") and told.endswith("; none")
+
+
 def test_a_complete_machine_misses_nothing() -> None:
     found = tuple(ToolFact(tool, f"/usr/bin/{tool.name}", "1.0") for tool in TOOLS)
     facts = MachineFacts(2, 1, "6", True, "/usr/lib", found, ())
@@ -58,7 +68,9 @@ def test_a_complete_machine_misses_nothing() -> None:
 def test_kernel_features_are_tried_in_a_namespace_of_their_own() -> None:
     before = set(os.listdir("/sys/class/net"))
     features = {feature.name: feature for feature in probe_features()}
-    assert set(features) == {"network namespaces", "veth", "tbf", "AF_PACKET"}
+    assert set(features) == {
+        *("network namespaces", "veth", "tbf", "AF_PACKET", "PID namespaces")
+    }
     assert set(os.listdir("/sys/class/net")) <= before
 
 

@@ -8,8 +8,10 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,14 @@ import grpc
 import pytest
 from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 
+from switch.cache import CHECKOUT
 from switch.errors import InputError, MachineError, RunError
 from tests.emulated_support import (
     inside,
     is_alive,
     machine_interfaces,
     needs_machine,
+    outer_pid,
     quiet_world,
     run_folders,
     wait_until,
@@ -30,6 +34,7 @@ from tests.emulated_support import (
 from topo.clos import Topology, leaf_spine, single
 from topo.emulated import EmulatedWorld
 from topo.namespaces import in_namespace
+from topo.pid_namespace import PidNamespace
 from topo.processes import RunProcess
 from topo.runs import RUNS, Run, read_record
 
@@ -245,12 +250,115 @@ def test_an_exception_within_the_block_takes_the_world_down() -> None:
     assert run_folders() <= before
 
 
-def test_commands_that_a_user_left_running_end_with_the_world() -> None:
+def left_running(world: EmulatedWorld, node: str, command: str) -> int:
+    """The process id of a command that a node's shell has been left with."""
+    said = world.network[node].cmd(f"{command} > /dev/null & echo pid=$!")
+    return outer_pid(int(said.rpartition("pid=")[2].split()[0]), world.namespace_pid)
+
+
+@pytest.mark.parametrize("node", ["h0", "leaf0"])
+def test_commands_that_a_user_left_running_end_with_the_world(node: str) -> None:
     with quiet_world(single(2)) as world:
-        said = world.network["h0"].cmd("setsid sleep 1000 > /dev/null & echo pid=$!")
-        sleeper = int(said.rpartition("pid=")[2].split()[0])
-        assert is_alive(sleeper)
-    wait_until(lambda: not is_alive(sleeper), "the command ends")
+        sleepers = [
+            left_running(world, node, "setsid sleep 1000"),
+            left_running(world, node, "env -i setsid sleep 1000"),  # nothing tells whose it is
+        ]
+        assert all(map(is_alive, sleepers))
+    assert not any(map(is_alive, sleepers))
+
+
+def test_where_the_kernel_makes_no_pid_namespace_commands_end_by_their_mark(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(environment: Mapping[str, str]) -> None:
+        raise MachineError("none here")
+
+    monkeypatch.setattr(PidNamespace, "make", refused)
+    with quiet_world(single(2)) as world:
+        assert os.stat(f"/proc/{world.host_pid(0)}/ns/pid") == os.stat("/proc/self/ns/pid")
+        sleeper = left_running(world, "h0", "setsid sleep 1000")
+        comm = Path(f"/proc/{sleeper}/comm")  # no environment is seen while a command is loaded
+        wait_until(lambda: comm.read_text() == "sleep\n", "the command has a session of its own")
+    assert not is_alive(sleeper)
+
+
+def test_a_fork_into_a_pid_namespace_that_has_ended_is_told_so() -> None:
+    namespace = PidNamespace.make(os.environ)
+    os.kill(namespace.pid, signal.SIGKILL)
+    wait_until(lambda: not is_alive(namespace.pid), "it ends")
+    words = rf"init of the run's PID namespace \(pid {namespace.pid}\) was killed by signal 9"
+    with pytest.raises(RunError, match=words):
+        namespace.start(lambda: subprocess.Popen(["true"]))
+    namespace.end()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("_CLONE_NEWPID", 1, "makes no PID namespace here: .*Invalid argument"),
+        ("_INIT", ("sh", "-c", "echo mount /proc failed >&2; exit 1"), "mount /proc failed"),
+        ("_INIT", ("sh", "-c", "exit 3"), "ended with status 3"),
+        ("_INIT", ("no-such-command",), "no-such-command"),
+    ],
+)
+def test_a_pid_namespace_that_cannot_be_had_is_told_with_the_reason(
+    name: str, value: object, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"topo.pid_namespace.{name}", value)
+    own = os.stat("/proc/thread-self/ns/pid_for_children").st_ino
+    with pytest.raises(MachineError, match=words):
+        PidNamespace.make(os.environ)
+    assert os.stat("/proc/thread-self/ns/pid_for_children").st_ino == own
+
+
+IN_A_USER_NAMESPACE = """
+import os, subprocess
+from switch.errors import MachineError
+from topo.pid_namespace import PidNamespace
+
+try:
+    PidNamespace.make(os.environ)
+except MachineError as error:
+    print(error)
+print(subprocess.run(["echo", "still forks"], capture_output=True, text=True).stdout)
+"""
+
+
+@pytest.mark.skipif(
+    subprocess.run(["unshare", "-U", "-r", "true"], capture_output=True).returncode != 0,
+    reason="needs user namespaces",
+)
+def test_who_could_not_come_back_from_a_pid_namespace_makes_none_and_forks_as_before() -> None:
+    said = subprocess.run(
+        ["unshare", "-U", "-r", sys.executable, "-c", IN_A_USER_NAMESPACE],
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert "setns of a PID namespace: Operation not permitted" in said and "still forks" in said
+
+
+def test_nodes_see_the_processes_of_their_run_and_no_others() -> None:
+    with quiet_world(single(2)) as world:
+        for node in ("h0", "leaf0"):
+            said = world.network[node].cmd("cat /proc/[0-9]*/cmdline | tr '\\0' ' '; echo me=$$")
+            assert "mininet:h0" in said and "mininet:h1" in said and "stand_in_switch" in said
+            assert "pytest" not in said
+        world.network["h0"].cmd("kill -KILL 1")  # which the kernel lets nobody inside
+        assert world.network["h0"].popen("true").wait() == 0
+        world.check_alive()
+
+
+def test_a_dead_init_is_named_and_takes_everything_along() -> None:
+    with quiet_world(single(2)) as world:
+        sleeper = left_running(world, "h0", "env -i setsid sleep 1000")
+        namespace = world.record.pid_namespace
+        assert namespace is not None  # or a kernel without them runs this test
+        os.kill(namespace.pid, signal.SIGKILL)
+        wait_until(lambda: not is_alive(sleeper), "everything ends")
+        words = r"init of the run's PID namespace \(pid \d+\) was killed by signal 9 \(SIGKILL\)"
+        with pytest.raises(RunError, match=words):
+            world.check_alive()
+        with pytest.raises(RunError, match=words):
+            world.network["h0"].popen("true")
 
 
 def test_captures_hold_every_packet_in_full_with_nanoseconds(tmp_path: Path) -> None:

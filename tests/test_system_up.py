@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from switch.program_files import fabric_program
-from tests.system_support import ENVIRONMENT, WEFT, left_as_it_was, runs_of, weft
+from tests.emulated_support import is_alive
+from tests.system_support import ENVIRONMENT, WEFT, left_as_it_was, runs_of, wait_until, weft
 from topo.runs import RUNS, Process, read_record
 
 pytestmark = [
@@ -196,6 +197,39 @@ def test_what_is_not_up_is_said(tmp_path: Path) -> None:
     assert done.returncode == 2 and "nothing.p4" in done.stderr
     done = weft("up", "--script", "nothing.txt", cwd=tmp_path)
     assert done.returncode == 2 and "nothing.txt" in done.stderr
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_a_command_that_hides_whose_it_is_ends_with_the_testbed(
+    end: signal.Signals, tmp_path: Path
+) -> None:
+    seconds = str(10_000_000 + 10 * os.getpid() + end)
+    prompt = Prompt(tmp_path, "--topology", "single", "--hosts-per-leaf", "2")
+    try:
+        for node in ("h0", "leaf0"):
+            prompt.ask(f"{node} env -i setsid -f sleep {seconds}")
+        assert f"sleep {seconds}" in prompt.ask("h1 ps ax")
+        hidden = _running("sleep", seconds)
+        assert len(hidden) == 2
+        (run_id,) = runs_of(prompt.process.pid)
+    finally:
+        prompt.process.send_signal(end)
+        prompt.process.communicate(timeout=300)
+    wait_until(lambda: not any(map(is_alive, hidden)), "the kernel kills what is in the namespace")
+    if end == signal.SIGKILL:
+        assert f"removed run {run_id}: " in weft("clean", cwd=tmp_path).stdout
+    assert not (RUNS / run_id).exists()
+
+
+def _running(*command: str) -> list[int]:
+    """The processes of a command, whoever started them."""
+    wanted = b"".join(word.encode() + b"\0" for word in command)
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if file.read_bytes() == wanted:
+                found.append(int(file.parent.name))
+    return found
 
 
 def test_ctrl_c_ends_a_command_and_sigterm_the_testbed(tmp_path: Path) -> None:

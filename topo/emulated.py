@@ -151,6 +151,7 @@ class EmulatedWorld:
         self.close()
 
     def _bring_up(self) -> None:
+        self.record.enclose()
         self._make_nodes()
         self._make_links()
         namespace = self.namespace_pid
@@ -272,6 +273,7 @@ class EmulatedWorld:
         self._network = None
         self._namespaces = {}
         if self._record is not None:
+            self._record.end_enclosed()
             kill_all(marked_processes(self._record.id))
             if self._owns_record:
                 self._record.remove()
@@ -437,5 +439,7 @@ class EmulatedWorld:
                 raise RunError(f"{process.describe_end()} during the run{process.tail()}")
 
     def _check_shells(self) -> None:
+        if self._record is not None and self._record.pid_namespace is not None:
+            self._record.pid_namespace.check()
         if self._network is not None:
             self._network.check_namespaces()

@@ -19,6 +19,7 @@ from switch.children import last_words, run_tool
 from switch.errors import MachineError, RunError
 from topo.batch import run_batch
 from topo.namespaces import CLONE_NEWNET
+from topo.pid_namespace import PidNamespace
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Feature:
     name: str
     works: bool
     reason: str = ""
+    required: bool = True
 
 
 @dataclass(frozen=True)
@@ -93,14 +95,21 @@ class MachineFacts:
         if self.mininet is None:
             lines.append("Mininet's Python package; apt-get install mininet")
         lines += [
-            f"{feature.name}: {feature.reason}" for feature in self.features if not feature.works
+            f"{feature.name}: {feature.reason}"
+            for feature in self.features
+            if feature.required and not feature.works
         ]
         return tuple(lines)
 
     @property
     def optional_missing(self) -> tuple[str, ...]:
-        """One line for each tool that only some options need."""
+        """One line for each tool that only some options need, and for each kernel feature that Weft
+        does without where it has to."""
         return tuple(
+            f"{feature.name}: commands that a testbed's user hides may outlive it; {feature.reason}"
+            for feature in self.features
+            if not feature.required and not feature.works
+        ) + tuple(
             f"{fact.tool.name}: {fact.tool.purpose}; "
             + (f"apt-get install {fact.tool.package}" if fact.tool.package else P4LANG_HINT)
             for fact in self.tools
@@ -184,12 +193,12 @@ def probe_features() -> tuple[Feature, ...]:
     libc = ctypes.CDLL(None, use_errno=True)
     features: list[Feature] = []
 
-    def attempt(name: str, work: Callable[[], None]) -> None:
+    def attempt(name: str, work: Callable[[], None], required: bool = True) -> None:
         try:
             work()
-            features.append(Feature(name, True))
+            features.append(Feature(name, True, required=required))
         except (OSError, MachineError, RunError) as error:
-            features.append(Feature(name, False, str(error)))
+            features.append(Feature(name, False, str(error), required))
 
     def new_namespace() -> None:
         if libc.unshare(CLONE_NEWNET) != 0:
@@ -212,6 +221,7 @@ def probe_features() -> tuple[Feature, ...]:
             ),
         )
         attempt("AF_PACKET", packet_socket)
+        attempt("PID namespaces", lambda: PidNamespace.make(os.environ).end(), required=False)
 
     thread = threading.Thread(target=try_all)
     thread.start()

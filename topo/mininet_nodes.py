@@ -81,9 +81,17 @@ class RunNode(Node):
     def _popen(self, cmd: list[str], **params: Any) -> Any:
         run: Run = self.params["run"]
         params["env"] = {**params.get("env", os.environ), **run.environment()}
-        popen = super()._popen([*DIE_WITH_PARENT, *cmd], **params)
-        run.add(popen.pid, f"command of {self.name}" if self.shell else f"shell of {self.name}")
-        return popen
+        what = f"command of {self.name}" if self.shell else f"shell of {self.name}"
+        cmd = [*DIE_WITH_PARENT, *self.entry(), *cmd]
+        return run.start(lambda: super(RunNode, self)._popen(cmd, **params), what)
+
+    def entry(self) -> list[str]:
+        """What lets the shell, which has namespaces of its own, see the /proc of the run's PID
+        namespace; what the shell is to run, and commands beside it, see that already."""
+        run: Run = self.params["run"]
+        if self.shell or run.pid_namespace is None:
+            return []
+        return ["mnexec", "-a", str(run.pid_namespace.pid)]
 
     def read(self, size: int = 1024) -> str:
         """What the shell has printed, once it has printed something; RunError if it has ended."""
@@ -122,6 +130,10 @@ class SwitchNode(RunNode, Switch):
     def startShell(self, mnopts: str | None = None) -> None:
         """Only note the namespace; see :meth:`open_shell`."""
         self.pid = self.params["namespace_pid"]
+
+    def entry(self) -> list[str]:
+        """Nothing: the run's namespaces are entered, and all that they show."""
+        return []
 
     def open_shell(self) -> None:
         """Start the node's shell in the run's namespace, if it has none yet."""

@@ -18,7 +18,7 @@ from switch.children import DIE_WITH_PARENT, how_it_ended
 from switch.effort import Effort, processor_s
 from switch.errors import RunError
 from switch.private_files import open_private
-from topo.runs import Process, Run
+from topo.runs import Run
 
 TAIL_LINES = 14
 LOOK_S = 1.0
@@ -62,16 +62,18 @@ class RunProcess:
                     stdout = stack.enter_context(open(files.create(output), "wb"))
                 except OSError as error:
                     raise RunError(f"{what}: cannot write {output}: {error.strerror}") from None
-            self.popen = subprocess.Popen(
-                [*DIE_WITH_PARENT, "mnexec", "-a", str(namespace_pid), *command],
-                stdin=subprocess.PIPE,
-                stdout=stdout,
-                stderr=errors,
-                env={**run.environment(), **(environment or {})},
-                start_new_session=True,
-                umask=umask,
+            self.popen = run.start(
+                lambda: subprocess.Popen(
+                    [*DIE_WITH_PARENT, "mnexec", "-a", str(namespace_pid), *command],
+                    stdin=subprocess.PIPE,
+                    stdout=stdout,
+                    stderr=errors,
+                    env={**run.environment(), **(environment or {})},
+                    start_new_session=True,
+                    umask=umask,
+                ),
+                what,
             )
-        self.process: Process = run.add(self.popen.pid, what)
 
     @property
     def pid(self) -> int:

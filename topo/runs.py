@@ -18,11 +18,15 @@ import os
 import secrets
 import shutil
 import stat
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from switch.errors import MachineError
 from switch.private_files import FOLDER_MODE, doubt, open_private
+from topo.pid_namespace import Child, PidNamespace
+from topo.signals import signals_held
 
 RUNS = Path("/run/weft")
 RECORD = "record.jsonl"
@@ -32,6 +36,10 @@ RUN_VARIABLE = "WEFT_RUN"
 
 ROOT_MODE = 0o755
 """Of the folder of all runs: others see which there are, and nothing of them."""
+
+
+_PF_EXITING = 0x4
+"""The kernel's flag of a process that is ending (linux/sched.h)."""
 
 
 class DoubtfulError(MachineError):
@@ -53,13 +61,18 @@ class Process:
 
 
 def start_time(pid: int) -> int | None:
-    """When a process was started, in clock ticks since boot; None if none runs under that id."""
+    """When a process was started, in clock ticks since boot; None if none runs under that id.
+
+    One that is ending counts as ended: the init of a PID namespace, once killed, waits until all
+    in it have been waited for, which somebody else may have to do.
+    """
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = text[text.rindex(")") + 2 :].split()
-    return None if fields[0] in "ZX" else int(fields[19])
+    ended = fields[0] in "ZX" or int(fields[6]) & _PF_EXITING
+    return None if ended else int(fields[19])
 
 
 def boot_id() -> str:
@@ -73,6 +86,8 @@ class Run:
     def __init__(self, run_id: str, folder: Path) -> None:
         self.id = run_id
         self.folder = folder
+        self.pid_namespace: PidNamespace | None = None
+        """Where the run's processes are started, while there is one."""
 
     @classmethod
     def create(cls, root: Path = RUNS) -> Run:
@@ -102,6 +117,33 @@ class Run:
                 f"cannot write {error.filename or root}: {error.strerror}; a run keeps its "
                 f"sockets and its record in {root}, so it has to be run as root"
             ) from error
+
+    def enclose(self) -> None:
+        """From now on start the run's processes in a PID namespace of its own, where the kernel
+        makes one; elsewhere they are known by their record and their environment alone.
+
+        To be called from a thread that lives as long as the run.
+        """
+        with signals_held(), suppress(MachineError):
+            self.pid_namespace = PidNamespace.make(self.environment())
+            self.add(self.pid_namespace.pid, "init of the PID namespace")
+
+    def start(self, begin: Callable[[], Child], what: str) -> Child:
+        """Have ``begin`` start a process of the run, and put it on record.
+
+        Signals wait meanwhile: nobody would wait for a child that they cut off.
+        """
+        with signals_held():
+            namespace = self.pid_namespace
+            child = begin() if namespace is None else namespace.start(begin)
+            self.add(child.pid, what)
+        return child
+
+    def end_enclosed(self) -> None:
+        """Kill whatever is left in the run's PID namespace, and forget it."""
+        namespace, self.pid_namespace = self.pid_namespace, None
+        if namespace is not None:
+            namespace.end()
 
     def add(self, pid: int, what: str) -> Process:
         """Put a process on record; to be called right after it was started."""

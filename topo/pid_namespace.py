@@ -1,0 +1,144 @@
+"""A PID namespace for each run: when its first process ends, the kernel kills all the others.
+
+A run's commands may leave everything behind by which it knows them: their environment, their
+session, the process that started them (``env -i setsid -f sleep 1000``). A PID namespace cannot be
+left. Its first process, here called its init, dies with the runner (PR_SET_PDEATHSIG) and when the
+pipe that the runner holds is closed; then the kernel kills everything in the namespace, also after
+a SIGKILL of the runner. Process ids told by Popen stay those of the machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from switch.children import DIE_WITH_PARENT, check_not_killed, how_it_ended
+from switch.errors import MachineError, RunError
+
+_CLONE_NEWPID = 0x20000000
+_OWN = "/proc/thread-self/ns/pid"
+
+_INIT = ("unshare", "--mount-proc", "bash", "-c", "echo ready; read -r")
+"""Has a /proc of the namespace for those who enter its mount namespace; reaps, as bash does, who
+has lost its parent; and ends with its standard input."""
+
+END_DEADLINE_S = 60.0
+STATUS_DEADLINE_S = 5.0
+
+Child = TypeVar("Child", bound="subprocess.Popen[Any]")
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class PidNamespace:
+    """A PID namespace that is up. Made by :meth:`make`, ended by :meth:`end`."""
+
+    def __init__(self, init: subprocess.Popen[bytes], ns: int) -> None:
+        self._init = init
+        self._ns = ns
+        """Open file of the namespace."""
+        self._children: list[subprocess.Popen[Any]] = []
+        """Those that were started here: the init cannot end before they have been waited for."""
+
+    @classmethod
+    def make(cls, environment: Mapping[str, str]) -> PidNamespace:
+        """A new one, whose init has that environment.
+
+        To be called from a thread that lives as long as the run. Raises MachineError, with the
+        reason, where the kernel makes none; RunError if the init was killed.
+        """
+        try:
+            with _children_in(None):
+                init = subprocess.Popen(
+                    [*DIE_WITH_PARENT, *_INIT],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    env=environment,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise MachineError(f"the kernel makes no PID namespace here: {error}") from error
+        assert init.stdout is not None and init.stderr is not None
+        if init.stdout.readline() != b"ready\n":
+            _, said = init.communicate()
+            check_not_killed("the init of the run's PID namespace", init.pid, init.returncode)
+            why = said.decode(errors="replace").strip() or how_it_ended(init.returncode)
+            raise MachineError(f"a PID namespace cannot be set up here: {why}")
+        init.stdout.close()
+        init.stderr.close()
+        return cls(init, os.open(f"/proc/{init.pid}/ns/pid", os.O_RDONLY | os.O_CLOEXEC))
+
+    @property
+    def pid(self) -> int:
+        """The process id of the init, which is in a mount namespace with a /proc of this one."""
+        return self._init.pid
+
+    def start(self, begin: Callable[[], Child]) -> Child:
+        """Have ``begin`` start a process in the namespace. Raises RunError if it has ended."""
+        self._children = [child for child in self._children if child.poll() is None]
+        try:
+            with _children_in(self._ns):
+                child = begin()
+        except OSError:
+            self.check()  # a fork into a namespace without init is out of memory, says the kernel
+            raise
+        self._children.append(child)
+        return child
+
+    def check(self) -> None:
+        """Raise RunError if the init has ended, and everything in the namespace with it."""
+        if os.path.exists(f"/proc/{self.pid}/ns/net"):  # what a process gives back as it ends
+            return
+        end = time.monotonic() + STATUS_DEADLINE_S
+        self._reap(end)
+        status = self._init.poll()
+        how = "has ended" if status is None else how_it_ended(status)
+        raise RunError(
+            f"the init of the run's PID namespace (pid {self.pid}) {how}, and all processes of the "
+            "network with it"
+        )
+
+    def end(self) -> None:
+        """Kill everything that is left in it; returns when it is gone, or after a minute."""
+        self._init.kill()
+        self._reap(time.monotonic() + END_DEADLINE_S)
+        if self._init.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._init.stdin.close()
+        os.close(self._ns)
+
+    def _reap(self, end: float) -> None:
+        """Wait for all that the kernel kills, the init last, until then (CLOCK_MONOTONIC)."""
+        for child in [*self._children, self._init]:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(max(0.0, end - time.monotonic()))
+
+
+@contextlib.contextmanager
+def _children_in(ns: int | None) -> Iterator[None]:
+    """Within the block, children of the calling thread go to a PID namespace; None: to a new one,
+    as whose init the first of them starts. It starts no threads meanwhile: the kernel refuses."""
+    own = os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        # First, as a user namespace may let one out of the PID namespace and not back in.
+        _check(_libc.setns(own, _CLONE_NEWPID), "setns")
+        if ns is None:
+            _check(_libc.unshare(_CLONE_NEWPID), "unshare")
+        else:
+            _check(_libc.setns(ns, _CLONE_NEWPID), "setns")
+        yield
+    finally:
+        _check(_libc.setns(own, _CLONE_NEWPID), "setns")
+        os.close(own)
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what} of a PID namespace: {os.strerror(number)}")
