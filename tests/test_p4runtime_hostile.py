@@ -24,9 +24,10 @@ from switch.engine.build import MOST_BUILT
 from switch.engine.dataplane import Dataplane
 from switch.p4runtime import configs, notifications, requests
 from switch.p4runtime.arbitration import Arbitration
+from switch.p4runtime.data_plane import DataPlane
 from switch.p4runtime.device import Device
 from switch.p4runtime.outboxes import MAX_WAITING, MAX_WAITING_BYTES, Outbox
-from switch.p4runtime.refusals import as_refusal
+from switch.p4runtime.refusals import MOST_NAMED, Refusal, as_refusal
 from switch.p4runtime.server import P4RuntimeServer
 from switch.p4runtime.stalls import unless_stalled
 from switch.p4runtime.streams import Streams
@@ -152,6 +153,56 @@ def test_a_p4info_of_another_program_is_refused(
                 del parts[-1]
         with pytest.raises(Exception, match=f"not of one program: {what}; compile both"):
             configs.set_config(target[1], request)
+
+
+def with_foreign(files: Files, kind: str, count: int) -> Any:
+    request = config_request(files)
+    for number in range(count):
+        one = getattr(request.config.p4info, kind).add()
+        one.preamble.id = 0x01F00000 + number
+        one.preamble.name = f"foreign.{number}"
+    return request
+
+
+@pytest.mark.parametrize("kind", ["actions", "counters", "registers", "digests"])
+def test_a_p4info_with_many_objects_of_other_programs_is_refused(
+    target: tuple[Dataplane, Device], every_entity: Files, kind: str
+) -> None:
+    device = target[1]
+    with pytest.raises(Refusal) as caught:
+        configs.set_config(device, with_foreign(every_entity, kind, 3_000))
+    assert caught.value.code == code_pb2.INVALID_ARGUMENT
+    assert caught.value.message == (
+        "P4Info and p4_device_config are not of one program: 3000 objects of the P4Info are not in "
+        "the BMv2 JSON, 1024 may have been dropped: "
+        + ", ".join(f"foreign.{number}" for number in range(MOST_NAMED))
+        + " and 2992 more; compile both together"
+    )
+    configs.set_config(device, with_foreign(every_entity, "actions", 3))
+
+
+def test_the_widths_of_a_controller_header_are_looked_up_once(
+    target: tuple[Dataplane, Device], every_entity: Files
+) -> None:
+    request = config_request(every_entity)
+    header = request.config.p4info.controller_packet_metadata.add()
+    header.preamble.id, header.preamble.name = 1, "packet_in"
+    for number in range(2_000):
+        header.metadata.add(id=number + 1, name=f"m{number}", bitwidth=8)
+    device = target[1]
+    compared = []
+
+    class Counted(str):
+        def startswith(self, *arguments: Any) -> bool:
+            compared.append(self)
+            return super().startswith(*arguments)
+
+    configs.set_config(device, request)
+    plane = DataPlane({"header_types": [], "pipelines": []})
+    plane._headers = {"packet_in_t": [(Counted(f"m{number}"), 8) for number in range(2_000)]}
+    assert plane.header_widths([f"m{number}" for number in range(2_000)]) == [8] * 2_000
+    assert len(compared) == 2_000
+    assert len(device.info.packet_headers["packet_in"].fields) == 2_000
 
 
 def test_programs_that_no_switch_runs_are_forgotten(

@@ -7,6 +7,8 @@ from typing import Any
 
 from switch.p4runtime.refusals import invalid
 
+_NAMED = ("counter_arrays", "meter_arrays", "register_arrays", "learn_lists", "parse_vsets")
+
 
 class DataPlane:
     """The widths of a program's key fields, parameters and headers.
@@ -33,6 +35,13 @@ class DataPlane:
                 action["name"]: [data["bitwidth"] for data in action["runtime_data"]]
                 for action in program.get("actions", [])
             }
+            profiles = [
+                profile
+                for pipeline in program["pipelines"]
+                for profile in pipeline.get("action_profiles", [])
+            ]
+            others = [program.get(kind, []) for kind in _NAMED]
+            self._others = {str(one["name"]) for some in (profiles, *others) for one in some}
         except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
             raise invalid("p4_device_config: not BMv2 JSON, as it has no tables") from error
 
@@ -52,6 +61,11 @@ class DataPlane:
         """How many parameters an action has, None if there is no such action."""
         return len(self._actions[action]) if action in self._actions else None
 
+    def knows(self, name: str) -> bool:
+        """Whether there is a table, action, profile, counter, meter, register, digest or value set
+        of that name."""
+        return name in self._tables or name in self._actions or name in self._others
+
     def key_width(self, table: str, position: int) -> int:
         """Bits of a key field, 0 if unknown."""
         return _at(self._tables.get(table, ()), position)
@@ -60,13 +74,15 @@ class DataPlane:
         """Bits of an action's parameter, 0 if unknown."""
         return _at(self._actions.get(action, ()), position)
 
-    def header_width(self, names: Sequence[str], position: int) -> int:
-        """Bits of a field in the header type that has fields of just these names, 0 if unknown."""
+    def header_widths(self, names: Sequence[str]) -> list[int]:
+        """Bits of the fields in the header type that has fields of just these names, 0 each if
+        unknown."""
         for fields in self._headers.values():
             known = [(name, width) for name, width in fields if not name.startswith("_padding")]
             if [name for name, _ in known] == list(names):
-                return _at([width for _, width in known], position)
-        return 0
+                widths = [width for _, width in known]
+                return [_at(widths, position) for position in range(len(names))]
+        return [0] * len(names)
 
 
 def _at(widths: Sequence[Any], position: int) -> int:

@@ -15,7 +15,7 @@ from switch.engine.control import ActionCall, Exact, Key, Lpm, Range, Ternary
 from switch.p4runtime import bytestrings
 from switch.p4runtime.p4info import ProgramInfo
 from switch.p4runtime.p4info_objects import Field, MatchKind, Table, ValueSet
-from switch.p4runtime.refusals import denied, invalid
+from switch.p4runtime.refusals import denied, invalid, listed
 
 
 def decode_keys(table: Table | ValueSet, messages: Any) -> tuple[Key, ...]:
@@ -27,7 +27,7 @@ def decode_keys(table: Table | ValueSet, messages: Any) -> tuple[Key, ...]:
     known = {field.id for field in table.fields}
     for message in messages:
         if message.field_id not in known:
-            fields = ", ".join(f"{field.name} ({field.id})" for field in table.fields) or "none"
+            fields = listed((f"{field.name} ({field.id})" for field in table.fields), table.fields)
             raise invalid(
                 f"{table.label} has no key field with id {message.field_id}; it has {fields}"
             )
@@ -122,7 +122,8 @@ def check_scope(table: Table, info: ProgramInfo, action_id: int, *, default: boo
     """Raise unless an action may stand in a table's entries, or be its default action."""
     scope = table.scopes.get(action_id)
     if scope is None:
-        names = ", ".join(f"{info.actions[known].name} ({known})" for known in table.scopes)
+        actions = (f"{info.actions[known].name} ({known})" for known in table.scopes)
+        names = listed(actions, table.scopes)
         raise invalid(f"table {table.name} has no action with id {action_id}; it has {names}")
     if scope == (_SCOPES.TABLE_ONLY if default else _SCOPES.DEFAULT_ONLY):
         raise denied(
@@ -149,7 +150,7 @@ def decode_action(info: ProgramInfo, message: Any) -> ActionCall:
         what = f"action {action.name}, parameter {known.name}"
         values.append(known.type.decode(given.pop(known.id), what))
     if given:
-        names = ", ".join(f"{param.name} ({param.id})" for param in action.params) or "none"
+        names = listed((f"{param.name} ({param.id})" for param in action.params), action.params)
         raise invalid(f"action {action.name} has no parameter with id {min(given)}; it has {names}")
     return ActionCall(action.name, tuple(values))
 

@@ -24,10 +24,18 @@ from switch.p4runtime.p4info_objects import (
     Table,
     ValueSet,
 )
-from switch.p4runtime.refusals import Refusal, invalid
+from switch.p4runtime.refusals import Refusal, invalid, listed
 from switch.p4runtime.translation import Translations
 
 PACKET_HEADERS = ("packet_in", "packet_out")
+
+MOST_FOREIGN = 1024
+"""Objects of a P4Info that its BMv2 JSON does not have."""
+
+_DROPPED = (
+    "actions", "action_profiles", "counters", "direct_counters", "meters", "direct_meters",
+    "registers", "value_sets", "digests",
+)  # fmt: skip
 
 _ROLE = re.compile(r'@p4runtime_role\s*\(\s*"([^"]*)"\s*\)')
 
@@ -199,8 +207,8 @@ class ProgramInfo:
             names = [one.name for one in message.metadata]
             fields = []
             widths = []
-            for position, one in enumerate(message.metadata):
-                width = self._data_plane.header_width(names, position)
+            known = self._data_plane.header_widths(names)
+            for one, width in zip(message.metadata, known, strict=True):
                 value_type = self._type(f"field {one.name} of {name}", one, width)
                 fields.append(Param(one.id, one.name, value_type))
                 translated = bool(one.type_name.name and width)
@@ -236,9 +244,8 @@ def _check_ids(what: str, parts: Iterable[Any]) -> None:
 def _look_up(kind: str, wanted: int, known: Mapping[int, _T]) -> _T:
     found = known.get(wanted)
     if found is None:
-        names = ", ".join(f"{thing.name} ({thing.id})" for thing in list(known.values())[:8])
-        more = f" and {len(known) - 8} more" if len(known) > 8 else ""
-        raise invalid(f"no {kind} has id {wanted}; there are {names or 'none'}{more}")
+        names = listed((f"{thing.name} ({thing.id})" for thing in known.values()), known)
+        raise invalid(f"no {kind} has id {wanted}; there are {names}")
     return found
 
 
@@ -290,8 +297,16 @@ def _digest(message: Any) -> Digest:
 def _check_program(message: Any, data_plane: DataPlane) -> None:
     """Raise INVALID_ARGUMENT where a P4Info is not that of its BMv2 JSON.
 
-    Actions that the JSON does not have are let pass: compilers drop what no table has.
+    Some actions, counters and so on that the JSON does not have are let pass: compilers drop what
+    nothing uses.
     """
+    things = (thing.preamble.name for kind in _DROPPED for thing in getattr(message, kind))
+    foreign = [name for name in things if not data_plane.knows(name)]
+    if len(foreign) > MOST_FOREIGN:
+        raise _not_of_one_program(
+            f"{len(foreign)} objects of the P4Info are not in the BMv2 JSON, {MOST_FOREIGN} may "
+            f"have been dropped: {listed(foreign, foreign)}"
+        )
     for table in message.tables:
         name = table.preamble.name
         fields = data_plane.key_fields(name)

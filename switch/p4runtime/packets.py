@@ -11,7 +11,7 @@ from typing import Any
 from p4.v1 import p4runtime_pb2
 
 from switch.p4runtime.p4info_objects import PacketHeader
-from switch.p4runtime.refusals import Refusal, invalid
+from switch.p4runtime.refusals import Refusal, invalid, listed
 
 PADDING = ("_pad", "pad")
 """How the names of fields begin that only fill a header to whole bytes."""
@@ -28,10 +28,8 @@ def pack(header: PacketHeader | None, message: Any) -> bytes:
     given: dict[int, bytes] = {}
     for one in message.metadata:
         if one.metadata_id not in fields:
-            known = ", ".join(f"{field.name} ({field.id})" for field in fields.values())
-            raise invalid(
-                f"packet_out has no metadata with id {one.metadata_id}; it has {known or 'none'}"
-            )
+            known = listed((f"{field.name} ({field.id})" for field in fields.values()), fields)
+            raise invalid(f"packet_out has no metadata with id {one.metadata_id}; it has {known}")
         if one.metadata_id in given:
             raise invalid(f"packet_out: metadata {one.metadata_id} is given twice")
         given[one.metadata_id] = one.value

@@ -7,7 +7,8 @@ status; errors of single elements of a batch are one status UNKNOWN whose detail
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Sized
+from itertools import islice
 from typing import Any
 
 from google.rpc import code_pb2, status_pb2
@@ -22,6 +23,9 @@ DETAILS_METADATA = "grpc-status-details-bin"
 DETAILS_TEXT_BYTES = 4096
 """Text that the errors of one batch may take together. A gRPC client accepts 8 KiB of metadata
 unless told otherwise, and gets no details at all beyond that; the codes matter more."""
+
+MOST_NAMED = 8
+"""Names of what there is, in the refusal of what there is not."""
 
 
 class Refusal(Exception):
@@ -92,3 +96,10 @@ def batch_status(what: str, outcomes: Sequence[Refusal | None]) -> Any:
             room -= len(error.message.encode())
         status.details.add().Pack(error)
     return status
+
+
+def listed(names: Iterable[str], things: Sized) -> str:
+    """The first names of things, and how many more there are; "none" if there are none."""
+    left = len(things) - MOST_NAMED
+    more = f" and {left} more" if left > 0 else ""
+    return (", ".join(islice(names, MOST_NAMED)) or "none") + more
