@@ -4,9 +4,9 @@ The client is p4runtime-shell's ``P4RuntimeClient``, whose stub, queues of strea
 and exception serve; whatever is written for that class can be given a ``Session.client``. These
 parts of it (version 0.0.6) do not serve and are replaced here:
 
-- Its constructor makes a channel without options. Errors of a large batch need more metadata than
-  gRPC's 8 KiB, or they arrive without details; and a socket that does not exist yet needs retries
-  quicker than once a second.
+- Its constructor makes a channel without options. Errors of a large batch may need more metadata
+  than gRPC's 8 KiB, or they arrive without details; and a socket that does not exist yet needs
+  retries quicker than once a second.
 - Its handshake waits 2 s whatever the caller's deadline, prints to standard output, and ends the
   process by ``sys.exit`` where the switch does not answer.
 - Its stream thread keeps the process alive, and logs to the root logger whatever ends the stream,
@@ -98,13 +98,17 @@ class Failure:
 
 
 class WriteError(SwitchError):
-    """A batch of which some updates failed; the others have taken effect."""
+    """A batch of which some updates failed; the others have taken effect.
 
-    def __init__(self, switch: str, failures: Sequence[Failure], updates: int) -> None:
+    ``failures`` are all of them, or of a large batch the first ones; ``summary`` says how many
+    there are.
+    """
+
+    def __init__(self, switch: str, failures: Sequence[Failure], summary: str) -> None:
         self.failures = tuple(failures)
         shown = "".join(f"\n  {failure}" for failure in failures[:5])
         more = f"\n  and {len(failures) - 5} more" if len(failures) > 5 else ""
-        super().__init__(f"{switch}: {len(failures)} of {updates} updates failed:{shown}{more}")
+        super().__init__(f"{switch}: {summary}:{shown}{more}")
 
 
 class ProgramPaths(Protocol):
@@ -311,9 +315,12 @@ class Session:
         try:
             self.client.stub.Write(request, timeout=self._deadline_s)
         except grpc.RpcError as error:
-            failures = _failures(error, updates)
+            failures, tried = _failures(error, updates)
             if failures:
-                raise WriteError(self.where, failures, len(updates)) from None
+                summary = f"{len(failures)} of {len(updates)} updates failed"
+                if tried < len(updates):  # a switch may tell no more than gRPC's clients take
+                    summary = error.details()
+                raise WriteError(self.where, failures, summary) from None
             what = str(updates[0]) if len(updates) == 1 else f"write {len(updates)} updates"
             raise self._error(what, error) from None
 
@@ -363,11 +370,12 @@ def _status(call: Any) -> str:
     return f"{call.code().name}: {call.details()}"
 
 
-def _failures(error: Any, updates: Sequence[Update]) -> list[Failure]:
-    """The updates that failed, from the details of a Write's status; empty if it has none."""
+def _failures(error: Any, updates: Sequence[Update]) -> tuple[list[Failure], int]:
+    """The updates that failed, from the details of a Write's status, and of how many of the first
+    updates the details tell; none and 0 if it has none."""
     details = dict(error.trailing_metadata() or ()).get("grpc-status-details-bin")
     if error.code() != grpc.StatusCode.UNKNOWN or not isinstance(details, bytes):
-        return []
+        return [], 0
     status = status_pb2.Status.FromString(details)
     failures = []
     for update, packed in zip(updates, status.details, strict=False):
@@ -375,4 +383,4 @@ def _failures(error: Any, updates: Sequence[Update]) -> list[Failure]:
         if packed.Unpack(one) and one.canonical_code != code_pb2.OK:
             code = code_pb2.Code.Name(one.canonical_code)
             failures.append(Failure(update, code, one.message))
-    return failures
+    return failures, len(status.details)

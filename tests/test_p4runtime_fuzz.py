@@ -121,7 +121,7 @@ def test_no_entity_makes_the_server_fail(device: Device, data: st.DataObject) ->
         fill(draw, read.entities.add(), ids)
     write.atomicity = data.draw(st.integers(0, 2))
     outcomes = requests.write(device, write)
-    _, answers = requests.read(device, read)
+    _, answers = requests.read(device, read.entities)
     for outcome in (*outcomes, *answers):
         assert outcome is None or outcome.code != code_pb2.INTERNAL, outcome.message
         assert outcome is None or outcome.message

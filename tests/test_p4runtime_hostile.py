@@ -109,7 +109,7 @@ def test_a_program_that_is_almost_right_is_refused_or_runs(
             update = write.updates.add(type=random.randint(1, 3))
             fill(getattr(update.entity, name), ids, random)
             getattr(read.entities.add(), name).SetInParent()
-        for outcome in (*requests.write(device, write), *requests.read(device, read)[1]):
+        for outcome in (*requests.write(device, write), *requests.read(device, read.entities)[1]):
             assert outcome is None or outcome.code != code_pb2.INTERNAL, outcome.message
     for port in (1, CPU_PORT):
         dataplane.receive(0, port, [random.randbytes(60)], dataplane.now_ns + 1)

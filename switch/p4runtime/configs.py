@@ -81,7 +81,7 @@ def _commit_staged(device: Device) -> None:
     reconcile.free_entries(device.switch, staged.config.info)
     device.running, device.staged, device.running_notes = staged.config, None, Notes()
     for update in staged.updates:
-        write_one(device, update)
+        write_one(device, p4runtime_pb2.Update.FromString(update))
     device.switch.publish()
 
 

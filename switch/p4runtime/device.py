@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from switch.p4runtime.digests import Digests
 from switch.p4runtime.p4info import ProgramInfo
 from switch.p4runtime.refusals import Refusal
 from switch.p4runtime.translation import Translations
+from switch.p4runtime.turns import TurnLock
 
 EntryId = tuple[str, tuple[Key, ...] | None, int]
 """Table, key and priority of an entry; key None stands for the default entry."""
@@ -77,7 +77,14 @@ class Staged:
     config: Config
     control: SwitchControl
     notes: Notes = field(default_factory=Notes)
-    updates: list[Any] = field(default_factory=list)
+    updates: list[bytes] = field(default_factory=list)
+    """What was written since, serialised."""
+    updates_bytes: int = 0
+
+    def keep(self, updates: list[bytes]) -> None:
+        """Have updates done again on COMMIT."""
+        self.updates += updates
+        self.updates_bytes += sum(map(len, updates))
 
 
 class Device:
@@ -86,7 +93,7 @@ class Device:
     def __init__(self, control: SwitchControl, device_id: int) -> None:
         self.switch = control
         self.device_id = device_id
-        self.lock = threading.Lock()
+        self.lock = TurnLock()
         self.running: Config | None = None
         self.staged: Staged | None = None
         self.translations = Translations()

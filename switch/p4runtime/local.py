@@ -15,6 +15,7 @@ from switch.engine.control import SwitchControl
 from switch.p4runtime import notifications
 from switch.p4runtime.arbitration import Client
 from switch.p4runtime.device import Device
+from switch.p4runtime.received import Batch
 from switch.p4runtime.server import Service, guarded, guarded_stream
 
 
@@ -73,11 +74,12 @@ class LocalSwitch:
         self._service = Service(Device(control, device_id))
 
     def write(self, request: Any) -> Any:
-        return self._call(self._service.write, request)
+        return self._call(self._service.write, Batch(request, request.updates))
 
     def read(self, request: Any) -> list[Any]:
         """The responses of the stream that answers a read."""
-        parts = guarded_stream(self._service.read)(request, _Call())
+        batch = Batch(request, request.entities)
+        parts = guarded_stream(self._service.read)(batch, _Call())
         return [p4runtime_pb2.ReadResponse.FromString(part) for part in parts]
 
     def set_config(self, request: Any) -> Any:

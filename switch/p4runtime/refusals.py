@@ -1,28 +1,17 @@
-"""Requests that the server refuses, and how gRPC carries the refusals to the client.
-
-P4Runtime specification, section "Error Reporting Messages": an error of a whole RPC is a plain gRPC
-status; errors of single elements of a batch are one status UNKNOWN whose details hold one
-``p4.v1.Error`` for each element of the batch, in order, OK for those that succeeded.
-"""
+"""Requests, or single elements of a batch, that the server refuses: why, and by which code."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Sized
 from itertools import islice
-from typing import Any
 
-from google.rpc import code_pb2, status_pb2
-from p4.v1 import p4runtime_pb2
+from google.rpc import code_pb2
 
 from switch.engine import control
 from switch.errors import WeftError
 
-DETAILS_METADATA = "grpc-status-details-bin"
-"""The trailing metadata in which gRPC carries a serialised google.rpc.Status."""
-
-DETAILS_TEXT_BYTES = 4096
-"""Text that the errors of one batch may take together. A gRPC client accepts 8 KiB of metadata
-unless told otherwise, and gets no details at all beyond that; the codes matter more."""
+MOST_MESSAGE = 2000
+"""Bytes of an error's message: it may quote what the client sent."""
 
 MOST_NAMED = 8
 """Names of what there is, in the refusal of what there is not."""
@@ -81,25 +70,20 @@ def as_refusal(error: Exception) -> Refusal:
     return Refusal(code_pb2.INTERNAL, f"{type(error).__name__}: {error}")
 
 
-def batch_status(what: str, outcomes: Sequence[Refusal | None]) -> Any:
-    """The google.rpc.Status of a batch in which something failed; ``None`` stands for success."""
-    failed = sum(outcome is not None for outcome in outcomes)
-    status = status_pb2.Status()
-    status.code = code_pb2.UNKNOWN
-    status.message = f"{failed} of {len(outcomes)} {what} failed"
-    room = DETAILS_TEXT_BYTES
-    for outcome in outcomes:
-        error = p4runtime_pb2.Error()
-        if outcome is not None:
-            error.canonical_code = outcome.code
-            error.message = outcome.message.encode()[:room].decode(errors="ignore")
-            room -= len(error.message.encode())
-        status.details.add().Pack(error)
-    return status
-
-
 def listed(names: Iterable[str], things: Sized) -> str:
     """The first names of things, and how many more there are; "none" if there are none."""
     left = len(things) - MOST_NAMED
     more = f" and {left} more" if left > 0 else ""
     return (", ".join(islice(names, MOST_NAMED)) or "none") + more
+
+
+def fitting(text: str, most_bytes: int) -> str:
+    """The beginning of a text that takes so many bytes at most as the message of a gRPC status,
+    where all but plain ASCII is three bytes for one."""
+    left = most_bytes
+    for place, character in enumerate(text[: most_bytes + 1]):
+        plain = " " <= character <= "~" and character != "%"
+        left -= 1 if plain else 3 * len(character.encode(errors="replace"))
+        if left < 0:
+            return text[:place]
+    return text

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from google.rpc import code_pb2
@@ -20,12 +22,24 @@ from switch.p4runtime import (
     value_sets,
 )
 from switch.p4runtime.device import Device
+from switch.p4runtime.outcomes import Outcomes
+from switch.p4runtime.received import Batch, Elements, Malformed
 from switch.p4runtime.refusals import Refusal, as_refusal, invalid, unimplemented
 
 API_VERSION = "1.4.1"
 
 ENTITIES_PER_RESPONSE = 512
 """A read's answer is a stream of messages of so many entities."""
+
+MOST_ANSWER_BYTES = 1 << 28
+"""Of one read, as the answer is kept until the client has taken it: the query that goes beyond is
+the last that is answered."""
+
+UPDATES_AT_ONCE = 1024
+"""Of a batch that goes on where something fails: then others have their turn."""
+
+MOST_STAGED_BYTES = 1 << 28
+"""Of the updates that wait for COMMIT to be replayed."""
 
 Writer = Callable[[Device, int, Any], None]
 Reader = Callable[[Device, Any], Iterator[Any]]
@@ -63,53 +77,90 @@ KINDS = {p4runtime_pb2.Update.INSERT, p4runtime_pb2.Update.MODIFY, p4runtime_pb2
 _WRITE = p4runtime_pb2.WriteRequest
 
 
-def write(device: Device, request: Any, role: roles.Scope = roles.FULL) -> list[Refusal | None]:
-    """Apply a batch in order and publish it as one version; one outcome per update.
+@dataclass(frozen=True)
+class Part:
+    """Some updates of a Write, to be applied with the lock held."""
+
+    atomicity: int
+    updates: Elements
+
+
+def parts(batch: Batch) -> Iterator[Part]:
+    """A Write in parts, which are one after the other what all of it is, but let others in."""
+    updates = batch.elements
+    if batch.head.atomicity != _WRITE.CONTINUE_ON_ERROR or len(updates) <= UPDATES_AT_ONCE:
+        yield Part(batch.head.atomicity, updates)
+        return
+    left = iter(updates)
+    while some := list(islice(left, UPDATES_AT_ONCE)):
+        yield Part(batch.head.atomicity, some)
+
+
+def write(device: Device, request: Any, role: roles.Scope = roles.FULL) -> Outcomes:
+    """Apply the updates of a `Part`, or of a WriteRequest, in order and publish them as one
+    version; one outcome per update.
 
     With ROLLBACK_ON_ERROR and DATAPLANE_ATOMIC all updates take effect or none, packets see all at
     once, and where one fails the others are ABORTED. Raises Refusal where not even the first update
     can be tried.
     """
     device.info  # noqa: B018 - a program must run
+    staged = device.staged
+    if staged is not None and staged.updates_bytes > MOST_STAGED_BYTES:
+        raise Refusal(
+            code_pb2.RESOURCE_EXHAUSTED,
+            f"more than {MOST_STAGED_BYTES} bytes of updates wait for COMMIT; call it first",
+        )
+    done: list[bytes] = []
     if request.atomicity == _WRITE.CONTINUE_ON_ERROR:
-        outcomes = [_outcome(device, update, role) for update in request.updates]
+        outcomes = Outcomes()
+        for update in request.updates:
+            outcomes.add(_outcome(device, update, role, done))
         device.control.publish()
     elif request.atomicity in (_WRITE.ROLLBACK_ON_ERROR, _WRITE.DATAPLANE_ATOMIC):
-        outcomes = _write_all_or_none(device, request.updates, role)
+        outcomes = _write_all_or_none(device, request.updates, role, done)
     else:
         raise invalid(f"atomicity {request.atomicity} is none of the three")
-    if device.staged is not None:
-        device.staged.updates += [
-            update
-            for update, outcome in zip(request.updates, outcomes, strict=True)
-            if outcome is None
-        ]
+    if staged is not None:
+        staged.keep(done)
     return outcomes
 
 
-def _write_all_or_none(device: Device, updates: Any, role: roles.Scope) -> list[Refusal | None]:
+def _write_all_or_none(
+    device: Device, updates: Elements, role: roles.Scope, done: list[bytes]
+) -> Outcomes:
     control = device.control
     snapshot, notes = control.snapshot(), device.notes.copy()
     device.begin()
-    outcomes: list[Refusal | None] = []
+    outcomes = Outcomes()
     for number, update in enumerate(updates):
-        outcome = _outcome(device, update, role)
+        outcome = _outcome(device, update, role, done)
         if outcome is not None:
             control.restore(snapshot)
             device.notes = notes
             device.give_up()
+            done.clear()
             message = f"update {number + 1} of the batch failed: none took effect"
             aborted = Refusal(code_pb2.ABORTED, message)
-            return [*([aborted] * number), outcome, *([aborted] * (len(updates) - number - 1))]
-        outcomes.append(None)
+            outcomes = Outcomes()
+            outcomes.add(aborted, number)
+            outcomes.add(outcome)
+            outcomes.add(aborted, len(updates) - number - 1)
+            return outcomes
+        outcomes.add(None)
     control.publish(device.take_deferred())
     return outcomes
 
 
-def _outcome(device: Device, update: Any, role: roles.Scope) -> Refusal | None:
+def _outcome(device: Device, update: Any, role: roles.Scope, done: list[bytes]) -> Refusal | None:
+    """Why an update failed, or None, and then ``done`` has it if it is to be done again."""
     try:
+        if isinstance(update, Malformed):
+            raise update.refusal()
         role.check_write(device.info, update.entity)
         write_one(device, update)
+        if device.staged is not None:
+            done.append(update.SerializeToString())
     except Exception as error:
         return as_refusal(error)
     return None
@@ -129,17 +180,23 @@ def write_one(device: Device, update: Any) -> None:
 
 
 def read(
-    device: Device, request: Any, role: roles.Scope = roles.FULL
-) -> tuple[list[bytes], list[Refusal | None]]:
-    """Serialised responses with what a request selects, and one outcome per query.
+    device: Device, queries: Elements, role: roles.Scope = roles.FULL
+) -> tuple[list[bytes], Outcomes]:
+    """Serialised responses with what queries select, and one outcome per query.
 
     Serialised at once, as a large counter's entities take fifty times the memory as messages.
     """
     device.info  # noqa: B018 - a program must run
     responses: list[bytes] = []
+    size_bytes = 0
     response = p4runtime_pb2.ReadResponse()
-    outcomes: list[Refusal | None] = []
-    for query in request.entities:
+    outcomes = Outcomes()
+    for query in queries:
+        if size_bytes > MOST_ANSWER_BYTES:
+            message = f"the answer has {size_bytes} bytes, {MOST_ANSWER_BYTES} is the limit"
+            refusal = Refusal(code_pb2.RESOURCE_EXHAUSTED, f"{message}; ask for less at a time")
+            outcomes.add(refusal, len(queries) - len(outcomes))
+            break
         try:
             for entity in _read_one(device, query):
                 if not role.sees(device.info, entity):
@@ -148,16 +205,19 @@ def read(
                 if len(response.entities) == ENTITIES_PER_RESPONSE:
                     responses.append(response.SerializeToString())
                     response.Clear()
+                    size_bytes += len(responses[-1])
         except Exception as error:
-            outcomes.append(as_refusal(error))
+            outcomes.add(as_refusal(error))
         else:
-            outcomes.append(None)
+            outcomes.add(None)
     if response.entities:
         responses.append(response.SerializeToString())
     return responses, outcomes
 
 
 def _read_one(device: Device, query: Any) -> Iterator[Any]:
+    if isinstance(query, Malformed):
+        raise query.refusal()
     kind = query.WhichOneof("entity")
     if kind is None:
         raise invalid("a query without entity; ask for each kind of entity by itself")

@@ -31,17 +31,25 @@ from switch.p4runtime.arbitration import Arbitration, role_key
 from switch.p4runtime.credentials import Credentials
 from switch.p4runtime.device import Device
 from switch.p4runtime.notifier import Notifier
-from switch.p4runtime.refusals import DETAILS_METADATA, Refusal, as_refusal, batch_status
+from switch.p4runtime.outcomes import DETAILS_METADATA, Outcomes
+from switch.p4runtime.received import (
+    MAX_REQUEST_BYTES,
+    Batch,
+    Malformed,
+    Parser,
+    batch_parser,
+    config_parser,
+    parser,
+)
+from switch.p4runtime.refusals import MOST_MESSAGE, Refusal, as_refusal, fitting
 from switch.p4runtime.roles import Scope
 from switch.p4runtime.stalls import unless_stalled
-from switch.p4runtime.streams import Malformed, Streams
+from switch.p4runtime.streams import Streams
 from switch.private_files import keep_private
 
 _log = logging.getLogger(__name__)
 
 SERVICE = "p4.v1.P4Runtime"
-MAX_MESSAGE_BYTES = 64 << 20
-"""Greatest request: a program may be large."""
 MAX_CALLS = 128
 """Calls at the same time, streams among them: each that has begun holds a thread, also if its
 client sends no request or reads no answer."""
@@ -49,9 +57,6 @@ KEEPALIVE_MS = 30_000
 """How often a silent client is asked whether it is there: one that vanished stays primary else."""
 LEAST_PING_MS = 5_000
 """How often clients may ask the same of the server."""
-
-MOST_MESSAGE = 2000
-"""Characters of an error: it may quote what the client sent, and clients take 8 KiB of metadata."""
 
 _BUILDING = threading.Lock()
 """Programs are built one after the other: who waits may find his built."""
@@ -107,7 +112,7 @@ def serve(
         handlers=(service.handlers(),),
         maximum_concurrent_rpcs=MAX_CALLS,
         options=(
-            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
             ("grpc.max_send_message_length", -1),
             ("grpc.so_reuseport", 0),
             ("grpc.keepalive_time_ms", KEEPALIVE_MS),
@@ -155,48 +160,63 @@ class Service:
     def handlers(self) -> Any:
         """The service as gRPC wants it."""
 
-        def unary(behaviour: Callable[[Any, Any], Any], request: Any) -> Any:
-            return grpc.unary_unary_rpc_method_handler(
-                guarded(behaviour), _parser(request), _serialise
-            )
+        def unary(behaviour: Callable[[Any, Any], Any], parse: Parser) -> Any:
+            return grpc.unary_unary_rpc_method_handler(guarded(behaviour), parse, _serialise)
 
         return grpc.method_handlers_generic_handler(
             SERVICE,
             {
-                "Write": unary(self.write, p4runtime_pb2.WriteRequest),
+                "Write": unary(self.write, batch_parser(p4runtime_pb2.WriteRequest, "updates")),
                 "Read": grpc.unary_stream_rpc_method_handler(
-                    guarded_stream(self.read), _parser(p4runtime_pb2.ReadRequest), bytes
+                    guarded_stream(self.read),
+                    batch_parser(p4runtime_pb2.ReadRequest, "entities"),
+                    bytes,
                 ),
-                "SetForwardingPipelineConfig": unary(
-                    self.set_config, p4runtime_pb2.SetForwardingPipelineConfigRequest
-                ),
+                "SetForwardingPipelineConfig": unary(self.set_config, config_parser()),
                 "GetForwardingPipelineConfig": unary(
-                    self.get_config, p4runtime_pb2.GetForwardingPipelineConfigRequest
+                    self.get_config, parser(p4runtime_pb2.GetForwardingPipelineConfigRequest)
                 ),
                 "StreamChannel": grpc.stream_stream_rpc_method_handler(
                     guarded_stream(self.streams.serve, check=False),
-                    _parser(p4runtime_pb2.StreamMessageRequest),
+                    parser(p4runtime_pb2.StreamMessageRequest),
                     _serialise,
                 ),
-                "Capabilities": unary(self.capabilities, p4runtime_pb2.CapabilitiesRequest),
+                "Capabilities": unary(self.capabilities, parser(p4runtime_pb2.CapabilitiesRequest)),
             },
         )
 
-    def write(self, request: Any, context: Any) -> Any:
+    def write(self, batch: Batch, context: Any) -> Any:
+        request = batch.head
         requests.check_device(self.device, request.device_id)
-        with self.device.lock:
-            self.streams.check_primary(request)
-            outcomes = requests.write(self.device, request, _scope(request))
-        if any(outcomes):
+        outcomes = Outcomes()
+        info = None
+        for part in requests.parts(batch):
+            with self.device.lock:
+                try:
+                    self.streams.check_primary(request)
+                    if info not in (None, self.device.info):
+                        raise Refusal(
+                            code_pb2.FAILED_PRECONDITION,
+                            "another program was loaded before this update",
+                        )
+                    info = self.device.info
+                    outcomes.extend(requests.write(self.device, part, _scope(request)))
+                except Refusal as refusal:
+                    if not len(outcomes):
+                        raise
+                    outcomes.add(refusal, len(batch.elements) - len(outcomes))
+                    break
+        if outcomes.failed:
             _abort_batch(context, "updates", outcomes)
         return p4runtime_pb2.WriteResponse()
 
-    def read(self, request: Any, context: Any) -> Iterator[bytes]:
+    def read(self, batch: Batch, context: Any) -> Iterator[bytes]:
+        request = batch.head
         requests.check_device(self.device, request.device_id)
         with self.device.lock:
-            responses, outcomes = requests.read(self.device, request, Scope(request.role))
+            responses, outcomes = requests.read(self.device, batch.elements, Scope(request.role))
         yield from unless_stalled(responses, context.cancel)
-        if any(outcomes):
+        if outcomes.failed:
             _abort_batch(context, "queries", outcomes)
 
     def set_config(self, request: Any, context: Any) -> Any:
@@ -227,28 +247,16 @@ def _serialise(message: Any) -> bytes:
     return bytes(message.SerializeToString())
 
 
-def _parser(kind: Any) -> Callable[[bytes], Any]:
-    """A deserialiser that never raises: gRPC would log a traceback for what a client did wrong."""
-
-    def parse(data: bytes) -> Any:
-        try:
-            return kind.FromString(data)
-        except Exception as error:
-            return Malformed(error)
-
-    return parse
-
-
 def _abort(context: Any, error: Exception) -> NoReturn:
     refusal = as_refusal(error)
     if refusal.code == code_pb2.INTERNAL:
         _log.error("P4Runtime request failed", exc_info=error)
-    context.abort(_STATUS[refusal.code], refusal.message[:MOST_MESSAGE])
+    context.abort(_STATUS[refusal.code], fitting(refusal.message, MOST_MESSAGE))
     raise AssertionError("abort returns not")
 
 
-def _abort_batch(context: Any, what: str, outcomes: list[Refusal | None]) -> None:
-    status = batch_status(what, outcomes)
+def _abort_batch(context: Any, what: str, outcomes: Outcomes) -> None:
+    status = outcomes.status(what)
     context.set_trailing_metadata(((DETAILS_METADATA, status.SerializeToString()),))
     context.abort(grpc.StatusCode.UNKNOWN, status.message)
 

@@ -16,7 +16,8 @@ from switch.p4runtime.digest_entries import acknowledge
 from switch.p4runtime.notifications import Message
 from switch.p4runtime.outboxes import Outbox
 from switch.p4runtime.packets import pack
-from switch.p4runtime.refusals import Refusal, as_refusal, invalid, unimplemented
+from switch.p4runtime.received import Malformed
+from switch.p4runtime.refusals import MOST_MESSAGE, Refusal, as_refusal, fitting, unimplemented
 from switch.p4runtime.roles import Scope
 
 MAX_STREAMS = 16
@@ -24,17 +25,6 @@ MAX_STREAMS = 16
 
 MOST_ECHO_BYTES = 4096
 """A faulty packet that is larger is not sent back with the error."""
-
-
-class Malformed:
-    """Stands for a message that is no protobuf of the expected kind."""
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-    def refusal(self) -> Refusal:
-        """What the sender is told."""
-        return invalid(f"malformed protobuf: {type(self.error).__name__} {self.error}".rstrip())
 
 
 @dataclass(frozen=True)
@@ -189,7 +179,7 @@ def _stream_error(kind: str | None, request: Any, refusal: Refusal) -> Any:
     response = p4runtime_pb2.StreamMessageResponse()
     error = response.error
     error.canonical_code = refusal.code
-    error.message = refusal.message
+    error.message = fitting(refusal.message, MOST_MESSAGE)
     if kind == "packet":
         error.packet_out.SetInParent()
         if request.packet.ByteSize() <= MOST_ECHO_BYTES:

@@ -1,0 +1,48 @@
+"""A lock that goes round: whoever has waited longest is next.
+
+A thread that frees a ``threading.Lock`` and takes it again mostly gets it, whoever waits.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+
+class TurnLock:
+    """To be held by ``with``."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        """Held for a moment, around the two below."""
+        self._held = False
+        self._waiting: deque[threading.Lock] = deque()
+
+    def __enter__(self) -> None:
+        turn = threading.Lock()
+        turn.acquire()
+        with self._guard:
+            if not self._held:
+                self._held = True
+                return
+            self._waiting.append(turn)
+        try:
+            turn.acquire()  # until ``__exit__`` of the one before
+        except BaseException:
+            with self._guard:
+                waits = turn in self._waiting
+                if waits:
+                    self._waiting.remove(turn)
+            if not waits:
+                self._pass_on()
+            raise
+
+    def __exit__(self, *exception: object) -> None:
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        with self._guard:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._held = False
