@@ -17,7 +17,7 @@ from p4.v1 import p4runtime_pb2
 from controller.client import Program, Session, WriteError
 from controller.entities import Action, Exact, entry
 from controller.plan import Update
-from switch.p4runtime import configs, received, requests
+from switch.p4runtime import arrays, configs, received, requests
 from switch.p4runtime.device import Device
 from switch.p4runtime.local import LocalError, LocalSwitch
 from switch.p4runtime.outcomes import DETAILS_BYTES, Outcomes
@@ -35,6 +35,7 @@ from switch.p4runtime.turns import TurnLock
 from tests.p4runtime_support import (
     DELETE,
     INSERT,
+    MODIFY,
     SEND,
     BareClient,
     Files,
@@ -110,7 +111,7 @@ def test_the_first_error_is_told_where_it_comes_late_in_a_large_batch(
     server: P4RuntimeServer, client: BareClient
 ) -> None:
     client.write((INSERT, GROUP % 1))
-    good = (5_000, 2, GROUP % 1)
+    good = (5_000, MODIFY, GROUP % 1)
     refused = sent(server, write_bytes(client, good, (1, INSERT, GROUP % 1), good))
     assert {code for code, _ in refused.updates} == {"OK"}
     assert refused.details.startswith(
@@ -136,8 +137,8 @@ def test_a_large_batch_of_all_or_none_says_which_update_failed(
     server: P4RuntimeServer, client: BareClient, atomicity: int
 ) -> None:
     data = write_bytes(
-        client, (1, INSERT, GROUP % 1), (2_000, 2, GROUP % 1), (1, DELETE, SEND.format(a=1)),
-        (2_000, 2, GROUP % 1), atomicity=atomicity,
+        client, (1, INSERT, GROUP % 1), (2_000, MODIFY, GROUP % 1), (1, DELETE, SEND.format(a=1)),
+        (2_000, MODIFY, GROUP % 1), atomicity=atomicity,
     )  # fmt: skip
     refused = sent(server, data)
     assert "4002 of 4002 updates failed" in refused.details
@@ -319,6 +320,29 @@ def test_an_answer_ends_where_it_is_too_large(
     assert 0 < len(refused) == outcomes.failed < len(outcomes) == 10
     assert {one.code for one in refused} == {code_pb2.RESOURCE_EXHAUSTED}
     assert "20000 is the limit; ask for less at a time" in refused[0].message
+
+
+def test_arrays_of_too_many_cells_are_read_and_written_by_index(
+    client: BareClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array = client.info.counters[0]
+    one = f"counter_entry {{ counter_id: {array.preamble.id} data {{ packet_count: 3 }} INDEX }}"
+    without, at_0 = one.replace("INDEX", ""), one.replace("INDEX", "index { index: 0 }")
+    monkeypatch.setattr(arrays, "MOST_CELLS", array.size)
+    client.write((MODIFY, without))
+    monkeypatch.setattr(arrays, "MOST_CELLS", array.size - 1)
+    for do in (lambda: client.write((MODIFY, without)), lambda: client.read(without)):
+        with pytest.raises(Refused) as caught:
+            do()
+        assert caught.value.updates == [
+            (
+                "RESOURCE_EXHAUSTED",
+                f"counter {array.preamble.name} has {array.size} cells: with more than "
+                f"{array.size - 1} give an index",
+            )
+        ]
+    client.write((MODIFY, at_0))
+    assert client.read(at_0)[0].counter_entry.data.packet_count == 3
 
 
 # -- others meanwhile ----------------------------------------------------------------------------

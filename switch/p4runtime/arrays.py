@@ -20,14 +20,18 @@ MODIFY = p4runtime_pb2.Update.MODIFY
 
 MOST_COUNT = (1 << 63) - 1
 
+MOST_CELLS = 1 << 20
+"""Read or written at once: an array may have 2^28, which as messages no memory holds."""
+
 
 def indices(kind: str, array: Array, message: Any) -> range:
     """The cells that a message means: the one of its index, or all where it has none.
 
-    Raises Refusal: INVALID_ARGUMENT below 0, OUT_OF_RANGE above the last.
+    Raises Refusal: INVALID_ARGUMENT below 0, OUT_OF_RANGE above the last, RESOURCE_EXHAUSTED for
+    all of too many.
     """
     if not message.HasField("index"):
-        return range(array.size)
+        return all_cells(kind, array)
     index = message.index.index
     if index < 0:
         raise invalid(f"{kind} {array.name}: index {index} is below 0")
@@ -37,6 +41,17 @@ def indices(kind: str, array: Array, message: Any) -> range:
             f"{kind} {array.name}: index {index}; the last one is {array.size - 1}",
         )
     return range(index, index + 1)
+
+
+def all_cells(kind: str, array: Array) -> range:
+    """All cells of an array; RESOURCE_EXHAUSTED if they are too many to be named together."""
+    if array.size > MOST_CELLS:
+        raise Refusal(
+            code_pb2.RESOURCE_EXHAUSTED,
+            f"{kind} {array.name} has {array.size} cells: with more than {MOST_CELLS} give an "
+            "index",
+        )
+    return range(array.size)
 
 
 def decode_cell(what: str, data: Any) -> CounterCell:
@@ -85,6 +100,7 @@ def cells_of(
     if array_id and query.HasField("index"):
         index = indices(kind_name, array, query).start
         return [(index, read_one(array.name, index))]
+    all_cells(kind_name, array)
     return list(enumerate(read_all(array.name)))
 
 
@@ -145,7 +161,7 @@ def read_registers(device: Device, query: Any) -> Iterator[Any]:
         registers = [one for one in info.registers.values() if is_scalar(one.type_spec, types)]
         cells = range(0)
     for register in registers:
-        for index in cells if query.register_id else range(register.size):
+        for index in cells if query.register_id else all_cells("register", register):
             entity = p4runtime_pb2.Entity()
             message = entity.register_entry
             message.register_id = register.id
