@@ -6,6 +6,7 @@ or the machine lacks something; 130 interrupted; 143 terminated.
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import sys
@@ -540,6 +541,11 @@ def main() -> NoReturn:
             app(prog_name="weft")
         except WeftError as error:
             _fail(error)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            place = error.filename or "a file of the run or of the cache"
+            _fail(MachineError(f"{place} cannot be written: {error.strerror}; make room"))
         finally:
             streams.flush()
             gc.freeze()  # what there is goes with the process, and need not be looked through
@@ -548,6 +554,9 @@ def main() -> NoReturn:
     finally:
         signals.leave()
     sys.exit(0)
+
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def _fail(error: WeftError) -> NoReturn:

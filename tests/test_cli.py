@@ -134,6 +134,46 @@ def test_a_wrong_value_is_named(arguments: list[str], message: str, tmp_path: Pa
     assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
 
 
+WITHOUT_ROOM = """
+import errno, os
+from experiments import cli
+
+def run():
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), *({files}))
+
+cli.app = lambda **_: run()
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "place"), [("['/x/y']", "/x/y"), ("[]", "a file of the run or of the cache")]
+)
+def test_a_disk_without_room_is_one_message_wherever_it_is(
+    files: str, place: str, tmp_path: Path
+) -> None:
+    done = start(sys.executable, "-c", WITHOUT_ROOM.format(files=files), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"weft: {place} cannot be written: No space left on device; make room\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a file system of one's own needs root")
+def test_a_cache_that_is_full_is_one_message(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    command = " ".join([*WEFT, "run", "allgather", "--world", "simulated", "--size", "1KiB"])
+    script = f"""
+        mount -t tmpfs -o size=64k,mode=700 weft-test {tmp_path}/cache || exit 77
+        WEFT_CACHE={tmp_path}/cache {command}
+    """
+    done = start("unshare", "--mount", "sh", "-c", script, cwd=tmp_path)
+    if done.returncode == 77:
+        pytest.skip("this machine mounts no tmpfs in a mount namespace")
+    assert done.returncode == 2
+    assert "No space left on device" in done.stderr and "Traceback" not in done.stderr
+    errors = [line for line in done.stderr.splitlines() if line.startswith("weft: ")]
+    assert len(errors) == 1
+
+
 def test_signals_do_not_cut_a_clean_up_short(tmp_path: Path) -> None:
     done = start(sys.executable, "-c", TWO_SIGNALS, cwd=tmp_path)
     assert done.stdout == "cleaned up\n"
