@@ -149,7 +149,7 @@ def operate(
             name = f"{algorithm}-{repetition}"
             meeting = stack.enter_context(gathered_ranks(testbed, name, operation, cast))
             # Ranks join their groups before, and leave them after: that is no traffic of the run.
-            before = Counts.read(testbed.controller, world)
+            before = _read_counts(testbed)
             world.reset_lateness()
             outages = Outages(
                 scenario.injected,
@@ -180,11 +180,11 @@ def operate(
             except RunError as failure:
                 world.check_alive()
                 error = str(failure)
-            after = Counts.read(testbed.controller, world)
+            after = _read_counts(testbed)
     except RunError as failure:
         world.check_alive()
         error = error or str(failure)
-    after = after or Counts.read(testbed.controller, world)
+    after = after or _read_counts(testbed)
     before = before or after  # the ranks did not come together, so nothing was sent
     return assemble(
         scenario,
@@ -197,6 +197,15 @@ def operate(
         error=error,
         predicted_ns=predicted_ns,
     )
+
+
+def _read_counts(testbed: Testbed) -> Counts:
+    """What has been counted by now. Raises RunError, naming it, if what is to be read is gone."""
+    try:
+        return Counts.read(testbed.controller, testbed.world)
+    except OSError:
+        testbed.world.check_alive()
+        raise
 
 
 def _fidelity(

@@ -8,14 +8,20 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from experiments.emulation import testbed_of
+from experiments.operation import operate
+from experiments.plan import program_of
+from experiments.progress import Progress
+from experiments.scenario import Scenario
 from switch.cache import CHECKOUT
+from switch.errors import RunError
 from tests.system_support import (
     ENVIRONMENT,
     WEFT,
@@ -27,7 +33,8 @@ from tests.system_support import (
     weft,
 )
 from topo.cleanup import clean, marked_processes
-from topo.runs import RUNS
+from topo.emulated import EmulatedWorld
+from topo.runs import RUNS, Run
 
 pytestmark = [
     pytest.mark.system,
@@ -314,6 +321,26 @@ def test_a_killed_switch_process_is_named_and_nothing_is_left(
     assert "switch process" in output + errors
     assert "Traceback" not in errors
     assert not marked_processes(started.run_id)
+
+
+def test_an_operation_names_the_shell_that_was_killed_and_held_the_switches_namespace(
+    untouched: Machine,
+) -> None:
+    scenario = Scenario(
+        topology="single", hosts_per_leaf=2, size_bytes=4096, algorithms=("ring",), predict=False
+    )
+    with ExitStack() as stack:
+        record = Run.create()
+        stack.callback(record.remove)
+        world = EmulatedWorld(scenario.network(), run=record)
+        testbed = stack.enter_context(
+            testbed_of(world, scenario, program_of(scenario), Progress.silent())
+        )
+        shell = world.namespace_pid
+        os.kill(shell, signal.SIGKILL)
+        wait_until(lambda: not Path(f"/proc/{shell}/ns/net").exists(), "the shell to be gone")
+        with pytest.raises(RunError, match=rf"namespace of switches \(pid {shell}\)"):
+            operate(testbed, "ring", 0, lambda _: None)
 
 
 def test_after_a_killed_runner_clean_leaves_nothing_and_touches_no_other_run(
