@@ -113,7 +113,9 @@ def _run_point(
     for index, (algorithm, repetition, label) in enumerate(operations):
         predicted_ns = predictions.get((algorithm, repetition))
         try:
-            with progress.stage(f"{algorithm}_{repetition}", point.heading + label) as advance:
+            with progress.stage(
+                f"{algorithm}_{repetition}", point.heading + label
+            ) as advance, testbed.world.blaming_the_dead():
                 run = operate(testbed, algorithm, repetition, advance, predicted_ns)
         except RunError as error:
             # Something that the network consists of is gone: keep what there is, and end.
@@ -129,7 +131,8 @@ def _run_point(
 def _turned_to(testbed: Testbed, scenario: Scenario) -> Testbed:
     """The same network with what another scenario has its switches do."""
     plan = plan_of(scenario, testbed.world.topology)
-    testbed.controller.apply(plan)
+    with testbed.world.blaming_the_dead():
+        testbed.controller.apply(plan)
     return replace(testbed, scenario=scenario)
 
 
@@ -158,11 +161,11 @@ def testbed_of(
         launcher = stack.enter_context(Launcher(record.folder, record.environment()))
         with progress.stage("bring_up", f"Bring up {world.topology.describe()}"):
             stack.enter_context(world)
-            controller = stack.enter_context(
-                Controller(world.topology, world.switch_addresses, program)
-            )
-            plan = plan_of(scenario, world.topology)
-            controller.apply(plan)
+            with world.blaming_the_dead():
+                controller = stack.enter_context(
+                    Controller(world.topology, world.switch_addresses, program)
+                )
+                controller.apply(plan_of(scenario, world.topology))
             launcher.wait_warm()
         yield Testbed(scenario, world, controller, launcher, itertools.count(1))
     finally:

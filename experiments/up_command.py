@@ -52,10 +52,11 @@ def stay_up(
                 files = compile_cached(program) if program else program_of(scenario)
             with progress.stage("bring_up", f"Bring up {network.describe()}"):
                 stack.enter_context(world)
-                controller = Controller(network, world.switch_addresses, files)
-                stack.enter_context(controller)
-                if program is None:
-                    controller.apply(plan_of(scenario, network))
+                with world.blaming_the_dead():
+                    controller = Controller(network, world.switch_addresses, files)
+                    stack.enter_context(controller)
+                    if program is None:
+                        controller.apply(plan_of(scenario, network))
         running = _running(world)
         running.write(world.record.folder)
         strange = {switch.name for switch in network.switches} if program else set()

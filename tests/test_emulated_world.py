@@ -182,6 +182,16 @@ def test_a_dead_switch_process_is_named() -> None:
             world.switch_statistics()
 
 
+def test_what_fails_for_want_of_a_dead_process_is_said_of_that_process() -> None:
+    with quiet_world(single(2)) as world:
+        with pytest.raises(RunError, match=r"^something else$"), world.blaming_the_dead():
+            raise RunError("something else")
+        killed = pytest.raises(RunError, match=r"the switch process .*SIGKILL")
+        with killed, world.blaming_the_dead():
+            os.kill(world.switch_processes[0].pid, signal.SIGKILL)
+            raise RunError("Socket closed")  # before the process can have been waited for
+
+
 def test_a_dead_host_shell_is_named() -> None:
     with quiet_world(single(2)) as world:
         os.kill(world.host_pid(1), signal.SIGKILL)

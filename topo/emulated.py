@@ -7,8 +7,9 @@ namespace; P4Runtime is reached over Unix sockets in the run's folder.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import ExitStack
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,9 @@ from topo.switch_processes import (
 
 if TYPE_CHECKING:
     from topo.mininet_nodes import MininetNetwork
+
+DEATH_S = 1.0
+"""For a process whose connections have ended to have ended itself."""
 
 TRACE_DEADLINE_S = 600.0
 """For a trace to begin: a large program's traced form is compiled first."""
@@ -437,6 +441,20 @@ class EmulatedWorld:
         for process in processes:
             if not process.is_alive():
                 raise RunError(f"{process.describe_end()} during the run{process.tail()}")
+
+    @contextmanager
+    def blaming_the_dead(self) -> Iterator[None]:
+        """Within the block, what fails since a process of the network has ended is a RunError that
+        names the process, in place of the RunError of what misses it."""
+        try:
+            yield
+        except RunError:
+            end = time.monotonic() + DEATH_S
+            while True:  # its connections end a moment before it does
+                self.check_alive()
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.01)
 
     def _check_shells(self) -> None:
         if self._record is not None and self._record.pid_namespace is not None:
