@@ -135,8 +135,8 @@ class Scenario:
     """Where ranks are: ``in-order``, a leaf after the other; ``strided``, the next rank on the next
     leaf; ``random``, by the seed."""
     rate_bps: int = 0
-    """Of every link, bits a second of Ethernet frames without FCS; 0: what two cores carry with
-    ease (`topo.switch_kinds.RATE_BPS`)."""
+    """Of every link, bits a second of Ethernet frames without FCS; 0: the default of the switch
+    (`topo.switch_kinds.RATE_BPS`)."""
     mtu: int = 4096
     """Path MTU: bytes of RoCE payload a packet."""
     size_bytes: int = 1 << 20
