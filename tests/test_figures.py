@@ -63,6 +63,23 @@ def test_figures_that_are_the_same_under_every_seed_are_called_exact() -> None:
     assert "seeds 1 to 3, exact: all come to the same" in made
 
 
+def test_figures_are_put_over_those_of_another_algorithm_seed_by_seed() -> None:
+    rows = [
+        row("multicast", "ecmp", "in-order", [100.0, 100.0, 100.0]),
+        row("ring", "ecmp", "in-order", [200.0, 150.0, 400.0]),
+        row("linear", "ecmp", "in-order", [500.0, 500.0]),
+    ]
+    kept = Kept("paths", "abc123", "2026-11-22", 2, rows)
+    note = "paths: completion-ms; rows algorithm; columns paths; {} multicast"
+    over = table(TableSpec.parse(note.format("over")), kept)
+    assert "| ring | 2.50 (1.50 to 4.00) |\n| linear | 5.00 |" in over
+    under = table(TableSpec.parse(note.format("under")), kept)
+    assert "| ring | 0.47 (0.25 to 0.67) |\n| linear | 0.20 |" in under
+    assert "multicast |" not in over
+    with pytest.raises(InputError, match="no 'tree' at"):
+        table(TableSpec.parse(note.format("over").replace("multicast", "tree")), kept)
+
+
 def test_a_page_keeps_its_text_and_gets_its_tables() -> None:
     page = f"# Title\n\n<!-- figures {NOTE} -->\nan old table\n{END}\n\nText.\n"
     made = rendered(page, {"paths": KEPT}.__getitem__)

@@ -31,6 +31,7 @@ METRICS = {
     "imbalance": "bytes of the fullest link between switches over the mean",
     "retransmitted": "packets sent again",
     "reordered": "packets that arrived before an earlier one",
+    "links-mib": "MiB on all links",
     "host-mib": "MiB on all hosts' links",
     "fabric-mib": "MiB on all links between switches",
 }
@@ -132,6 +133,7 @@ def metrics_of(run: Run) -> dict[str, float | None]:
         "imbalance": paths.imbalance,
         "retransmitted": float(paths.retransmitted),
         "reordered": float(paths.reordered),
+        "links-mib": sum(run.tiers.values()) / 2**20,
         "host-mib": (run.tiers["host_up"] + run.tiers["host_down"]) / 2**20,
         "fabric-mib": (run.tiers["fabric_up"] + run.tiers["fabric_down"]) / 2**20,
     }

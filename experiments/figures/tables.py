@@ -9,7 +9,8 @@ In a page a table stands between two notes that a reader of the page does not se
 After the metric come what the rows and the columns are (``algorithm``, ``ranks``, ``world``, or an
 option that the scenario file sweeps), then the values that all its figures share. Several metrics,
 or values of a shared option, stand beside each other in a cell: ``completion-ms imbalance``,
-``placement in-order / random``.
+``placement in-order / random``. With ``over ring`` figures are divided by those of ``ring`` at the
+same point and seed, with ``under ring`` the other way round, which makes speed-ups of times.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from experiments.figures.kept import Kept, Row, Spread, check_metric
@@ -42,6 +43,9 @@ class TableSpec:
     columns: str
     shared: tuple[tuple[str, tuple[str, ...]], ...]
     """Options with the values that figures have; several stand beside each other in a cell."""
+    over: str = ""
+    under: str = ""
+    """The algorithm that figures are divided by, or that is divided by them."""
 
     @staticmethod
     def parse(text: str) -> TableSpec:
@@ -60,11 +64,14 @@ class TableSpec:
         if "rows" not in told or "columns" not in told:
             raise InputError(f"{place}: it does not say what rows and columns are")
         rows, columns = tuple(told.pop("rows").split()), told.pop("columns")
+        over, under = told.pop("over", ""), told.pop("under", "")
+        if over and under:
+            raise InputError(f"{place}: figures are over another, or under it, but not both")
         metrics = tuple(check_metric(each, place) for each in parts[0].split())
         shared = tuple(
             (key, tuple(each.strip() for each in value.split("/"))) for key, value in told.items()
         )
-        return TableSpec(name.strip(), metrics, rows, columns, shared)
+        return TableSpec(name.strip(), metrics, rows, columns, shared, over, under)
 
     @property
     def places(self) -> list[dict[str, str]]:
@@ -99,6 +106,8 @@ def specs_of(text: str) -> Iterator[TableSpec]:
 def table(spec: TableSpec, kept: Kept) -> str:
     """A table as Markdown, with what it is of beneath. Raises `InputError`."""
     rows = [row for row in kept.rows if any(row.is_like(place) for place in spec.places)]
+    if other := spec.over or spec.under:
+        rows = [_divided(row, other, kept, spec) for row in rows if row.algorithm != other]
     if not rows:
         raise InputError(f"figures of {kept.name}: none has {spec.shared}")
     heads = list(dict.fromkeys(_value(row, spec.columns) for row in rows))
@@ -114,6 +123,35 @@ def table(spec: TableSpec, kept: Kept) -> str:
             cells.append(_cell(spec, rows, wanted))
         lines.append(f"| {' | '.join((*name, *cells))} |")
     return "\n".join(lines) + f"\n\n{_caption(kept, rows)}\n"
+
+
+def _divided(row: Row, other: str, kept: Kept, spec: TableSpec) -> Row:
+    """A row with its figures over those of another algorithm at the same point, seed by seed."""
+    found = [each for each in kept.rows if (each.algorithm, each.options) == (other, row.options)]
+    if not found:
+        raise InputError(f"figures of {kept.name}: no {other!r} at {row.options}")
+
+    def quotient(mine: float | None, its: float | None) -> float | None:
+        above, below = (mine, its) if spec.over else (its, mine)
+        return above / below if above is not None and below else None
+
+    # Where all seeds come to the same figures, fewer of them were run.
+    values = {
+        metric: list(map(quotient, *_as_many(mine, found[0].values[metric])))
+        for metric, mine in row.values.items()
+    }
+    return replace(row, values=values)
+
+
+def _as_many(
+    ones: list[float | None], others: list[float | None]
+) -> tuple[list[float | None], list[float | None]]:
+    count = max(len(ones), len(others))
+    if any(len(each) < count and len(set(each)) > 1 for each in (ones, others)):
+        count = min(len(ones), len(others))
+    return ones[:count] + ones[-1:] * (count - len(ones)), (
+        others[:count] + others[-1:] * (count - len(others))
+    )
 
 
 def _value(row: Row, name: str) -> str:
