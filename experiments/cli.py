@@ -499,6 +499,9 @@ def docs(
     measure: Annotated[
         bool, typer.Option("--measure", help="Run them under ten seeds and keep their figures.")
     ] = False,
+    world: Annotated[
+        Text, typer.Option(help="Measure in this one alone: emulated or simulated. [both]")
+    ] = None,
     check: Annotated[
         bool,
         typer.Option(
@@ -508,18 +511,21 @@ def docs(
 ) -> None:
     """Make the tables of docs/ anew, from figures that are kept in docs/figures."""
     from experiments.figures import command
+    from experiments.figures.measure import WORLDS
     from experiments.progress import Progress
 
     chosen = names or []
     if measure and (check or not chosen):
         raise InputError("docs --measure: name the scenario files to measure, and leave --check")
+    if world and (not measure or world not in WORLDS):
+        raise InputError(f"docs --world {world!r}: it is emulated or simulated, with --measure")
     if chosen and not (measure or check):
         raise InputError("docs NAME: say --measure or --check; without names all tables are made")
     with Progress(make_console(stderr=True)) as progress:
         if check:
             command.check(chosen, progress)
             return
-        for file in command.keep(chosen, progress):
+        for file in command.keep(chosen, progress, [world] if world else WORLDS):
             print(f"Kept: {file}")
         for page in command.make_pages():
             print(f"Changed: {page}")

@@ -28,13 +28,12 @@ def row(
         {"completion-ms": list(times), "retransmitted": [0.0] * len(times)},
         ["ok" if time is not None else "failed" for time in times],
         cost_s,
+        "commit abc123, 2026-11-22",
     )
 
 
 KEPT = Kept(
     "paths",
-    "abc123",
-    "2026-11-22",
     2,
     [
         row("ring", "ecmp", "in-order", [643.2, 643.2, 643.2]),
@@ -69,7 +68,7 @@ def test_figures_are_put_over_those_of_another_algorithm_seed_by_seed() -> None:
         row("ring", "ecmp", "in-order", [200.0, 150.0, 400.0]),
         row("linear", "ecmp", "in-order", [500.0, 500.0]),
     ]
-    kept = Kept("paths", "abc123", "2026-11-22", 2, rows)
+    kept = Kept("paths", 2, rows)
     note = "paths: completion-ms; rows algorithm; columns paths; {} multicast"
     over = table(TableSpec.parse(note.format("over")), kept)
     assert "| ring | 2.50 (1.50 to 4.00) |\n| linear | 5.00 |" in over
@@ -158,26 +157,26 @@ def moved(**changes: float) -> Kept:
         ])
         for each in KEPT.rows
     ]  # fmt: skip
-    return Kept("paths", "def456", "2026-11-23", 2, rows)
+    return Kept("paths", 2, rows)
 
 
 def test_fresh_figures_within_the_range_are_as_they_were() -> None:
     fresh = moved(ecmp_random=1850.0)
-    kept = Kept("paths", "abc123", "2026-11-22", 2, KEPT.rows[:3])
-    fresh = Kept("paths", "def456", "2026-11-23", 2, fresh.rows[:3])
+    kept = Kept("paths", 2, KEPT.rows[:3])
+    fresh = Kept("paths", 2, fresh.rows[:3])
     assert command.compared(kept, fresh) == []
 
 
 def test_figures_that_left_their_range_are_named_with_what_they_were() -> None:
-    kept = Kept("paths", "abc123", "2026-11-22", 2, KEPT.rows[:3])
-    fresh = Kept("paths", "x", "y", 2, moved(ecmp_in_order=643.3, spray_in_order=640.0).rows[:3])
+    kept = Kept("paths", 2, KEPT.rows[:3])
+    fresh = Kept("paths", 2, moved(ecmp_in_order=643.3, spray_in_order=640.0).rows[:3])
     assert command.compared(kept, fresh) == [
         "paths: ring, paths ecmp, placement in-order, ranks 16, world simulated: completion-ms is "
         "643.3; it was 643.2",
         "paths: ring, paths spray, placement in-order, ranks 16, world simulated: completion-ms is "
         "640; it was 652 (650 to 655)",
     ]
-    assert command.compared(kept, Kept("paths", "x", "y", 2, fresh.rows[:2])) == [
+    assert command.compared(kept, Kept("paths", 2, fresh.rows[:2])) == [
         "paths: ring, paths ecmp, placement in-order, ranks 16, world simulated: completion-ms is "
         "643.3; it was 643.2",
         "paths: ring, paths spray, placement in-order, ranks 16, world simulated is no longer run",

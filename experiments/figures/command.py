@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from experiments.figures.kept import Kept, Row, Spread
-from experiments.figures.measure import SEEDS, measure, scenario_file
+from experiments.figures.measure import SEEDS, WORLDS, measure, scenario_file
 from experiments.figures.tables import pages_in, rendered
 from experiments.progress import Progress
 from switch import files
@@ -72,15 +73,24 @@ def _rendered(page: Path, text: str, read: Callable[[str], Kept]) -> str:
         raise InputError(f"{page.name}: {error}") from None
 
 
-def keep(names: Sequence[str], progress: Progress) -> list[Path]:
-    """Measure figures and keep them; the files. Raises `InputError`, `RunError`."""
+def keep(
+    names: Sequence[str], progress: Progress, worlds: Collection[str] = WORLDS
+) -> list[Path]:
+    """Measure figures in some worlds and keep them, with what is kept of others; the files.
+
+    Raises `InputError`, `RunError`.
+    """
     for name in names:
         scenario_file(name)
     written = []
     for name in names:
         with progress.stage(name, f"Measure {name}") as advance:
-            kept = measure(name, SEEDS, advance)
+            kept = measure(name, SEEDS, advance, worlds)
         failed = [verdict for row in kept.rows for verdict in row.verdicts].count("failed")
+        before = figures_folder() / f"{name}.json"
+        if before.is_file():
+            others = [row for row in Kept.read(before).rows if row.options["world"] not in worlds]
+            kept = replace(kept, rows=[*others, *kept.rows])
         try:
             files.make_folder(figures_folder())
             written.append(kept.write(figures_folder()))
@@ -92,30 +102,34 @@ def keep(names: Sequence[str], progress: Progress) -> list[Path]:
 
 
 def quick_names() -> list[str]:
-    """The kept figures that one seed of makes anew within seconds, all of them simulated."""
+    """The kept figures whose simulated runs take seconds under one seed."""
     found = []
     for path in sorted(figures_folder().glob("*.json")):
-        rows = Kept.read(path).rows
-        simulated = all(row.options.get("world") == "simulated" for row in rows)
-        if simulated and sum(row.cost_s / len(row.seeds) for row in rows) <= QUICK_S:
+        rows = _simulated(Kept.read(path)).rows
+        if rows and sum(row.cost_s / len(row.seeds) for row in rows) <= QUICK_S:
             found.append(path.stem)
     return found
 
 
 def moved(names: Sequence[str], progress: Progress) -> list[str]:
-    """Make figures anew under the first seed that was kept; what has left its range, in words.
+    """Make simulated figures anew under the first seed that was kept; what has left its range, in
+    words.
 
     Raises `InputError`, `RunError`.
     """
     read = reader()
     found = []
     for name in names:
-        kept = read(name)
+        kept = _simulated(read(name))
         seeds = [min(seed for row in kept.rows for seed in row.seeds)]
         with progress.stage(name, f"Measure {name} anew") as advance:
-            fresh = measure(name, seeds, advance)
+            fresh = measure(name, seeds, advance, ["simulated"])
         found += compared(kept, fresh)
     return found
+
+
+def _simulated(kept: Kept) -> Kept:
+    return replace(kept, rows=[row for row in kept.rows if row.options["world"] == "simulated"])
 
 
 def compared(kept: Kept, fresh: Kept) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from experiments import document as documents
@@ -54,6 +54,8 @@ class Row:
     """Of fidelity, of each run; ``failed`` of one that did not verify."""
     cost_s: float = 0.0
     """What running them took, in all."""
+    source: str = ""
+    """The commit that was run, with a ``+`` where files differed from it, and the day."""
 
     def is_like(self, wanted: Mapping[str, str]) -> bool:
         """Whether options (and ``algorithm``) have the values that are wanted."""
@@ -66,10 +68,6 @@ class Kept:
     """The figures of one scenario file."""
 
     name: str
-    commit: str
-    """Of the sources that were run, shortened; with a ``+`` where they were changed since."""
-    measured: str
-    """The day, ISO 8601."""
     processors: int
     rows: list[Row] = field(default_factory=list)
 
@@ -139,11 +137,14 @@ def metrics_of(run: Run) -> dict[str, float | None]:
     }
 
 
-def rows_of(runs: Sequence[tuple[Run, float]], swept: Sequence[str]) -> list[Row]:
+def rows_of(
+    runs: Sequence[tuple[Run, float]], swept: Sequence[str], source: str = ""
+) -> list[Row]:
     """The rows of runs, each with what it cost in seconds, in order of appearance.
 
     Args:
         swept: options that tell points apart; ``seed`` does not.
+        source: as `Row.source`.
     """
     found: dict[str, Row] = {}
     for run, cost_s in runs:
@@ -158,9 +159,7 @@ def rows_of(runs: Sequence[tuple[Run, float]], swept: Sequence[str]) -> list[Row
         for name, value in metrics_of(run).items():
             row.values.setdefault(name, []).append(value)
         row.verdicts.append(run.fidelity.verdict if run.verified else "failed")
-        found[key] = Row(
-            row.algorithm, row.options, row.seeds, row.values, row.verdicts, row.cost_s + cost_s
-        )
+        found[key] = replace(row, cost_s=row.cost_s + cost_s, source=source)
     return list(found.values())
 
 

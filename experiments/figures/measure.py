@@ -6,7 +6,7 @@ import datetime
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
@@ -24,6 +24,7 @@ from switch.cache import CHECKOUT
 from switch.errors import InputError, RunError
 
 SCENARIOS = CHECKOUT / "experiments" / "scenarios"
+WORLDS = ("emulated", "simulated")
 SEEDS = tuple(range(1, 11))
 FEW_SEEDS = 3
 """So many do where all of them come to the very same figures, or where a run is long."""
@@ -42,8 +43,15 @@ def scenario_file(name: str) -> Path:
     return path
 
 
-def measure(name: str, seeds: Sequence[int] = SEEDS, advance: Advance = lambda _: None) -> Kept:
+def measure(
+    name: str,
+    seeds: Sequence[int] = SEEDS,
+    advance: Advance = lambda _: None,
+    worlds: Collection[str] = WORLDS,
+) -> Kept:
     """Run every point of a scenario file under every seed; simulated ones side by side.
+
+    Of a file with points in both worlds, those of `worlds` alone are run.
 
     A point whose runs take over a minute is run under the first three seeds, and so is one that
     comes to the same figures under all three: there chance has no part.
@@ -56,25 +64,23 @@ def measure(name: str, seeds: Sequence[int] = SEEDS, advance: Advance = lambda _
     first = read_file(path)
     order = {_key(point.scenario.to_dict()): at for at, point in enumerate(first.points)}
     done: list[tuple[int, int, Timed]] = []
-    simulated = [point for point in first.points if point.scenario.world == "simulated"]
-    total = len(seeds) * len(first.points)
+    asked = [point for point in first.points if point.scenario.world in worlds]
+    simulated = [point for point in asked if point.scenario.world == "simulated"]
+    emulated = [point for point in asked if point.scenario.world == "emulated"]
+    total = len(seeds) * max(1, len(asked))
     for place, seed, timed in _simulated(simulated, seeds):
         done += [(order[_key(simulated[place].scenario.to_dict())], seed, each) for each in timed]
         advance(len({(where, which) for where, which, _ in done}) / total)
-    emulated = [point for point in first.points if point.scenario.world == "emulated"]
     if emulated:
         done += [
             (order[_key(run.scenario)], int(run.scenario["seed"]), (run, cost_s))
             for run, cost_s in _emulated(emulated, first)
         ]
     done.sort(key=lambda each: each[:2])
-    return Kept(
-        name,
-        commit_of(CHECKOUT),
-        datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
-        len(os.sched_getaffinity(0)),
-        rows_of([timed for _, _, timed in done], first.swept),
-    )
+    today = datetime.datetime.now(datetime.timezone.utc).date()
+    source = f"commit {commit_of(CHECKOUT)}, {today.isoformat()}"
+    rows = rows_of([timed for _, _, timed in done], first.swept, source)
+    return Kept(name, len(os.sched_getaffinity(0)), rows)
 
 
 def _key(scenario: Mapping[str, Any]) -> str:

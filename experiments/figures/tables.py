@@ -212,8 +212,9 @@ def _caption(kept: Kept, rows: Sequence[Row]) -> str:
     doubtful = {each: verdicts.count(each) for each in sorted(set(verdicts) - {"ok", "failed"})}
     if emulated:
         told += f"; {kept.processors} processors"
+    sources = " and ".join(dict.fromkeys(row.source for row in rows))
     told += "".join(f"; fidelity {name} of {count} runs" for name, count in doubtful.items())
-    return f"*`{kept.name}.toml`, {told}; commit {kept.commit}, {kept.measured}.*"
+    return f"*`{kept.name}.toml`, {told}; {sources}.*"
 
 
 def _ranges(numbers: Sequence[int]) -> str:
