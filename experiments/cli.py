@@ -278,6 +278,12 @@ def run(
     seed: Annotated[
         Text, typer.Option(metavar="N", help="Seed of data, losses and hashes. [1]")
     ] = None,
+    seeds: Annotated[
+        Text,
+        typer.Option(
+            metavar="A..B", help="Run for each seed; tell means and ranges: 1..20 or 1,2,5."
+        ),
+    ] = None,
     repeat: Annotated[Text, typer.Option(metavar="N", help="Runs of each algorithm. [1]")] = None,
     pcap: Annotated[
         Flag, typer.Option("--pcap/--no-pcap", help="Capture at both ends of every link. [no]")
@@ -320,7 +326,7 @@ def run(
         slowdown=slowdown, loss=loss,
         fault=fault, notice=notice, notice_after=notice_after,
         delay=delay, queue=queue, operations=operations, at_once=at_once,
-        timeout=timeout, seed=seed, repeat=repeat, pcap=pcap, links=links,
+        timeout=timeout, seed=seed, seeds=seeds, repeat=repeat, pcap=pcap, links=links,
         trace=trace, predict=predict,
     )  # fmt: skip
     if what.endswith(".toml"):

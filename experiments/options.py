@@ -18,6 +18,7 @@ from experiments.units import (
     parse_number,
     parse_probability,
     parse_rate,
+    parse_seeds,
     parse_size,
     shown,
 )
@@ -61,6 +62,7 @@ _KEYS: dict[str, _Key] = {
     "rate": _Key("rate_bps", lambda v: _rate(v)),
     "size": _Key("size_bytes", lambda v: parse_size(v, "size")),
     "sizes": _Key("sizes_bytes", lambda v: _sizes(v)),
+    "seeds": _Key("seeds", parse_seeds),
     "block": _Key("block_bytes", lambda v: parse_size(v, "block")),
     "chunk": _Key("chunk_bytes", lambda v: parse_size(v, "chunk")),
     "delay": _Key("delay_ns", lambda v: parse_duration(v, "delay")),
@@ -251,7 +253,13 @@ def by_key(options: Mapping[str, Any], source: str) -> dict[str, Any]:
     return values
 
 
-EXCLUSIVE = {"size": ("sizes", "model"), "sizes": ("size", "model"), "model": ("size", "sizes")}
+EXCLUSIVE = {
+    "size": ("sizes", "model"),
+    "sizes": ("size", "model"),
+    "model": ("size", "sizes"),
+    "seed": ("seeds",),
+    "seeds": ("seed",),
+}
 """Options that take each other's place."""
 
 

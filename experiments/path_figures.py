@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from experiments.results import LinkResult, Run
+from experiments.spread import Spread
 
 FABRIC = ("fabric_up", "fabric_down")
 
@@ -46,6 +47,16 @@ def path_figures(run: Run) -> PathFigures:
         retransmitted=run.retransmitted_packets,
         path_changes=_sum(run, "path_changes"),
     )
+
+
+def mean_figures(runs: Sequence[PathFigures]) -> PathFigures:
+    """Of several runs, of which each has figures; packets to the nearest whole one."""
+    found: dict[str, float | None] = {}
+    for item in fields(PathFigures):
+        spread = Spread.of(getattr(run, item.name) for run in runs)
+        found[item.name] = spread.mean if spread else None
+    ratio = found.pop("imbalance")
+    return PathFigures(ratio, **{name: round(value or 0) for name, value in found.items()})
 
 
 def imbalance(links: Sequence[LinkResult]) -> float | None:

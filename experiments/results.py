@@ -5,6 +5,9 @@ of the dataclasses below by their names. A run whose data did not verify has ``v
 ``completion_ns`` null, says why in ``error``, and has the fidelity verdict ``failed`` (also where
 an older document says another: it is read so). An experiment of several points has the runs of all
 of them, each with its scenario; ``swept`` names the options that differ, ``plots`` what is plotted.
+A scenario with ``seeds`` has a run for each, whose scenario says its ``seed``. ``summary`` has, of
+each point and algorithm, the mean, the least and the greatest completion time of its verified runs,
+and whether it is exact: whether nothing that chance has a part in makes a difference to it.
 """
 
 from __future__ import annotations
@@ -17,9 +20,11 @@ from pathlib import Path
 from typing import Any, ClassVar, get_type_hints
 
 from experiments import document as documents
+from experiments.chance import chances
 from experiments.options import field_of
 from experiments.plots.spec import PlotSpec, check_names
 from experiments.scenario import Fault, Scenario
+from experiments.spread import Spread
 from experiments.units import shown
 from switch import files
 from switch.errors import InputError
@@ -213,7 +218,7 @@ class Run:
 class Results:
     """All the runs of a scenario, or of an experiment of several, and where they ran."""
 
-    DERIVED: ClassVar[tuple[str, ...]] = ("schema", "schema_version", "verified")
+    DERIVED: ClassVar[tuple[str, ...]] = ("schema", "schema_version", "verified", "summary")
 
     runs: list[Run]
     run_id: str
@@ -241,6 +246,11 @@ class Results:
             "schema": SCHEMA,
             "schema_version": SCHEMA_VERSION,
             "verified": self.verified,
+            "summary": [
+                _summed_up(runs, self.swept)
+                for point in points_of(self.runs)
+                for runs in point.values()
+            ],
             **{key: value for key, value in vars(self).items() if key not in ("runs", "plots")},
             "plots": [plot.to_dict() for plot in self.plots],
             "runs": [run.to_dict() for run in self.runs],
@@ -307,6 +317,48 @@ def tier_bytes(links: Sequence[LinkResult]) -> dict[str, int]:
     for link in links:
         totals[link.tier] += link.tx_bytes
     return totals
+
+
+def points_of(runs: Sequence[Run]) -> list[dict[str, list[Run]]]:
+    """Runs by point and algorithm, in the order in which they ran first. Those of one scenario are
+    of one point, with whichever of its seeds they ran."""
+    points: dict[str, dict[str, list[Run]]] = {}
+    for run in runs:
+        left_out = ("algorithms", "seed") if run.scenario.get("seeds") else ("algorithms",)
+        asked = {key: value for key, value in run.scenario.items() if key not in left_out}
+        point = points.setdefault(json.dumps(asked, sort_keys=True), {})
+        point.setdefault(run.algorithm, []).append(run)
+    return list(points.values())
+
+
+def completions_of(runs: Sequence[Run]) -> Spread | None:
+    """Mean and range of the completion times of verified runs."""
+    return Spread.of(run.completion_ns for run in runs if run.verified)
+
+
+def is_exact(runs: Sequence[Run]) -> bool:
+    """Whether the completion time of an algorithm at one point is what it is whatever the seed:
+    nothing in the scenario is drawn, and all runs took the same time."""
+    spread = completions_of(runs)
+    if spread is None or spread.count < len(runs) or spread.least != spread.greatest:
+        return False
+    return not chances(scenario_of(runs[0].scenario))
+
+
+def _summed_up(runs: Sequence[Run], swept: Sequence[str]) -> dict[str, Any]:
+    """What ``summary`` says of the runs of one algorithm at one point."""
+    spread = completions_of(runs)
+    return {
+        "point": {name: runs[0].scenario.get(field_of(name)) for name in swept},
+        "algorithm": runs[0].algorithm,
+        "seeds": list(dict.fromkeys(run.scenario.get("seed") for run in runs)),
+        "runs": len(runs),
+        "verified": sum(run.verified for run in runs),
+        "mean_ns": spread and spread.mean,
+        "least_ns": spread and spread.least,
+        "greatest_ns": spread and spread.greatest,
+        "exact": is_exact(runs),
+    }
 
 
 def scenario_of(document: Mapping[str, Any]) -> Scenario:

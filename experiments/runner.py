@@ -233,7 +233,9 @@ def _run(
     started = time.monotonic()
     networks = _networks(experiment.points)
     if len(networks) > 1 and any(points[0].scenario.trace for points in networks):
-        raise InputError("trace is for one network, and the sweep has several: leave one of both")
+        raise InputError(
+            "trace is for one network, and the sweep or the seeds make several: leave one of both"
+        )
     for point in experiment.points:
         with _named(point):
             check_capacity(point.scenario)

@@ -7,7 +7,7 @@ is plain data; `Scenario.network` says which network it means.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from agents.collectives.flow_graph import FlowGraph
@@ -32,6 +32,7 @@ from experiments.scenario_checks import (
     check_collective,
     check_notice,
     check_offloading,
+    check_seeds,
     choose,
     default_algorithms,
     option,
@@ -218,7 +219,12 @@ class Scenario:
     timeout_s: float | None = None
     """Longest time that an operation may take; by default, some times the expected time."""
     seed: int = 1
+    """Of data, losses, hashes of paths and placement."""
+    seeds: tuple[int, ...] = ()
+    """The scenario is run for each of them as `seed`, and figures are means of all (`each_seed`);
+    by default for `seed` alone."""
     repeat: int = 1
+    """Runs for each seed. Data and losses of a repetition are those of the seeds that follow."""
     pcap: bool = False
     trace: str = ""
     """A built-in switch of the emulated world whose first packets are traced; none if empty."""
@@ -257,8 +263,8 @@ class Scenario:
                 "--world simulated, or leave --delay out"
             )
         whole("queue", self.queue_bytes, 2 * 9216, 1 << 30)
-        whole("seed", self.seed, 0, (1 << 63) - 1)
         whole("repeat", self.repeat, 1, 10_000)
+        check_seeds(self)
         parse_probability(self.loss, "loss")
         if self.timeout_s is not None and not 0 < self.timeout_s <= 3600:
             raise InputError(
@@ -422,6 +428,10 @@ class Scenario:
         """Of the collective flows: what is sent."""
         return graph_for(self, algorithm, self.ranks)
 
+    def each_seed(self) -> list[Scenario]:
+        """The scenario with each of its seeds, which still names them all; itself if it has one."""
+        return [replace(self, seed=seed) for seed in self.seeds] or [self]
+
     def runs(self) -> Iterator[tuple[str, int, str]]:
         """What is to be run, in order: algorithm, repetition, and how to call it."""
         for algorithm in self.algorithms:
@@ -511,6 +521,7 @@ class Scenario:
         document = asdict(self)
         document["algorithms"] = list(self.algorithms)
         document["sizes_bytes"] = list(self.sizes_bytes)
+        document["seeds"] = list(self.seeds)
         document["faults"] = [str(fault) for fault in self.faults]
         return document
 

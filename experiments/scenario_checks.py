@@ -19,7 +19,7 @@ from agents.collectives.names import (
 )
 from experiments.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
 from experiments.fsdp_models import FSDP, MODELS, SLOWDOWN, layer_bytes
-from experiments.units import shown
+from experiments.units import MAX_SEED, format_seeds, parse_seeds, shown
 from experiments.workload_checks import check_flows, default_algorithm, is_model
 from switch.errors import InputError
 from switch.program_files import fabric_macros
@@ -89,6 +89,28 @@ def check_offloading(scenario: Scenario) -> None:
                 f"values {scenario.values} make {4 * scenario.values + 16} bytes of payload, more "
                 f"than the path MTU {scenario.mtu}: lower values, or raise mtu"
             )
+
+
+def check_seeds(scenario: Scenario) -> None:
+    """Check the seeds, and fill in which of several is meant."""
+    whole("seed", scenario.seed, 0, MAX_SEED)
+    if not scenario.seeds:
+        return
+    parse_seeds(scenario.seeds)
+    if scenario.repeat > 1:
+        raise InputError(
+            f"repeat {scenario.repeat} beside seeds {format_seeds(scenario.seeds)}: a repetition "
+            "takes the seed that follows, so runs would be there twice; name more seeds, and leave "
+            "repeat out (or say 1)"
+        )
+    if scenario.seed in scenario.seeds:
+        return
+    if scenario.seed != type(scenario).seed:
+        raise InputError(
+            f"seed {scenario.seed} is none of the seeds {format_seeds(scenario.seeds)}: leave seed "
+            "out"
+        )
+    object.__setattr__(scenario, "seed", scenario.seeds[0])
 
 
 def check_notice(scenario: Scenario) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +12,19 @@ from agents.collectives.names import FLOWS
 from experiments.bounds import tier_model_bytes
 from experiments.fsdp_models import FSDP
 from experiments.options import field_of
-from experiments.path_figures import PathFigures, path_figures
-from experiments.results import FAILED, RankResult, Results, Run, scenario_of
+from experiments.path_figures import PathFigures, imbalance, mean_figures, path_figures
+from experiments.results import (
+    FAILED,
+    RankResult,
+    Results,
+    Run,
+    completions_of,
+    is_exact,
+    points_of,
+    scenario_of,
+)
 from experiments.scenario import title_of
+from experiments.spread import Spread
 from experiments.units import format_rate, format_size, said
 
 TIERS = {
@@ -35,9 +44,9 @@ VERDICTS = ("ok", "strained", "invalid", FAILED)
 
 @dataclass(frozen=True)
 class Summary:
-    """All the repetitions of one algorithm at one point.
+    """All the runs of one algorithm at one point: its seeds, or its repetitions.
 
-    Medians are of the verified runs, None without any.
+    Means are of the verified runs, None without any.
     """
 
     algorithm: str
@@ -88,10 +97,35 @@ class Summary:
         """Of the verified runs, in order of repetition."""
         return [run.completion_ns for run in self.verified if run.completion_ns is not None]
 
+    @cached_property
+    def completions(self) -> Spread | None:
+        """Mean, least and greatest."""
+        return completions_of(self.runs)
+
     @property
     def completion_ns(self) -> float | None:
-        """The median."""
-        return statistics.median(self.completions_ns) if self.completions_ns else None
+        """The mean."""
+        return self.completions.mean if self.completions else None
+
+    @cached_property
+    def exact(self) -> bool:
+        """Whether chance has no part in the time."""
+        return is_exact(self.runs)
+
+    @property
+    def several(self) -> str:
+        """``20 seeds``, ``5 runs``: what the means are of; empty of a single run."""
+        if len(self.runs) == 1:
+            return ""
+        return f"{len(self.runs)} {'seeds' if self.scenario.get('seeds') else 'runs'}"
+
+    @property
+    def draws(self) -> dict[tuple[int, int], Summary]:
+        """The verified runs, each by itself, by its seed and repetition."""
+        return {
+            (int(run.scenario.get("seed", 1)), run.repetition): Summary(self.algorithm, (run,))
+            for run in self.verified
+        }
 
     @property
     def bound_ns(self) -> int:
@@ -100,26 +134,26 @@ class Summary:
 
     @property
     def predicted_ns(self) -> float | None:
-        """The median of what the simulated world predicts; None if a run has no prediction."""
-        predicted = [run.predicted_ns for run in self.runs if run.predicted_ns is not None]
-        return statistics.median(predicted) if len(predicted) == len(self.runs) else None
+        """The mean of what the simulated world predicts; None if a run has no prediction."""
+        found = Spread.of(run.predicted_ns for run in self.runs)
+        return found.mean if found and found.count == len(self.runs) else None
 
     @property
     def over_bound(self) -> float | None:
-        """By what fraction of the bound the median exceeds it."""
+        """By what fraction of the bound the mean exceeds it."""
         if self.completion_ns is None or not self.bound_ns:
             return None
         return self.completion_ns / self.bound_ns - 1
 
     @property
     def goodput_bps(self) -> float | None:
-        """The median."""
-        rates = [run.goodput_bps for run in self.verified if run.goodput_bps is not None]
-        return statistics.median(rates) if rates else None
+        """The mean."""
+        found = Spread.of(run.goodput_bps for run in self.verified)
+        return found.mean if found else None
 
     @property
     def shown(self) -> Run:
-        """The one run whose details stand for all: verified, with the median completion time."""
+        """The one run whose details stand for all: verified, its time in the middle of theirs."""
         candidates = [run for run in self.verified if run.completion_ns is not None]
         if not candidates:
             return self.runs[0]
@@ -128,9 +162,9 @@ class Summary:
 
     @property
     def tiers(self) -> dict[str, float]:
-        """Median bytes by tier and direction, of the verified runs, or of all if there are none."""
+        """Mean bytes by tier and direction, of the verified runs, or of all if there are none."""
         runs = self.verified or self.runs
-        return {tier: statistics.median(run.tiers[tier] for run in runs) for tier in TIERS}
+        return {tier: statistics.fmean(run.tiers[tier] for run in runs) for tier in TIERS}
 
     @property
     def injection(self) -> tuple[float, float] | None:
@@ -164,8 +198,13 @@ class Summary:
 
     @cached_property
     def paths(self) -> PathFigures:
-        """How the flows of the run that is shown shared the fabric."""
-        return path_figures(self.shown)
+        """How flows shared the fabric: means of the verified runs, in whole packets."""
+        return mean_figures([path_figures(run) for run in self.verified or self.runs])
+
+    @cached_property
+    def imbalance(self) -> Spread | None:
+        """Of the verified runs; None where no link between switches carried anything."""
+        return Spread.of(imbalance(run.links) for run in self.verified or self.runs)
 
     @property
     def chose_paths(self) -> bool:
@@ -189,15 +228,10 @@ def summarize(results: Results) -> Sequence[Summary]:
 
 
 def by_point(results: Results) -> Sequence[Sequence[Summary]]:
-    """The summaries of each point, one an algorithm. Runs of one scenario are of one point."""
-    points: dict[str, dict[str, list[Run]]] = {}
-    for run in results.runs:
-        asked = {key: value for key, value in run.scenario.items() if key != "algorithms"}
-        point = points.setdefault(json.dumps(asked, sort_keys=True), {})
-        point.setdefault(run.algorithm, []).append(run)
+    """The summaries of each point, one an algorithm."""
     return [
         [Summary(algorithm, tuple(runs)) for algorithm, runs in point.items()]
-        for point in points.values()
+        for point in points_of(results.runs)
     ]
 
 
@@ -207,7 +241,7 @@ def swept_values(scenario: Mapping[str, Any], swept: Sequence[str]) -> list[str]
 
 
 def which_run(results: Results, run: Run) -> str:
-    """Names a run among all: the point, the algorithm, the repetition."""
+    """Names a run among all: the point, the algorithm, the seed or the repetition."""
     words = [
         f"{name.replace('-', ' ')} {value}"
         for name, value in zip(
@@ -215,6 +249,8 @@ def which_run(results: Results, run: Run) -> str:
         )
     ]
     words.append(run.algorithm)
+    if run.scenario.get("seeds"):
+        words.append(f"seed {run.scenario['seed']}")
     if any(other.repetition for other in results.runs):
         words.append(str(run.repetition + 1))
     return ", ".join(words)

@@ -1,7 +1,8 @@
 """Experiments: the points that a scenario file means, by its sweeps and parts.
 
 A scenario file has the options of ``weft run`` as its keys. A table ``[sweep]`` has lists of values
-of options: all combinations are points, the last key's values next to each other. Each table
+of options: all combinations are points, the last key's values next to each other. A point with
+`seeds` is one for each of them here; results take them together again. Each table
 ``[[part]]`` has keys that go before the file's own, and may have a ``sweep``; then the points of
 the file are those of its parts. ``[plot]`` or ``[[plot]]`` say what is plotted.
 """
@@ -52,8 +53,8 @@ class Experiment:
 
     @staticmethod
     def of(scenario: Scenario) -> Experiment:
-        """A scenario by itself."""
-        return Experiment((Point(scenario),), name=scenario.collective)
+        """A scenario by itself, with each of its seeds."""
+        return Experiment(_points(scenario.each_seed(), ()), name=scenario.collective)
 
 
 Options = dict[str, Any]
@@ -104,25 +105,32 @@ def _experiment(document: Options, overrides: Options, source: str, stem: str) -
                 raise
             words = ", ".join(f"{name} = {shown(value)}" for name, value in chosen.items())
             raise InputError(f"point {len(points) + 1} ({words}): {error}") from None
-        points.setdefault(scenario, options)
-        if len(points) > MAX_POINTS:
-            raise InputError(f"the sweeps make more than {MAX_POINTS} points: sweep fewer values")
+        if len(points) + len(scenario.seeds or (scenario.seed,)) > MAX_POINTS:
+            raise InputError(
+                f"the sweeps make more than {MAX_POINTS} points, of each seed: sweep fewer values"
+            )
+        for each in scenario.each_seed():
+            points.setdefault(each, options)
     scenarios = list(points)
-    axes = [name for name in given if name != "algorithm"]
+    axes = [name for name in given if name not in ("algorithm", "seeds")]
     read = read_plots(plots, axes, {name for one in scenarios for name in one.algorithms})
     for plot in read:
         _check_where(plot, scenarios, overrides)
     differing = tuple(name for name in axes if _differs(scenarios, name))
-    labelled = tuple(
+    name = stem if len(points) > 1 or read else scenarios[0].collective
+    return Experiment(_points(scenarios, differing), differing, read, name)
+
+
+def _points(scenarios: Sequence[Scenario], swept: Sequence[str]) -> tuple[Point, ...]:
+    """Scenarios with what tells each from the others."""
+    return tuple(
         Point(
             scenario,
-            label_of(scenario, differing),
+            label_of(scenario, [*swept, *["seed"] * bool(scenario.seeds)]),
             f"{index + 1}/{len(scenarios)}" if len(scenarios) > 1 else "",
         )
         for index, scenario in enumerate(scenarios)
     )
-    name = stem if len(points) > 1 or read else scenarios[0].collective
-    return Experiment(labelled, differing, read, name)
 
 
 def _check_where(plot: PlotSpec, scenarios: Sequence[Scenario], overrides: Options) -> None:
@@ -131,6 +139,11 @@ def _check_where(plot: PlotSpec, scenarios: Sequence[Scenario], overrides: Optio
     for option, values in plot.where.items():
         if option in overrides:
             return
+        if option in ("seed", "seeds") and any(scenario.seeds for scenario in scenarios):
+            raise InputError(
+                f"plot {plot.name!r}: where.{option} picks seeds, but what is plotted are means of "
+                "all seeds: leave it out"
+            )
         for value in values:
             if not any(_is_like(each, option, value) for each in left):
                 among = " among those that the rest of where leaves" * (len(plot.where) > 1)
@@ -189,6 +202,11 @@ def _keys(table: Options, place: str) -> tuple[Options, Options]:
         )
     keys = by_key(table, place)
     swept = by_key(sweep, f"{place}: sweep")
+    if "seeds" in swept:
+        raise InputError(
+            f"{place}: sweep.seeds: figures are means over seeds at every point, which is no "
+            "axis: write seeds beside the sweep; or, for an axis, sweep seed"
+        )
     for name, values in swept.items():
         if not isinstance(values, list) or not values:
             raise InputError(

@@ -9,10 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from agents.collectives.names import REDUCING
+from experiments.chance import chances
 from experiments.comparison import compare, why_not_measured
 from experiments.fsdp_models import FSDP
 from experiments.plots.spec import TIERS as TIER_SUMS
-from experiments.results import Results
+from experiments.results import Results, scenario_of
 from experiments.summary import (
     TIERS,
     Summary,
@@ -23,6 +24,7 @@ from experiments.summary import (
     short_duration,
     short_size,
     swept_values,
+    time_unit,
     ways_of,
     what_of,
 )
@@ -39,14 +41,16 @@ MISSING = Text("-", style="dim")
 
 
 def summary_table(results: Results) -> Table:
-    """One row a point and algorithm: times and goodput (medians of verified runs), bytes, losses.
+    """One row a point and algorithm: times, goodput, bytes, losses.
 
-    Of one point, bytes are by tier and direction; of several, of host and of fabric links, and the
-    swept values come first.
+    Of several runs of an algorithm, over seeds or repeated, figures are means of the verified ones,
+    and the least and the greatest time stand beside the mean. Of one point, bytes are by tier and
+    direction; of several, of host and of fabric links, and the swept values come first.
     """
     points = by_point(results)
     summaries = [each for point in points for each in point]
     several = len(points) > 1
+    spread = any(len(each.runs) > 1 for each in summaries)
     swept = results.swept if several else []
     table = Table(
         box=box.SIMPLE_HEAD,
@@ -63,7 +67,8 @@ def summary_table(results: Results) -> Table:
         table.add_column(name.replace("-", "\n"), justify="right", no_wrap=True)
     table.add_column("algorithm", no_wrap=True)
     table.add_column("data", no_wrap=True)
-    for heading in ("time", "bound", *["goodput\nMbit/s"] * (not several)):
+    times = ("mean\ntime", "least\nto most") if spread else ("time",)
+    for heading in (*times, "bound", *["goodput\nMbit/s"] * (not several and not spread)):
         table.add_column(heading, justify="right", no_wrap=True)
     # Points have bytes of any size, each in its unit; what no point has takes no room.
     largest = max((size for each in summaries for size in each.tiers.values()), default=0.0)
@@ -82,7 +87,7 @@ def summary_table(results: Results) -> Table:
         sizes = (_bytes(each, of) for of in kinds.values())
         table.add_row(
             *(Text(value) for value in swept_values(each.scenario, swept)),
-            *_row(each, several),
+            *_row(each, several, spread),
             *(Text(digits(size / unit[1]) if unit else short_size(size)) for size in sizes),
             *[Text(_count(each.retransmitted_packets))] * resent,
             *[Text(_count(each.dropped))] * lost,
@@ -103,7 +108,7 @@ def _bytes(summary: Summary, tiers: Sequence[str]) -> float:
     return sum(summary.tiers[tier] for tier in tiers)
 
 
-def _row(summary: Summary, several: bool) -> list[Text]:
+def _row(summary: Summary, several: bool, spread: bool) -> list[Text]:
     good, total = len(summary.verified), len(summary.runs)
     word = ("ok" if several else "verified") if good == total else "failed"
     data = Text(word, "green" if good == total else "bold red")
@@ -111,6 +116,7 @@ def _row(summary: Summary, several: bool) -> list[Text]:
         data = Text(f"{good}/{total}", data.style)
     time = summary.completion_ns
     goodput = summary.goodput_bps
+    goodput_cell = MISSING if goodput is None else Text(digits(goodput / 1e6))
     name = summary.algorithm
     if len(name) > (LONG_NAME_OF_SEVERAL if several else LONG_NAME):
         name = name.replace("-", "-\n", 1)
@@ -118,9 +124,21 @@ def _row(summary: Summary, several: bool) -> list[Text]:
         Text(name, style="bold"),
         data,
         MISSING if time is None else Text(short_duration(time)),
+        *([_range(summary)] if spread else []),
         Text(short_duration(summary.bound_ns)),
-        *([] if several else [MISSING if goodput is None else Text(digits(goodput / 1e6))]),
+        *([goodput_cell] if not several and not spread else []),
     ]
+
+
+def _range(summary: Summary) -> Text:
+    """The least and the greatest time, in the unit of the mean; of an exact one, that it is."""
+    found = summary.completions
+    if found is None:
+        return MISSING
+    if summary.exact:
+        return Text("exact")
+    _, size = time_unit(found.mean)
+    return Text(f"{digits(found.least / size)}-{digits(found.greatest / size)}")
 
 
 def _title(results: Results, several: bool) -> str:
@@ -143,8 +161,10 @@ def _title(results: Results, several: bool) -> str:
 
 def _caption(summaries: Sequence[Summary], several: bool) -> str:
     text = "time: of the slowest rank; bytes: Ethernet frames on all links of the kind"
-    if any(len(each.runs) > 1 for each in summaries):
-        text += "; medians, re-sent and lost: sums"
+    means = list(dict.fromkeys(each.several for each in summaries if each.several))
+    if means:
+        text += f"; means of {' or '.join(means)}, re-sent and lost: sums"
+    text += _chance(summaries, several)
     if several:
         return text
     text += _flow_times(summaries)
@@ -159,12 +179,37 @@ def _caption(summaries: Sequence[Summary], several: bool) -> str:
     return text + "".join(map(_paths, summaries)) + _speed_ups(summaries)
 
 
+def _chance(summaries: Sequence[Summary], several: bool) -> str:
+    """Of single runs in virtual time: which are exact, and what another seed could change."""
+    single = [
+        each
+        for each in summaries
+        if len(each.runs) == 1 and each.verified and each.scenario.get("world") == "simulated"
+    ]
+    exact = [each for each in single if each.exact]
+    text = ""
+    if exact:
+        which = "all times"
+        if len(exact) < len(summaries):
+            names = ", ".join(each.algorithm for each in exact)
+            which = f"{len(exact)} of {len(summaries)} times" if several else f"times of {names}"
+        text += f"\n{which} are exact: nothing that is drawn has a part in them"
+    drawn = [word for each in single for word in chances(scenario_of(each.scenario))]
+    if drawn:
+        words = ", ".join(dict.fromkeys(drawn))
+        text += f"\nof a single seed, which decides {words}: --seeds 1..10 tells means and ranges"
+    return text
+
+
 def _paths(summary: Summary) -> str:
     """How flows shared the links between switches, where somebody asked for more than ECMP."""
     figures = summary.paths
     if figures.imbalance is None or not summary.chose_paths:
         return ""
+    spread = summary.imbalance
     text = f"\npaths of {summary.algorithm}: fullest fabric link {figures.imbalance:.2f} of mean"
+    if spread and spread.least != spread.greatest:
+        text += f" ({spread.least:.2f} to {spread.greatest:.2f})"
     text += f", {_count(figures.flows)} flows"
     text += f", {_count(figures.marks)} marks, {_count(figures.reordered)} reordered"
     if figures.reordered:
@@ -178,11 +223,14 @@ def _flow_times(summaries: Sequence[Summary]) -> str:
     """Of workloads of flows: how long their flows took."""
     text = ""
     for each in summaries:
-        times_ns = each.shown.flows.completions_ns() if each.shown.flows else []
+        runs = [run.flows for run in each.verified or [each.shown] if run.flows]
+        times_ns = sorted(time for flows in runs for time in flows.completions_ns())
         if times_ns:
             half, most = times_ns[len(times_ns) // 2], times_ns[-(-99 * len(times_ns) // 100) - 1]
             text += (
-                f"\n{len(times_ns)} flows by {each.algorithm}: median {short_duration(half)}, "
+                f"\n{len(times_ns)} flows by {each.algorithm}"
+                f"{f' in {len(runs)} runs' if len(runs) > 1 else ''}: "
+                f"median {short_duration(half)}, "
                 f"99 % within {short_duration(most)}, the longest {short_duration(times_ns[-1])}"
             )
     return text

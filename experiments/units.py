@@ -1,8 +1,10 @@
-"""Sizes, rates and probabilities as people write them: ``1MiB``, ``100Mbit``, ``1%``."""
+"""Sizes, rates, probabilities and seeds as people write them: ``1MiB``, ``100Mbit``, ``1%``."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 
 from switch.errors import InputError
@@ -129,6 +131,69 @@ def format_duration(duration_ns: float) -> str:
     raise AssertionError
 
 
+MAX_SEED = (1 << 63) - 1
+MAX_SEEDS = 10_000
+"""Of one scenario."""
+
+_SEEDS = re.compile(r"\s*([0-9]{1,19})\s*(?:\.\.\s*([0-9]{1,19})\s*)?")
+
+
+def parse_seeds(value: object, name: str = "seeds") -> tuple[int, ...]:
+    """Seeds of ``1..20``, ``1,2,5``, ``1..5,9`` or ``[1, 2, 5]``, in that order.
+
+    Raises `InputError` for what is neither, for a range that runs backwards, for too many, for one
+    that is too large, and for one that is there twice.
+    """
+    how = "write a range like 1..20, or a list like 1,2,5 (in a file also [1, 2, 5])"
+    if isinstance(value, str):
+        items: list[object] = list(value.split(","))
+        if len(items) == 1 and ".." not in value and _SEEDS.fullmatch(value):
+            raise InputError(
+                f"{name} {shown(value)} is one number: for the seeds 1 to {value.strip()} write "
+                f"1..{value.strip()}, for that seed alone use seed"
+            )
+    elif isinstance(value, (list, tuple)):
+        items = list(value)
+    else:
+        raise InputError(f"{name} {shown(value)} is no list of seeds: {how}")
+    seeds: list[int] = []
+    for item in items:
+        is_whole = isinstance(item, int) and not isinstance(item, bool)
+        found = _SEEDS.fullmatch(item if isinstance(item, str) else str(item) if is_whole else "")
+        if found is None:
+            raise InputError(f"{name} {shown(value)}: {shown(item)} is no seed and no range: {how}")
+        first, last = int(found[1]), int(found[2] or found[1])
+        if last < first:
+            raise InputError(
+                f"{name} {shown(value)}: the range {shown(item)} runs backwards: write "
+                f"{last}..{first}"
+            )
+        if last > MAX_SEED:
+            raise InputError(f"{name} {shown(value)}: a seed is at most {MAX_SEED}")
+        if last - first >= MAX_SEEDS - len(seeds):
+            raise InputError(f"{name} {shown(value)} are more than {MAX_SEEDS}: name fewer")
+        seeds += range(first, last + 1)
+    if not seeds:
+        raise InputError(f"{name} {shown(value)} is an empty list: {how}")
+    twice, times = Counter(seeds).most_common(1)[0]
+    if times > 1:
+        raise InputError(f"{name} {shown(value)}: {twice} is there twice: name each seed once")
+    return tuple(seeds)
+
+
+def format_seeds(seeds: Sequence[int]) -> str:
+    """``1..20``, ``1..5,9``: as `parse_seeds` reads them."""
+    ranges: list[list[int]] = []
+    for seed in seeds:
+        if ranges and ranges[-1][1] + 1 == seed:
+            ranges[-1][1] = seed
+        else:
+            ranges.append([seed, seed])
+    if len(ranges) == 1:
+        return f"{ranges[0][0]}..{ranges[0][1]}"
+    return ",".join(f"{low}" if low == high else f"{low}..{high}" for low, high in ranges)
+
+
 _SIZES = ("size", "sizes", "block", "chunk", "queue")
 DURATIONS = ("delay", "notice-after", "retransmit-timeout", "control-timeout")
 """Options whose fields are in nanoseconds."""
@@ -136,6 +201,8 @@ DURATIONS = ("delay", "notice-after", "retransmit-timeout", "control-timeout")
 
 def said(option: str, value: object) -> str:
     """The value of an option's field as people write it: ``1 MiB`` of ``size``, ``0.1 %``."""
+    if option == "seeds" and isinstance(value, (list, tuple)) and value:
+        return format_seeds(value)
     if isinstance(value, (list, tuple)):
         return ", ".join(said(option, item) for item in value) or "none"
     if isinstance(value, bool):

@@ -25,7 +25,12 @@ def sample_experiment(experiment: Experiment, seed: int = 1) -> Results:
     """Runs of all points of an experiment as they could have come out."""
     return Results(
         runs=[
-            sample_run(scenario, algorithm, repetition, random.Random(seed * 1000 + repetition))
+            sample_run(
+                scenario,
+                algorithm,
+                repetition,
+                random.Random((seed + scenario.seed - 1) * 1000 + repetition),
+            )
             for scenario in (point.scenario for point in experiment.points)
             for algorithm in scenario.algorithms
             for repetition in range(scenario.repeat)

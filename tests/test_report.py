@@ -255,7 +255,7 @@ def test_a_run_that_did_not_verify_has_no_time_in_the_table() -> None:
     assert line.split()[1:3] == ["failed", "-"]
 
 
-def test_medians_are_of_the_verified_runs_alone() -> None:
+def test_means_are_of_the_verified_runs_alone() -> None:
     results = sample_results(repeat=3, algorithms=("ring",))
     changed(results, 0, completion_ns=100)
     changed(results, 1, completion_ns=300)
@@ -321,7 +321,7 @@ def test_marks_reordering_and_changes_of_path_are_told_where_paths_are_chosen() 
         )
     ranks = len(results.runs[0].ranks)
     words = Page(render(results)).words()
-    expected = f"{100 * ranks} {20 * ranks} {ranks - 1} 0 0 {ranks} Packets of the run"
+    expected = f"{100 * ranks} {20 * ranks} {ranks - 1} 0 0 {ranks} Packets."
     assert expected in words
     assert "direct reps" in words
     assert "paths reps, ranks strided" in words
@@ -468,6 +468,8 @@ def test_every_algorithm_has_a_colour_that_no_other_of_its_collective_has() -> N
         Scenario(collective="reduce-scatter", dtype="int16", op="max", queue_bytes=1 << 20),
         Scenario(workers=2, chunk_bytes=8192, batch=4, cutoff="paper", mtu=1024),
         Scenario(operations=5, at_once=2),
+        Scenario(seeds=(3, 5, 6, 7)),
+        Scenario(seeds=(4,)),
         Scenario(notice="late", notice_after_ns=2_500_000),
         Scenario(faults=(Fault.parse("leaf0-spine1:slow,rate=0.25,at=1ms"),), notice="at-once"),
         Scenario(mtu=1024, topology="fat-tree", tiers=2),

@@ -52,7 +52,8 @@ def test_a_failed_run_that_an_older_document_calls_ok_is_read_as_failed() -> Non
 
 
 def test_what_is_swept_must_be_options() -> None:
-    document = Results([a_run()], "abcdef", "now", swept=["size", "sise"]).to_dict()
+    document = Results([a_run()], "abcdef", "now", swept=["size"]).to_dict()
+    document["swept"].append("sise")
     with pytest.raises(InputError, match=r"damaged: swept\[1\] is 'sise', which is no option"):
         Results.from_dict(document)
 

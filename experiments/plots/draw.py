@@ -285,7 +285,13 @@ def _draw_line(axes: Axes, line: Line, other: int, both: bool, width: float) -> 
             *zip(*predicted, strict=True), ls="none", marker="P", ms=7, color=INK, mfc="white",
             zorder=6,
         )  # fmt: skip
-    if line.low != line.y or line.high != line.y:
+    if line.low == line.y == line.high:
+        return
+    if len(line.x) > 1 and not (both and emulated):
+        axes.fill_between(
+            line.x, line.low, line.high, color=colour_of, alpha=0.18, linewidth=0, zorder=1
+        )
+    else:  # single places have no band
         below = [y - low for y, low in zip(line.y, line.low, strict=True)]
         above = [high - y for y, high in zip(line.y, line.high, strict=True)]
         axes.errorbar(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from experiments.comparison import Comparison, compare
+from experiments.comparison import compare
 from experiments.options import field_of, read_option
 from experiments.palette import in_order
 from experiments.plots.spec import OF_BYTES, TIERS, PlotSpec
@@ -16,14 +16,15 @@ from experiments.summary import Summary, by_point, byte_unit
 from experiments.units import said
 
 TIMED = ("completion", "over-bound", "goodput", "speed-up")
-"""What follows the completion time from run to run, or the inverse of it."""
-Value = Callable[[Summary], float | None]
+"""Figures whose theory is a bound, not a model of bytes."""
+Value = Callable[[Summary, Summary | None], float | None]
+"""What is plotted of a summary; the second one is that of the denominator, where there is one."""
 
 _OF_PATHS: dict[str, tuple[str, Value]] = {
-    "imbalance": ("fullest link between switches / mean", lambda each: each.paths.imbalance),
-    "marks": ("packets with a congestion mark", lambda each: each.paths.marks),
-    "reordered": ("packets that overtook others", lambda each: each.paths.reordered),
-    "retransmitted": ("packets sent again", lambda each: each.paths.retransmitted),
+    "imbalance": ("fullest link between switches / mean", lambda each, _: each.paths.imbalance),
+    "marks": ("packets with a congestion mark", lambda each, _: each.paths.marks),
+    "reordered": ("packets that overtook others", lambda each, _: each.paths.reordered),
+    "retransmitted": ("packets sent again", lambda each, _: each.paths.retransmitted),
 }
 
 
@@ -53,7 +54,7 @@ class Line:
     y: tuple[float, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
-    """Of repeated runs; `y` itself where nothing was repeated."""
+    """The least and the greatest of several runs, whose mean `y` is; `y` itself of a single one."""
     model: tuple[float | None, ...]
     """The bound or model at each x."""
     doubtful: tuple[bool, ...]
@@ -135,33 +136,28 @@ def lines_of(results: Results, spec: PlotSpec) -> Lines:
     axis = axis_of([each for point in points for each in point], spec.x)
     y_label, value, model = _measure(points, spec)
     others = _others(results, spec, [each for point in points for each in point])
-    compared_by_id = _comparisons(points, spec.denominator) if spec.y == "speed-up" else {}
     found: dict[tuple[str, str, str], list[_Place]] = {}
     for point in points:
+        below = next((each for each in point if each.algorithm == spec.denominator), None)
         for each in point:
             name = each.algorithm
             if spec.y == "bytes-ratio":
                 if name != spec.numerator:
                     continue
                 name = f"{spec.numerator} / {spec.denominator}"
-            y = value(each)
-            if y is None:
-                continue
-            low, high = y, y
             if spec.y == "speed-up" and name == spec.denominator:
                 continue
-            compared = compared_by_id.get(id(each))
+            y = value(each, below)
+            if y is None:
+                continue
+            compared = compare(each, below) if spec.y == "speed-up" and below else None
             predicted = compared is not None and not compared.measured
-            if spec.y in TIMED and not predicted:
-                times = [time / (each.completion_ns or 1) for time in each.completions_ns]
-                rising = spec.y in ("goodput", "speed-up")
-                factors = [1 / time for time in times] if rising else times
-                low, high = y * min(factors), y * max(factors)
+            low, high = (y, y) if predicted else _range_of(value, y, each, below)
             doubtful = spec.y not in OF_BYTES and each.fidelity not in ("ok", "strained")
             doubtful = doubtful and not predicted
             key = name, str(each.scenario.get("world")), _labelled(each, others)
             x = axis.positions[_place(axis, each, spec.x)]
-            place = _Place(x, y, low, high, model(each), doubtful, predicted)
+            place = _Place(x, y, low, high, model(each, below), doubtful, predicted)
             found.setdefault(key, []).append(place)
     lines = []
     for (name, world, other), rows in found.items():
@@ -187,6 +183,19 @@ def lines_of(results: Results, spec: PlotSpec) -> Lines:
     return Lines(axis, y_label, "bound" if is_bound else "model", tuple(lines))
 
 
+def _range_of(
+    value: Value, y: float, each: Summary, below: Summary | None
+) -> tuple[float, float]:
+    """The least and the greatest of what is plotted of the single runs; of ratios, those of runs of
+    one seed and repetition."""
+    if len(each.runs) == 1 and (below is None or len(below.runs) == 1):
+        return y, y
+    others = below.draws if below is not None else {}
+    found = [value(single, others.get(draw, below)) for draw, single in each.draws.items()]
+    known = [y, *(single for single in found if single is not None)]
+    return min(known), max(known)
+
+
 def _measure(points: Sequence[Sequence[Summary]], spec: PlotSpec) -> tuple[str, Value, Value]:
     """The y axis's label, and what is plotted of a summary: the measured figure, and theory's."""
     tiers = TIERS[spec.tier]
@@ -201,40 +210,37 @@ def _measure(points: Sequence[Sequence[Summary]], spec: PlotSpec) -> tuple[str, 
     if spec.y == "completion":
         return (
             "completion time (ms)",
-            lambda each: (each.completion_ns or 0) / 1e6,
-            lambda each: each.bound_ns / 1e6,
+            lambda each, _: (each.completion_ns or 0) / 1e6,
+            lambda each, _: each.bound_ns / 1e6,
         )
     if spec.y == "over-bound":
         return (
             "completion time / bound",
-            lambda each: (each.completion_ns or 0) / each.bound_ns if each.bound_ns else None,
-            lambda each: 1.0,
+            lambda each, _: _over(each.completion_ns or 0, each.bound_ns),
+            lambda each, _: 1.0,
         )
     if spec.y == "goodput":
         return (
             "goodput (Mbit/s)",
-            lambda each: each.goodput_bps / 1e6 if each.goodput_bps else None,
-            lambda each: (
-                (each.goodput_bps or 0) * (each.completion_ns or 0) / each.bound_ns / 1e6
-                if each.bound_ns
-                else None
+            lambda each, _: each.goodput_bps / 1e6 if each.goodput_bps else None,
+            lambda each, _: _over(
+                (each.shown.goodput_bps or 0) * (each.shown.completion_ns or 0) / 1e6, each.bound_ns
             ),
         )
     if spec.y == "speed-up":
-        compared = _comparisons(points, spec.denominator)
         return (
             f"speed-up over {spec.denominator}",
-            lambda each: compared[id(each)].ratio if id(each) in compared else None,
-            _ratio(points, spec.denominator, _ideal_rate),
+            _speed_up,
+            lambda each, below: _over(below.bound_ns, each.bound_ns) if below else None,
         )
     if spec.y in _OF_PATHS:
         label, figure = _OF_PATHS[spec.y]
-        return label, figure, lambda each: None
+        return label, figure, lambda each, _: None
     if spec.y == "over-model":
         return (
             f"bytes on {where}, measured / model",
-            lambda each: measured(each) / modelled(each) if modelled(each) else None,
-            lambda each: 1.0,
+            lambda each, _: _over(measured(each), modelled(each)),
+            lambda each, _: 1.0,
         )
     if spec.y == "bytes":
         sizes = [measured(each) for point in points for each in point]
@@ -242,60 +248,30 @@ def _measure(points: Sequence[Sequence[Summary]], spec: PlotSpec) -> tuple[str, 
         unit, size = byte_unit((min if "y" in spec.log else max)(sizes, default=0))
         return (
             f"bytes on {where} ({unit})",
-            lambda each: measured(each) / size,
-            lambda each: modelled(each) / size,
+            lambda each, _: measured(each) / size,
+            lambda each, _: modelled(each) / size,
         )
     return (
         f"bytes on {where}, {spec.numerator} / {spec.denominator}",
-        _ratio(points, spec.denominator, measured),
-        _ratio(points, spec.denominator, modelled),
+        lambda each, below: _over(measured(each), measured(below)) if below else None,
+        lambda each, below: _over(modelled(each), modelled(below)) if below else None,
     )
 
 
-def _comparisons(
-    points: Sequence[Sequence[Summary]], denominator: str
-) -> dict[int, Comparison]:
-    """By id of a summary, how it compares with the denominator at its point."""
-    below = _below(points, denominator)
-    return {
-        id(each): found
-        for point in points
-        for each in point
-        if id(each) in below and (found := compare(each, below[id(each)])) is not None
-    }
+def _over(above: float, below: float) -> float | None:
+    """A ratio; None over nothing."""
+    return above / below if below else None
 
 
-def _ideal_rate(each: Summary) -> float:
-    return 1 / each.bound_ns if each.bound_ns else 0
+def _speed_up(each: Summary, below: Summary | None) -> float | None:
+    """How many times as fast as the denominator, measured or predicted."""
+    found = compare(each, below) if below is not None else None
+    return found.ratio if found is not None else None
 
 
 def links_of(spec: PlotSpec) -> str:
     """``all links``, ``host up links``."""
     return f"{spec.tier.replace('-', ' ')} links"
-
-
-def _ratio(
-    points: Sequence[Sequence[Summary]], denominator: str, size: Callable[[Summary], float]
-) -> Value:
-    """The size of a summary over that of another algorithm at the same point."""
-    below = _below(points, denominator)
-
-    def ratio(each: Summary) -> float | None:
-        other = below.get(id(each))
-        return size(each) / size(other) if other is not None and size(other) else None
-
-    return ratio
-
-
-def _below(points: Sequence[Sequence[Summary]], denominator: str) -> dict[int, Summary]:
-    """By id of a summary, that of the denominator at the same point."""
-    return {
-        id(each): other
-        for point in points
-        for other in point
-        if other.algorithm == denominator
-        for each in point
-    }
 
 
 def axis_of(summaries: Sequence[Summary], x: str) -> Axis:

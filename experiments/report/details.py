@@ -21,6 +21,8 @@ def _which(summary: Summary) -> str:
     """The run that is shown, where there are several."""
     if len(summary.runs) == 1:
         return summary.algorithm
+    if summary.scenario.get("seeds"):
+        return f"{summary.algorithm}, seed {summary.shown.scenario['seed']}"
     return f"{summary.algorithm}, run {summary.shown.repetition + 1} of {len(summary.runs)}"
 
 

@@ -80,9 +80,14 @@ def paths(summaries: Sequence[Summary], swept: Sequence[str] = ()) -> Markup | N
         "section",
         element("h2", "Paths and reordering"),
         table(headings, rows, "sortable"),
-        element("p", "Packets of the run of median completion time.", class_="caption"),
+        element("p", _whose(shown), class_="caption"),
         id="paths",
     )
+
+
+def _whose(summaries: Sequence[Summary]) -> str:
+    several = list(dict.fromkeys(each.several for each in summaries if each.several))
+    return f"Packets; means of {' or '.join(several)}." if several else "Packets."
 
 
 def _row(

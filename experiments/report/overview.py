@@ -47,6 +47,8 @@ def headline(points: Sequence[Sequence[Summary]]) -> str | None:
         parts = _compared(one, other, compared, len(points))
         if len(points) == 1:
             parts.append(f"{one} {_fewer(pairs[0][0].tiers, pairs[0][1].tiers)}")
+        if means := pairs[0][0].several or pairs[0][1].several:
+            parts.append(f"figures are means of {means}")
         sentence = "; ".join(parts)
         sentences.append(f"{sentence[0].upper()}{sentence[1:]}.")
     return " ".join(sentences) or None
@@ -129,7 +131,10 @@ def key_figures(summaries: Sequence[Summary], swept: Sequence[str] = ()) -> Mark
     largest = max(size for each in summaries for size in each.tiers.values())
     unit, unit_bytes = byte_unit(largest)
     headings: list[object] = [heading(name.replace("-", " ")) for name in swept]
-    headings += ["algorithm", heading("verified"), heading("completion")]
+    spread = any(len(each.runs) > 1 for each in summaries)
+    headings += ["algorithm", heading("verified")]
+    headings += [heading("mean completion" if spread else "completion")]
+    headings += [heading("least"), heading("most")] if spread else []
     headings += [heading("bound"), heading("over it"), heading("goodput")]
     headings += [heading(f"{name}, {unit}") for name in TIERS.values()]
     headings += [heading("resent"), heading("lost"), "fidelity"]
@@ -142,6 +147,7 @@ def key_figures(summaries: Sequence[Summary], swept: Sequence[str] = ()) -> Mark
                 element("td", element("b", each.algorithm), class_=f"key {colour(each.algorithm)}"),
                 number(f"{len(each.verified)} of {len(each.runs)}"),
                 number("-" if done is None else short_duration(done), done),
+                *(_least_and_most(each) if spread else []),
                 number(short_duration(each.bound_ns), each.bound_ns),
                 number("-" if over is None else f"{100 * over:.1f} %", over),
                 number("-" if goodput is None else short_rate(goodput), goodput),
@@ -158,6 +164,16 @@ def key_figures(summaries: Sequence[Summary], swept: Sequence[str] = ()) -> Mark
         element("p", _explanation(summaries), class_="caption"),
         id="figures",
     )
+
+
+def _least_and_most(summary: Summary) -> list[Markup]:
+    """The range of a mean; of an exact time, that it is."""
+    found = summary.completions
+    if found is None:
+        return [number("-"), number("-")]
+    if summary.exact:
+        return [number("exact", found.least), number("exact", found.greatest)]
+    return [number(short_duration(end), end) for end in (found.least, found.greatest)]
 
 
 def point_cells(summary: Summary, swept: Sequence[str]) -> list[Markup]:
@@ -217,8 +233,9 @@ def _explanation(summaries: Sequence[Summary]) -> str:
         f"{' or, of Reduce-Scatter, '.join(goodput[each] for each in sorted(reducing))}, over that "
         "time. Bytes: Ethernet frames on all links of the kind."
     )
-    if any(len(each.runs) > 1 for each in summaries):
-        text += " Medians of the verified runs; resent and lost: sums."
+    several = list(dict.fromkeys(each.several for each in summaries if each.several))
+    if several:
+        text += f" Means of {' or '.join(several)}, as far as verified; resent and lost: sums."
     return text
 
 
@@ -246,7 +263,7 @@ def completion_times(summaries: Sequence[Summary]) -> Markup | None:
     caption = "The line across a bar is the algorithm's bound: the least time that its slowest "
     caption += "link takes for the payload."
     if many:
-        caption += " Each point is a run, the bar their median."
+        caption += " Each point is a run, the bar their mean."
     return element(
         "section",
         element("h2", "Completion time"),
@@ -263,6 +280,8 @@ def _range(summary: Summary) -> str:
     times = summary.completions_ns
     if len(times) < 2:
         return ""
+    if summary.exact:
+        return ", exact"
     unit, size = time_unit(max(times))
     return f" ({three_digits(min(times) / size)} to {three_digits(max(times) / size)} {unit})"
 

@@ -13,6 +13,7 @@ from experiments.report import details, network_figures, overview
 from experiments.report.markup import Markup, element, join
 from experiments.report.scenarios import command_line
 from experiments.results import Results, scenario_of
+from experiments.scenario import Scenario
 from experiments.summary import (
     Summary,
     by_point,
@@ -24,7 +25,7 @@ from experiments.summary import (
     what_of,
     worst_fidelity,
 )
-from experiments.units import format_rate, format_size
+from experiments.units import format_rate, format_seeds, format_size
 from switch import files
 from switch.errors import InputError
 
@@ -70,13 +71,13 @@ def render(results: Results) -> str:
             details.fidelity(results),
             _scenario(
                 results,
-                {"network": network.describe(), **scenario.to_dict()},
+                {"network": network.describe(), **_asked(scenario)},
                 element("p", "To run it again:"),
                 element("pre", command_line(scenario)),
             ),
         ]
     elif points:
-        asked = scenario_of(results.runs[0].scenario).to_dict()
+        asked = _asked(scenario_of(results.runs[0].scenario))
         sections += [
             _plots(results),
             overview.key_figures(summaries, results.swept),
@@ -186,6 +187,13 @@ def _is_common(results: Results, name: str, value: object) -> bool:
     return all(run.scenario.get(name, value) == value for run in results.runs)
 
 
+def _asked(scenario: Scenario) -> dict[str, Any]:
+    """The fields of a scenario as its point has them: the seeds, where there are several."""
+    asked = scenario.to_dict()
+    del asked["seed" if scenario.seeds else "seeds"]
+    return asked
+
+
 def _scenario(results: Results, asked: dict[str, Any], *words: Markup) -> Markup:
     """What was asked, by the fields of a scenario."""
     shown = {name: value for name, value in asked.items() if value is not None}
@@ -217,6 +225,8 @@ def _said(name: str, value: object) -> str:
         return f"{value} s"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if name == "seeds" and isinstance(value, list):
+        return format_seeds(value)
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return str(value)

@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.options import option_of
 from experiments.scenario import Scenario
-from experiments.units import DURATIONS
+from experiments.units import DURATIONS, format_seeds
 from switch.errors import InputError
 
 
@@ -18,6 +18,8 @@ def command_line(scenario: Scenario) -> str:
     for item in fields(Scenario):
         if item.name == "collective" or _goes_without_saying(scenario, item):
             continue
+        if item.name == "seed" and scenario.seeds:
+            continue  # they say it
         option = option_of(item.name)
         value = getattr(scenario, item.name)
         if option in ("algorithm", "fault"):
@@ -25,6 +27,8 @@ def command_line(scenario: Scenario) -> str:
                 words += [f"--{option}", str(each)]
         elif isinstance(value, bool):
             words.append(f"--{option}" if value else f"--no-{option}")
+        elif option == "seeds":
+            words += ["--seeds", format_seeds(value)]
         elif option == "sizes":
             words += ["--sizes", ",".join(_quantity("size", size) for size in value)]
         else:

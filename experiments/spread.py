@@ -1,0 +1,28 @@
+"""Figures of several runs that are alike but for what chance decides: mean, least and greatest."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Of one figure of several runs."""
+
+    mean: float
+    least: float
+    greatest: float
+    count: int
+    """Of runs."""
+
+    @staticmethod
+    def of(values: Iterable[float | None]) -> Spread | None:
+        """Of the runs that have the figure; None if none has."""
+        known = [value for value in values if value is not None]
+        if not known:
+            return None
+        # Rounding must not take a mean out of its range.
+        low, high = min(known), max(known)
+        return Spread(min(max(statistics.fmean(known), low), high), low, high, len(known))
