@@ -40,6 +40,7 @@ def judge(
     predicted_ns: int | None = None,
     cpu_busy: float,
     cpu_stolen: float,
+    cpu_own: float,
     cpu_s: Mapping[str, float],
     lateness_ns: Mapping[str, int],
     frame_ns: int,
@@ -51,6 +52,7 @@ def judge(
         completion_ns: of the run; None if it failed.
         predicted_ns: of the same run in the simulated world; None if there is none to compare.
         cpu_busy, cpu_stolen: fractions of the machine's processors, 0 to 1, during the run.
+        cpu_own: the fraction that the run's own processes took.
         cpu_s: processor seconds by what used them.
         lateness_ns: ``_p50``, ``_p99`` and ``_max`` of ``switch``, how late frames left a switch
             against an exact link; ``spacing``, how much more closely frames followed each other
@@ -63,10 +65,11 @@ def judge(
     for where, count in unplanned_losses.items():
         if count:
             invalid.append(f"{count} packets were lost that no link lost ({where})")
+    busy = f"the processors were {cpu_busy:.0%} busy, {cpu_own:.0%} with this run's own processes"
     if cpu_busy >= INVALID_CPU:
-        invalid.append(f"the processors were {cpu_busy:.0%} busy")
+        invalid.append(busy)
     elif cpu_busy >= STRAINED_CPU:
-        strained.append(f"the processors were {cpu_busy:.0%} busy")
+        strained.append(busy)
     for name, late_ns in lateness_ns.items():
         if not name.endswith("_p99") or name == "spacing_p99":
             continue

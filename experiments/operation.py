@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -216,7 +217,9 @@ def _fidelity(
     watch: _Watch,
     predicted_ns: int | None,
 ) -> Fidelity:
-    use = cpu_use(watch.start, watch.end or read_cpu_times())
+    end = watch.end or read_cpu_times()
+    use = cpu_use(watch.start, end)
+    capacity_s = (end.total - watch.start.total) / os.sysconf("SC_CLK_TCK")
     cpu_s = {
         "switches": after.switches["cpu_seconds"] - before.switches["cpu_seconds"],
         "ranks": sum(report.cpu_ns for report in reports) / 1e9,
@@ -246,6 +249,7 @@ def _fidelity(
         predicted_ns=None if scenario.lossy or scenario.injected else predicted_ns,
         cpu_busy=use.busy,
         cpu_stolen=use.steal,
+        cpu_own=min(sum(cpu_s.values()) / capacity_s, use.busy) if capacity_s else 0.0,
         cpu_s=cpu_s,
         lateness_ns=lateness_ns,
         frame_ns=(scenario.mtu + FRAME_OVERHEAD_BYTES) * 8 * 10**9 // scenario.rate_bps,

@@ -9,7 +9,8 @@ import pytest
 from experiments.fidelity import judge
 
 QUIET: dict[str, Any] = {
-    "completion_ns": 600_000_000, "cpu_busy": 0.5, "cpu_stolen": 0.0, "cpu_s": {"switch": 0.2},
+    "completion_ns": 600_000_000, "cpu_busy": 0.5, "cpu_stolen": 0.0, "cpu_own": 0.4,
+    "cpu_s": {"switch": 0.2},
     "lateness_ns": {"switch_p99": 100_000, "switch_max": 900_000}, "unplanned_losses": {"h0": 0},
     "frame_ns": 333_000,
 }  # fmt: skip
@@ -40,6 +41,14 @@ def test_each_sign_of_strain_is_named(change: dict[str, Any], verdict: str, word
     fidelity = judge(**{**QUIET, **change})
     assert fidelity.verdict == verdict
     assert word in fidelity.reasons[0]
+
+
+@pytest.mark.parametrize("cpu_busy", [0.93, 1.0])
+def test_it_is_told_how_much_of_a_busy_machine_the_run_itself_took(cpu_busy: float) -> None:
+    (reason,) = judge(**{**QUIET, "cpu_busy": cpu_busy}).reasons
+    assert reason == (
+        f"the processors were {cpu_busy:.0%} busy, 40% with this run's own processes"
+    )
 
 
 def test_lateness_is_judged_against_the_completion_time() -> None:
