@@ -232,6 +232,8 @@ def _draw_lines(figure: Figure, shown: Lines, spec: PlotSpec) -> None:
     if models:
         dashed = Line2D([], [], color=INK, lw=1.1, ls=(0, (4, 3)), label=shown.model_label)
         handles.append(dashed)
+    if any(line.low != line.y or line.high != line.y for line in shown.lines):
+        handles.append(Patch(color=SOFT, alpha=0.3, label="least to greatest"))
     if any(any(line.doubtful) for line in shown.lines):
         label = "fidelity invalid, or a run failed"
         handles.append(Line2D([], [], color=INK, ls="none", marker="x", ms=5, label=label))
