@@ -35,6 +35,11 @@ class Team:
     aggregation: SwitchJob | None = None
     """What the switches know it as, if they add for it."""
 
+    @property
+    def switch_values(self) -> int:
+        """Values of an aggregation packet, 0 if switches add nothing for it."""
+        return self.aggregation.values if self.aggregation else 0
+
 
 @dataclass(frozen=True)
 class Cast:

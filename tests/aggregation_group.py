@@ -72,6 +72,7 @@ class SwitchGroup(Group):
         job = job or JobPlan()
         switch_job = SwitchJob(ipv4_text(job.address), job.epoch, job.slots, job.values)
         self.size = size
+        self.switch_values = job.values
         addresses = [ipv4("10.0.0.1") + rank for rank in range(size)]
         self.agents: list[HostAgent] = []
         for rank, address in enumerate(addresses):

@@ -39,8 +39,12 @@ class Group:
     """P connected ranks; `complete` runs operations on them.
 
     Every rank has a queue pair with every other; with `requests` only those that `partners` names
-    for these.
+    for these. What they reduce is `data`, one of `names.DATA`.
     """
+
+    data = "exact"
+    switch_values = 0
+    """Of a packet, where switches add."""
 
     def __init__(
         self,
@@ -99,7 +103,10 @@ class Group:
         """Make the buffers of the next operation; its number."""
         number = self.number
         self.number += 1
-        workload = Workload(replace(request, number=number), self.size, SEED)
+        workload = Workload(
+            replace(request, number=number), self.size, SEED, data=self.data,
+            switch_values=self.switch_values,
+        )  # fmt: skip
         self.workloads[number] = workload
         self.buffers[number] = [workload.buffer(rank) for rank in range(self.size)]
         self.outputs[number] = [workload.output(rank) for rank in range(self.size)]

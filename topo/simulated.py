@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agents.collectives.series import Job, Series
-from agents.collectives.workload import Workload
+from agents.collectives.workload import Workload, accuracy_of
 from agents.datagrams import ipv4_text
 from agents.drivers.messages import OperationConfig, RankResult
 from agents.participant import Cast, Introductions, Participant
@@ -248,9 +248,15 @@ class _Operation:
         limited = operation.limited(max(sizes), min(rate_bps))
         requests = limited.requests()
         self._workloads = [
-            [Workload(each, size, operation.seed_of(team), keep=True) for each in requests]
-            for team, size in enumerate(sizes)
-        ]
+            [
+                Workload(
+                    each, size, operation.seed_of(number), data=operation.data,
+                    switch_values=team.switch_values, keep=True,
+                )
+                for each in requests
+            ]
+            for number, (team, size) in enumerate(zip(cast.teams, sizes, strict=True))
+        ]  # fmt: skip
         """By team."""
         self._jobs: list[list[Job]] = []
         """By process of a rank, each in order."""
@@ -415,6 +421,7 @@ class _Operation:
             error = series.error or self._difference(rank)
         counted = series.report(self._fabric.now_ns)
         statistics = asdict(endpoint.statistics)
+        workloads = self._workloads[self._ranks[rank][0]]  # this rank's results were checked last
         return RankResult(
             rank=rank,
             host=self._world.topology.hosts[self._hosts[rank]].name,
@@ -429,6 +436,7 @@ class _Operation:
             chunks_fetched=counted.chunks_fetched,
             chunks_duplicate=counted.chunks_duplicate,
             blocks_saturated=counted.blocks_saturated,
+            accuracy={} if error else accuracy_of(workloads),
             flow_count=counted.flow_count,
             retransmitted_packets=statistics["retransmitted_packets"],
             statistics={

@@ -46,6 +46,18 @@ def significand_bits(name: str) -> int:
     return int(np.finfo(np.dtype(name)).nmant) + 1
 
 
+def smallest_power(name: str) -> int:
+    """The power of two that a floating-point type's smallest positive number is."""
+    if name == "bfloat16":
+        return -133
+    return int(np.frexp(np.float64(np.finfo(np.dtype(name)).smallest_subnormal))[1]) - 1
+
+
+def largest_power(name: str) -> int:
+    """The power of two that a floating-point type's finite numbers are below."""
+    return int(np.finfo(np.dtype("float32" if name == "bfloat16" else name)).maxexp)
+
+
 def average(total: Array, ranks: int) -> None:
     """Divide sums by the number of ranks, in place.
 

@@ -31,6 +31,9 @@ ROOTED = ("broadcast", "many-to-one")
 """Those in which one rank, the root, has another part than the others."""
 OPS = ("sum", "min", "max", "average")
 """What those do with them."""
+DATA = ("exact", "normal", "heavy-tailed", "mixed")
+"""What they are: integers whose sums are exact in any order, or numbers as gradients are
+(`agents.collectives.gradients`)."""
 SWITCH_DTYPES = ("float32", "float16", "bfloat16", "int32")
 """Of the algorithm switch, which adds in fixed point of 32 bits; it takes ops sum and average."""
 MAX_CHUNK_BYTES = 1 << 16

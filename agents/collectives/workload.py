@@ -2,8 +2,11 @@
 
 Contributions are functions of seed, operation, rank and place, so every rank checks its result on
 its own. Collectives that reduce nothing carry any bytes (`pattern`). What Reduce-Scatter and
-Allreduce sum are integers so small that floating-point sums are exact, whatever the order; integer
-types wrap around, but for those that switches add, which saturate.
+Allreduce sum are, unless other data are asked for, integers so small that floating-point sums are
+exact, whatever the order; integer types wrap around, but for those that switches add, which
+saturate. Data as gradients are (`gradients`) have sums that are rounded: a result must have the
+bits that the algorithm's order of adding makes (`sum_orders`), and so all ranks the same; its
+distance from the exact sum is measured, and must be within the bound (`sum_errors`).
 """
 
 from __future__ import annotations
@@ -19,12 +22,16 @@ from agents.collectives.dtypes import (
     average,
     dtype_of,
     is_float,
+    largest_power,
     significand_bits,
 )
 from agents.collectives.flow_graph import FlowGraph
-from agents.collectives.names import FLOWS, REDUCING
+from agents.collectives.gradients import LARGEST, PAGE, gradients
+from agents.collectives.names import DATA, FLOWS, REDUCING
 from agents.collectives.pattern import fill_shard, first_difference, shard_key, words
 from agents.collectives.requests import Request
+from agents.collectives.sum_errors import SumErrors, distances, error_bound, errors_of
+from agents.collectives.sum_orders import sums_of
 from switch.errors import InputError
 
 Bytes = npt.NDArray[np.uint8]
@@ -52,16 +59,30 @@ class Workload:
     """One operation's data.
 
     Args:
+        data: one of `DATA`, what floating-point numbers are where they are reduced.
+        switch_values: values of a packet, where switches add such data.
         keep: keep what is expected after it has been computed: for a process that checks many
             ranks.
 
     Raises:
-        InputError: the request does not fit the number of ranks, or its sums would not be exact.
+        InputError: the request does not fit the number of ranks or the data, or sums of exact data
+            would not be exact.
     """
 
-    def __init__(self, request: Request, size: int, seed: int, *, keep: bool = False) -> None:
+    def __init__(
+        self,
+        request: Request,
+        size: int,
+        seed: int,
+        *,
+        data: str = "exact",
+        switch_values: int = 0,
+        keep: bool = False,
+    ) -> None:
         self.request = request
         self.size = size
+        self.errors: SumErrors | None = None
+        """Of the result that was checked last, where sums are rounded."""
         self._seed = seed
         self._elements = request.elements(size)
         self._shards = request.shard_bytes(size)
@@ -69,14 +90,38 @@ class Workload:
         self._kept: dict[int, Bytes] | None = {} if keep else None
         self._reduced: Array | None = None
         """What an Allreduce comes to, where it is kept."""
+        self._data = data if self._reducing else "exact"
+        self._switch_values = switch_values
+        self._kept_sums: dict[int, tuple[Array, SumErrors]] = {}
+        """What slices of an Allreduce come to, by their first elements, where it is kept."""
         self._magnitude = _MAX_MAGNITUDE if request.algorithm == "switch" else 0
-        if self._reducing and is_float(request.dtype):
+        if self._data != "exact":
+            self._check_gradients()
+        elif self._reducing and is_float(request.dtype):
             exact = 2 ** significand_bits(request.dtype)
             self._magnitude = min(_MAX_MAGNITUDE, exact // size)
             if not self._magnitude:
                 raise InputError(
                     f"{size} ranks: sums in {request.dtype} are not exact, so not to be checked"
                 )
+
+    def _check_gradients(self) -> None:
+        """Raise InputError unless sums of the data are floating-point numbers."""
+        request, data = self.request, self._data
+        if data not in DATA:
+            raise InputError(f"data {data!r}: choose from {', '.join(DATA)}")
+        if not is_float(request.dtype) or request.op not in ("sum", "average"):
+            raise InputError(
+                f"data {data} of {request.dtype} by op {request.op}: it is for sums and averages of"
+                " floating-point numbers; choose another dtype or op, or data exact"
+            )
+        most = int(2.0 ** (largest_power(request.dtype) - 1) / LARGEST[data])
+        if self.size > most:
+            raise InputError(
+                f"data {data} of {request.dtype}: sums of numbers up to {LARGEST[data]:g} on"
+                f" {self.size} ranks may leave its range; choose at most {most} ranks, or another"
+                " dtype"
+            )
 
     def buffer_bytes(self, rank: int) -> int:
         """Of a rank's buffer."""
@@ -145,7 +190,8 @@ class Workload:
         """Check a result, a slice a step; what is wrong with the slice, or nothing."""
         if self._reducing:
             assert output is not None
-            yield from self._check_reduced(rank, output)
+            checking = self._check_reduced if self._data == "exact" else self._check_rounded
+            yield from checking(rank, output)
             return
         parts = self._buffer_parts(rank) if output is None else self._output_parts(rank)
         result = buffer if output is None else output
@@ -217,6 +263,53 @@ class Workload:
                 )
             yield ""
 
+    def _check_rounded(self, rank: int, output: Array) -> Iterator[str]:
+        """Bit for bit, and against the bound; `errors` are of the slices so far."""
+        everything = self.request.collective == "allreduce"
+        start = 0 if everything else sum(self._elements[:rank])
+        result = output.reshape(-1)
+        self.errors = SumErrors()
+        bits = f"u{self.request.item_bytes}"
+        step = max(PAGE, SLICE_BYTES // self.size)
+        if self._switch_values:
+            step = max(1, step // self._switch_values) * self._switch_values  # whole blocks
+        for first in range(0, len(result), step):
+            part = result[first : first + step]
+            expected, errors = self._sums(start + first, len(part))
+            self.errors += errors
+            wrong = np.flatnonzero(part.view(bits) != expected.view(bits))
+            if len(wrong):
+                place = int(wrong[0])
+                terms = self._terms(start + first, len(part))
+                off = distances(self.request, terms, part)[place]
+                allowed = error_bound(self.request, terms, self._switch_values)[place]
+                yield (
+                    f"element {first + place} of the result is {part[place]}, not"
+                    f" {expected[place]}, to which the algorithm's order of adding comes; it is"
+                    f" {off:.3g} from the exact value, of at most {allowed:.3g}"
+                )
+            elif errors.max_of_bound > 1:
+                yield (
+                    f"an element from {first} to {first + len(part) - 1} of the result is"
+                    f" {errors.max_of_bound:.3g} times as far from the exact sum as its bound says"
+                )
+            yield ""
+
+    def _sums(self, first: int, count: int) -> tuple[Array, SumErrors]:
+        """What elements come to by the algorithm, and how far that is from the exact sums."""
+        if first in self._kept_sums:
+            return self._kept_sums[first]
+        terms = self._terms(first, count)
+        expected = sums_of(self.request, terms, first, self._switch_values)
+        found = expected, errors_of(self.request, terms, expected, self._switch_values)
+        if self._kept is not None and self.request.collective == "allreduce":
+            self._kept_sums[first] = found
+        return found
+
+    def _terms(self, first: int, count: int) -> Array:
+        """What all ranks contribute to some elements, [ranks, count]."""
+        return np.stack([self._values(rank, first, count) for rank in range(self.size)])
+
     def _expected(self, first: int, count: int) -> Array:
         """What elements of all ranks' contributions come to."""
         total = self._values(0, first, count)
@@ -228,6 +321,11 @@ class Workload:
 
     def _values(self, rank: int, first: int, count: int) -> Array:
         """Elements of a rank's contribution to a reduction."""
+        if self._data != "exact":
+            request = self.request
+            return gradients(
+                self._data, request.dtype, self._seed, request.number, rank, first, count
+            )
         mixed = words(shard_key(self._seed, self.request.number, rank), first, count)
         kind = dtype_of(self.request.dtype)
         if self._magnitude:
@@ -236,6 +334,13 @@ class Workload:
         else:
             values = mixed.astype(kind)
         return values
+
+
+def accuracy_of(workloads: Iterable[Workload]) -> dict[str, float]:
+    """How accurate the sums are of the results that were checked last, of all operations; empty if
+    none is rounded. By the names that results have."""
+    errors = [each.errors for each in workloads if each.errors is not None]
+    return sum(errors, SumErrors()).figures() if errors else {}
 
 
 def _flows(graph: FlowGraph, flows: Iterable[int]) -> list[Part]:

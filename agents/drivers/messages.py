@@ -119,6 +119,8 @@ class OperationConfig:
     waits: tuple[tuple[int, ...], ...] = ()
     """Of each of `kinds`: how many places before it those operations are that must be done before
     it begins. Empty: none waits."""
+    data: str = "exact"
+    """What floating-point numbers are where they are reduced: one of `names.DATA`."""
 
     @property
     def kinds(self) -> tuple[Request, ...]:
@@ -188,6 +190,8 @@ class RankResult:
     chunks_duplicate: int = 0
     blocks_saturated: int = 0
     """Blocks of sums by switches in which some did not fit into 32 bits."""
+    accuracy: dict[str, float] = field(default_factory=dict)
+    """Of data whose sums are rounded: `SumErrors.figures` of all operations."""
     flow_count: int = 0
     """Queue pairs that RDMA WRITEs left by."""
     retransmitted_packets: int = 0

@@ -23,7 +23,7 @@ from agents.collectives.names import ALGORITHMS, OFFLOADED
 from agents.collectives.operation import Report
 from agents.collectives.requests import Request
 from agents.collectives.series import Job, Series
-from agents.collectives.workload import Workload
+from agents.collectives.workload import Workload, accuracy_of
 from agents.datagrams import ipv4
 from agents.drivers.messages import (
     Abort,
@@ -192,8 +192,14 @@ class _Rank:
     def _prepare(self) -> Iterator[None]:
         """Make the buffers and fill in what this rank contributes."""
         operation, size = self._operation, self._participant.rank_agent.communicator.size
-        seed = operation.seed_of(self._team)
-        self._workloads = [Workload(each, size, seed) for each in operation.requests()]
+        team = self._config.teams[self._team]
+        self._workloads = [
+            Workload(
+                each, size, operation.seed_of(self._team), data=operation.data,
+                switch_values=team.switch_values,
+            )
+            for each in operation.requests()
+        ]  # fmt: skip
         before, self._jobs = self._jobs, []
         for index, workload in enumerate(self._workloads):
             own_bytes = workload.buffer_bytes(self._member)
@@ -241,7 +247,12 @@ class _Rank:
             for wrong in workload.checks(self._member, job.buffer, job.output):
                 error = error or wrong
                 yield
-        document = {**asdict(result), "verified": not error, "error": error}
+        document = {
+            **asdict(result),
+            "verified": not error,
+            "error": error,
+            "accuracy": {} if error else accuracy_of(self._workloads),
+        }
         if error:
             document["completion_ns"] = 0
         self._channel.send(Result(self._rank, document))

@@ -196,7 +196,9 @@ class Rendezvous:
         operation = operation.limited(size, rate_bps, self._operations)
         request = operation.request
         self._operations += operation.count
-        workloads = [Workload(each, size, operation.seed) for each in operation.kinds]
+        workloads = [
+            Workload(each, size, operation.seed, data=operation.data) for each in operation.kinds
+        ]
         self._phase = "preparing its buffer"
         self._send_ranks(Prepare(asdict(operation)))
         self._collect(Ready, ranks=ranks)

@@ -1,0 +1,157 @@
+"""What a reduction's sums come to, bit for bit: in which order each algorithm adds, and with which
+roundings.
+
+This is written apart from the code that adds, as a model of it: a rank's result is compared with
+what the model says. An order is a rank, or a tuple of orders that are summed up one after the
+other: ((0, 1), 2) is (x0 + x1) + x2. Adding two numbers is commutative, so an order says nothing of
+which of them was there first.
+"""
+
+from __future__ import annotations
+
+from typing import Union
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.collectives.dtypes import (
+    HALF_TYPES,
+    Array,
+    average,
+    dtype_of,
+    significand_bits,
+    smallest_power,
+)
+from agents.collectives.requests import Request
+from agents.collectives.trees import double_binary_tree
+
+Order = Union[int, "tuple[Order, ...]"]
+Floats = npt.NDArray[np.float64]
+
+
+def order_of(request: Request, size: int, place: int = 0) -> Order:
+    """In which order an algorithm adds elements of its `place`-th span (`spans_of`)."""
+    algorithm = request.algorithm
+    if algorithm == "ring":  # a part's sum begins behind its owner, where it ends
+        return tuple((place + 1 + step) % size for step in range(size))
+    if algorithm in ("halving-doubling", "recursive-halving"):
+        return _halving(size)
+    if algorithm == "double-binary-tree":
+        root = next(
+            rank for rank in range(size) if double_binary_tree(place, rank, size)[0] is None
+        )
+        return _subtree(place, root, size)
+    nodes: list[Order] = list(range(size))
+    if algorithm == "optcast":
+        width = request.fan_in or size
+        while len(nodes) > width:
+            nodes = [tuple(nodes[at : at + width]) for at in range(0, len(nodes), width)]
+    return tuple(nodes)
+
+
+def _halving(size: int) -> Order:
+    """Ranks that are too many for a power of two are added to their neighbours first; then those
+    that are furthest apart are added first."""
+    left_out = size - (1 << size.bit_length() - 1)
+    sums: list[Order] = [(2 * pair + 1, 2 * pair) for pair in range(left_out)]
+    sums += range(2 * left_out, size)
+    while len(sums) > 1:
+        half = len(sums) // 2
+        sums = [(sums[place], sums[place + half]) for place in range(half)]
+    return sums[0]
+
+
+def _subtree(tree: int, rank: int, size: int) -> Order:
+    children = double_binary_tree(tree, rank, size)[1]
+    return (rank, *(_subtree(tree, child, size) for child in children))
+
+
+def spans_of(request: Request, size: int) -> list[int]:
+    """Where the spans of a vector end within which all elements are added alike."""
+    elements = request.elements(size)
+    if request.algorithm == "ring":
+        return list(np.cumsum(elements))
+    if request.algorithm == "double-binary-tree":
+        return [-(-sum(elements) // 2), sum(elements)]
+    return [sum(elements)]
+
+
+def sums_of(request: Request, terms: Array, first: int, switch_values: int = 0) -> Array:
+    """The sums or averages of some elements, [count] of the request's type.
+
+    Args:
+        terms: what the ranks contribute, [ranks, count] of a floating-point type.
+        first: the first element's place in the vector.
+        switch_values: V, where switches add. The first element is the first of a block of V, and
+            the last one that of a block, or of all that have one owner.
+    """
+    if request.algorithm == "switch":
+        return _quantized(request, terms, switch_values)
+    size, count = terms.shape
+    total = np.empty(count, terms.dtype)
+    begin = 0
+    for place, end in enumerate(spans_of(request, size)):
+        here = slice(max(begin - first, 0), max(min(end - first, count), 0))
+        if here.start < here.stop:
+            total[here] = _added(request, terms[:, here], order_of(request, size, place))
+        begin = end
+    return total
+
+
+def _added(request: Request, terms: Array, order: Order) -> Array:
+    """Of a span. Reduction servers add half types in float32, and round once."""
+    size, name = len(terms), request.dtype
+    wide = request.algorithm == "optcast" and name in HALF_TYPES
+    total = _evaluated(terms.astype(np.float32) if wide else terms, order)
+    if request.op == "average" and size > 1:
+        average(total, size)
+    found: Array = total.astype(dtype_of(name))
+    return found
+
+
+def _evaluated(terms: Array, order: Order) -> Array:
+    if isinstance(order, int):
+        own: Array = terms[order].copy()
+        return own
+    total = _evaluated(terms, order[0])
+    for each in order[1:]:
+        np.add(total, _evaluated(terms, each), out=total)
+    return total
+
+
+def block_exponents(terms: Array, switch_values: int) -> npt.NDArray[np.int64]:
+    """The exponent of every element's block, int64[count]: the smallest integer e with all |x| <
+    2**e, of the block on all ranks."""
+    count = terms.shape[1]
+    if not count:
+        return np.zeros(0, np.int64)
+    magnitudes = np.abs(terms.astype(np.float64)).max(axis=0)
+    largest = np.maximum.reduceat(magnitudes, np.arange(0, count, switch_values))
+    exponents = np.frexp(largest)[1].astype(np.int64)
+    return np.repeat(exponents, switch_values)[:count]
+
+
+def unit_exponents(terms: Array, switch_values: int) -> npt.NDArray[np.int64]:
+    """Of the units in which switches count every element: 2**u, u = e - (30 - ceil(log2 P))."""
+    headroom = 30 - (len(terms) - 1).bit_length()
+    return block_exponents(terms, switch_values) - headroom
+
+
+def _quantized(request: Request, terms: Array, switch_values: int) -> Array:
+    """Switches add whole numbers of a unit, exactly; the sum is rounded once."""
+    units = unit_exponents(terms, switch_values)
+    whole = np.rint(np.ldexp(terms.astype(np.float64), -units)).astype(np.int64).sum(axis=0)
+    total = np.ldexp(whole.astype(np.float64), units)
+    if request.op == "average":
+        total /= len(terms)
+    found = rounded(total, request.dtype)
+    found[found == 0] = 0  # a rank writes no negative zero
+    return found
+
+
+def rounded(values: Floats, dtype: str) -> Array:
+    """Rounded once to a floating-point type, ties to even."""
+    exponents = np.frexp(values)[1] - significand_bits(dtype)
+    last = np.maximum(exponents, smallest_power(dtype))
+    found: Array = np.ldexp(np.rint(np.ldexp(values, -last)), last).astype(dtype_of(dtype))
+    return found
