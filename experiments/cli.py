@@ -162,6 +162,13 @@ def run(
         Text, typer.Option(help="Type of the elements. [uint8; of reductions float32]")
     ] = None,
     op: Annotated[Text, typer.Option(help="Of reductions: sum, min, max or average. [sum]")] = None,
+    data: Annotated[
+        Text,
+        typer.Option(
+            help="Of sums of floats: exact, or as gradients are, normal, heavy-tailed or mixed; "
+            "their errors are in the results. [exact]"
+        ),
+    ] = None,
     root: Annotated[
         Text, typer.Option(metavar="RANK", help="Whose buffer a Broadcast brings to all. [0]")
     ] = None,
@@ -318,7 +325,8 @@ def run(
         oversubscription=oversubscription, placement=placement, congestion=congestion,
         recovery=recovery, ecn_threshold=ecn_threshold, reorder=reorder,
         retransmit_timeout=retransmit_timeout, control_timeout=control_timeout,
-        size=size, sizes=sizes, algorithm=algorithm, dtype=dtype, op=op, root=root, radix=radix,
+        size=size, sizes=sizes, algorithm=algorithm, dtype=dtype, op=op, data=data,
+        root=root, radix=radix,
         block=block, chains=chains, workers=workers, chunk=chunk, batch=batch, cutoff=cutoff,
         servers=servers, server_placement=server_placement, split=split,
         fan_in=fan_in, slots=slots, values=values, jobs=jobs, model=model, layers=layers,

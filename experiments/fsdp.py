@@ -35,6 +35,7 @@ def parts(scenario: Scenario, algorithm: str) -> tuple[Scenario, Scenario]:
         algorithms=("linear",),
         size_bytes=scenario.shard_sizes[0],
         op="sum",
+        data="exact",
         model=None,
         layers=None,
         slowdown=None,
@@ -52,7 +53,7 @@ def parts(scenario: Scenario, algorithm: str) -> tuple[Scenario, Scenario]:
             replace(common, algorithms=("ring",)),
             replace(
                 common, collective="reduce-scatter", algorithms=("ring",), op=scenario.op,
-                chains=None,
+                data=scenario.data, chains=None,
             ),
         )  # fmt: skip
     return (
@@ -69,6 +70,7 @@ def parts(scenario: Scenario, algorithm: str) -> tuple[Scenario, Scenario]:
             collective="reduce-scatter",
             algorithms=("switch",),
             op=scenario.op,
+            data=scenario.data,
             chains=None,
             slots=scenario.slots,
             values=scenario.values,

@@ -13,7 +13,15 @@ from agents.drivers.messages import RankResult as RankReport
 from controller import Controller, LinkCounters
 from experiments.bounds import completion_bound_ns
 from experiments.plan import operation_of
-from experiments.results import Fidelity, FlowTimes, LinkResult, RankResult, Run, tier_bytes
+from experiments.results import (
+    Accuracy,
+    Fidelity,
+    FlowTimes,
+    LinkResult,
+    RankResult,
+    Run,
+    tier_bytes,
+)
 from experiments.scenario import Scenario
 from experiments.telemetry import queue_figures, trimmed
 from topo.network import HOST_PORT, Topology
@@ -183,7 +191,16 @@ def assemble(
         queues=queue_figures(links),
         load_bin_ns=load_bin_ns,
         flows=flows_of(scenario, algorithm, reports),
+        accuracy=accuracy_of(reports),
     )
+
+
+def accuracy_of(reports: Sequence[RankReport]) -> Accuracy | None:
+    """The worst of all ranks' sums, figure by figure; None if a rank's were not measured."""
+    figures = [report.accuracy for report in reports]
+    if not figures or not all(figures):
+        return None
+    return Accuracy(**{name: max(each[name] for each in figures) for name in figures[0]})
 
 
 def flows_of(
@@ -215,7 +232,7 @@ def _received_bytes(scenario: Scenario, algorithm: str) -> int:
     operation = operation_of(scenario, algorithm, 0)
     total = 0
     for request in operation.kinds:
-        workload = Workload(request, scenario.ranks, 0)
+        workload = Workload(request, scenario.ranks, 0, data=operation.data)
         # Of Reduce-Scatter, what it has that others need: sums take the room of one of their terms.
         total += max(
             workload.buffer_bytes(rank) - shard

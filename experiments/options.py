@@ -99,6 +99,7 @@ _KEYS: dict[str, _Key] = {
             "cutoff",
             "dtype",
             "op",
+            "data",
             "server-placement",
             "model",
             "workload",

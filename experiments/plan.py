@@ -42,7 +42,7 @@ def operation_of(scenario: Scenario, algorithm: str, seed: int) -> OperationConf
     if scenario.collective == FSDP:
         return _interleaved(scenario, algorithm, seed)
     request = _request_of(scenario, algorithm)
-    return OperationConfig(request, seed, scenario.operations, scenario.at_once)
+    return OperationConfig(request, seed, scenario.operations, scenario.at_once, data=scenario.data)
 
 
 def _interleaved(scenario: Scenario, algorithm: str, seed: int) -> OperationConfig:
@@ -57,7 +57,9 @@ def _interleaved(scenario: Scenario, algorithm: str, seed: int) -> OperationConf
         beside_bytes = step_bound_bytes(scenario, algorithm) - multicast
         first = replace(first, beside_bytes=beside_bytes)
     second = _request_of(scatter, scatter.algorithms[0])
-    return OperationConfig(first, seed, scenario.layers or 1, AT_ONCE, (second,), WAITS)
+    return OperationConfig(
+        first, seed, scenario.layers or 1, AT_ONCE, (second,), WAITS, scenario.data
+    )
 
 
 def _request_of(scenario: Scenario, algorithm: str) -> Request:

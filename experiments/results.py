@@ -167,6 +167,25 @@ class Fidelity:
 
 
 @dataclass(frozen=True)
+class Accuracy:
+    """How far a run's sums are from the exact ones of what the ranks contributed, which are known
+    to twice float64's precision (`agents.collectives.sum_errors`). Of the worst rank, each.
+
+    r is an element of the result, s the exact one; an average's s is the exact average."""
+
+    error_max_relative: float
+    """The greatest |r - s| / |s|, of elements with s other than 0."""
+    error_rms_relative: float
+    """The root of the mean square of r - s, over that of s."""
+    error_max_of_terms: float
+    """The greatest |r - s| over the sum (average) of the magnitudes of what was added: without
+    what cancellation makes of a relative error."""
+    error_max_of_bound: float
+    """The greatest |r - s| over what theory allows it to be; a run in which it is above 1 is not
+    verified."""
+
+
+@dataclass(frozen=True)
 class Run:
     """One operation on the network."""
 
@@ -198,6 +217,8 @@ class Run:
     """How long each of `LinkResult.load_bytes` took; 0 where they were not counted."""
     flows: FlowTimes | None = None
     """Of the collective flows."""
+    accuracy: Accuracy | None = None
+    """Of sums of data that are not exact (``data`` of the scenario)."""
 
     @property
     def retransmitted_packets(self) -> int:

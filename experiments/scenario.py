@@ -149,6 +149,10 @@ class Scenario:
     """Of the elements: uint8, of what is reduced float32."""
     op: str = "sum"
     """Of Reduce-Scatter and Allreduce: sum, min, max or average."""
+    data: str = "exact"
+    """Of sums and averages of floating-point numbers: what these are. ``exact``, integers so small
+    that nothing is rounded; or as gradients are (`agents.collectives.gradients`): ``normal``,
+    ``heavy-tailed``, ``mixed`` magnitudes. Then results tell how far sums are from exact ones."""
     algorithms: tuple[str, ...] = ()
     root: int = 0
     """Of Broadcast: the rank whose buffer all others get; of many-to-one: that gets all."""

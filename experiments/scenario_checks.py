@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agents.collectives.names import (
     ALGORITHMS,
+    DATA,
     FLOW_ALGORITHMS,
     FLOWS,
     MAX_AT_ONCE,
@@ -132,6 +133,7 @@ def check_collective(scenario: Scenario, ranks: int) -> None:
     """Check and fill in what the collective and its algorithms take."""
     collective = scenario.collective
     choose("op", scenario.op, OPS)
+    choose("data", scenario.data, DATA)
     _check_means_something(scenario, ranks)
     if collective == "allgather" and scenario.chains is None:
         object.__setattr__(scenario, "chains", ranks)
@@ -147,6 +149,7 @@ def check_collective(scenario: Scenario, ranks: int) -> None:
         default = "float32" if scenario.reducing else "uint8"
         object.__setattr__(scenario, "dtype", default)
     choose("dtype", scenario.dtype, DTYPES)
+    _check_data(scenario)
     whole("root", scenario.root, 0, ranks - 1)
     whole("radix", scenario.radix, 2, 64)
     if scenario.block_bytes is not None:
@@ -200,6 +203,23 @@ def check_collective(scenario: Scenario, ranks: int) -> None:
             f"{sum(shard_sizes)} bytes are {packets} chunks of {packet_bytes}: "
             f"the immediate's 24 bits number {1 << 24} for each worker; choose a smaller "
             "--size, a larger --mtu or --chunk, or more --workers"
+        )
+
+
+def _check_data(scenario: Scenario) -> None:
+    """Raise InputError for data whose sums would not be rounded."""
+    if scenario.data == "exact":
+        return
+    if "float" not in scenario.dtype:
+        raise InputError(
+            f"data {scenario.data!r} means nothing for dtype {scenario.dtype}: it is for "
+            "floating-point numbers, since sums of integers are exact; choose a dtype like "
+            "float32, or leave data out"
+        )
+    if scenario.op not in ("sum", "average"):
+        raise InputError(
+            f"data {scenario.data!r} means nothing for op {scenario.op}: it is for sum and "
+            "average, since the least and the largest of numbers are exact; leave data or op out"
         )
 
 
@@ -266,6 +286,9 @@ def _check_means_something(scenario: Scenario, ranks: int) -> None:
         "root": (scenario.root, 0, collective in ROOTED, f"it is for {' and '.join(ROOTED)}"),
         "op": (
             scenario.op, "sum", scenario.reducing, "it is for reduce-scatter and allreduce"
+        ),
+        "data": (
+            scenario.data, "exact", scenario.reducing, "it is for reduce-scatter and allreduce"
         ),
         "radix": (
             scenario.radix, 2, "k-nomial" in algorithms, "it is for broadcast by k-nomial"

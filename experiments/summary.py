@@ -15,6 +15,7 @@ from experiments.options import field_of
 from experiments.path_figures import PathFigures, imbalance, mean_figures, path_figures
 from experiments.results import (
     FAILED,
+    Accuracy,
     RankResult,
     Results,
     Run,
@@ -205,6 +206,20 @@ class Summary:
     def imbalance(self) -> Spread | None:
         """Of the verified runs; None where no link between switches carried anything."""
         return Spread.of(imbalance(run.links) for run in self.verified or self.runs)
+
+    @property
+    def accuracy(self) -> Accuracy | None:
+        """Of the verified runs' sums: the median of the root mean squares, and the greatest of the
+        rest; None where nothing is rounded."""
+        found = [run.accuracy for run in self.verified if run.accuracy is not None]
+        if not found:
+            return None
+        return Accuracy(
+            max(each.error_max_relative for each in found),
+            statistics.median(each.error_rms_relative for each in found),
+            max(each.error_max_of_terms for each in found),
+            max(each.error_max_of_bound for each in found),
+        )
 
     @property
     def chose_paths(self) -> bool:

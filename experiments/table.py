@@ -80,6 +80,9 @@ def summary_table(results: Results) -> Table:
         kinds = {name: of for name, of in kinds.items() if any(_bytes(s, of) for s in summaries)}
     resent = not several or any(each.retransmitted_packets for each in summaries)
     lost = not several or any(each.dropped for each in summaries)
+    rounded = several and any(each.accuracy for each in summaries)
+    for name in ("rms\nerror", "max\nerror") if rounded else ():
+        table.add_column(name, justify="right", no_wrap=True)
     for name in (*kinds, *["re-\nsent"] * resent, *["lost"] * lost):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("fidelity", no_wrap=True)
@@ -88,6 +91,7 @@ def summary_table(results: Results) -> Table:
         table.add_row(
             *(Text(value) for value in swept_values(each.scenario, swept)),
             *_row(each, several, spread),
+            *(_error_cells(each) if rounded else ()),
             *(Text(digits(size / unit[1]) if unit else short_size(size)) for size in sizes),
             *[Text(_count(each.retransmitted_packets))] * resent,
             *[Text(_count(each.dropped))] * lost,
@@ -141,6 +145,25 @@ def _range(summary: Summary) -> Text:
     return Text(f"{digits(found.least / size)}-{digits(found.greatest / size)}")
 
 
+def _error_cells(summary: Summary) -> list[Text]:
+    if summary.accuracy is None:
+        return [MISSING, MISSING]
+    figures = (summary.accuracy.error_rms_relative, summary.accuracy.error_max_of_terms)
+    return [Text(f"{figure:.1e}") for figure in figures]
+
+
+def _errors(summary: Summary) -> str:
+    """How far rounded sums are from exact ones."""
+    found = summary.accuracy
+    if found is None:
+        return ""
+    return (
+        f"\nerrors of {summary.algorithm}: rms {found.error_rms_relative:.1e} of the exact sums', "
+        f"at most {found.error_max_of_terms:.1e} of what is added, "
+        f"{100 * found.error_max_of_bound:.0f} % of the bound"
+    )
+
+
 def _title(results: Results, several: bool) -> str:
     if not results.runs:
         return "no runs"
@@ -166,6 +189,8 @@ def _caption(summaries: Sequence[Summary], several: bool) -> str:
         text += f"; means of {' or '.join(means)}, re-sent and lost: sums"
     text += _chance(summaries, several)
     if several:
+        if any(each.accuracy for each in summaries):
+            text += "; error: of sums, rms over that of the exact ones, max over what is added"
         return text
     text += _flow_times(summaries)
     for each in summaries:
@@ -176,7 +201,8 @@ def _caption(summaries: Sequence[Summary], several: bool) -> str:
             of = "all operations of " if each.operations > 1 else ""
             which = f"{of}rank {each.slowest.rank}, the slowest"
             text += f"\nphases of {each.algorithm} ({which}): {parts}"
-    return text + "".join(map(_paths, summaries)) + _speed_ups(summaries)
+    text += "".join(map(_paths, summaries)) + "".join(map(_errors, summaries))
+    return text + _speed_ups(summaries)
 
 
 def _chance(summaries: Sequence[Summary], several: bool) -> str:

@@ -109,6 +109,16 @@ BY_SWITCHES: dict[str, object] = {"collective": "allreduce", "algorithm": "switc
         ({"root": 1}, ["root 1 means nothing for allgather", "broadcast"]),
         ({"op": "max"}, ["op 'max' means nothing for allgather", "reduce-scatter"]),
         ({"op": "prod"}, ["op 'prod'", "sum, min, max"]),
+        ({"data": "normal"}, ["data 'normal' means nothing for allgather", "reduce-scatter"]),
+        ({"data": "gaussian"}, ["data 'gaussian' is unknown", "exact, normal, heavy-tailed"]),
+        (
+            {"collective": "allreduce", "data": "normal", "dtype": "int32"},
+            ["data 'normal' means nothing for dtype int32", "choose a dtype like float32"],
+        ),
+        (
+            {"collective": "allreduce", "algorithm": "ring", "data": "mixed", "op": "max"},
+            ["data 'mixed' means nothing for op max", "sum and average", "leave data or op out"],
+        ),
         ({"radix": 3}, ["radix 3 means nothing", "k-nomial"]),
         ({"algorithm": "multicast", "block": 4096}, ["block 4096 means nothing", "chunk"]),
         ({"algorithm": "ring", "workers": 2}, ["workers 2 means nothing", "multicast"]),

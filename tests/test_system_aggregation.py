@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 
 from agents.collectives.names import ALGORITHMS
+from experiments import Scenario, run
 from experiments.results import Run
 from experiments.scenario import Fault
 from tests.emulated_support import needs_machine
 from tests.system_support import left_as_it_was, weft
 from tests.test_system import count_frames
-from tests.test_system_collectives import UNEQUAL_NUMBERS, on_one_network
+from tests.test_system_collectives import NETWORK, UNEQUAL_NUMBERS, on_one_network
 from topo.switch_processes import BMV2
 
 pytestmark = [needs_machine, pytest.mark.system]
@@ -60,6 +61,18 @@ def test_servers_may_share_the_ranks_hosts_and_jobs_the_network() -> None:
     )
     for runs in points:
         check_verified(runs)
+
+
+def test_sums_of_gradients_have_the_same_errors_as_in_the_simulated_world() -> None:
+    options = {
+        **SMALL, **SLOW, "algorithms": ("ring", "optcast", "switch"), "servers": 2, "jobs": 2,
+        "data": "mixed",
+    }  # fmt: skip
+    (runs,) = on_one_network(options)
+    check_verified(runs)
+    simulated = run(Scenario(**{**NETWORK, **options, "world": "simulated"})).runs
+    assert all(one.accuracy is not None for one in runs)
+    assert [one.accuracy for one in runs] == [one.accuracy for one in simulated]
 
 
 def test_who_is_killed_is_named_and_the_next_run_on_the_network_works() -> None:

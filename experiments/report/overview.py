@@ -23,6 +23,9 @@ from experiments.summary import (
     which_run,
 )
 
+ERRORS = ("error, rms", "max of terms", "max relative", "of its bound")
+"""Columns for sums of data that are not exact."""
+
 
 def headline(points: Sequence[Sequence[Summary]]) -> str | None:
     """Multicast against each other algorithm in words (or, without it, the first one).
@@ -136,6 +139,8 @@ def key_figures(summaries: Sequence[Summary], swept: Sequence[str] = ()) -> Mark
     headings += [heading("mean completion" if spread else "completion")]
     headings += [heading("least"), heading("most")] if spread else []
     headings += [heading("bound"), heading("over it"), heading("goodput")]
+    rounded = any(each.accuracy for each in summaries)
+    headings += [heading(name) for name in ERRORS] if rounded else []
     headings += [heading(f"{name}, {unit}") for name in TIERS.values()]
     headings += [heading("resent"), heading("lost"), "fidelity"]
     rows = []
@@ -151,6 +156,7 @@ def key_figures(summaries: Sequence[Summary], swept: Sequence[str] = ()) -> Mark
                 number(short_duration(each.bound_ns), each.bound_ns),
                 number("-" if over is None else f"{100 * over:.1f} %", over),
                 number("-" if goodput is None else short_rate(goodput), goodput),
+                *(_error_cells(each) if rounded else ()),
                 *(number(three_digits(size / unit_bytes), size) for size in each.tiers.values()),
                 number(str(each.retransmitted_packets)),
                 number(str(each.dropped)),
@@ -174,6 +180,17 @@ def _least_and_most(summary: Summary) -> list[Markup]:
     if summary.exact:
         return [number("exact", found.least), number("exact", found.greatest)]
     return [number(short_duration(end), end) for end in (found.least, found.greatest)]
+
+
+def _error_cells(summary: Summary) -> list[Markup]:
+    found = summary.accuracy
+    if found is None:
+        return [number("-") for _ in ERRORS]
+    figures = (found.error_rms_relative, found.error_max_of_terms, found.error_max_relative)
+    return [
+        *(number(f"{figure:.1e}", figure) for figure in figures),
+        number(f"{100 * found.error_max_of_bound:.0f} %", found.error_max_of_bound),
+    ]
 
 
 def point_cells(summary: Summary, swept: Sequence[str]) -> list[Markup]:
@@ -233,6 +250,13 @@ def _explanation(summaries: Sequence[Summary]) -> str:
         f"{' or, of Reduce-Scatter, '.join(goodput[each] for each in sorted(reducing))}, over that "
         "time. Bytes: Ethernet frames on all links of the kind."
     )
+    if any(each.accuracy for each in summaries):
+        text += (
+            " Errors: distances of the worst rank's sums from the exact ones; root mean square over"
+            " that of the exact sums; the greatest over the sum of the magnitudes of what is added;"
+            " the greatest over the exact sum itself, which is large where terms cancel; the"
+            " greatest over what theory allows."
+        )
     several = list(dict.fromkeys(each.several for each in summaries if each.several))
     if several:
         text += f" Means of {' or '.join(several)}, as far as verified; resent and lost: sums."
