@@ -1,0 +1,98 @@
+"""How many workers a rate takes: an interval, from what few were measured to receive.
+
+The least number is what it takes if every worker is as quick as one alone: workers share no state.
+They do share the machine (memory, caches, what else the cores have in common), so two are less than
+twice as quick as one. The law that is fitted to the counts that have a core each says that every
+other worker adds a share s, the contention, of a lone one's time to each worker's,
+
+    rate(W) = W rate(1) / (1 + s (W - 1)),
+
+which is Amdahl's law with s for the part that only one can do at a time; its limit is rate(1) / s.
+The largest number is what a rate takes by that law. It is an extrapolation beyond the cores that
+there are: others may have more memory, or share more.
+
+What threads of a SmartNIC do is modelled, not measured: cycles a chunk, as published, at the
+clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Needed:
+    """How many workers a rate takes."""
+
+    least: int
+    """If each is as quick as one alone."""
+    most: int | None
+    """By the fitted law; None: by that law no number is enough."""
+    extrapolated: bool
+    """Whether that is more workers than there are cores to measure."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What workers receive, by their number, in anything a second."""
+
+    alone: float
+    """Of one worker."""
+    contention: float
+    """s; 0: they share nothing."""
+    counts: tuple[int, ...]
+    """The numbers of workers that it was fitted to."""
+    cores: int
+
+    @property
+    def limit(self) -> float | None:
+        """What no number of workers exceeds; None where they share nothing."""
+        return self.alone / self.contention if self.contention else None
+
+    def rate(self, workers: int) -> float:
+        """Of all workers, by the law."""
+        return workers * self.alone / (1 + self.contention * (workers - 1))
+
+    def needed(self, rate: float) -> Needed:
+        """Workers for a rate."""
+        least = math.ceil(rate / self.alone)
+        most = None
+        if rate <= self.alone:
+            most = 1
+        elif rate * self.contention < self.alone:
+            share = self.alone - rate * self.contention
+            most = max(least, math.ceil(rate * (1 - self.contention) / share))
+        return Needed(least, most, most is None or most > self.cores)
+
+
+def fitted(rates: Mapping[int, float], cores: int) -> Scaling | None:
+    """The law of rates by numbers of workers, least squares over those with a core each.
+
+    None unless one worker and one other number of them were measured so.
+    """
+    own = {count: rate for count, rate in sorted(rates.items()) if count <= cores}
+    if 1 not in own or len(own) < 2:
+        return None
+    more = {count: count * own[1] / rate - 1 for count, rate in own.items() if count > 1}
+    slope = sum((count - 1) * lost for count, lost in more.items())
+    contention = max(0.0, slope / sum((count - 1) ** 2 for count in more))
+    return Scaling(own[1], contention, tuple(own), cores)
+
+
+@dataclass(frozen=True)
+class OffloadedThread:
+    """A thread of a SmartNIC, as others have published it."""
+
+    cycles_per_chunk: float
+    clock_hz: float
+
+    @property
+    def chunk_ns(self) -> float:
+        """What a chunk takes it."""
+        return self.cycles_per_chunk / self.clock_hz * 1e9
+
+    def threads(self, chunks_per_s: float) -> int:
+        """How many a rate takes if each is as quick as one alone."""
+        return math.ceil(chunks_per_s * self.chunk_ns / 1e9)
