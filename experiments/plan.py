@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -33,6 +34,9 @@ from switch.program_files import fabric_macros, fabric_program
 from topo.network import Topology
 from topo.notices import known_from_start
 
+FREEZE_TIMEOUTS = 8
+"""REPS: for how many timeouts it keeps to paths that it knows to work. Shorter, and it tries others
+before it has heard of these."""
 MAX_GROUPS = 16
 """Multicast groups of a run. Linux lets a socket join 20 (net.ipv4.igmp_max_memberships)."""
 
@@ -139,7 +143,8 @@ def _lanes_of(scenario: Scenario, algorithm: str) -> dict[int, dict[int, tuple[L
 def transport_of(scenario: Scenario) -> TransportOptions:
     """What is asked of every host's transport."""
     scheme = scheme_of(scenario.paths)
-    window_ns = LongestPath.of(scenario.network(), scenario.mtu).of_link_ns(WINDOW_BYTES)
+    path = LongestPath.of(scenario.network(), scenario.mtu)
+    assert scenario.retransmit_timeout_ns is not None
     options: dict[str, Any] = {
         "congestion": scenario.congestion,
         "recovery": scenario.recovery,
@@ -151,7 +156,9 @@ def transport_of(scenario: Scenario) -> TransportOptions:
         "minimum_timeout_ns": scenario.retransmit_timeout_ns,
         "control_timeout_ns": scenario.control_timeout_ns,
         # A packet must not wait to be acknowledged for longer than what is sent takes.
-        "acknowledge_interval_ns": min(1_000_000, window_ns),
+        "acknowledge_interval_ns": min(1_000_000, path.of_link_ns(WINDOW_BYTES)),
+        "explore_packets": math.ceil(path.bdp_packets),
+        "freeze_ns": FREEZE_TIMEOUTS * scenario.retransmit_timeout_ns,
     }
     return TransportOptions(**options)
 

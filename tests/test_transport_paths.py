@@ -24,7 +24,7 @@ from tests.transport_pair import A, B, Pair, pattern
 
 MTU = 256
 DCTCP = TransportOptions(congestion="dctcp", retries=100)
-REPS = TransportOptions(entropy="reps", recovery="selective", retries=100)
+REPS = TransportOptions(entropy="reps", recovery="selective", retries=100, entropies=64)
 PLB = TransportOptions(entropy="plb", retries=100)
 ALL = [DCTCP, replace(DCTCP, recovery="selective"), REPS, replace(REPS, congestion="dctcp"), PLB]
 
@@ -213,10 +213,10 @@ _leave: Callable[..., None] = numba.njit(
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from("ssskkt"), st.integers(0, 63)), max_size=200))
 def test_ports_are_chosen_as_the_paper_says(steps: list[tuple[str, int]]) -> None:
-    options = replace(REPS, window_bytes=8 * MTU, freeze_ns=40)
+    options = replace(REPS, window_bytes=8 * MTU, freeze_ns=40, explore_packets=5)
     pair = Pair(options=options)
     words, row = pair.a.words, pair.a.row_of(0)
-    plain = PlainReps(int(words[at.MAXIMUM_WINDOW]), 40)
+    plain = PlainReps(5, 40)
     first = min(_drawn(words, row) for _ in range(2000))
     now = 1
     for step, number in steps:
@@ -362,6 +362,7 @@ def test_ports_and_options_that_make_no_sense_are_refused() -> None:
         (TransportOptions(reorder_packets=0), "at least 1"),
         (TransportOptions(entropies=20_000), "16384"),
         (TransportOptions(freeze_ns=-1), "not negative"),
+        (TransportOptions(explore_packets=-1), "explore_packets -1"),
         (TransportOptions(alternates=0), "at least 1"),
         (TransportOptions(alternates=2, entropy="plb"), "alternates 2 with entropy plb"),
     ):

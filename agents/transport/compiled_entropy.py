@@ -80,7 +80,7 @@ def next_port(endpoint: Words, pair: Words, now: int) -> int:
     """
     if pair[at.FROZEN_UNTIL] and now >= pair[at.FROZEN_UNTIL]:
         pair[at.FROZEN_UNTIL] = 0
-        pair[at.EXPLORE] = endpoint[at.MAXIMUM_WINDOW]
+        pair[at.EXPLORE] = endpoint[at.EXPLORE_PACKETS]
     frozen = pair[at.FROZEN_UNTIL] != 0
     if not frozen and pair[at.EXPLORE] > 0:
         pair[at.EXPLORE] -= 1

@@ -163,6 +163,8 @@ class Endpoint:
         words[at.REORDER] = options.reorder_packets
         words[at.ENTROPY] = entropy
         words[at.ENTROPIES] = options.entropies
+        explore = options.explore_packets
+        words[at.EXPLORE_PACKETS] = words[at.MAXIMUM_WINDOW] if explore is None else explore
         words[at.FREEZE] = options.freeze_ns
         words[at.RANDOM] = random.Random(f"{seed} {self.address} entropy").getrandbits(63)
         if dctcp or entropy != at.FIXED:
@@ -270,7 +272,7 @@ class Endpoint:
         row[at.REWOUND_AT] = -1
         row[at.ROUND_END] = pair.initial_psn
         row[at.ALPHA] = at.ONE_ALPHA
-        row[at.EXPLORE] = self._words[at.MAXIMUM_WINDOW]
+        row[at.EXPLORE] = self._words[at.EXPLORE_PACKETS]
         self._queue_pairs.append(pair)
         return pair
 

@@ -100,7 +100,9 @@ HELD_EVENTS = 53
 """How many of the packets kept ahead of a gap will be events."""
 CONTROL_TIMEOUT = 54
 """After so long, and twice what is in flight, what is cheap to repeat is repeated."""
-STATISTICS = 55
+EXPLORE_PACKETS = 55
+"""REPS: so many packets take random entropies at first, and after a freeze."""
+STATISTICS = 56
 """From here on the counters of `Statistics`, in their order."""
 
 RECEIVED_PACKETS = STATISTICS

@@ -145,8 +145,13 @@ class TransportOptions:
     """The UDP source port of data: a queue pair's own, one for each packet (REPS, arXiv
     2407.21625), or a new one when its path is congested (PLB, SIGCOMM 2022). The same at both
     ends."""
-    entropies: int = 64
-    """How many source ports REPS and PLB draw from for each peer: 1 to 16384."""
+    entropies: int = 1 << 14
+    """How many source ports REPS and PLB draw from for each peer: 1 to 16384, which is all dynamic
+    ones. Few lead to paths unevenly: where 64 are hashed over 16 paths, to one half as often as to
+    another."""
+    explore_packets: int | None = None
+    """REPS: so many packets of a queue pair take source ports at random first, and again after a
+    freeze: a bandwidth-delay product. By default a window."""
     freeze_ns: int = 10_000_000
     """How long after a timeout REPS uses only paths that it knows to work."""
     port_seed: int = 0
@@ -180,6 +185,8 @@ def check_options(options: TransportOptions) -> None:
             f"alternates {options.alternates} with entropy {options.entropy}: at least 1 is "
             "needed, and 1 where the entropy chooses ports"
         )
+    if options.explore_packets is not None and options.explore_packets < 0:
+        raise TransportMisuse(f"explore_packets {options.explore_packets}: it is not negative")
     if options.freeze_ns < 0:
         raise TransportMisuse(f"freeze_ns {options.freeze_ns}: it is not negative")
 
