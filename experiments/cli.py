@@ -101,7 +101,10 @@ def run(
     ] = None,
     ecn_threshold: Annotated[
         Text,
-        typer.Option(metavar="N", help="Switches mark from a queue of N packets on. [16 of dctcp]"),
+        typer.Option(
+            metavar="N",
+            help="Switches mark from a queue of N packets on. [of dctcp: by rate, delay and hosts]",
+        ),
     ] = None,
     reorder: Annotated[
         Text,

@@ -60,6 +60,11 @@ class LongestPath:
         )
 
     @property
+    def bdp_packets(self) -> float:
+        """The bandwidth-delay product: packets under way that keep an idle path busy."""
+        return self.idle_round_trip_ns / self.of_link_ns(self.packet_bytes)
+
+    @property
     def full_round_trip_ns(self) -> int:
         """The same where the queue of every switch on the way there is full, as that of a burst
         from many to one may be."""

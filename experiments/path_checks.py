@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from experiments.longest_path import LongestPath, control_timeout_ns, retransmit_timeout_ns
+from experiments.marking import Marking
 from experiments.path_schemes import (
-    ECN_THRESHOLD_PACKETS,
     REORDER_PACKETS,
     SPRAYED_REORDER_PACKETS,
     WITHOUT_MARKS,
@@ -46,12 +46,9 @@ def check_transport(scenario: Scenario) -> None:
         object.__setattr__(scenario, "recovery", "selective" if scheme.reorders else "go-back-n")
     assert scenario.recovery is not None
     choose("recovery", scenario.recovery, RECOVERY)
-    if scenario.ecn_threshold_packets is None:
-        marking = ECN_THRESHOLD_PACKETS if scenario.congestion == "dctcp" else 0
-        object.__setattr__(scenario, "ecn_threshold_packets", marking)
-    assert scenario.ecn_threshold_packets is not None
-    least = 1 if scenario.congestion == "dctcp" else 0
-    whole("ecn-threshold", scenario.ecn_threshold_packets, least, MAX_ECN_PACKETS)
+    if scenario.ecn_threshold_packets is not None:
+        least = 1 if scenario.congestion == "dctcp" else 0
+        whole("ecn-threshold", scenario.ecn_threshold_packets, least, MAX_ECN_PACKETS)
     if scenario.ecn_threshold_packets and scenario.switch == "bmv2":
         raise InputError(
             f"ecn-threshold {scenario.ecn_threshold_packets}: switch 'bmv2' marks nothing, since "
@@ -63,6 +60,15 @@ def check_transport(scenario: Scenario) -> None:
     assert scenario.reorder_packets is not None
     whole("reorder", scenario.reorder_packets, 1, 1 << 16)
     choose("placement", scenario.rank_placement, PLACEMENTS)
+
+
+def fill_marking(scenario: Scenario, network: Topology) -> None:
+    """Choose from which queue on switches mark, where nobody says."""
+    if scenario.ecn_threshold_packets is None:
+        packets = 0
+        if scenario.congestion == "dctcp":
+            packets = Marking.of(network, scenario.mtu).threshold_packets
+        object.__setattr__(scenario, "ecn_threshold_packets", packets)
 
 
 def check_times(scenario: Scenario, network: Topology) -> None:

@@ -15,8 +15,6 @@ from switch.errors import InputError
 MAX_LANES = 32
 """Of ECMP over N pieces."""
 
-ECN_THRESHOLD_PACKETS = 16
-"""Some two round trips of a leaf-spine in packets, as 800 KB are at 400 Gbit/s."""
 SPRAYED_REORDER_PACKETS = 32
 REORDER_PACKETS = 3
 

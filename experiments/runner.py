@@ -17,6 +17,7 @@ from typing import Any
 
 from experiments.capacity import check_capacity
 from experiments.lanes import placed_steps
+from experiments.marking import Marking
 from experiments.measured import broken_off
 from experiments.path_schemes import scheme_of
 from experiments.plan import program_of
@@ -265,6 +266,7 @@ def _run(
     results.runs += [run for point in experiment.points for run in done[point]]
     results.notes += _saturated(results.runs)
     results.notes += _unassigned(experiment.points)
+    results.notes += _marking(experiment.points)
     results.duration_s = time.monotonic() - started
     results.timings_s = dict(progress.timings_s)
 
@@ -289,6 +291,18 @@ def _saturated(runs: Sequence[Run]) -> list[str]:
                 "largest or the least that does"
             )
     return notes
+
+
+def _marking(points: Sequence[Point]) -> list[str]:
+    """From which queue on switches marked, and why, where that was chosen for a scenario."""
+    found: dict[str, None] = {}
+    for scenario in (point.scenario for point in points):
+        if scenario.congestion != "dctcp":
+            continue
+        chosen = Marking.of(scenario.network(), scenario.mtu)
+        if scenario.ecn_threshold_packets == chosen.threshold_packets:
+            found[f"switches mark from {chosen.threshold_packets} packets on: {chosen}"] = None
+    return [*found]
 
 
 def _unassigned(points: Sequence[Point]) -> list[str]:

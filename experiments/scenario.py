@@ -19,7 +19,7 @@ from agents.collectives.names import (
 )
 from experiments.fsdp_models import FSDP
 from experiments.outages import check_emulated
-from experiments.path_checks import check_times, check_transport, fabric_rate_bps
+from experiments.path_checks import check_times, check_transport, fabric_rate_bps, fill_marking
 from experiments.placement import Placement, place, servers_on_leaf
 from experiments.scenario_checks import (
     CHOICES,
@@ -121,7 +121,8 @@ class Scenario:
     recovery: str | None = None
     """What it sends again: ``go-back-n`` or ``selective``, the default where paths reorder."""
     ecn_threshold_packets: int | None = None
-    """Switches mark what finds so many packets in its queue, or more; 0: nothing."""
+    """Switches mark what finds so many packets in its queue, or more; 0: nothing. The default of
+    dctcp follows from rate, delay, queue and flows that meet (`experiments.marking`)."""
     reorder_packets: int | None = None
     """Selective recovery: a packet counts as lost when one sent so many later has arrived."""
     retransmit_timeout_ns: int | None = None
@@ -293,6 +294,7 @@ class Scenario:
         check_offloading(self)
         check_transport(self)
         network = self.network()
+        fill_marking(self, network)
         check_times(self, network)
         ranks = self.placement.ranks
         check_collective(self, ranks)

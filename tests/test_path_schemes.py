@@ -26,7 +26,8 @@ def test_every_scheme_is_one_that_the_controller_and_the_transport_know(name: st
     assert scenario.recovery == ("selective" if scheme.reorders else "go-back-n")
     plain = name in ("ecmp", "destination")
     assert scenario.congestion == ("window" if plain else "dctcp")
-    assert scenario.ecn_threshold_packets == (0 if plain else 16)
+    assert scenario.ecn_threshold_packets is not None
+    assert (scenario.ecn_threshold_packets > 0) == (not plain)
 
 
 @pytest.mark.parametrize(
