@@ -11,6 +11,7 @@ import pytest
 from agents.collectives.names import ALGORITHMS
 from experiments import benchmarks, cli
 from experiments.sweep import Experiment, read_file
+from experiments.units import format_rate
 from switch.cache import CHECKOUT
 
 TEXT = (CHECKOUT / "README.md").read_text()
@@ -44,6 +45,22 @@ def test_commands_that_run_something_name_options_and_values_that_there_are(
         words = shlex.split(command.partition(" > ")[0], comments=True)
         cli.app(words, standalone_mode=False)
     assert len(asked) == len(commands)
+
+
+def test_the_demos_output_is_that_of_its_rate_and_algorithms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Experiment] = []
+    monkeypatch.setattr(cli, "_run", lambda experiment, *_, **__: asked.append(experiment))
+    cli.app(["demo"], standalone_mode=False)
+    ((point,),) = [experiment.points for experiment in asked]
+    scenario = point.scenario
+    (title,) = re.findall(r"^    Allgather of 1 MiB a rank, .*$", TEXT, re.MULTILINE)
+    rate = format_rate(scenario.rate_bps)
+    assert title.endswith(f", {scenario.ranks} ranks, leaf-spine, {rate} links")
+    assert f"8 hosts with {rate} links" in TEXT
+    rows = re.findall(r"^     (\w+) +verified ", TEXT, re.MULTILINE)
+    assert tuple(rows) == scenario.algorithms
 
 
 def test_all_collectives_algorithms_and_benchmarks_are_named() -> None:
