@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from experiments.figures import command, measure
-from experiments.figures.kept import Kept, Row, Spread, rows_of
+from experiments.figures.kept import Kept, Row, rows_of
 from experiments.figures.tables import END, TableSpec, number, rendered, table
 from experiments.progress import Progress
 from switch.errors import InputError, RunError
@@ -128,12 +128,6 @@ def test_kept_figures_are_read_as_they_were_written(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_numbers_have_three_digits_and_more_where_they_are_whole(value: float, text: str) -> None:
     assert number(value) == text
-
-
-def test_a_spread_is_of_all_runs_or_of_none() -> None:
-    assert Spread.of([1.0, 2.0, 6.0]) == Spread(3, 3.0, 1.0, 6.0)
-    assert Spread.of([1.0, None]) is None
-    assert Spread.of([]) is None
 
 
 def test_runs_that_differ_in_seed_and_repetition_alone_are_one_row() -> None:

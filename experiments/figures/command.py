@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from experiments.figures.kept import Kept, Row, Spread
+from experiments.figures.kept import Kept, Row
 from experiments.figures.measure import SEEDS, WORLDS, measure, scenario_file
 from experiments.figures.tables import pages_in, rendered
 from experiments.progress import Progress
+from experiments.spread import Spread
 from switch import files
 from switch.cache import CHECKOUT
 from switch.errors import InputError, RunError
@@ -148,10 +149,10 @@ def compared(kept: Kept, fresh: Kept) -> list[str]:
                     if spread is not None:
                         found.append(f"{place}: {metric} is gone; it was {spread.mean:g}")
                 elif not _within(value, spread):
-                    found.append(
-                        f"{place}: {metric} is {value:g}; it was {spread.mean:g}"
-                        + (f" ({spread.least:g} to {spread.greatest:g})" * (not spread.is_exact))
-                    )
+                    was = f"{spread.mean:g}"
+                    if spread.least != spread.greatest:
+                        was += f" ({spread.least:g} to {spread.greatest:g})"
+                    found.append(f"{place}: {metric} is {value:g}; it was {was}")
     missing = {_named(row) for row in fresh.rows} - {_named(row) for row in kept.rows}
     return found + [f"{kept.name}: {name} is run and not kept" for name in sorted(missing)]
 

@@ -8,7 +8,6 @@ metric for each run. Tables of the documentation are made of nothing else.
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -96,29 +95,6 @@ class Kept:
             return documents.read(Kept, document)
         except documents.Damage as damage:
             raise InputError(f"figures {str(path)!r} are damaged: {damage}") from None
-
-
-@dataclass(frozen=True)
-class Spread:
-    """The figures of one cell: their mean and range."""
-
-    count: int
-    mean: float
-    least: float
-    greatest: float
-
-    @staticmethod
-    def of(values: Sequence[float | None]) -> Spread | None:
-        """None where a run has no figure."""
-        found = [value for value in values if value is not None]
-        if not found or len(found) < len(values):
-            return None
-        return Spread(len(found), statistics.fmean(found), min(found), max(found))
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether all are the same."""
-        return self.least == self.greatest
 
 
 def metrics_of(run: Run) -> dict[str, float | None]:

@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from experiments.figures.kept import Kept, Row, Spread, check_metric
+from experiments.figures.kept import Kept, Row, check_metric
+from experiments.spread import Spread
 from experiments.units import shown
 from switch.errors import InputError
 
@@ -178,7 +179,7 @@ def _figure(row: Row, metric: str) -> str:
     spread = Spread.of(row.values[metric])
     if spread is None:
         return "none"
-    if spread.is_exact:
+    if spread.least == spread.greatest:
         return number(spread.mean)
     return f"{number(spread.mean)} ({number(spread.least)} to {number(spread.greatest)})"
 
@@ -194,7 +195,7 @@ def number(value: float) -> str:
 def _caption(kept: Kept, rows: Sequence[Row]) -> str:
     emulated = any(row.options.get("world") == "emulated" for row in rows)
     exact = all(
-        (spread := Spread.of(values)) is None or spread.is_exact
+        (spread := Spread.of(values)) is None or spread.least == spread.greatest
         for row in rows
         for values in row.values.values()
     )
