@@ -14,10 +14,10 @@ Three things may stand in a queue that are no reason to slow down:
   1/16), each of the bandwidth-delay product and the queue K. Two standard deviations:
   K^2 = 4 x 16 x (1 - 1/s) x (C x RTT + K).
 
-Fabrics' published rules are of the same order: Ethereal's 800 KB at 400 Gbit/s (arXiv 2407.00550)
-are two to four bandwidth-delay products, DCQCN's 100 to 400 KB at 25 Gbit/s as HPCC has it
-(SIGCOMM 2019, section 5.1) 2.5 to 10, those of REPS (arXiv 2407.21625; its artifact) 0.2 to 0.8 of
-a queue that holds one.
+Fabrics' published rules are of the same order: in time on the link, 16 us (Ethereal's 800 KB at 400
+Gbit/s; arXiv 2407.00550), 32 to 128 us (DCQCN's 100 to 400 KB at 25 Gbit/s, as HPCC has it: SIGCOMM
+2019, section 5.1), or 0.2 to 0.8 of a queue that holds a bandwidth-delay product (the artifact of
+REPS, arXiv 2407.21625).
 
 Above the threshold there must be room for what comes until senders hear of it: half of the queue,
 or a packet of every other host, where that is less.
