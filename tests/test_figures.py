@@ -229,3 +229,14 @@ def test_a_page_or_a_figure_that_was_changed_by_hand_is_found(docs: Path) -> Non
         command.check([], Progress.silent())
     assert "page.md: its tables are not those of the kept figures" in str(failure.value)
     assert str(failure.value).count("host-mib is") == 4
+
+
+def test_the_tables_of_the_pages_are_those_of_the_kept_figures() -> None:
+    assert [page.name for page in command.stale_pages()] == []
+
+
+@pytest.mark.system
+def test_figures_of_the_pages_that_are_quick_to_make_are_found_again() -> None:
+    names = command.quick_names()
+    assert names, "docs/figures has none that are quick"
+    assert command.moved(names, Progress.silent()) == []

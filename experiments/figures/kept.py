@@ -52,7 +52,7 @@ class Row:
     verdicts: list[str]
     """Of fidelity, of each run; ``failed`` of one that did not verify."""
     cost_s: float = 0.0
-    """What running them took, in all."""
+    """What running them took, in all: of simulated ones processor time."""
     source: str = ""
     """The commit that was run, with a ``+`` where files differed from it, and the day."""
 
