@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -86,7 +86,10 @@ def up(
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise InputError(f"script {str(script)!r}: {reason}") from None
-    stay_up(scenario, program, io.StringIO(commands), console)
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as file:  # Mininet wants a descriptor
+        file.write(commands)
+        file.seek(0)
+        stay_up(scenario, program, file, console)
 
 
 def shell(

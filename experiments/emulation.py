@@ -97,7 +97,8 @@ def emulate(
                 break
     for capture in world.captured:
         if capture.lost:
-            notes.append(f"the capture at {capture.end} misses {capture.lost} packets")
+            why = ": its file is cut short, as on a full disk" if capture.cut else ""
+            notes.append(f"the capture at {capture.end} misses {capture.lost} packets{why}")
 
 
 def _run_point(

@@ -140,7 +140,7 @@ class _Folder:
             older = {
                 *((self.path / name, False) for name in _old_plots(self.path)),
                 *((self.path / name, traces) for name in TRACE_FILES),
-                *((path, captures) for path in _captures_in(self.captures)),
+                *((path, captures) for path in self._older_captures()),
             }
             self._older = {path for path, replaced in older if not replaced}
             for path, replaced in older:
@@ -152,6 +152,13 @@ class _Folder:
                 f"results folder {str(self.path)!r} cannot be written: {error.strerror}; name "
                 "another with --out"
             ) from None
+
+    def _older_captures(self) -> list[Path]:
+        """An older run's captures; none in what somebody has made a link."""
+        try:
+            return _captures_in(self.captures)
+        except OSError:
+            return []
 
     def write(self, results: Results) -> tuple[list[Path], str]:
         """Write the document, the plots and the report, and remove an older run's other files.

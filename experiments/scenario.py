@@ -247,6 +247,10 @@ class Scenario:
         choose("links", self.links, LINK_KINDS)
         choose("cutoff", self.cutoff, CUTOFFS)
         check_notice(self)
+        if not isinstance(self.algorithms, tuple):
+            raise InputError(
+                f"algorithms {shown(self.algorithms)} is not a tuple: write algorithms=('ring',)"
+            )
         if not self.algorithms:
             object.__setattr__(self, "algorithms", default_algorithms(self))
         for algorithm in self.algorithms:
@@ -302,6 +306,8 @@ class Scenario:
             raise InputError(
                 f"faults {shown(self.faults)} is not a tuple: write faults=(Fault.parse('...'),)"
             )
+        if not isinstance(self.loss, (int, float)):
+            raise InputError(f"loss {shown(self.loss)} is not a number: write loss=0.01 for 1 %")
         for fault in self.faults:
             if not isinstance(fault, (Fault, PacketFault, Outage)):
                 raise InputError(

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,9 @@ from experiments.stf_command import load_program
 from experiments.switch_options import SwitchOptions, TlsFiles, parse_options
 from experiments.switch_trace import LOG_LEVEL, TraceLines
 from experiments.units import format_duration, format_rate, format_size
+from switch import files
 from switch.engine.control import ProgramError
 from switch.errors import InputError, MachineError, RunError
-from switch.files import read_bounded, read_text
 from switch.p4runtime.credentials import Credentials
 from switch.realtime.config import Config, config_of
 from topo import signals
@@ -75,33 +76,40 @@ def _set_up_log(options: SwitchOptions) -> None:
         logger.setLevel(_LEVELS[options.log_level])
 
 
+class _LogFile(RotatingFileHandler):
+    """A log that takes the place of what was there; no link is followed."""
+
+    def _open(self) -> TextIOWrapper:
+        return open(files.create(Path(self.baseFilename)), "w", encoding="utf-8")
+
+
 def _log_file(path: Path, options: SwitchOptions) -> logging.Handler:
     """A log that begins a new file when it is full, and names older ones NAME.1.txt as BMv2."""
-    handler = RotatingFileHandler(
+    handler = _LogFile(
         path, maxBytes=options.log_file_bytes, backupCount=max(options.log_files, 1)
     )
     handler.namer = lambda name: re.sub(r"\.txt(\.\d+)$", r"\1.txt", name)
     return handler
 
 
-def _credentials(files: TlsFiles | None) -> Credentials | None:
+def _credentials(tls: TlsFiles | None) -> Credentials | None:
     """What the server shows and asks for; raises `InputError` for a file that cannot be read."""
-    if files is None:
+    if tls is None:
         return None
 
     def read(path: Path, option: str) -> bytes:
         try:
-            return read_bounded(path, MOST_PEM_BYTES)
+            return files.read_bounded(path, MOST_PEM_BYTES)
         except OSError as error:
             raise InputError(
                 f"--grpc-server-{option} {str(path)!r} cannot be read: {error.strerror}"
             ) from None
 
     return Credentials(
-        certificate=read(files.certificate, "cert"),
-        key=read(files.key, "key"),
-        client_ca=read(files.client_ca, "cacert") if files.client_ca is not None else None,
-        client_needed=files.client_needed,
+        certificate=read(tls.certificate, "cert"),
+        key=read(tls.key, "key"),
+        client_ca=read(tls.client_ca, "cacert") if tls.client_ca is not None else None,
+        client_needed=tls.client_needed,
     )
 
 
@@ -259,6 +267,12 @@ def _p4info(options: SwitchOptions) -> str | None:
         return made.p4info.read_text("utf-8")
     for ending in (".p4info.txtpb", ".p4info.txt"):
         beside = program.with_name(program.stem + ending)
-        if beside.is_file():
-            return read_text(beside, MOST_P4INFO_BYTES, errors="replace")
+        try:
+            return files.read_text(beside, MOST_P4INFO_BYTES, errors="replace")
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise InputError(
+                f"P4Info {str(beside)!r} beside the program cannot be read: {error.strerror}"
+            ) from None
     return None

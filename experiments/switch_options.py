@@ -244,9 +244,15 @@ def _program(given: Any) -> Path | None:
             "name a program, PROGRAM.p4 or PROGRAM.json, or say --no-p4 to wait for a client's"
         )
     program = Path(given.program[0])
-    if not program.is_file():
-        raise InputError(f"program {given.program[0]!r}: there is no such file")
+    check_program(program)
     return program
+
+
+def check_program(program: Path) -> None:
+    """Raise InputError for a program that is no regular file."""
+    if not program.is_file():
+        why = "it is no regular file" if program.exists() else "there is no such file"
+        raise InputError(f"program {str(program)!r}: {why}")
 
 
 def _whole(text: str, what: str, most: int) -> int:

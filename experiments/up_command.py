@@ -16,8 +16,8 @@ from experiments.progress import Progress
 from experiments.prompt import Prompt
 from experiments.scenario import Scenario
 from experiments.standing import Standing
+from experiments.switch_options import check_program
 from switch.compiler import compile_cached
-from switch.errors import InputError
 from topo.emulated import EmulatedWorld
 from topo.testbeds import RunningSwitch, RunningTestbed
 
@@ -36,8 +36,8 @@ def stay_up(
         InputError, MachineError: the network, the program, or the machine does not do.
         RunError: it could not be brought up or taken down, or a process of it has ended.
     """
-    if program is not None and not program.is_file():
-        raise InputError(f"program {str(program)!r}: there is no such file")
+    if program is not None:
+        check_program(program)
     network = scenario.network()
     world = EmulatedWorld(
         network,

@@ -44,7 +44,9 @@ def cache_dir() -> Path:
 
 def _made(path: Path) -> Path:
     try:
-        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        for folder in reversed(path.parents):  # whatever the umask is, others may not write to it
+            if not folder.is_dir():
+                folder.mkdir(mode=0o755, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             path.mkdir(mode=0o700)
         why = _distrust(path)
@@ -71,12 +73,17 @@ def _distrust(path: Path) -> str:
     if state.st_mode & _OTHERS_MAY_WRITE:
         mode = f"{stat.S_IMODE(state.st_mode):o}"
         return f"others may have written to it (its mode is {mode}), and code is run from it"
-    # Whoever may write to a folder above it can put another folder in its place.
+    # Whoever may write to a folder above it, or has a link there, can put another in its place.
     trusted = {0, os.getuid(), CHECKOUT.stat().st_uid}  # code of the checkout's owner runs anyway
-    for parent in path.resolve().parents:
-        above = parent.stat()
+    for parent in dict.fromkeys([*path.parents, *path.resolve().parents]):
+        above = parent.lstat()
         if above.st_uid not in trusted:
             return f"{parent} above it belongs to somebody else (user {above.st_uid})"
-        if above.st_mode & stat.S_IWOTH and not above.st_mode & stat.S_ISVTX:
+        if stat.S_ISLNK(above.st_mode) or above.st_mode & stat.S_ISVTX:
+            continue
+        if above.st_mode & stat.S_IWOTH:
             return f"everybody may write to {parent} above it"
+        # One's own group holds nobody else, where users have groups of their own.
+        if above.st_mode & stat.S_IWGRP and above.st_gid not in (0, os.getgid()):
+            return f"group {above.st_gid} may write to {parent} above it"
     return ""

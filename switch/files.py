@@ -141,19 +141,35 @@ def _is_device(mode: int) -> bool:
 
 
 def _open_stream(path: Path) -> int | None:
-    """A descriptor of a character device or a pipe of root's or one's own, links of theirs
-    followed; None for anything else."""
-    try:
-        state = os.lstat(path)
-        if state.st_uid not in (0, os.geteuid()) or not _is_stream(os.stat(path).st_mode):
-            return None
-        descriptor = os.open(path, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    """A descriptor of a character device or a pipe that is root's or one's own, or that a link of
+    theirs leads to, such as /dev/stdout; None for anything else."""
+    if not hasattr(os, "O_PATH"):
         return None
-    if _is_stream(os.fstat(descriptor).st_mode):
-        return descriptor
-    os.close(descriptor)
-    return None
+    looked = _looked_at(path, os.O_NOFOLLOW)
+    if looked is None:
+        return None
+    try:
+        state = os.fstat(looked)
+        if state.st_uid not in (0, os.geteuid()):
+            return None
+        if stat.S_ISLNK(state.st_mode):
+            target = path.parent / os.readlink("", dir_fd=looked)  # of this very link
+            os.close(looked)
+            looked = _looked_at(target, 0)
+        if looked is None or not _is_stream(os.fstat(looked).st_mode):
+            return None
+        # What was looked at is what is opened, whatever has that name by now.
+        return os.open(f"/proc/self/fd/{looked}", os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
+    finally:
+        if looked is not None:
+            os.close(looked)
+
+
+def _looked_at(path: Path, flags: int) -> int | None:
+    try:
+        return os.open(path, os.O_PATH | os.O_CLOEXEC | flags)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _is_stream(mode: int) -> bool:

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -34,6 +35,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items.sort(key=lambda item: item.path in last)
 
 
+def _lock(file: IO[str], how: int) -> None:
+    """Lock a file, but go on without after ``TURN_S``: after a crash nobody may ever let it go."""
+    end = time.monotonic() + TURN_S
+    while time.monotonic() < end:
+        try:
+            fcntl.flock(file, how | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            time.sleep(0.02)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def quiet(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -47,7 +59,7 @@ def quiet(
         return
     alone = any(is_system(item) and item.path == request.path for item in request.session.items)
     with (tmp_path_factory.getbasetemp().parent / "quiet").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        _lock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         yield
         fcntl.flock(file, fcntl.LOCK_UN)  # also for those who were forked and have it open
 
@@ -64,11 +76,5 @@ def turn(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     TURN.parent.mkdir(parents=True, exist_ok=True)
     with TURN.open("a") as file:
-        end = time.monotonic() + TURN_S
-        while time.monotonic() < end:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                time.sleep(0.02)
+        _lock(file, fcntl.LOCK_EX)
         yield

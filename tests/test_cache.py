@@ -93,6 +93,40 @@ def test_a_folder_that_everybody_can_put_another_in_the_place_of_is_refused(
     assert cache_dir() == named
 
 
+def test_folders_above_that_are_made_are_not_open_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "a" / "b" / "c"))
+    before = os.umask(0)
+    try:
+        assert cache_dir() == tmp_path / "a" / "b" / "c"
+    finally:
+        os.umask(before)
+    assert mode_of(tmp_path / "a") == mode_of(tmp_path / "a" / "b") == 0o755
+
+
+@as_root
+def test_a_folder_that_another_group_can_put_another_in_the_place_of_is_refused(
+    named: Path, tmp_path: Path
+) -> None:
+    os.chown(tmp_path, 0, SOMEBODY)
+    tmp_path.chmod(0o770)
+    with pytest.raises(MachineError, match=f"group {SOMEBODY} may write to {tmp_path} above it"):
+        cache_dir()
+
+
+@as_root
+def test_somebody_elses_link_on_the_way_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    os.lchown(tmp_path / "link", SOMEBODY, SOMEBODY)
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "link" / "cache"))
+    with pytest.raises(MachineError, match="link above it belongs to somebody else"):
+        cache_dir()
+
+
 @pytest.mark.parametrize("trap", ["link", "open to all"])
 def test_a_trap_in_the_folder_for_temporary_files_is_not_fallen_into(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trap: str

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from experiments.bench_switch_rows import TWELVE_TABLES
 from experiments.options import load_toml
+from experiments.p4c_command import compile_to_files
 from experiments.results import Results
 from experiments.scenario import Scenario
 from experiments.stf_command import load_program
@@ -81,6 +84,36 @@ def test_a_script_of_the_prompt_without_an_end_is_refused(tmp_path: Path) -> Non
     done = start(*WEFT, "up", "--script", "script", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == "weft: script 'script': it is a device, and a regular file is needed\n"
+
+
+@pytest.mark.parametrize("kind", REASON)
+def test_a_switchs_program_without_an_end_is_called_what_it_is(tmp_path: Path, kind: str) -> None:
+    an_endless_one(tmp_path / "endless.json", kind)
+    done = start(*WEFT, "switch", "--grpc-server-addr", "unix:s", "endless.json", cwd=tmp_path)
+    assert done.returncode == 2
+    assert ("it has 4,398," if kind == "large" else "it is no regular file") in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_p4info_beside_a_program_is_not_passed_over_when_it_cannot_be_read(tmp_path: Path) -> None:
+    compile_to_files(TWELVE_TABLES, out=str(tmp_path / "p.json"))
+    (tmp_path / "p.p4info.txtpb").unlink()
+    (tmp_path / "p.p4info.txtpb").symlink_to("/dev/zero")
+    done = start(*WEFT, "switch", "--grpc-server-addr", "unix:s", "p.json", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "'p.p4info.txtpb' beside the program cannot be read: it is a device" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"loss": "1%"}, "loss '1%' is not a number"),
+        ({"algorithms": "ring"}, "algorithms 'ring' is not a tuple"),
+    ],
+)
+def test_options_of_another_type_are_an_input_error(options: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Scenario(**options)
 
 
 @pytest.mark.parametrize("faults", [("leaf0-spine1:loss=0.1",), (7,), "leaf0-spine1:fail", None])

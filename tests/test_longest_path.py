@@ -95,8 +95,8 @@ def test_at_100_gbit_the_first_timeout_is_a_matter_of_microseconds() -> None:
         endpoint = Endpoint(A, rate_bps=10**11, options=options)
         assert options.first_timeout_ns == scenario.retransmit_timeout_ns
         assert options.acknowledge_interval_ns == 20_972
-        left = endpoint.create_rc()
-        left.connect(Endpoint(B).create_rc().local)
+        left, far = endpoint.create_rc(), Endpoint(B)
+        left.connect(far.create_rc().local)
         left.post_send(bytes(8192))
         while endpoint.transmit(0).count:
             pass
@@ -192,8 +192,8 @@ def test_what_is_small_is_repeated_after_its_own_timeout() -> None:
         options = TransportOptions(control_timeout_ns=control_ns, minimum_timeout_ns=200 * MS,
                                    first_timeout_ns=200 * MS)  # fmt: skip
         endpoint = Endpoint(A, rate_bps=10**9, options=options)
-        pair = endpoint.create_rc()
-        pair.connect(Endpoint(B).create_rc().local)
+        pair, far = endpoint.create_rc(), Endpoint(B)
+        pair.connect(far.create_rc().local)
         pair.post_send(b"token")
         assert endpoint.transmit(0).count == 1
         deadline = endpoint.deadline()

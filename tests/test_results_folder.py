@@ -13,7 +13,7 @@ import pytest
 
 from experiments.progress import Progress
 from experiments.results import Results
-from experiments.runner import Outcome, run_to_folder
+from experiments.runner import Outcome, _Folder, run_to_folder
 from experiments.scenario import Scenario
 from experiments.sweep import Experiment, read_file
 from switch.errors import InputError
@@ -100,11 +100,14 @@ def test_under_sudo_a_linked_folder_of_captures_is_not_given_away(
     out.mkdir()
     (out / "pcap").symlink_to(tmp_path / "theirs")
     (out / "mine").write_text("there before")
-    with pytest.raises(InputError, match="pcap is a symbolic link: name what it leads to"):
-        run(out)
-    (out / "pcap").unlink()
     assert run(out).unwritten == ""
+    assert (tmp_path / "theirs" / "one.pcap").read_text() == "precious"
     assert (tmp_path / "theirs" / "one.pcap").stat().st_uid == 0
+    assert (out / "pcap").lstat().st_uid == 0
+    folder = _Folder(out)
+    with pytest.raises(InputError, match="pcap is a symbolic link: name what it leads to"):
+        folder.make(captures=True, traces=False)
+    (out / "pcap").unlink()
     assert {path.name: path.lstat().st_uid for path in out.iterdir()} == {
         "mine": 0,
         "results.json": SOMEBODY,

@@ -281,6 +281,27 @@ def test_who_waits_for_another_set_up_says_so_and_names_its_process(checkout: Ch
     assert waiting.returncode == 0
 
 
+@pytest.mark.parametrize("kind", ["folder", "pipe"])
+def test_a_lock_that_is_no_file_is_refused(checkout: Checkout, kind: str) -> None:
+    lock = checkout.root / ".cache" / "setup.lock"
+    lock.parent.mkdir()
+    lock.mkdir() if kind == "folder" else os.mkfifo(lock)
+    done = checkout.run("setup")
+    assert done.returncode == 2
+    assert done.stderr == f"weft: {lock} is no file: delete it\n"
+
+
+def test_with_an_open_umask_what_is_set_up_is_not_open_to_others(checkout: Checkout) -> None:
+    before = os.umask(0)
+    try:
+        assert checkout.run("setup").returncode == 0
+    finally:
+        os.umask(before)
+    made = [checkout.root / ".cache", *(checkout.root / ".venv").rglob("*")]
+    assert made[1:]
+    assert not [path for path in made if path.stat().st_mode & 0o022]
+
+
 def test_a_lock_that_is_a_link_is_not_opened(checkout: Checkout, tmp_path: Path) -> None:
     (checkout.root / ".cache").mkdir()
     (checkout.root / ".cache" / "setup.lock").symlink_to(tmp_path / "elsewhere")

@@ -65,17 +65,17 @@ def load(control: EngineControl, files: Files) -> EngineControl:
     return control
 
 
-def plain_switch(files: Files) -> Dataplane:
+def plain_switch(files: Files) -> tuple[Dataplane, EngineControl]:
+    """A switch; its name and its tables are its control's, which is to be kept."""
     dataplane = Dataplane(1, 8, plain=True)
     for port in range(8):
         dataplane.set_port(0, port, Queue())
-    load(dataplane.control(0, "leaf0"), files)
-    return dataplane
+    return dataplane, load(dataplane.control(0, "leaf0"), files)
 
 
 @pytest.mark.parametrize("kind", [MULTICAST, INGRESS_CLONE, BOTH, LOST])
 def test_a_storm_is_an_error_that_names_the_switch(files: Files, kind: int) -> None:
-    dataplane = plain_switch(files)
+    dataplane, _control = plain_switch(files)
     with pytest.raises(RunError, match=r"switch 'leaf0': \d+ passes .* at 7 ns, and no end"):
         dataplane.receive(0, 1, [order(kind)], 7)
     assert dataplane.context[layout.PASSES] < 3 * MOST_PASSES + 256 * 1000
@@ -83,7 +83,7 @@ def test_a_storm_is_an_error_that_names_the_switch(files: Files, kind: int) -> N
 
 @pytest.mark.parametrize("kind", [RESUBMIT, RECIRCULATE])
 def test_one_packet_is_dropped_after_so_many_repeats(files: Files, kind: int) -> None:
-    dataplane = plain_switch(files)
+    dataplane, _control = plain_switch(files)
     dataplane.receive(0, 1, [order(kind), order(FORWARD)], 7)
     assert [departure.frame for departure in dataplane.transmit(7)] == [order(FORWARD)]
     assert dataplane.switches[0, layout.DROPS_REPEATS] == 1
@@ -92,7 +92,7 @@ def test_one_packet_is_dropped_after_so_many_repeats(files: Files, kind: int) ->
 def test_in_a_storm_other_ports_have_their_turn(files: Files) -> None:
     """In turns of any length: after some of them each frame that came in has left."""
     for kind in (MULTICAST, INGRESS_CLONE, EGRESS_CLONE, LOST):
-        dataplane = plain_switch(files)
+        dataplane, _control = plain_switch(files)
         context = dataplane.context
         context[layout.RESERVE] = 64
         left: list[bytes] = []
@@ -219,8 +219,7 @@ def test_in_a_storm_the_process_answers_and_its_other_switches_forward(
 
 
 def test_groups_are_bounded(files: Files) -> None:
-    dataplane = plain_switch(files)
-    (control,) = dataplane._controls.values()
+    dataplane, control = plain_switch(files)
     most = tuple(Replica(i % 8, i // 8) for i in range(MOST_REPLICAS))
     with pytest.raises(TableFull, match=f"{MOST_REPLICAS + 1} replicas: at most {MOST_REPLICAS}"):
         control.insert_multicast_group(MulticastGroup(2, (*most, Replica(8, 9))))

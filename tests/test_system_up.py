@@ -249,7 +249,7 @@ def test_ctrl_c_ends_a_command_and_sigterm_the_testbed(tmp_path: Path) -> None:
 
 SMALL = ("--topology", "single", "--hosts-per-leaf", "2")
 SWITCHES = r"the switch process \(pid {}\) was killed by signal 9 \(SIGKILL\)"
-H1 = r"the shell that holds the namespace of h1 \(pid {}\) was killed by SIGKILL"
+H1 = r"the shell that holds the namespace of h1 \(pid {}\) was killed by signal 9 \(SIGKILL\)"
 KILLED = pytest.mark.parametrize(
     ("what", "message"), [("the switch process", SWITCHES), ("shell of h1", H1)]
 )

@@ -349,12 +349,13 @@ def test_one_source_port_is_kept_whatever_happens() -> None:
 
 
 def test_ports_and_options_that_make_no_sense_are_refused() -> None:
+    pair, sprayed = Pair(), Pair(options=REPS)
     with pytest.raises(TransportMisuse, match="65536"):
-        Pair().left.set_source_ports([65_536])
+        pair.left.set_source_ports([65_536])
     with pytest.raises(TransportMisuse, match="at least one"):
-        Pair().left.set_source_ports([])
+        pair.left.set_source_ports([])
     with pytest.raises(TransportMisuse, match="reps"):
-        Pair(options=REPS).left.set_source_ports([50_000])
+        sprayed.left.set_source_ports([50_000])
     for options, text in (
         (TransportOptions(congestion="cubic"), "window or dctcp"),  # type: ignore[arg-type]
         (TransportOptions(recovery="none"), "go-back-n or selective"),  # type: ignore[arg-type]

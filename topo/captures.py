@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import signal
+import struct
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,8 @@ CRASH_HINT = (
     " (Launchpad bug 2071891): upgrade it with 'apt-get update && apt-get install tcpdump'"
 )
 
+_FILE_HEADER_BYTES, _PACKET_HEADER_BYTES = 24, 16  # of pcap files
+
 _COUNTS = {
     "captured": re.compile(r"(\d+) packets? captured"),
     "received": re.compile(r"(\d+) packets? received by filter"),
@@ -47,7 +51,10 @@ class CaptureResult:
     end: str
     """The link end, for example ``leaf0 towards spine1``."""
     packets: int
+    """That are whole in the file."""
     lost: int
+    cut: bool = False
+    """Whether the file ends before what was to be written to it."""
 
 
 def capture_path(folder: Path, direction: Direction) -> Path:
@@ -168,9 +175,29 @@ class Captures:
         for direction, path, process in self._captures:
             captured, received, dropped = _counts(process)
             lost = max(dropped, wanted.get(process.pid, received) - captured)
+            whole = packets_in(path)  # tcpdump does not say what a full disk did not take
+            lost += max(0, captured - whole)
             node, neighbour = direction.ends
-            results.append(CaptureResult(path, f"{node} towards {neighbour}", captured, lost))
+            results.append(
+                CaptureResult(path, f"{node} towards {neighbour}", whole, lost, whole < captured)
+            )
         return results
+
+
+def packets_in(path: Path) -> int:
+    """How many whole packets there are in a capture file; none in a file that cannot be read."""
+    count = 0
+    with suppress(OSError), open(path, "rb", buffering=1 << 20) as file:
+        size = os.fstat(file.fileno()).st_size
+        place = file.seek(_FILE_HEADER_BYTES)
+        while len(header := file.read(_PACKET_HEADER_BYTES)) == _PACKET_HEADER_BYTES:
+            (captured_bytes,) = struct.unpack_from("=I", header, 8)
+            place += _PACKET_HEADER_BYTES + captured_bytes
+            if place > size:
+                break
+            file.seek(captured_bytes, os.SEEK_CUR)
+            count += 1
+    return count
 
 
 def _text(process: RunProcess) -> str:

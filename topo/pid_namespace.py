@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from switch.children import DIE_WITH_PARENT, check_not_killed, how_it_ended
 from switch.errors import MachineError, RunError
+from switch.garbage import uncollected
 
 _CLONE_NEWPID = 0x20000000
 _OWN = "/proc/thread-self/ns/pid"
@@ -126,15 +127,18 @@ def _children_in(ns: int | None) -> Iterator[None]:
     as whose init the first of them starts. It starts no threads meanwhile: the kernel refuses."""
     own = os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        # First, as a user namespace may let one out of the PID namespace and not back in.
-        _check(_libc.setns(own, _CLONE_NEWPID), "setns")
-        if ns is None:
-            _check(_libc.unshare(_CLONE_NEWPID), "unshare")
-        else:
-            _check(_libc.setns(ns, _CLONE_NEWPID), "setns")
-        yield
+        with uncollected():  # finalizers may want threads, and gRPC aborts where it gets none
+            # First, as a user namespace may let one out of the PID namespace and not back in.
+            _check(_libc.setns(own, _CLONE_NEWPID), "setns")
+            if ns is None:
+                _check(_libc.unshare(_CLONE_NEWPID), "unshare")
+            else:
+                _check(_libc.setns(ns, _CLONE_NEWPID), "setns")
+            try:
+                yield
+            finally:
+                _check(_libc.setns(own, _CLONE_NEWPID), "setns")
     finally:
-        _check(_libc.setns(own, _CLONE_NEWPID), "setns")
         os.close(own)
 
 

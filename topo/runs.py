@@ -179,6 +179,9 @@ def _prepare(root: Path) -> None:
         root.chmod(ROOT_MODE)  # as a run with an open umask may once have made it
 
 
+MOST_RECORD_BYTES = 16 << 20
+
+
 def doubt_of_folder(status: os.stat_result) -> str:
     """As `doubt`, of what is to be a folder."""
     return doubt(status) or ("" if stat.S_ISDIR(status.st_mode) else "it is no folder")
@@ -204,9 +207,11 @@ def read_believed(file: Path) -> str:
     with open(descriptor, encoding="utf-8", errors="replace") as opened:
         status = os.fstat(descriptor)
         why = doubt(status) or ("" if stat.S_ISREG(status.st_mode) else "it is no regular file")
+        if not why and status.st_size > MOST_RECORD_BYTES:
+            why = f"it has {status.st_size:,} bytes, and a run's has {MOST_RECORD_BYTES:,} at most"
         if why:
             raise _doubtful(file, why, file.parent)
-        return opened.read()
+        return opened.read(MOST_RECORD_BYTES)
 
 
 def _doubtful(path: Path, why: str, folder: Path) -> DoubtfulError:
@@ -233,7 +238,7 @@ def read_record(folder: Path) -> tuple[Process | None, list[Process]]:
         try:
             facts = json.loads(line)
             process = Process(int(facts["pid"]), int(facts["started"]), str(facts["what"]))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             continue
         if not facts.get("runner"):
             others.append(process)

@@ -136,6 +136,9 @@ class Outcomes:
             status.message = fitting(status.message + text, MESSAGE_BYTES)
 
 
+_DOTS = "..."
+
+
 def _bare_bytes(code: int) -> int:
     """What an element without message takes in a Status."""
     status = status_pb2.Status()
@@ -144,4 +147,10 @@ def _bare_bytes(code: int) -> int:
 
 
 def _cut(text: str, most_bytes: int) -> str:
-    return text.encode()[: max(most_bytes, 0)].decode(errors="ignore")
+    """A text of so many bytes at most; one that is cut ends in dots, so that no number of it reads
+    as another."""
+    data = text.encode()
+    if len(data) <= most_bytes:
+        return text
+    kept = data[: max(most_bytes - len(_DOTS), 0)].decode(errors="ignore")
+    return f"{kept}{_DOTS}" if kept else ""

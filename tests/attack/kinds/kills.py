@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -165,7 +166,8 @@ def _testbed(trial: Trial) -> str:
             victim = _kill(trial, weft, lambda: _pass(weft, moment_s), which)
         _say(weft, more)
         _pass(weft, moment_s if victim else 0)
-        weft.stdin.close()
+        with contextlib.suppress(OSError):  # it has ended, with lines that it did not read
+            weft.stdin.close()
         if victim is not None and victim.pid == weft.popen.pid:
             outcome = _without_runner(weft)
         else:

@@ -210,7 +210,7 @@ def _operate(trial: Trial, group: Group, request: Request, forger: Forger, often
     if failed:
         if not any("rank" in error for error in failed):
             raise Broken(f"no error names a rank: {failed}")
-        return f"failed: {failed}"
+        return f"ended with an error: {failed}"
     workload = group.workloads[number]
     for rank in range(group.size):
         buffer, output = group.buffers[number][rank], group.outputs[number][rank]
@@ -314,7 +314,7 @@ def _judge(results: list[RankResult], forger: Forger) -> str:
         return "wrong data, found by verification"
     if not any("rank" in error for error in errors):
         raise Broken(f"no error names a rank: {errors}")
-    return "failed"
+    return "ended with an error"
 
 
 def _first(batch: Datagrams) -> Datagram:
