@@ -18,8 +18,8 @@ from switch.cache import CHECKOUT
 from switch.errors import InputError, RunError
 
 DOCS = CHECKOUT / "docs"
-QUICK_S = 30.0
-"""A check of all pages makes so many figures anew as took no longer in all, under one seed."""
+QUICK_S = 60.0
+"""A check of all pages makes so many figures anew as took no longer in all, of processor time under one seed."""
 _SLACK = 1e-9
 """Of figures that are equal but for how they were written."""
 
