@@ -19,7 +19,7 @@ from switch.errors import InputError, RunError
 
 DOCS = CHECKOUT / "docs"
 QUICK_S = 60.0
-"""A check of all pages makes so many figures anew as took no longer in all, of processor time under one seed."""
+"""Of processor time under one seed: a check makes so many figures anew, the quickest first."""
 _SLACK = 1e-9
 """Of figures that are equal but for how they were written."""
 
