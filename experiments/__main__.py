@@ -17,6 +17,9 @@ def start() -> NoReturn:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         # Until `main` sees to signals there is nothing to clean up, and no traceback to show.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # gRPC would start threads anew after each fork, and end the process where it gets none; what is
+    # forked here starts another program at once.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     from experiments.cli import main
 
     main()

@@ -51,7 +51,8 @@ def judge(
     Args:
         completion_ns: of the run; None if it failed.
         predicted_ns: of the same run in the simulated world; None if there is none to compare.
-        cpu_busy, cpu_stolen: fractions of the machine's processors, 0 to 1, during the run.
+        cpu_busy, cpu_stolen: fractions of the machine's processors, 0 to 1, during the run: in
+            use, and taken by the hypervisor. What counts is how busy those were that were left.
         cpu_own: the fraction that the run's own processes took.
         cpu_s: processor seconds by what used them.
         lateness_ns: ``_p50``, ``_p99`` and ``_max`` of ``switch``, how late frames left a switch
@@ -66,9 +67,12 @@ def judge(
         if count:
             invalid.append(f"{count} packets were lost that no link lost ({where})")
     busy = f"the processors were {cpu_busy:.0%} busy, {cpu_own:.0%} with this run's own processes"
-    if cpu_busy >= INVALID_CPU:
+    of_those_given = cpu_busy / max(1.0 - cpu_stolen, cpu_busy, 0.01)
+    if cpu_stolen >= 0.005:
+        busy += f", and others took {cpu_stolen:.0%} of the machine"
+    if of_those_given >= INVALID_CPU:
         invalid.append(busy)
-    elif cpu_busy >= STRAINED_CPU:
+    elif of_those_given >= STRAINED_CPU:
         strained.append(busy)
     for name, late_ns in lateness_ns.items():
         if not name.endswith("_p99") or name == "spacing_p99":

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from experiments.emulation import testbed_of
+from experiments import emulation
 from experiments.operation import operate
 from experiments.plan import program_of
 from experiments.progress import Progress
@@ -334,7 +334,7 @@ def test_an_operation_names_the_shell_that_was_killed_and_held_the_switches_name
         stack.callback(record.remove)
         world = EmulatedWorld(scenario.network(), run=record)
         testbed = stack.enter_context(
-            testbed_of(world, scenario, program_of(scenario), Progress.silent())
+            emulation.testbed_of(world, scenario, program_of(scenario), Progress.silent())
         )
         shell = world.namespace_pid
         os.kill(shell, signal.SIGKILL)

@@ -82,12 +82,13 @@ class PidNamespace:
 
     def start(self, begin: Callable[[], Child]) -> Child:
         """Have ``begin`` start a process in the namespace. Raises RunError if it has ended."""
+        self.check()
         self._children = [child for child in self._children if child.poll() is None]
         try:
             with _children_in(self._ns):
                 child = begin()
         except OSError:
-            self.check()  # a fork into a namespace without init is out of memory, says the kernel
+            self.check()  # in the meantime: a fork without init is out of memory, says the kernel
             raise
         self._children.append(child)
         return child

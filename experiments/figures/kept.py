@@ -35,6 +35,8 @@ METRICS = {
     "fabric-mib": "MiB on all links between switches",
 }
 """Names and what they are."""
+COUNTS = ("retransmitted", "reordered")
+"""Those that are whole numbers in each run."""
 
 
 @dataclass(frozen=True)

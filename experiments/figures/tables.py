@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from experiments.figures.kept import Kept, Row, check_metric
+from experiments.figures.kept import COUNTS, Kept, Row, check_metric
 from experiments.spread import Spread
 from experiments.units import shown
 from switch.errors import InputError
@@ -112,6 +112,8 @@ def table(spec: TableSpec, kept: Kept) -> str:
     if not rows:
         raise InputError(f"figures of {kept.name}: none has {spec.shared}")
     heads = list(dict.fromkeys(_value(row, spec.columns) for row in rows))
+    if all(head.isdecimal() for head in heads):
+        heads.sort(key=int)
     names = list(dict.fromkeys(tuple(_value(row, each) for each in spec.rows) for row in rows))
     lines = [
         f"| {' | '.join((*(each.replace('-', ' ') for each in spec.rows), *heads))} |",
@@ -161,6 +163,7 @@ def _value(row: Row, name: str) -> str:
 
 def _cell(spec: TableSpec, rows: Sequence[Row], wanted: dict[str, str]) -> str:
     found = []
+    divided = bool(spec.over or spec.under)
     for place in spec.places:
         matching = [row for row in rows if row.is_like({**wanted, **place})]
         if len(matching) > 1:
@@ -168,24 +171,24 @@ def _cell(spec: TableSpec, rows: Sequence[Row], wanted: dict[str, str]) -> str:
                 f"figures of {spec.name}: several rows have {wanted | place}: share an option more"
             )
         for row in matching:
-            found.append(", ".join(_figure(row, metric) for metric in spec.metrics))
+            found.append(", ".join(_figure(row, metric, divided=divided) for metric in spec.metrics))
     return " / ".join(found)
 
 
-def _figure(row: Row, metric: str) -> str:
+def _figure(row: Row, metric: str, *, divided: bool) -> str:
     failed = row.verdicts.count("failed")
     if failed:
         return f"{failed} of {len(row.verdicts)} failed"
     spread = Spread.of(row.values[metric])
     if spread is None:
         return "none"
-    if spread.least == spread.greatest:
-        return number(spread.mean)
-    return f"{number(spread.mean)} ({number(spread.least)} to {number(spread.greatest)})"
+    shown = "{:,.0f}".format if metric in COUNTS and not divided else number
+    mean, least, greatest = map(shown, (spread.mean, spread.least, spread.greatest))
+    return mean if least == greatest else f"{mean} ({least} to {greatest})"
 
 
 def number(value: float) -> str:
-    """A figure with four digits at the most, but whole from a thousand on."""
+    """A figure with three digits, but with all of them from a thousand on."""
     if value and abs(value) < 1000:
         digits = max(0, 3 - len(str(int(abs(value)))))
         return f"{value:.{digits}f}"
