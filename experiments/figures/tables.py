@@ -171,7 +171,8 @@ def _cell(spec: TableSpec, rows: Sequence[Row], wanted: dict[str, str]) -> str:
                 f"figures of {spec.name}: several rows have {wanted | place}: share an option more"
             )
         for row in matching:
-            found.append(", ".join(_figure(row, metric, divided=divided) for metric in spec.metrics))
+            figures = [_figure(row, metric, divided=divided) for metric in spec.metrics]
+            found.append(", ".join(figures))
     return " / ".join(found)
 
 
