@@ -191,3 +191,23 @@ def test_on_a_full_disk_the_table_is_printed_and_the_error_is_one_line(tmp_path:
         "on device; make room, or name another folder with --out"
     ]
     assert "Traceback" not in done.stderr
+
+
+@as_root
+@pytest.mark.system
+def test_captures_that_a_full_disk_cut_short_are_said(tmp_path: Path) -> None:
+    (tmp_path / "out" / "pcap").mkdir(parents=True)
+    options = "--topology single --hosts-per-leaf 2 --size 512KiB --rate 20Mbit --no-predict"
+    weft = " ".join([*WEFT, "run", "allgather", "--algorithm", "ring", options, "--pcap"])
+    script = f"""
+        mount -t tmpfs -o size=64k weft-test {tmp_path}/out/pcap || exit 77
+        {weft} --out {tmp_path}/out
+    """
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script],
+        env=ENVIRONMENT, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    if done.returncode == 77:
+        pytest.skip("this machine mounts no tmpfs in a mount namespace")
+    assert done.returncode == 0, done.stderr
+    assert "packets: its file is cut short, as on a full disk" in done.stdout

@@ -1,0 +1,48 @@
+"""The log of ``weft switch`` takes the place of what was there, and follows no link."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from experiments.switch_command import _log_file
+from experiments.switch_options import parse_options
+
+
+def written(path: Path, lines: int, *options: str) -> None:
+    handler = _log_file(path, parse_options(["--no-p4", *options]))
+    for number in range(lines):
+        handler.emit(logging.makeLogRecord({"msg": f"line {number} {'x' * 80}"}))
+    handler.close()
+
+
+@pytest.mark.parametrize("there", ["precious", None])
+def test_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path: Path, there: str | None) -> None:
+    target = tmp_path / "target"
+    if there is not None:
+        target.write_text(there)
+    (tmp_path / "log.txt").symlink_to(target)
+    written(tmp_path / "log.txt", 1)
+    assert (target.read_text() if target.exists() else None) == there
+    assert not (tmp_path / "log.txt").is_symlink()
+    assert (tmp_path / "log.txt").read_text().startswith("line 0")
+
+
+def test_with_an_open_umask_nobody_else_may_write_it(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        written(tmp_path / "log.txt", 1)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "log.txt").stat().st_mode & 0o022 == 0
+
+
+def test_a_full_log_goes_on_in_a_new_file_and_replaces_links_there_too(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / "log.1.txt").symlink_to(tmp_path / "precious")
+    written(tmp_path / "log.txt", 30, "--log-file-max-size", "1")
+    assert (tmp_path / "precious").read_text() == "precious"
+    assert not (tmp_path / "log.1.txt").is_symlink()
