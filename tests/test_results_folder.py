@@ -164,25 +164,31 @@ def test_a_folder_that_vanishes_during_the_run_does_not_take_the_results_along(
     assert "No such file or directory" in outcome.unwritten
 
 
+def with_small_disk(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """A shell's script, with a disk of 64 KiB in a folder, in a mount namespace of its own."""
+    mount = f"mount -t tmpfs -o size=64k weft-test {folder} || exit 77"
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", f"{mount}\n{script}"],
+        env=ENVIRONMENT, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    if done.returncode == 77:
+        pytest.skip("this machine mounts no tmpfs in a mount namespace")
+    return done
+
+
 @as_root
 @pytest.mark.system
 def test_on_a_full_disk_the_table_is_printed_and_the_error_is_one_line(tmp_path: Path) -> None:
-    """On a file system of its own, in a mount namespace that ends with the command."""
-    (tmp_path / "disk").mkdir()
+    mounted = tmp_path / "disk"
+    mounted.mkdir()
     weft = " ".join([*WEFT, "run", "allgather", "--world", "simulated", "--size", "1KiB"])
     script = f"""
-        mount -t tmpfs -o size=64k weft-test {tmp_path}/disk || exit 77
         echo '{{"old": true}}' >{tmp_path}/disk/results.json
         head -c 1000000 /dev/zero >{tmp_path}/disk/filler 2>/dev/null
         {weft} --out {tmp_path}/disk; echo "status $?"
         cat {tmp_path}/disk/results.json; ls {tmp_path}/disk
     """
-    done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script],
-        env=ENVIRONMENT, capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
-    if done.returncode == 77:
-        pytest.skip("this machine mounts no tmpfs in a mount namespace")
+    done = with_small_disk(mounted, script)
     assert "multicast" in done.stdout and "verified" in done.stdout
     assert done.stdout.endswith('status 2\n{"old": true}\nfiller\nresults.json\n')
     errors = [line for line in done.stderr.splitlines() if line.startswith("weft: ")]
@@ -196,18 +202,10 @@ def test_on_a_full_disk_the_table_is_printed_and_the_error_is_one_line(tmp_path:
 @as_root
 @pytest.mark.system
 def test_captures_that_a_full_disk_cut_short_are_said(tmp_path: Path) -> None:
-    (tmp_path / "out" / "pcap").mkdir(parents=True)
+    mounted = tmp_path / "out" / "pcap"
+    mounted.mkdir(parents=True)
     options = "--topology single --hosts-per-leaf 2 --size 512KiB --rate 20Mbit --no-predict"
     weft = " ".join([*WEFT, "run", "allgather", "--algorithm", "ring", options, "--pcap"])
-    script = f"""
-        mount -t tmpfs -o size=64k weft-test {tmp_path}/out/pcap || exit 77
-        {weft} --out {tmp_path}/out
-    """
-    done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script],
-        env=ENVIRONMENT, capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
-    if done.returncode == 77:
-        pytest.skip("this machine mounts no tmpfs in a mount namespace")
+    done = with_small_disk(mounted, f"{weft} --out {tmp_path}/out")
     assert done.returncode == 0, done.stderr
     assert "packets: its file is cut short, as on a full disk" in done.stdout

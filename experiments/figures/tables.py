@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -97,11 +97,6 @@ def rendered(text: str, kept_of: Callable[[str], Kept]) -> str:
         return f"<!-- figures {block['spec']} -->\n{table(spec, kept_of(spec.name))}{END}"
 
     return _BLOCK.sub(made, text)
-
-
-def specs_of(text: str) -> Iterator[TableSpec]:
-    """What the tables of a page are of."""
-    return (TableSpec.parse(block["spec"]) for block in _BLOCK.finditer(text))
 
 
 def table(spec: TableSpec, kept: Kept) -> str:
