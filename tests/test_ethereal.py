@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.clos_paths import ClosPaths
-from controller.ethereal import ethereal, lanes
+from controller.ethereal import _shuffled, ethereal, lanes
 from controller.flows import WITHIN_LEAF, Flows, Pieces
 from switch.errors import InputError
 from topo.clos import Topology, fat_tree, leaf_spine, single
@@ -212,3 +212,26 @@ def test_what_makes_no_sense_is_refused() -> None:
         Flows.of([(0, 2, -1)])
     with pytest.raises(InputError, match="one row a flow is valid"):
         Flows(np.zeros(2, np.int64), np.zeros(1, np.int64), np.zeros(2, np.int64))
+
+
+def test_turns_are_drawn_by_splitmix64() -> None:
+    """The first numbers of the published generator from state 0."""
+    known = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F, 0xF88BB8A8724C81EC]
+    nobody = np.zeros(4, np.int64)
+    assert _shuffled(0, nobody, np.arange(1, 5)).tolist() == known
+    assert _shuffled(1, nobody, np.arange(4)).tolist() == known
+    assert _shuffled(-1, nobody, np.arange(2, 6)).tolist() == known
+    assert _shuffled(0, nobody + 1, nobody) == pytest.approx(_shuffled(1 << 32, nobody, nobody))
+
+
+@pytest.mark.parametrize(("k", "tiers"), [(2, 2), (4, 2), (6, 2), (2, 3), (4, 3), (6, 3)])
+def test_the_paths_of_a_fat_tree_are_those_of_its_topology(k: int, tiers: int) -> None:
+    one, other = ClosPaths.fat_tree(k, tiers), ClosPaths.of(fat_tree(k, tiers))
+    names = ("leaves", "hosts_per_leaf", "uplinks", "pods", "cores")
+    assert [getattr(one, name) for name in names] == [getattr(other, name) for name in names]
+
+
+@pytest.mark.parametrize(("k", "tiers"), [(0, 2), (3, 2), (5, 3), (4, 1), (4, 4)])
+def test_a_fat_tree_that_there_is_not_is_refused(k: int, tiers: int) -> None:
+    with pytest.raises(InputError, match=f"fat tree of {k}-port switches in {tiers} tiers"):
+        ClosPaths.fat_tree(k, tiers)

@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from switch import files
 from switch.cache import CHECKOUT
+from tests.full_disk import full_disk
 
 SOMEBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="making files of other users needs root")
-
-
-@pytest.fixture
-def full_disk() -> Iterator[Callable[[int], None]]:
-    """Lets no file of this process grow beyond a size: what a full disk does, but for the errno."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda most_bytes: resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_file_takes_the_place_of_a_link_and_what_that_led_to_stays(tmp_path: Path) -> None:
@@ -48,12 +39,9 @@ def test_a_file_that_grows_takes_the_place_of_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_text() == "new"
 
 
-def test_a_file_that_cannot_be_written_leaves_the_old_one_whole(
-    tmp_path: Path, full_disk: Callable[[int], None]
-) -> None:
+def test_a_file_that_cannot_be_written_leaves_the_old_one_whole(tmp_path: Path) -> None:
     files.write_whole(tmp_path / "out", "old")
-    full_disk(100_000)
-    with pytest.raises(OSError, match="File too large"):
+    with full_disk(100_000), pytest.raises(OSError, match="File too large"):
         files.write_whole(tmp_path / "out", b"n" * 1_000_000)
     assert (tmp_path / "out").read_text() == "old"
     assert os.listdir(tmp_path) == ["out"]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from experiments.runner import Outcome, _Folder, run_to_folder
 from experiments.scenario import Scenario
 from experiments.sweep import Experiment, read_file
 from switch.errors import InputError
+from tests.full_disk import full_disk
 from tests.system_support import ENVIRONMENT, WEFT
 
 SOMEBODY = 65534
@@ -47,14 +46,6 @@ def run_plotted(folder: Path, out: Path) -> Outcome:
     (folder / "plotted.toml").write_text(PLOTTED)
     experiment: Experiment = read_file(folder / "plotted.toml", {})
     return run_to_folder(experiment, progress=Progress.silent(), out=out)
-
-
-@pytest.fixture
-def full_disk() -> Iterator[Callable[[int], None]]:
-    """Lets no file of this process grow beyond a size, as a disk does that has no more room."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda most_bytes: resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("name", ["results.json", "report.html"])
@@ -132,14 +123,12 @@ def test_what_an_older_run_left_goes_with_its_document_and_the_users_own_stays(
     assert plots
 
 
-def test_on_a_full_disk_results_come_back_and_old_files_stay_whole(
-    tmp_path: Path, full_disk: Callable[[int], None]
-) -> None:
+def test_on_a_full_disk_results_come_back_and_old_files_stay_whole(tmp_path: Path) -> None:
     out = tmp_path / "out"
     before = run(out).results
     run(tmp_path / "warm", seed=2)
-    full_disk(1000)
-    outcome = run(out, seed=2)
+    with full_disk(1000):
+        outcome = run(out, seed=2)
     assert outcome.results.verified
     assert outcome.unwritten == (
         f"results.json, report.html could not be written to {str(out)!r}: File too large; make "

@@ -94,6 +94,15 @@ def test_infinity_and_nan_stay_what_they_are(dtype: str, op: str) -> None:
         assert same(combined(dtype, op, vectors), reduced(request, vectors))
 
 
+@pytest.mark.parametrize("dtype", HALF_TYPES)
+def test_a_nan_is_quiet_whatever_it_was(dtype: str) -> None:
+    """IEEE 754, 6.2: the first bit of a quiet NaN's fraction is 1; an operation gives no other."""
+    quiet, loud = (0x7FC0, 0x7F81) if dtype == "bfloat16" else (0x7E00, 0x7C01)
+    given = np.array([loud, loud | 0x8000, quiet], np.uint16).view(dtype_of(dtype))
+    found = combined(dtype, "sum", [given, np.ones(3, dtype_of(dtype))]).view(np.uint16)
+    assert [int(each) & quiet for each in found] == [quiet] * 3
+
+
 def test_halves_are_rounded_once() -> None:
     """One at a time 2048 + 1 + 1 would stay 2048 in float16."""
     vectors = [np.array([each], np.float16) for each in (2048, 1, 1)]

@@ -73,6 +73,18 @@ def test_a_sweep_is_all_combinations_in_order(tmp_path: Path) -> None:
     assert [point.scenario.size_bytes for point in experiment.points[:2]] == [1 << 16, 1 << 20]
 
 
+def test_a_workload_is_found_beside_the_scenario_file(tmp_path: Path) -> None:
+    flow = "Nodes 2\nConnections 1\n0->1 id 1 start 0 size 4096\n"
+    (tmp_path / "flows.cm").write_text(flow)
+    text = 'collective = "flows"\nworkload = "{}"\nworld = "simulated"\n'
+    (tmp_path / "one.toml").write_text(text.format("flows.cm"))
+    (point,) = read_file(tmp_path / "one.toml").points
+    assert point.scenario.workload == str(tmp_path / "flows.cm")
+    (tmp_path / "other.toml").write_text(text.format("nowhere.cm"))
+    with pytest.raises(InputError, match=r"nowhere\.cm"):
+        read_file(tmp_path / "other.toml")
+
+
 def test_parts_go_before_the_files_own_keys_and_have_sweeps_of_their_own(tmp_path: Path) -> None:
     experiment = read(tmp_path, TWO_PARTS)
     found = [(point.scenario.world, point.scenario.hosts_per_leaf) for point in experiment.points]
@@ -236,7 +248,7 @@ def test_any_document_is_an_experiment_or_an_input_error(document: dict[str, Any
     from experiments.sweep import _experiment
 
     with contextlib.suppress(InputError):
-        assert _experiment(document, {}, "a file", "a").points
+        assert _experiment(document, {}, "a file", Path("stem.toml")).points
 
 
 def test_points_that_differ_in_operations_alone_share_a_network(tmp_path: Path) -> None:

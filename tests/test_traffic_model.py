@@ -271,6 +271,15 @@ def test_the_k_nomial_tree_of_radix_two_is_the_binomial_one() -> None:
     assert edges == [(0, 1), (0, 2), (2, 3), (0, 4), (4, 5), (4, 6), (6, 7)]
 
 
+@pytest.mark.parametrize(("collective", "algorithm"), UNICAST)
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 7])
+def test_no_rank_sends_to_itself(collective: str, algorithm: str, ranks: int) -> None:
+    if collective == "flows":
+        pytest.skip("a workload says who sends to whom")
+    for source, destination, _ in unicast_rounds(collective, algorithm, [40] * ranks):
+        assert not (source == destination).any()
+
+
 def test_an_unknown_algorithm_is_refused_by_name() -> None:
     with pytest.raises(InputError, match="'bruck'"):
         list(unicast_rounds("allgather", "bruck", [1, 2]))

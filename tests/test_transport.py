@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -123,6 +124,20 @@ def test_a_silent_peer_fails_the_queue_pair_in_the_stated_time_and_is_named() ->
     assert "10.0.1.2" in pair.at_a[0].error and "2 s" in pair.at_a[0].error
     pair.left.post_send(b"z", context=3)
     assert [done.context for done in pair.a.poll()] == [3]
+
+
+@pytest.mark.parametrize("recovery", ["go-back-n", "selective"])
+@pytest.mark.parametrize("retries", [0, 1, 3, 7])
+def test_a_silent_peer_is_sent_to_again_as_often_as_was_asked(
+    recovery: Literal["go-back-n", "selective"], retries: int
+) -> None:
+    options = TransportOptions(recovery=recovery, retries=retries, give_up_ns=1)
+    pair = Pair(faults=Faults(loss=1.0), options=options)
+    pair.left.post_send(b"x")
+    pair.settle()
+    assert [done.kind for done in pair.at_a] == [CompletionKind.ERROR]
+    assert pair.a.statistics.timeouts == retries
+    assert pair.a.statistics.retransmitted_packets == retries
 
 
 def test_a_peer_that_falls_silent_later_fails_the_queue_pair_too() -> None:

@@ -288,12 +288,15 @@ def test_a_job_does_not_take_packets_of_others_or_damaged_ones() -> None:
     arrive(good, group=JOB_ADDRESS + 1)
     assert host.statistics.unknown_queue_pair == 1
     arrive(Header(1, 8, 1 | 2, 0, NONE, (9, 9, 9, 9)))
-    assert pair.statistics.duplicate_results == 1
+    assert pair.statistics.duplicate_results == host.statistics.duplicate_packets == 1
+    for exponent in (1000, -1000):
+        arrive(Header(1, 0, 1 | 2, 0, exponent, (9, 9, 9, 9)))
+    assert pair.statistics.malformed == 6
     assert not result.any()
     arrive(good)
     assert result.tolist() == [1, 2, 3, 4]
     arrive(Header(1, 0, 1 | 2, 0, NONE, (9, 9, 9, 9)))
-    assert pair.statistics.duplicate_results == 2
+    assert pair.statistics.duplicate_results == host.statistics.duplicate_packets == 2
     assert result.tolist() == [1, 2, 3, 4]
 
 

@@ -1,0 +1,160 @@
+"""The command: ``./weft mutate`` or ``python -m tests.mutation``.
+
+Exit status: 0 enough mutants were killed; 1 too few, too many are equivalent, or tests fail without
+any; 2 bad options; 130 or 143 if it was interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from importlib import import_module
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from switch.cache import cache_dir
+from switch.errors import WeftError
+from tests.mutation import report
+from tests.mutation.recording import record
+from tests.mutation.subjects import GROUPS, ROOT, groups_of
+from tests.mutation.trial import Result, all_subjects, drawn, try_all
+
+CI_SEED = 1
+"""In continuous integration a change is judged by the same mutants as the one before it."""
+CONTROLS = 10
+SLOW_IMPORTS = ("hypothesis", "ml_dtypes", "numba", "numba.core.types", "numpy", "pytest", "typer")
+"""What children find imported; nothing that is mutated."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; its exit status."""
+    options = _options(arguments)
+    seed = options.seed
+    if seed is None:
+        seed = CI_SEED if os.environ.get("CI") else secrets.randbelow(1 << 32)
+    try:
+        return _mutate(options, seed, Console(highlight=False))
+    except WeftError as error:
+        print(f"weft: {error}", file=sys.stderr)
+        return error.exit_status
+    except KeyboardInterrupt:
+        return 130
+
+
+def _mutate(options: argparse.Namespace, seed: int, console: Console) -> int:
+    groups = groups_of(options.module)
+    equivalents = report.read_equivalents()
+    every = all_subjects(groups)
+    chosen = drawn(every, options.mutants, seed)
+    if options.again is not None:
+        earlier = report.Score.read(options.again)
+        again = {*earlier.survivors, *earlier.not_reached, *earlier.equivalent}
+        chosen = [each for each in all_subjects(GROUPS) if each.mutant.key in again]
+        groups = list(GROUPS)
+    console.print(f"Seed {seed}: {len(chosen)} of {len(every):,} mutants", soft_wrap=True)
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = str(cache_dir() / "mutation" / "bytecode")
+    for name in SLOW_IMPORTS:
+        import_module(name)
+    records = record(groups, options.processes, lambda text: console.print(text, markup=False))
+    started = time.monotonic()
+    killed = 0
+
+    with _progress(console) as progress:
+        task = progress.add_task("", total=len(chosen))
+
+        def said(result: Result) -> None:
+            nonlocal killed
+            killed += result.killed
+            progress.advance(task)
+            done = int(progress.tasks[0].completed)
+            progress.update(task, description=f"{killed} killed of {done}")
+            if not result.killed:
+                console.print(report.survivor_text(result, equivalents), markup=False,
+                              soft_wrap=True)  # fmt: skip
+            if not console.is_terminal and done % 25 == 0:
+                elapsed_s = time.monotonic() - started
+                console.print(f"{killed} killed of {done}, {elapsed_s / done:.1f} s each")
+
+        results, failing = try_all(chosen, records, options.processes, options.controls, said)
+    score = report.score(seed, results, len(every), equivalents)
+    for count in score.modules:
+        rest = f", {count.equivalent} equivalent" if count.equivalent else ""
+        console.print(f"{count.module}: {count.killed} of {count.drawn} killed{rest}")
+    console.print("\n".join(report.table_lines([score])), markup=False)
+    wrong = report.wrongly_listed(results, equivalents)
+    for text in wrong:
+        console.print(f"Listed as equivalent, and killed: {text}", markup=False, soft_wrap=True)
+    for text in failing:
+        console.print(f"Fails without a mutant: {text}", markup=False, soft_wrap=True)
+    console.print(
+        f"{100 * score.share:.1f} % killed, of {score.drawn}; "
+        f"{len(score.equivalent)} equivalent (seed {seed})"
+    )
+    if options.out is not None or options.keep:
+        # Imported at the end: it brings what is mutated, which children must not find.
+        commit_of = import_module("experiments.figures.measure").commit_of
+        score = replace(score, commit=f"commit {commit_of(ROOT)}, {date.today().isoformat()}")
+    if options.out is not None:
+        score.write(options.out)
+        console.print(f"Written: {options.out}")
+    if options.keep:
+        report.KEPT.mkdir(exist_ok=True)
+        score.write(report.KEPT / f"seed-{seed}.json")
+        page = report.PAGE.read_text("utf-8")
+        report.PAGE.write_text(report.with_table(page, report.kept_scores()), "utf-8")
+        console.print(f"Kept in {report.KEPT}, and in {report.PAGE.name}")
+    return 0 if score.passes and not wrong and not failing else 1
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    names = ", ".join(group.name for group in GROUPS)
+    parser = argparse.ArgumentParser(
+        prog="weft mutate",
+        description="Change Weft's code in small ways, and see whether its tests notice.",
+    )
+    parser.add_argument("--seed", type=int, help=f"of the draw [random; with CI set, {CI_SEED}]")
+    parser.add_argument("--mutants", type=int, default=500, metavar="N", help="how many [500]")
+    parser.add_argument(
+        "--processes", type=int, default=min(2, len(os.sched_getaffinity(0))), metavar="N",
+        help="mutants tried side by side [2]",
+    )  # fmt: skip
+    parser.add_argument(
+        "--module", action="append", default=[], metavar="NAME",
+        help=f"a group, {names}, or the path of a module of one; may be repeated [all]",
+    )  # fmt: skip
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the score as JSON")
+    parser.add_argument("--keep", action="store_true", help="keep the score in docs/")
+    parser.add_argument(
+        "--again", type=Path, metavar="FILE", help="those that lived in a score, and no others"
+    )
+    parser.add_argument(
+        "--controls", type=int, default=CONTROLS, metavar="N",
+        help=f"mutants whose tests are run without them, too [{CONTROLS}]",
+    )  # fmt: skip
+    options = parser.parse_args(arguments)
+    for name, least in (("mutants", 1), ("processes", 1), ("controls", 0)):
+        if getattr(options, name) < least:
+            parser.error(f"--{name} {getattr(options, name)}: at least {least}")
+    if options.keep and (options.again or options.module):
+        parser.error("--keep: what is kept is drawn of all modules; leave --again and --module")
+    return options
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TimeElapsedColumn(), BarColumn(20), TextColumn("{task.description}"),
+        console=console, transient=True, disable=not console.is_terminal,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main())

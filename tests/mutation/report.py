@@ -1,0 +1,200 @@
+"""What is said of mutants: lines as they come, a score by module, JSON, a page's table."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from switch import files
+from switch.errors import InputError
+from tests.mutation.subjects import ROOT
+from tests.mutation.trial import KILLED, NOT_REACHED, SURVIVED, Result
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+EQUIVALENTS = Path(__file__).with_name("equivalents.toml")
+KEPT = ROOT / "docs" / "mutation"
+PAGE = ROOT / "docs" / "validation.md"
+BEGIN, END = "<!-- mutants -->\n", "<!-- end of mutants -->"
+LEAST_KILLED = 0.90
+MOST_EQUIVALENT = 0.05
+SCHEMA = "weft.mutants"
+
+
+def read_equivalents(path: Path = EQUIVALENTS) -> dict[str, str]:
+    """The mutants that change nothing that can be observed, by their keys, and the reasons.
+
+    Raises `InputError` for one that is listed twice or without a reason.
+    """
+    found: dict[str, str] = {}
+    for each in tomllib.loads(path.read_text("utf-8")).get("equivalent", []):
+        key, reason = each.get("mutant", ""), each.get("reason", "")
+        if not key or not reason or key in found:
+            raise InputError(f"{path}: {key!r} needs a reason, and to be listed once")
+        found[key] = reason
+    return found
+
+
+@dataclass(frozen=True)
+class Count:
+    """What became of the mutants of a module."""
+
+    module: str
+    group: str
+    drawn: int
+    killed: int
+    equivalent: int
+
+
+@dataclass(frozen=True)
+class Score:
+    """What became of all that were drawn."""
+
+    seed: int
+    drawn: int
+    all: int
+    """Mutants that there are."""
+    killed: int
+    by_time: int
+    """Of them those whose test did not end, or whose process crashed."""
+    survivors: list[str]
+    not_reached: list[str]
+    equivalent: list[str]
+    modules: list[Count]
+    commit: str = ""
+    processor: str = ""
+
+    @property
+    def share(self) -> float:
+        """Killed of drawn, equivalent ones among them."""
+        return self.killed / self.drawn if self.drawn else 0.0
+
+    @property
+    def passes(self) -> bool:
+        """Whether enough were killed, and few enough are equivalent."""
+        return self.share >= LEAST_KILLED and len(self.equivalent) <= MOST_EQUIVALENT * self.drawn
+
+    def write(self, path: Path) -> None:
+        """Write as JSON. Raises OSError."""
+        files.write_whole(path, json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1) + "\n")
+
+    @staticmethod
+    def read(path: Path) -> Score:
+        """Read what `write` wrote. Raises `InputError`."""
+        try:
+            known: dict[str, Any] = json.loads(path.read_text("utf-8"))
+            if known.pop("schema") != SCHEMA:
+                raise KeyError("schema")
+            modules = [Count(**each) for each in known.pop("modules")]
+            return Score(modules=modules, **known)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path} holds no score of 'weft mutate': {error!r}") from None
+
+
+def score(
+    seed: int, results: Sequence[Result], every: int, equivalents: Mapping[str, str]
+) -> Score:
+    """Count. A mutant that is listed as equivalent counts so only if it lives."""
+    living = [each for each in results if not each.killed]
+    keys = [each.subject.mutant.key for each in living]
+    same = [key for key in keys if key in equivalents]
+    counts = []
+    for path in sorted({each.subject.mutant.path for each in results}):
+        mine = [each for each in results if each.subject.mutant.path == path]
+        counts.append(
+            Count(
+                path,
+                mine[0].subject.group.name,
+                len(mine),
+                sum(each.killed for each in mine),
+                sum(not each.killed and each.subject.mutant.key in equivalents for each in mine),
+            )
+        )
+    return Score(
+        seed,
+        len(results),
+        every,
+        sum(each.killed for each in results),
+        sum(each.killed and not each.how.startswith("tests/") for each in results),
+        [each.subject.mutant.key for each in living
+         if each.status == SURVIVED and each.subject.mutant.key not in equivalents],
+        [each.subject.mutant.key for each in living
+         if each.status == NOT_REACHED and each.subject.mutant.key not in equivalents],
+        same,
+        counts,
+    )  # fmt: skip
+
+
+def wrongly_listed(results: Iterable[Result], equivalents: Mapping[str, str]) -> list[str]:
+    """Mutants that are listed as equivalent and were killed, with how."""
+    return [
+        f"{each.subject.mutant.key}: {each.how}"
+        for each in results
+        if each.status == KILLED and each.subject.mutant.key in equivalents
+    ]
+
+
+def survivor_text(result: Result, equivalents: Mapping[str, str]) -> str:
+    """A mutant that lives: what it is, why that may be right, what it changes."""
+    mutant = result.subject.mutant
+    reached = f"{result.tests} tests reach it" if result.tests else "no test reaches it"
+    lines = [f"{mutant.key}   (line {mutant.line}, {mutant.operator}; {reached})"]
+    if mutant.key in equivalents:
+        lines.append(f"    equivalent: {equivalents[mutant.key]}")
+    return "\n".join([*lines, *(f"    {line}" for line in result.subject.diff.splitlines()[2:])])
+
+
+def table_lines(scores: Sequence[Score]) -> list[str]:
+    """The score of several seeds, by group, as Markdown."""
+    groups = list(dict.fromkeys(count.group for each in scores for count in each.modules))
+    heads = [f"seed {each.seed}" for each in scores]
+    lines = [f"| killed of drawn | {' | '.join(heads)} |", f"|---|{'---|' * len(scores)}"]
+    for group in groups:
+        cells = []
+        for each in scores:
+            mine = [count for count in each.modules if count.group == group]
+            cells.append(_cell(sum(c.killed for c in mine), sum(c.drawn for c in mine)))
+        lines.append(f"| {group} | {' | '.join(cells)} |")
+    whole = [f"**{_cell(each.killed, each.drawn)}**" for each in scores]
+    same = [f"{len(each.equivalent)} of {each.drawn}" for each in scores]
+    late = [str(each.by_time) for each in scores]
+    lines.append(f"| all | {' | '.join(whole)} |")
+    lines.append(f"| killed by a crash or without an end | {' | '.join(late)} |")
+    lines.append(f"| equivalent, with reasons, among those that live | {' | '.join(same)} |")
+    return lines
+
+
+def _cell(killed: int, drawn: int) -> str:
+    return f"{killed} of {drawn}, {100 * killed / drawn:.1f} %" if drawn else "none drawn"
+
+
+def page_part(scores: Sequence[Score]) -> str:
+    """The table as the page has it, with what it is of beneath."""
+    if not scores:
+        return f"{BEGIN}*No score is kept yet: `./weft mutate --keep` measures one.*\n{END}"
+    sources = "; ".join(
+        f"seed {each.seed}: {each.drawn} of {each.all:,} mutants, {each.commit}" for each in scores
+    )
+    table = "\n".join(table_lines(scores))
+    return f"{BEGIN}{table}\n\n*`./weft mutate --seed N --keep`; {sources}.*\n{END}"
+
+
+def kept_scores() -> list[Score]:
+    """What is kept, by seed."""
+    return sorted((Score.read(path) for path in KEPT.glob("*.json")), key=lambda each: each.seed)
+
+
+def with_table(page: str, scores: Sequence[Score]) -> str:
+    """A page's text with its table made anew. Raises `InputError` for a page without one."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise InputError(f"{PAGE.name} has no place for the score of mutants: {BEGIN.strip()}")
+    return f"{before}{page_part(scores)}{after}"
