@@ -72,13 +72,13 @@ def load_spread(links: Sequence[LinkResult]) -> tuple[int, float]:
 def trimmed(
     links: Sequence[LinkResult], bin_ns: int, end_ns: int | None
 ) -> tuple[list[LinkResult], int]:
-    """Links with bins of time up to the end of the run alone (None: of what they carried), and no
-    more than results have room for; and how long the bins are then, 0 without any."""
+    """Links with bins of time up to the end of the run (None: of what they carried), and no more
+    than results have room for; and how long the bins are then, 0 if no link carried anything."""
     bins = [link.load_bytes for link in links]
     used = max((len(each) - _idle_at_end(each) for each in bins), default=0)
     if used and end_ns is not None:
-        used = min(used, -(-end_ns // bin_ns))
-    bins = [each[:used] for each in bins]
+        used = -(-end_ns // bin_ns)
+    bins = [each[:used] + [0] * (used - len(each)) for each in bins]
     while used > FEWEST_BINS and used * len(bins) > MOST_FIGURES:
         bins = [
             [sum(each[place : place + 2]) for place in range(0, len(each), 2)] for each in bins

@@ -167,6 +167,7 @@ def test_bins_end_with_the_run_and_large_networks_have_longer_ones() -> None:
     assert bin_ns == 10
     assert [link.load_bytes for link in found] == [[1, 2, 3], [0, 0, 5]]
     assert trimmed(links([[1, 2, 3, 4, 0]]), 10, None)[0][0].load_bytes == [1, 2, 3, 4]
+    assert trimmed(links([[1, 2]]), 10, 31)[0][0].load_bytes == [1, 2, 0, 0]  # idle at the end
     assert trimmed(links([[0, 0]]), 10, 20) == (links([[]]), 0)
     assert trimmed(links([[]]), 0, 20) == (links([[]]), 0)
     many = links([[1] * 200] * 1000)
