@@ -526,7 +526,7 @@ def docs(
         ),
     ] = False,
 ) -> None:
-    """Make the tables of docs/ anew, from figures that are kept in docs/figures."""
+    """Make the tables and plots of docs/ anew, from figures that are kept in docs/figures."""
     from experiments.figures import command
     from experiments.figures.measure import WORLDS
     from experiments.progress import Progress
@@ -537,7 +537,7 @@ def docs(
     if world and (not measure or world not in WORLDS):
         raise InputError(f"docs --world {world!r}: it is emulated or simulated, with --measure")
     if chosen and not (measure or check):
-        raise InputError("docs NAME: say --measure or --check; without names all tables are made")
+        raise InputError("docs NAME: say --measure or --check; without names all pages are made")
     with Progress(make_console(stderr=True)) as progress:
         if check:
             command.check(chosen, progress)

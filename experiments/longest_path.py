@@ -71,18 +71,21 @@ class LongestPath:
         return self.idle_round_trip_ns + self.switches * self.of_link_ns(self.queue_bytes)
 
     @property
-    def window_round_trip_ns(self) -> int:
-        """The same where only the rest of the own window waits before the packet."""
-        return self.idle_round_trip_ns + self.of_link_ns(WINDOW_BYTES)
+    def bottleneck_round_trip_ns(self) -> int:
+        """The same where one switch's queue is full, that of the link where most flows meet."""
+        return self.idle_round_trip_ns + self.of_link_ns(self.queue_bytes)
 
 
-def retransmit_timeout_ns(path: LongestPath, *, flows_meet: bool, emulated: bool) -> int:
+def retransmit_timeout_ns(path: LongestPath, *, marks: bool, emulated: bool) -> int:
     """The first timeout, and the least: until then an acknowledgement may be on its way.
 
-    Where flows meet, queues may be full; elsewhere a packet waits behind its own window alone. As
-    UEC's htsim has it, whose least timeout is the round trip and the queues of three hops.
+    Under DCTCP every queue on the way may be full, as UEC's htsim takes it, whose least timeout is
+    the round trip and the queues of three hops. Without marks windows are only halved by losses,
+    and the tail of a block whose last packet is lost waits for the timeout: one full queue counts,
+    that of the link where most flows meet, so that an incast is not repeated, and a loss costs no
+    more than it must. A packet that waits in long queues of two switches may go out twice.
     """
-    longest = path.full_round_trip_ns if flows_meet else path.window_round_trip_ns
+    longest = path.full_round_trip_ns if marks else path.bottleneck_round_trip_ns
     return longest + (MACHINE_NS if emulated else 0)
 
 

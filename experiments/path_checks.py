@@ -74,17 +74,17 @@ def fill_marking(scenario: Scenario, network: Topology) -> None:
 def check_times(scenario: Scenario, network: Topology) -> None:
     """Check and fill in how long senders wait for acknowledgements."""
     path = LongestPath.of(network, scenario.mtu)
-    emulated, meet = scenario.world == "emulated", scenario.congestion == "dctcp"
+    emulated, marks = scenario.world == "emulated", scenario.congestion == "dctcp"
     if scenario.retransmit_timeout_ns is None:
-        time_ns = retransmit_timeout_ns(path, flows_meet=meet, emulated=emulated)
+        time_ns = retransmit_timeout_ns(path, marks=marks, emulated=emulated)
         object.__setattr__(scenario, "retransmit_timeout_ns", time_ns)
-    if meet and scenario.control_timeout_ns is not None:
+    if marks and scenario.control_timeout_ns is not None:
         raise InputError(
             f"control-timeout {format_duration(scenario.control_timeout_ns)} means nothing with "
             "congestion dctcp, where small messages meet the same queues as all others: use "
             "retransmit-timeout"
         )
-    if not meet and scenario.control_timeout_ns is None:
+    if not marks and scenario.control_timeout_ns is None:
         time_ns = control_timeout_ns(path, emulated=emulated)
         object.__setattr__(scenario, "control_timeout_ns", time_ns)
     for name, chosen_ns in (
