@@ -23,6 +23,18 @@ ALGORITHMS: dict[str, tuple[str, str]] = {
 """On white and on a dark page. Of Okabe and Ito's colours (2008), those that no algorithm of the
 same collective has."""
 
+SCHEMES: dict[str, str] = {
+    "ecmp": "#d55e00",
+    "ecmp-4": "#e69f00",
+    "plb": "#8c6d31",
+    "reps": "#cc79a7",
+    "spray": "#0072b2",
+    "spray-round-robin": "#56b4e9",
+    "ethereal": "#009e73",
+    "ethereal-ports": "#44546a",
+}
+"""Of path assignment, on white: for plots whose lines they tell apart."""
+
 OTHER = ("#6a51a3", "#ab95dd")
 
 PHASES: dict[str, tuple[str, str]] = {
@@ -36,8 +48,8 @@ OTHER_PHASES = (("#cc79a7", "#e09cc2"), ("#b35c5c", "#d08a8a"), ("#8c6d31", "#c4
 
 
 def colour(algorithm: str) -> str:
-    """Of an algorithm, on white."""
-    return ALGORITHMS.get(algorithm, OTHER)[0]
+    """Of an algorithm, or of a scheme of path assignment, on white."""
+    return SCHEMES.get(algorithm) or ALGORITHMS.get(algorithm, OTHER)[0]
 
 
 def in_order(phases: Iterable[str]) -> list[str]:

@@ -70,14 +70,14 @@ def read_file(path: Path, overrides: Mapping[str, Any] | None = None) -> Experim
     document = load_toml(path)
     source = f"scenario file {str(path)!r}"
     try:
-        return _experiment(document, by_key(overrides or {}, "options"), source, path.stem)
+        return _experiment(document, by_key(overrides or {}, "options"), source, path)
     except InputError as error:
         message = str(error)
         prefix = f"{source}: "
         raise InputError(message if message.startswith(prefix) else prefix + message) from None
 
 
-def _experiment(document: Options, overrides: Options, source: str, stem: str) -> Experiment:
+def _experiment(document: Options, overrides: Options, source: str, path: Path) -> Experiment:
     plots = document.pop("plot", [])
     parts = document.pop("part", None)
     keys, sweep = _keys(document, source)
@@ -99,7 +99,7 @@ def _experiment(document: Options, overrides: Options, source: str, stem: str) -
     ):
         chosen = {name: options[name] for name in given if name in options}
         try:
-            scenario = from_options(options)
+            scenario = from_options(_with_workload(options, path.parent))
         except InputError as error:
             if not given:
                 raise
@@ -117,8 +117,17 @@ def _experiment(document: Options, overrides: Options, source: str, stem: str) -
     for plot in read:
         _check_where(plot, scenarios, overrides)
     differing = tuple(name for name in axes if _differs(scenarios, name))
-    name = stem if len(points) > 1 or read else scenarios[0].collective
+    name = path.stem if len(points) > 1 or read else scenarios[0].collective
     return Experiment(_points(scenarios, differing), differing, read, name)
+
+
+def _with_workload(options: Options, folder: Path) -> Options:
+    """Options whose workload is a file beside the scenario file, if it is not where it is said."""
+    workload = options.get("workload")
+    if not isinstance(workload, str) or Path(workload).exists():
+        return options
+    beside = folder / workload
+    return over(options, {"workload": str(beside)}) if beside.is_file() else options
 
 
 def _points(scenarios: Sequence[Scenario], swept: Sequence[str]) -> tuple[Point, ...]:

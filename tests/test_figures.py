@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from experiments.figures import command, measure
-from experiments.figures.kept import Kept, Row, rows_of
+from experiments.figures.kept import Kept, Row, metrics_of, rows_of
+from experiments.figures.plots import PlotNote, lines_of, with_plots
 from experiments.figures.tables import END, TableSpec, number, rendered, table
 from experiments.progress import Progress
 from switch.errors import InputError, RunError
@@ -48,7 +50,8 @@ def test_a_table_has_means_with_their_range_and_says_what_they_are_of() -> None:
     assert table(TableSpec.parse(NOTE), KEPT) == (
         "| algorithm | ecmp | spray |\n"
         "|---|---|---|\n"
-        "| ring | 643 / 1,874 (1,800 to 1,921) | 652 (650 to 655) / 1 of 3 failed |\n"
+        "| ring | 643 / 1,874 (1,800 to 1,921) "
+        "| 652 (650 to 655) / 732 (731 to 732), 1 of 3 failed |\n"
         "\n"
         "*`paths.toml`, seeds 1 to 3: mean (least to greatest); commit abc123, 2026-11-22.*\n"
     )
@@ -75,8 +78,78 @@ def test_figures_are_put_over_those_of_another_algorithm_seed_by_seed() -> None:
     under = table(TableSpec.parse(note.format("under")), kept)
     assert "| ring | 0.47 (0.25 to 0.67) |\n| linear | 0.20 |" in under
     assert "multicast |" not in over
+    # That of linear is the same under both seeds, so it is over all three of multicast's.
+    assert "seeds 1 to 3: mean (least to greatest); commit" in over
     with pytest.raises(InputError, match="no 'tree' at"):
         table(TableSpec.parse(note.format("over").replace("multicast", "tree")), kept)
+
+
+def test_metrics_may_have_a_row_each() -> None:
+    note = "paths: completion-ms retransmitted; rows metric algorithm; columns placement; paths {}"
+    made = table(TableSpec.parse(note.format("ecmp")), KEPT)
+    assert made.startswith(
+        "| metric | algorithm | in-order | random |\n"
+        "|---|---|---|---|\n"
+        "| completion ms | ring | 643 | 1,874 (1,800 to 1,921) |\n"
+        "| retransmitted | ring | 0 | 0 |\n"
+    )
+    with pytest.raises(InputError, match="no data-us is kept: measure them anew"):
+        table(TableSpec.parse(note.format("ecmp").replace("completion-ms", "data-us")), KEPT)
+
+
+def test_values_of_an_option_that_has_columns_choose_them() -> None:
+    note = "paths: completion-ms; rows placement; columns paths; paths ecmp / plb; placement random"
+    kept = replace(KEPT, rows=[*KEPT.rows, row("ring", "plb", "random", [1.0, 2.0])])
+    made = table(TableSpec.parse(note), kept)
+    assert made.startswith(
+        "| placement | ecmp | plb |\n|---|---|---|\n"
+        "| random | 1,874 (1,800 to 1,921) | 1.50 (1.00 to 2.00) |\n"
+    )
+
+
+def test_what_is_beneath_a_table_says_why_some_figures_are_of_fewer_runs() -> None:
+    long = row("ring", "ecmp", "in-order", [1.0, 2.0, 3.0])
+    short = row("ring", "spray", "in-order", [1.0, 2.0, 1.0, 2.0])
+    same = row("ring", "plb", "in-order", [1.0, 1.0, 1.0])
+    runs = row("ring", "reps", "in-order", [1.0, 2.0])
+    real = replace(runs, options={**runs.options, "world": "emulated"}, verdicts=["ok", "strained"])
+    kept = Kept("paths", 4, [long, short, same, real])
+
+    def beneath(*names: str) -> str:
+        note = f"{NOTE.partition('; placement')[0]}; paths {' / '.join(names)}"
+        return table(TableSpec.parse(note), kept).splitlines()[-1].rpartition("; commit")[0]
+
+    mean = ": mean (least to greatest)"
+    some = "one figure where all come to the same"
+    assert beneath("spray") == f"*`paths.toml`, seeds 1 to 4{mean}"
+    assert beneath("plb", "spray") == f"*`paths.toml`, seeds 1 to 4{mean}, {some}"
+    assert beneath("ecmp", "spray") == (
+        f"*`paths.toml`, seeds 1 to 4{mean}, 3 of them where a run takes over 60 s"
+    )
+    strained = "4 processors; fidelity strained of 1 runs"
+    assert beneath("reps") == f"*`paths.toml`, 2 runs{mean}; {strained}"
+    assert beneath("spray", "reps") == (
+        f"*`paths.toml`, seeds 1 to 4{mean}; emulated 2 runs each; {strained}"
+    )
+
+
+def test_metrics_are_of_the_slowest_rank_of_tiers_and_of_ranks_alone() -> None:
+    (run,) = sample_results(algorithms=("multicast",)).runs
+    figures = metrics_of(run)
+    slowest = max(run.ranks, key=lambda rank: rank.completion_ns or 0)
+    for phase in ("barrier", "data", "handshake"):
+        assert figures[f"{phase}-us"] == slowest.phases_ns[phase] / 1e3
+    # 8 MiB on every host's way down, 1 MiB up; the sample's headers and control are as they are.
+    assert figures["host-down-over-model"] == pytest.approx(1.0, abs=0.05)
+    assert figures["ranks-mib"] == figures["host-mib"]
+    assert figures["error-rms"] is None
+    served = sample_results(collective="allreduce", algorithms=("optcast",), servers=2).runs[0]
+    figures = metrics_of(served)
+    its = {f"{each.host}" for each in served.ranks}
+    others = [link for link in served.links if not its & {link.from_node, link.to_node}]
+    on_hosts = sum(link.tx_bytes for link in others if link.tier.startswith("host")) / 2**20
+    assert on_hosts > 0
+    assert figures["ranks-mib"] == pytest.approx((figures["host-mib"] or 0) - on_hosts)
 
 
 def test_a_page_keeps_its_text_and_gets_its_tables() -> None:
@@ -111,6 +184,61 @@ def test_figures_that_are_not_told_apart_are_an_error() -> None:
         table(spec, KEPT)
 
 
+PLOT = "paths: completion-ms; x paths; lines algorithm; file a/b.svg; title Time; placement {}"
+
+
+def test_a_plot_has_the_means_of_a_line_with_their_range() -> None:
+    shown = lines_of(PlotNote.parse(PLOT.format("random")), KEPT)
+    assert (shown.axis.ticks, shown.y_label) == (("ecmp", "spray"), "completion time (ms)")
+    (line,) = shown.lines
+    assert (line.algorithm, line.x) == ("ring", (0.0, 1.0))
+    assert line.y == pytest.approx((1873.667, 731.5), abs=1e-3)
+    assert (line.low, line.high) == ((1800.0, 731.0), (1921.0, 732.0))
+    assert line.doubtful == (False, True)  # a run failed
+
+
+def test_a_plot_has_numbers_as_they_are_and_a_line_for_each_value_of_the_rest() -> None:
+    rows = [
+        Row("ring", {"size": size, "world": world}, [1],
+            {"completion-ms": [time], "over-bound": [2.0]}, ["ok"])
+        for size, time in (("1 MiB", 40.0), ("64 KiB", 4.0)) for world in ("simulated", "emulated")
+    ]  # fmt: skip
+    text = "sizes: completion-ms; x size; lines algorithm world; bound yes; file s.svg; title Size"
+    shown = lines_of(PlotNote.parse(text), Kept("sizes", 2, rows))
+    assert (shown.axis.positions, shown.axis.ticks) == ((65536, 1048576), ("64 KiB", "1 MiB"))
+    assert [(line.world, line.y) for line in shown.lines] == [
+        ("simulated", (4.0, 40.0)), ("emulated", (4.0, 40.0)),
+    ]  # fmt: skip
+    assert shown.lines[0].model == (2.0, 20.0)
+    with pytest.raises(InputError, match="several are at size 1 MiB of a line: share an option"):
+        lines_of(PlotNote.parse(text.replace(" world", "")), Kept("sizes", 2, rows))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("title Time", "log x", "does not say what x and lines and file and title are"),
+        ("lines algorithm", "lines placement", "first comes algorithm or paths"),
+        ("a/b.svg", "../b.svg", r"file '../b.svg' is no name like folder/name-of-it.svg"),
+        ("title", "log z; title", "log 'z' is none of x, y, xy"),
+        ("completion-ms", "imbalance; bound yes", "times alone have one"),
+        ("title", "over ring; under tree; title", "one of over, under and bound alone"),
+    ],
+)
+def test_a_note_of_a_plot_that_makes_no_sense_is_shown(old: str, new: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        PlotNote.parse(PLOT.replace(old, new))
+
+
+def test_a_page_gets_a_line_for_each_plot_and_says_what_it_is_of() -> None:
+    note = PLOT.format("in-order")
+    made = with_plots(f"Text.\n<!-- plot {note} -->\n{END}\n", {"paths": KEPT}.__getitem__)
+    assert "![Time](a/b.svg)\n\n*`paths.toml`, seeds 1 to 3: mean" in made
+    assert with_plots(made, {"paths": KEPT}.__getitem__) == made
+    with pytest.raises(InputError, match=r"none of .*strided.* is to be drawn"):
+        with_plots(made.replace("placement in-order", "placement strided"), lambda _: KEPT)
+
+
 def test_kept_figures_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert Kept.read(KEPT.write(tmp_path)) == KEPT
     (tmp_path / "other.json").write_text(json.dumps({"schema": "other"}))
@@ -124,7 +252,8 @@ def test_kept_figures_are_read_as_they_were_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0, "0"), (0.12345, "0.12"), (1.018, "1.02"), (93.51, "93.5"), (643.2, "643"),
-     (1234.5, "1,234"), (0.0, "0")],
+     (1234.5, "1,234"), (0.0, "0"),
+     (0.0219, "2.19e-2"), (5.634e-8, "5.63e-8"), (-0.0219, "-2.19e-2")],
 )  # fmt: skip
 def test_numbers_have_three_digits_and_more_where_they_are_whole(value: float, text: str) -> None:
     assert number(value) == text
@@ -140,6 +269,29 @@ def test_runs_that_differ_in_seed_and_repetition_alone_are_one_row() -> None:
     assert (only.algorithm, len(only.seeds), only.cost_s) == ("ring", 4, 2.0)
     assert only.options == {"ranks": "8", "world": "emulated"}
     assert only.values["completion-ms"] == [(run.completion_ns or 0) / 1e6 for run, _ in runs]
+
+
+def test_runs_that_failed_have_no_figures() -> None:
+    (run,) = sample_results(algorithms=("ring",)).runs
+    (only,) = rows_of([(run, 0.5), (replace(run, verified=False), 0.5)], [])
+    assert only.verdicts[1] == "failed"
+    assert all(values[1] is None for values in only.values.values())
+    assert only.values["completion-ms"][0] == (run.completion_ns or 0) / 1e6
+
+
+def test_a_file_of_flows_is_called_the_same_wherever_it_is() -> None:
+    (run,) = sample_results(algorithms=("ring",)).runs
+    scenario = {**run.scenario, "workload": "/home/me/weft/experiments/scenarios/flows.cm"}
+    (only,) = rows_of([(replace(run, scenario=scenario), 0.5)], ["workload"])
+    assert only.options["workload"] == "flows.cm"
+
+
+def test_a_run_that_failed_when_figures_were_kept_may_fail_again() -> None:
+    kept = Kept("paths", 2, [row("ring", "spray", "random", [None, 731.0, 732.0])])
+    assert command.compared(kept, Kept("paths", 2, [row("ring", "spray", "random", [None])])) == []
+    whole = Kept("paths", 2, [row("ring", "spray", "random", [731.0, 732.0])])
+    (gone,) = command.compared(whole, Kept("paths", 2, [row("ring", "spray", "random", [None])]))
+    assert "completion-ms is gone" in gone
 
 
 def moved(**changes: float) -> Kept:
@@ -177,6 +329,16 @@ def test_figures_that_left_their_range_are_named_with_what_they_were() -> None:
     ]
 
 
+def test_fewer_seeds_do_where_figures_are_the_same_but_not_where_runs_failed() -> None:
+    (run,) = sample_results(algorithms=("ring",)).runs
+    (other,) = sample_results(algorithms=("ring",), seed=2).runs
+    failed = replace(run, verified=False)
+    assert measure._are_enough([[(run, 1.0)]] * 3)
+    assert not measure._are_enough([[(run, 1.0)], [(run, 1.0)], [(other, 1.0)]])
+    assert not measure._are_enough([[(failed, 1.0)]] * 3)
+    assert measure._are_enough([[(failed, measure.LONG_S + 1)]] * 3)
+
+
 SMALL = """
 collective = "allgather"
 algorithm = ["multicast", "ring"]
@@ -197,7 +359,10 @@ def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(measure, "SCENARIOS", tmp_path / "scenarios")
     monkeypatch.setattr(command, "DOCS", tmp_path / "docs")
     note = "small: completion-ms; rows algorithm; columns loss"
-    (tmp_path / "docs" / "page.md").write_text(f"<!-- figures {note} -->\n{END}\n")
+    plot = "small: over-bound; x loss; lines algorithm; file page/loss.svg; title Loss & time"
+    (tmp_path / "docs" / "page.md").write_text(
+        f"<!-- figures {note} -->\n{END}\n\n<!-- plot {plot} -->\n{END}\n"
+    )
     return tmp_path / "docs"
 
 
@@ -209,7 +374,7 @@ def test_figures_are_measured_kept_shown_and_found_again(docs: Path) -> None:
     lossless = [each for each in rows if each.options["loss"] == "0 %"]
     assert [each.seeds for each in lossless] == [[1, 2, 3]] * 2  # all the same: no more is needed
     assert all(each.seeds == list(range(1, 11)) for each in rows if each.options["loss"] != "0 %")
-    assert [page.name for page in command.make_pages()] == ["page.md"]
+    assert [file.name for file in command.make_pages()] == ["page.md", "loss.svg"]
     assert command.make_pages() == []
     assert "| ring | " in (docs / "page.md").read_text()
     assert command.quick_names() == ["small"]
@@ -227,11 +392,25 @@ def test_a_page_or_a_figure_that_was_changed_by_hand_is_found(docs: Path) -> Non
     file.write_text(json.dumps(document))
     with pytest.raises(RunError) as failure:
         command.check([], Progress.silent())
-    assert "page.md: its tables are not those of the kept figures" in str(failure.value)
+    assert "page.md is not what the kept figures make of it" in str(failure.value)
     assert str(failure.value).count("host-mib is") == 4
 
 
-def test_the_tables_of_the_pages_are_those_of_the_kept_figures() -> None:
+def test_a_plot_that_is_not_of_the_kept_figures_is_found(docs: Path) -> None:
+    (file,) = command.keep(["small"], Progress.silent())
+    command.make_pages()
+    assert command.stale_pages() == []
+    kept = file.read_text()
+    document = json.loads(kept)
+    document["rows"][2]["values"]["over-bound"][9] *= 2
+    file.write_text(json.dumps(document))
+    assert [page.name for page in command.stale_pages()] == ["loss.svg"]
+    file.write_text(kept)
+    (docs / "page" / "loss.svg").unlink()
+    assert [page.name for page in command.stale_pages()] == ["loss.svg"]
+
+
+def test_tables_and_plots_of_the_pages_are_those_of_the_kept_figures() -> None:
     assert [page.name for page in command.stale_pages()] == []
 
 

@@ -1,4 +1,4 @@
-"""``weft docs``: measure the figures of the pages, make their tables, hold both to each other."""
+"""``weft docs``: measure the figures of pages, make tables and plots, hold all to each other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 
 from experiments.figures.kept import Kept, Row
 from experiments.figures.measure import SEEDS, WORLDS, measure, scenario_file
-from experiments.figures.tables import pages_in, rendered
+from experiments.figures.plots import PlotNote, is_fresh, notes_in, svg_of, with_plots
+from experiments.figures.tables import rendered
 from experiments.progress import Progress
 from experiments.spread import Spread
 from switch import files
@@ -49,28 +50,50 @@ def reader() -> Callable[[str], Kept]:
 
 
 def make_pages() -> list[Path]:
-    """Make all tables anew; the pages that changed. Raises `InputError`."""
+    """Make all tables and plots anew; the files that changed. Raises `InputError`."""
     read = reader()
     changed = []
-    for page in pages_in(DOCS):
-        text = page.read_text("utf-8")
+    for page, text in _pages():
         made = _rendered(page, text, read)
-        if made != text:
-            files.write_whole(page, made)
-            changed.append(page)
+        files_of = {page: made.encode()}
+        for note in _notes(page, text):
+            files_of[page.parent / note.file] = svg_of(note, read(note.name))
+        for path, content in files_of.items():
+            if not path.is_file() or path.read_bytes() != content:
+                files.make_folder(path.parent)
+                files.write_whole(path, content)
+                changed.append(path)
     return changed
 
 
 def stale_pages() -> list[Path]:
-    """The pages whose tables are not what the kept figures make of them. Raises `InputError`."""
+    """The pages and plots that are not what the kept figures make of them. Raises `InputError`."""
     read = reader()
-    texts = {page: page.read_text("utf-8") for page in pages_in(DOCS)}
-    return [page for page, text in texts.items() if _rendered(page, text, read) != text]
+    stale = []
+    for page, text in _pages():
+        if _rendered(page, text, read) != text:
+            stale.append(page)
+        for note in _notes(page, text):
+            file = page.parent / note.file
+            if not is_fresh(file, note, read(note.name)):
+                stale.append(file)
+    return stale
+
+
+def _pages() -> list[tuple[Path, str]]:
+    return [(page, page.read_text("utf-8")) for page in sorted(DOCS.glob("*.md"))]
+
+
+def _notes(page: Path, text: str) -> list[PlotNote]:
+    try:
+        return notes_in(text)
+    except InputError as error:
+        raise InputError(f"{page.name}: {error}") from None
 
 
 def _rendered(page: Path, text: str, read: Callable[[str], Kept]) -> str:
     try:
-        return rendered(text, read)
+        return with_plots(rendered(text, read), read)
     except InputError as error:
         raise InputError(f"{page.name}: {error}") from None
 
@@ -149,7 +172,7 @@ def compared(kept: Kept, fresh: Kept) -> list[str]:
             spread, now = Spread.of(values), like[0].values.get(metric, [None])
             for value in now:
                 if spread is None or value is None:
-                    if spread is not None:
+                    if spread is not None and None not in values:
                         found.append(f"{place}: {metric} is gone; it was {spread.mean:g}")
                 elif not _within(value, spread):
                     was = f"{spread.mean:g}"
@@ -172,8 +195,8 @@ def _within(value: float, spread: Spread) -> bool:
 def check(names: Sequence[str], progress: Progress) -> None:
     """Hold pages to the kept figures, and those to runs. Raises `RunError` that says what moved."""
     wrong = [
-        f"{page.name}: its tables are not those of the kept figures; 'weft docs' makes them anew"
-        for page in stale_pages()
+        f"{file.name} is not what the kept figures make of it; 'weft docs' makes it anew"
+        for file in stale_pages()
     ]
     wrong += moved(names or quick_names(), progress)
     if wrong:

@@ -11,11 +11,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from experiments import document as documents
 from experiments.options import field_of
 from experiments.path_figures import path_figures
-from experiments.results import Run
+from experiments.results import TIERS, Run, scenario_of
+from experiments.summary import Summary
+from experiments.traffic_model import tier_model_frame_bytes
 from experiments.units import said, shown
 from switch import files
 from switch.errors import InputError
@@ -24,18 +27,33 @@ SCHEMA = "weft.figures"
 VERSION = 1
 MOST_BYTES = 64 << 20
 
+_TIERS = {tier.replace("_", "-"): tier for tier in TIERS}
 METRICS = {
     "completion-ms": "completion time of the slowest rank, ms",
+    "completion-us": "the same in us",
+    "barrier-us": "the slowest rank's barriers, us",
+    "data-us": "the slowest rank's time for data, us",
+    "handshake-us": "the slowest rank's last handshake, us",
+    "bound-ms": "the least completion time by theory, ms",
+    "predicted-ms": "the same as simulated, of emulated runs under the same seed, ms",
     "over-bound": "completion time over the bound",
     "imbalance": "bytes of the fullest link between switches over the mean",
     "retransmitted": "packets sent again",
     "reordered": "packets that arrived before an earlier one",
+    "queue-dropped": "packets that full queues had no room for",
     "links-mib": "MiB on all links",
     "host-mib": "MiB on all hosts' links",
+    "ranks-mib": "MiB on the links of ranks' hosts",
     "fabric-mib": "MiB on all links between switches",
+    **{f"{tier}-mib": f"MiB on all {tier} links" for tier in _TIERS},
+    **{f"{tier}-over-model": f"bytes on all {tier} links over the model's" for tier in _TIERS},
+    "error-rms": "root mean square of a sum's errors over that of the exact sum",
+    "error-of-terms": "greatest error of an element over the magnitudes added to it",
+    "error-of-bound": "greatest error of an element over what theory allows",
 }
-"""Names and what they are."""
-COUNTS = ("retransmitted", "reordered")
+"""Names and what they are. Bytes are those of Ethernet frames without FCS; the model's are those of
+all data packets with their headers, without acknowledgements, control and what is sent again."""
+COUNTS = ("retransmitted", "reordered", "queue-dropped")
 """Those that are whole numbers in each run."""
 
 
@@ -100,19 +118,53 @@ class Kept:
 
 
 def metrics_of(run: Run) -> dict[str, float | None]:
-    """All the metrics of a run."""
-    paths = path_figures(run)
+    """All the metrics of a run; None for each of one that failed."""
+    if not run.verified:
+        return dict.fromkeys(METRICS)
+    paths, sums = path_figures(run), run.accuracy
     time_ns = run.completion_ns
+    phases_ns = Summary(run.algorithm, (run,)).phases_ns
+    hosts = {rank.host for rank in run.ranks}
+    ranks_bytes = sum(
+        link.tx_bytes for link in run.links if {link.from_node, link.to_node} & hosts
+    )
+    model = _model_bytes(run)
     return {
         "completion-ms": None if time_ns is None else time_ns / 1e6,
+        "completion-us": None if time_ns is None else time_ns / 1e3,
+        **{
+            f"{phase}-us": phases_ns[phase] / 1e3 if phase in phases_ns else None
+            for phase in ("barrier", "data", "handshake")
+        },
+        "bound-ms": run.bound_ns / 1e6,
+        "predicted-ms": None if run.predicted_ns is None else run.predicted_ns / 1e6,
         "over-bound": None if time_ns is None or not run.bound_ns else time_ns / run.bound_ns,
         "imbalance": paths.imbalance,
         "retransmitted": float(paths.retransmitted),
         "reordered": float(paths.reordered),
+        "queue-dropped": float(sum(link.queue_dropped or 0 for link in run.links)),
         "links-mib": sum(run.tiers.values()) / 2**20,
         "host-mib": (run.tiers["host_up"] + run.tiers["host_down"]) / 2**20,
+        "ranks-mib": ranks_bytes / 2**20,
         "fabric-mib": (run.tiers["fabric_up"] + run.tiers["fabric_down"]) / 2**20,
+        **{f"{name}-mib": run.tiers[tier] / 2**20 for name, tier in _TIERS.items()},
+        **{
+            f"{name}-over-model": run.tiers[tier] / model[tier] if model.get(tier) else None
+            for name, tier in _TIERS.items()
+        },
+        "error-rms": sums.error_rms_relative if sums else None,
+        "error-of-terms": sums.error_max_of_terms if sums else None,
+        "error-of-bound": sums.error_max_of_bound if sums else None,
     }
+
+
+def _model_bytes(run: Run) -> dict[str, int]:
+    """Frame bytes by tier that theory has of a run; none where it says nothing."""
+    try:
+        scenario = scenario_of(run.scenario)
+        return tier_model_frame_bytes(scenario.network(), scenario, run.algorithm)
+    except InputError:
+        return {}
 
 
 def rows_of(
@@ -127,9 +179,7 @@ def rows_of(
     found: dict[str, Row] = {}
     for run, cost_s in runs:
         scenario = run.scenario
-        options = {
-            name: said(name, scenario.get(field_of(name))) for name in swept if name != "seed"
-        }
+        options = {name: _said(name, scenario) for name in swept if name != "seed"}
         options |= {"ranks": str(len(run.ranks)), "world": str(scenario.get("world"))}
         key = json.dumps([run.algorithm, options])
         row = found.setdefault(key, Row(run.algorithm, options, [], {}, []))
@@ -139,6 +189,12 @@ def rows_of(
         row.verdicts.append(run.fidelity.verdict if run.verified else "failed")
         found[key] = replace(row, cost_s=row.cost_s + cost_s, source=source)
     return list(found.values())
+
+
+def _said(option: str, scenario: Mapping[str, Any]) -> str:
+    """Its value as people write it; of a workload's file the name, wherever the checkout is."""
+    text = said(option, scenario.get(field_of(option)))
+    return Path(text).name if option == "workload" else text
 
 
 def check_metric(name: str, place: str) -> str:

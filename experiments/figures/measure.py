@@ -124,6 +124,8 @@ def _simulated(
 def _are_enough(few: Sequence[Sequence[Timed]]) -> bool:
     if max(cost_s for timed in few for _, cost_s in timed) > LONG_S:
         return True
+    if not all(run.verified for timed in few for run, _ in timed):
+        return False  # runs that failed have nothing in common but that
     figures = [[metrics_of(run) for run, _ in timed] for timed in few]
     return all(each == figures[0] for each in figures)
 

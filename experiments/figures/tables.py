@@ -6,31 +6,79 @@ In a page a table stands between two notes that a reader of the page does not se
     | algorithm | ecmp | ... |
     <!-- end of figures -->
 
+Of runs that failed a cell has the number; its figures are those of the others.
+
 After the metric come what the rows and the columns are (``algorithm``, ``ranks``, ``world``, or an
 option that the scenario file sweeps), then the values that all its figures share. Several metrics,
 or values of a shared option, stand beside each other in a cell: ``completion-ms imbalance``,
-``placement in-order / random``. With ``over ring`` figures are divided by those of ``ring`` at the
-same point and seed, with ``under ring`` the other way round, which makes speed-ups of times.
+``placement in-order / random``; of an option that has rows or columns, they choose these. Where
+rows or columns are of ``metric``, each metric has its own. With ``over ring`` figures are divided
+by those of ``ring`` at the same point and seed, with ``under ring`` the other way round, which
+makes speed-ups of times.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from experiments.figures.kept import COUNTS, Kept, Row, check_metric
+from experiments.figures.measure import LONG_S
 from experiments.spread import Spread
 from experiments.units import shown
 from switch.errors import InputError
 
+METRIC = "metric"
+"""As rows or columns: each metric by itself."""
 END = "<!-- end of figures -->"
-_BLOCK = re.compile(
-    r"^<!-- figures (?P<spec>[^\n]*?) -->\n(?P<table>.*?)^" + re.escape(END) + r"$",
-    re.MULTILINE | re.DOTALL,
-)
+
+
+def blocks(kind: str) -> re.Pattern[str]:
+    """What finds a page's notes of that kind, each with what stands below it and its end."""
+    return re.compile(
+        rf"^<!-- {kind} (?P<spec>[^\n]*?) -->\n(?P<made>.*?)^{re.escape(END)}$",
+        re.MULTILINE | re.DOTALL,
+    )
+
+
+_TABLES = blocks("figures")
+_NEEDED = {"rows": "OPTION", "columns": "OPTION"}
+
+
+def parse_note(
+    place: str, text: str, needed: Mapping[str, str]
+) -> tuple[str, str, dict[str, str]]:
+    """Read ``NAME: METRIC; KEY VALUE; ...``: name, metric and values by key.
+
+    Args:
+        needed: the keys that must be there, each with what is written behind it.
+
+    Raises:
+        InputError: it is not so written.
+    """
+    name, colon, rest = text.partition(":")
+    parts = [part.strip() for part in rest.split(";")]
+    if not colon or len(parts) < 3 or not name.strip():
+        keys = "; ".join(f"{key} {value}" for key, value in needed.items())
+        raise InputError(f"{place}: write NAME: METRIC; {keys}; ...")
+    told: dict[str, str] = {}
+    for part in parts[1:]:
+        key, _, value = part.partition(" ")
+        if not value.strip() or key in told:
+            raise InputError(f"{place}: {shown(part)} is no option with a value, told once")
+        told[key] = value.strip()
+    if not needed.keys() <= told.keys():
+        raise InputError(f"{place}: it does not say what {' and '.join(needed)} are")
+    return name.strip(), parts[0], told
+
+
+def values_of(told: dict[str, str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Options, each with the values that stand between slashes."""
+    return tuple(
+        (key, tuple(each.strip() for each in value.split(" / "))) for key, value in told.items()
+    )
 
 
 @dataclass(frozen=True)
@@ -52,27 +100,18 @@ class TableSpec:
     def parse(text: str) -> TableSpec:
         """Read a note's text. Raises `InputError` that shows it."""
         place = f"figures {shown(text)}"
-        name, colon, rest = text.partition(":")
-        parts = [part.strip() for part in rest.split(";")]
-        if not colon or len(parts) < 3 or not parts[0]:
-            raise InputError(f"{place}: write NAME: METRIC; rows OPTION; columns OPTION; ...")
-        told: dict[str, str] = {}
-        for part in parts[1:]:
-            key, _, value = part.partition(" ")
-            if not value.strip() or key in told:
-                raise InputError(f"{place}: {shown(part)} is no option with a value, told once")
-            told[key] = value.strip()
-        if "rows" not in told or "columns" not in told:
-            raise InputError(f"{place}: it does not say what rows and columns are")
+        name, metric, told = parse_note(place, text, _NEEDED)
         rows, columns = tuple(told.pop("rows").split()), told.pop("columns")
         over, under = told.pop("over", ""), told.pop("under", "")
         if over and under:
             raise InputError(f"{place}: figures are over another, or under it, but not both")
-        metrics = tuple(check_metric(each, place) for each in parts[0].split())
-        shared = tuple(
-            (key, tuple(each.strip() for each in value.split("/"))) for key, value in told.items()
-        )
-        return TableSpec(name.strip(), metrics, rows, columns, shared, over, under)
+        metrics = tuple(check_metric(each, place) for each in metric.split())
+        return TableSpec(name, metrics, rows, columns, values_of(told), over, under)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """What rows and columns are of."""
+        return (*self.rows, self.columns)
 
     @property
     def places(self) -> list[dict[str, str]]:
@@ -96,20 +135,22 @@ def rendered(text: str, kept_of: Callable[[str], Kept]) -> str:
         spec = TableSpec.parse(block["spec"])
         return f"<!-- figures {block['spec']} -->\n{table(spec, kept_of(spec.name))}{END}"
 
-    return _BLOCK.sub(made, text)
+    return _TABLES.sub(made, text)
 
 
 def table(spec: TableSpec, kept: Kept) -> str:
     """A table as Markdown, with what it is of beneath. Raises `InputError`."""
     rows = [row for row in kept.rows if any(row.is_like(place) for place in spec.places)]
-    if other := spec.over or spec.under:
-        rows = [_divided(row, other, kept, spec) for row in rows if row.algorithm != other]
+    if spec.over or spec.under:
+        rows = divided(rows, kept, spec.over, spec.under)
     if not rows:
         raise InputError(f"figures of {kept.name}: none has {spec.shared}")
-    heads = list(dict.fromkeys(_value(row, spec.columns) for row in rows))
+    metrics = spec.metrics if METRIC in spec.axes else spec.metrics[:1]
+    held = list(itertools.product(rows, metrics))
+    heads = list(dict.fromkeys(_value(*each, spec.columns) for each in held))
     if all(head.isdecimal() for head in heads):
         heads.sort(key=int)
-    names = list(dict.fromkeys(tuple(_value(row, each) for each in spec.rows) for row in rows))
+    names = list(dict.fromkeys(tuple(_value(*each, axis) for axis in spec.rows) for each in held))
     lines = [
         f"| {' | '.join((*(each.replace('-', ' ') for each in spec.rows), *heads))} |",
         f"|{'---|' * (len(spec.rows) + len(heads))}",
@@ -120,17 +161,26 @@ def table(spec: TableSpec, kept: Kept) -> str:
             wanted = {**dict(zip(spec.rows, name, strict=True)), spec.columns: head}
             cells.append(_cell(spec, rows, wanted))
         lines.append(f"| {' | '.join((*name, *cells))} |")
-    return "\n".join(lines) + f"\n\n{_caption(kept, rows)}\n"
+    return "\n".join(lines) + f"\n\n{caption(kept, rows)}\n"
 
 
-def _divided(row: Row, other: str, kept: Kept, spec: TableSpec) -> Row:
-    """A row with its figures over those of another algorithm at the same point, seed by seed."""
+def divided(rows: Sequence[Row], kept: Kept, over: str, under: str) -> list[Row]:
+    """Rows with their figures over (under) those of an algorithm at the same point, seed by seed;
+    without its own.
+
+    Raises `InputError` where it was not run.
+    """
+    other = over or under
+    return [_divided(row, other, kept, bool(over)) for row in rows if row.algorithm != other]
+
+
+def _divided(row: Row, other: str, kept: Kept, is_over: bool) -> Row:
     found = [each for each in kept.rows if (each.algorithm, each.options) == (other, row.options)]
     if not found:
         raise InputError(f"figures of {kept.name}: no {other!r} at {row.options}")
 
     def quotient(mine: float | None, its: float | None) -> float | None:
-        above, below = (mine, its) if spec.over else (its, mine)
+        above, below = (mine, its) if is_over else (its, mine)
         return above / below if above is not None and below else None
 
     # Where all seeds come to the same figures, fewer of them were run.
@@ -138,7 +188,8 @@ def _divided(row: Row, other: str, kept: Kept, spec: TableSpec) -> Row:
         metric: list(map(quotient, *_as_many(mine, found[0].values[metric])))
         for metric, mine in row.values.items()
     }
-    return replace(row, values=values)
+    seeds = max(row.seeds, found[0].seeds, key=len)[: max(map(len, values.values()), default=0)]
+    return replace(row, seeds=seeds, values=values)
 
 
 def _as_many(
@@ -152,29 +203,41 @@ def _as_many(
     )
 
 
-def _value(row: Row, name: str) -> str:
+def _value(row: Row, metric: str, name: str) -> str:
+    if name == METRIC:
+        return metric.replace("-", " ").replace("mib", "MiB")
     return row.algorithm if name == "algorithm" else row.options.get(name, "")
 
 
 def _cell(spec: TableSpec, rows: Sequence[Row], wanted: dict[str, str]) -> str:
     found = []
     divided = bool(spec.over or spec.under)
+    said = wanted.pop(METRIC, "")
     for place in spec.places:
+        if any(wanted.get(name, value) != value for name, value in place.items()):
+            continue
         matching = [row for row in rows if row.is_like({**wanted, **place})]
         if len(matching) > 1:
             raise InputError(
                 f"figures of {spec.name}: several rows have {wanted | place}: share an option more"
             )
         for row in matching:
-            figures = [_figure(row, metric, divided=divided) for metric in spec.metrics]
+            metrics = [each for each in spec.metrics if said in ("", _value(row, each, METRIC))]
+            failed = row.verdicts.count("failed")
+            figures = [
+                _figure(row, each, divided=divided)
+                for each in metrics
+                if failed < len(row.verdicts)
+            ]
+            if failed:
+                figures.append(f"{failed} of {len(row.verdicts)} failed")
             found.append(", ".join(figures))
     return " / ".join(found)
 
 
 def _figure(row: Row, metric: str, *, divided: bool) -> str:
-    failed = row.verdicts.count("failed")
-    if failed:
-        return f"{failed} of {len(row.verdicts)} failed"
+    if metric not in row.values:
+        raise InputError(f"figures of {row.algorithm}: no {metric} is kept: measure them anew")
     spread = Spread.of(row.values[metric])
     if spread is None:
         return "none"
@@ -184,37 +247,54 @@ def _figure(row: Row, metric: str, *, divided: bool) -> str:
 
 
 def number(value: float) -> str:
-    """A figure with three digits, but with all of them from a thousand on."""
+    """A figure with three digits, but with all of them from a thousand on, and two places between
+    a tenth and one; smaller ones are like ``2.63e-8``."""
+    if 0 < abs(value) < 0.1:
+        mantissa, power = f"{value:.2e}".split("e")
+        return f"{mantissa}e{int(power)}"
     if value and abs(value) < 1000:
         digits = max(0, 3 - len(str(int(abs(value)))))
         return f"{value:.{digits}f}"
     return f"{value:,.0f}"
 
 
-def _caption(kept: Kept, rows: Sequence[Row]) -> str:
-    emulated = any(row.options.get("world") == "emulated" for row in rows)
-    exact = all(
-        (spread := Spread.of(values)) is None or spread.least == spread.greatest
-        for row in rows
-        for values in row.values.values()
-    )
-    seeds = sorted({seed for row in rows for seed in row.seeds})
-    counts = {len(row.seeds) for row in rows}
-    told = f"seeds {_ranges(seeds)}"
-    if exact and len(seeds) > 1:
-        told += ", exact: all come to the same"
-    elif len(seeds) > 1:
-        told += ": mean (least to greatest)"
-        told += ", one figure where all come to the same" if min(counts) < max(counts) else ""
-    elif max(counts) > 1:
-        told = f"{max(counts)} runs: mean (least to greatest)"
+def caption(kept: Kept, rows: Sequence[Row]) -> str:
+    """What rows are of: the file, seeds, the commit."""
+    emulated = [row for row in rows if row.options.get("world") == "emulated"]
+    simulated = [row for row in rows if row not in emulated]
+    told = [_seeds_of(simulated)] if simulated else []
+    if emulated:
+        counts = sorted({len(row.seeds) for row in emulated})
+        runs = f"{_ranges(counts)} runs"
+        told.append(f"emulated {runs} each" if told else runs + ": mean (least to greatest)")
+        told.append(f"{kept.processors} processors")
     verdicts = [verdict for row in rows for verdict in row.verdicts]
     doubtful = {each: verdicts.count(each) for each in sorted(set(verdicts) - {"ok", "failed"})}
-    if emulated:
-        told += f"; {kept.processors} processors"
+    told += [f"fidelity {name} of {count} runs" for name, count in doubtful.items()]
     sources = " and ".join(dict.fromkeys(row.source for row in rows))
-    told += "".join(f"; fidelity {name} of {count} runs" for name, count in doubtful.items())
-    return f"*`{kept.name}.toml`, {told}; {sources}.*"
+    return f"*`{kept.name}.toml`, {'; '.join(told)}; {sources}.*"
+
+
+def _seeds_of(rows: Sequence[Row]) -> str:
+    """Of simulated runs: their seeds, and why some have fewer."""
+    seeds = sorted({seed for row in rows for seed in row.seeds})
+    told = f"seeds {_ranges(seeds)}"
+    if len(seeds) > 1 and all(map(_is_exact, rows)):
+        return f"{told}, exact: all come to the same"
+    if len(seeds) > 1:
+        told += ": mean (least to greatest)"
+    fewer = [row for row in rows if len(row.seeds) < len(seeds)]
+    if any(_is_exact(row) for row in fewer):
+        told += ", one figure where all come to the same"
+    if any(not _is_exact(row) for row in fewer):
+        least = min(len(row.seeds) for row in fewer)
+        told += f", {least} of them where a run takes over {LONG_S:.0f} s"
+    return told
+
+
+def _is_exact(row: Row) -> bool:
+    spreads = map(Spread.of, row.values.values())
+    return all(spread is None or spread.least == spread.greatest for spread in spreads)
 
 
 def _ranges(numbers: Sequence[int]) -> str:
@@ -228,8 +308,3 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ", ".join(
         f"{group[0]} to {group[-1]}" if len(group) > 1 else f"{group[0]}" for group in groups
     )
-
-
-def pages_in(folder: Path) -> list[Path]:
-    """The pages that have tables of figures."""
-    return [page for page in sorted(folder.glob("*.md")) if _BLOCK.search(page.read_text("utf-8"))]

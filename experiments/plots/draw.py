@@ -52,6 +52,8 @@ HEAD_IN = 0.68
 """What is written above the plot takes so much of its height."""
 LINE_CHARACTERS = 104
 """Of the line below the title; a longer one is cut."""
+NAME_CHARACTERS = 10
+"""Of a tick that is no number; a longer one has several lines."""
 PNG_DPI = 200
 CHARACTER = 0.0145
 """Width of a tick label's character, as a fraction of the x axis."""
@@ -148,10 +150,11 @@ def title_of(spec: PlotSpec) -> str:
     }[spec.kind]
 
 
-def _saved(figure: Figure, ending: str) -> bytes:
+def _saved(figure: Figure, ending: str, description: str | None = None) -> bytes:
     buffer = io.BytesIO()
     # Without dates and versions the same results are the same file.
-    metadata = {"Date": None, "Creator": None} if ending == "svg" else {"Software": None}
+    svg: dict[str, str | None] = {"Date": None, "Creator": None, "Description": description}
+    metadata = svg if ending == "svg" else {"Software": None}
     figure.savefig(buffer, format=ending, dpi=PNG_DPI, metadata=metadata)
     return buffer.getvalue()
 
@@ -160,8 +163,7 @@ def _saved(figure: Figure, ending: str) -> bytes:
 def _drawn(results: Results, spec: PlotSpec) -> Iterator[Figure]:
     """A plot, drawn; it is saved inside, under the same settings."""
     with matplotlib.rc_context(STYLE):
-        layout = ConstrainedLayoutEngine()
-        figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), layout=layout)
+        figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), layout=ConstrainedLayoutEngine())
         FigureCanvasAgg(figure)
         if spec.kind == "lines":
             shown = lines_of(results, spec)
@@ -184,16 +186,37 @@ def _drawn(results: Results, spec: PlotSpec) -> Iterator[Figure]:
                 _draw_panels(figure, panels, stacked=spec.kind == "phases")
         if not figure.axes:
             figure.text(0.5, 0.5, "no verified runs to plot", ha="center", color=SOFT)
-        height_in = figure.get_size_inches()[1]
-        layout.set(rect=(0, 0, 1, 1 - HEAD_IN / height_in))
-        at: Any = {"x": 0.012, "ha": "left", "va": "top"}
-        figure.text(y=1 - 0.12 / height_in, s=title_of(spec), fontsize=14, fontweight="bold", **at)
         shown_of = [each.scenario for point in selected(results, spec) for each in point]
-        if shown_of:
-            common = common_of(shown_of, results.swept)
-            common = textwrap.shorten(common, LINE_CHARACTERS, placeholder=" ...")
-            figure.text(y=1 - 0.42 / height_in, s=common, color=SOFT, **at)
+        _head(figure, title_of(spec), common_of(shown_of, results.swept) if shown_of else "")
         yield figure
+
+
+def svg_of_lines(shown: Lines, spec: PlotSpec, common: str, description: str) -> bytes:
+    """Lines as an SVG file's content.
+
+    Args:
+        spec: what they are of.
+        common: stands below the title.
+        description: stands in the file, where readers of the picture do not see it.
+    """
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), layout=ConstrainedLayoutEngine())
+        FigureCanvasAgg(figure)
+        _draw_lines(figure, shown, spec)
+        _head(figure, title_of(spec), common)
+        return _saved(figure, "svg", description)
+
+
+def _head(figure: Figure, title: str, common: str) -> None:
+    """Write what stands above a plot, and leave room for it."""
+    height_in = figure.get_size_inches()[1]
+    layout = figure.get_layout_engine()
+    assert isinstance(layout, ConstrainedLayoutEngine)
+    layout.set(rect=(0, 0, 1, 1 - HEAD_IN / height_in))
+    at: Any = {"x": 0.012, "ha": "left", "va": "top"}
+    figure.text(y=1 - 0.12 / height_in, s=title, fontsize=14, fontweight="bold", **at)
+    common = textwrap.shorten(common, LINE_CHARACTERS, placeholder=" ...")
+    figure.text(y=1 - 0.42 / height_in, s=common, color=SOFT, **at)
 
 
 def _draw_lines(figure: Figure, shown: Lines, spec: PlotSpec) -> None:
@@ -337,6 +360,9 @@ def _scale(axes: Axes, shown: Lines, spec: PlotSpec) -> None:
     axes.set_xlabel(shown.axis.label)
     axes.set_ylabel(shown.y_label)
     positions, ticks = shown.axis.positions, shown.axis.ticks
+    if not shown.axis.numeric:
+        wrap = textwrap.TextWrapper(NAME_CHARACTERS, break_long_words=False)
+        ticks = tuple(wrap.fill(tick) for tick in ticks)
     if "x" in spec.log and shown.axis.numeric and max(positions) > 0 <= min(positions):
         least = min(position for position in positions if position > 0)
         if min(positions) > 0:
@@ -368,7 +394,7 @@ def _roomy(axes: Axes, positions: Sequence[float], ticks: Sequence[str]) -> list
     span = max(places) - min(places)
     kept: list[int] = []
     for index in reversed(range(len(places))):
-        room = CHARACTER * (len(ticks[index]) + 2) * span
+        room = CHARACTER * (max(map(len, ticks[index].splitlines()), default=0) + 2) * span
         if not kept or places[kept[-1]] - places[index] >= room:
             kept.append(index)
     return kept

@@ -1,0 +1,249 @@
+"""Plots of the documentation: a note in a page says of which figures, and the picture is drawn.
+
+In a page a plot stands between two notes, as a table does::
+
+    <!-- plot loss: over-bound; x loss; lines algorithm; file page/loss.svg; title Time by loss -->
+    ![Time by loss](page/loss.svg)
+    <!-- end of figures -->
+
+After the metric come what the x axis is, what lines are told apart by (``algorithm`` or ``paths``,
+which gives the colour, and more options), the picture's file, from the page's folder, its title,
+and the values that all its figures have. ``log x`` makes an axis logarithmic, ``bound yes`` draws
+the bound of times, too. ``over`` and ``under`` are those of tables.
+
+Every picture holds the numbers that it shows as its description. By them a check knows whether it
+is of the kept figures: how lines look differs between versions of matplotlib.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments.figures.kept import Kept, Row, check_metric
+from experiments.figures.tables import END, blocks, caption, divided, parse_note, values_of
+from experiments.options import OPTIONS, read_option
+from experiments.plots.series import Axis, Line, Lines
+from experiments.plots.spec import PlotSpec
+from experiments.spread import Spread
+from experiments.units import shown
+from switch.errors import InputError
+
+_PLOTS = blocks("plot")
+_NEEDED = {"x": "OPTION", "lines": "algorithm", "file": "FILE.svg", "title": "TEXT"}
+_FILE = re.compile(r"[a-z0-9-]+(/[a-z0-9-]+)*\.svg")
+_DESCRIPTION = re.compile(r"<dc:description>(.*?)</dc:description>", re.DOTALL)
+
+COLOURED = ("algorithm", "paths")
+"""What lines may be told apart by first."""
+LABELS = {
+    "completion-ms": ("completion", "completion time (ms)"),
+    "completion-us": ("completion", "completion time (us)"),
+    "predicted-ms": ("completion", "predicted completion time (ms)"),
+    "over-bound": ("over-bound", "completion time / bound"),
+    "imbalance": ("imbalance", "fullest link between switches / mean"),
+    "retransmitted": ("retransmitted", "packets sent again"),
+    "reordered": ("reordered", "packets that overtook others"),
+    "links-mib": ("bytes", "bytes on all links (MiB)"),
+    "host-mib": ("bytes", "bytes on all hosts' links (MiB)"),
+    "fabric-mib": ("bytes", "bytes on all links between switches (MiB)"),
+}
+"""By metric: that of `PlotSpec`, and what stands at the y axis."""
+
+
+@dataclass(frozen=True)
+class PlotNote:
+    """What a plot is of."""
+
+    name: str
+    """Of the kept figures."""
+    metric: str
+    x: str
+    lines: tuple[str, ...]
+    shared: tuple[tuple[str, tuple[str, ...]], ...]
+    """Options, each with the values that the figures may have."""
+    file: str
+    """Beside the page."""
+    title: str
+    log: str = ""
+    with_bound: bool = False
+    over: str = ""
+    under: str = ""
+
+    @staticmethod
+    def parse(text: str) -> PlotNote:
+        """Read a note's text. Raises `InputError` that shows it."""
+        place = f"plot {shown(text)}"
+        name, metric, told = parse_note(place, text, _NEEDED)
+        check_metric(metric, place)
+        x, lines, file, title = (told.pop(key) for key in _NEEDED)
+        log, bound = told.pop("log", ""), told.pop("bound", "")
+        over, under = told.pop("over", ""), told.pop("under", "")
+        if lines.split()[0] not in COLOURED:
+            raise InputError(f"{place}: lines {shown(lines)}: first comes algorithm or paths")
+        if not _FILE.fullmatch(file):
+            raise InputError(f"{place}: file {shown(file)} is no name like folder/name-of-it.svg")
+        if log not in ("", "x", "y", "xy"):
+            raise InputError(f"{place}: log {shown(log)} is none of x, y, xy")
+        if bound not in ("", "yes") or (bound and metric not in ("completion-ms", "over-bound")):
+            raise InputError(f"{place}: bound is yes, or not there, and times alone have one")
+        if bool(over) + bool(under) + bool(bound) > 1:
+            raise InputError(f"{place}: one of over, under and bound alone makes sense")
+        return PlotNote(
+            name, metric, x, tuple(lines.split()), values_of(told), file, title, log, bool(bound),
+            over, under,
+        )  # fmt: skip
+
+    def rows_of(self, kept: Kept) -> list[Row]:
+        """The rows that it shows. Raises `InputError` for none."""
+        rows = [
+            row
+            for row in kept.rows
+            if all(
+                any(row.is_like({name: value}) for value in values) for name, values in self.shared
+            )
+        ]
+        if self.over or self.under:
+            rows = divided(rows, kept, self.over, self.under)
+        rows = [row for row in rows if Spread.of(row.values.get(self.metric, []))]
+        if not rows:
+            raise InputError(f"figures of {kept.name}: none of {dict(self.shared)} is to be drawn")
+        return rows
+
+
+def with_plots(text: str, kept_of: Callable[[str], Kept]) -> str:
+    """A page with all its plots' lines made anew.
+
+    Raises:
+        InputError: a note makes no sense, or asks for figures that are not kept.
+    """
+
+    def made(block: re.Match[str]) -> str:
+        note = PlotNote.parse(block["spec"])
+        kept = kept_of(note.name)
+        below = caption(kept, note.rows_of(kept))
+        return f"<!-- plot {block['spec']} -->\n![{note.title}]({note.file})\n\n{below}\n{END}"
+
+    return _PLOTS.sub(made, text)
+
+
+def notes_in(text: str) -> list[PlotNote]:
+    """Those of a page. Raises `InputError`."""
+    return [PlotNote.parse(block["spec"]) for block in _PLOTS.finditer(text)]
+
+
+def lines_of(note: PlotNote, kept: Kept) -> Lines:
+    """What a plot shows. Raises `InputError`."""
+    rows = note.rows_of(kept)
+    axis, positions = _axis(note.x, [_value(row, note.x) for row in rows])
+    found: dict[tuple[str, ...], dict[float, Row]] = {}
+    for row in rows:
+        line = found.setdefault(tuple(_value(row, option) for option in note.lines), {})
+        x = positions[_value(row, note.x)]
+        if x in line:
+            raise InputError(
+                f"figures of {kept.name}: several are at {note.x} {_value(row, note.x)} of a line: "
+                "share an option more, or have more lines"
+            )
+        line[x] = row
+    y_label = LABELS[note.metric][1]
+    if note.over or note.under:
+        y_label = f"{y_label.partition(' (')[0]} / {note.over}'s"
+        if note.under:
+            y_label = f"speed-up over {note.under}"
+    lines = []
+    for names, at in found.items():
+        others = dict(zip(note.lines[1:], names[1:], strict=True))
+        world = others.pop("world", "")
+        told = ", ".join(f"{key.replace('-', ' ')} {value}" for key, value in others.items())
+        lines.append(_line(note, names[0], world, told, at))
+    return Lines(axis, y_label, "bound", tuple(lines))
+
+
+def _line(note: PlotNote, name: str, world: str, other: str, at: dict[float, Row]) -> Line:
+    xs = sorted(at)
+    spreads = [Spread.of(at[x].values[note.metric]) for x in xs]
+    known = [spread for spread in spreads if spread]  # `rows_of` has left no other
+    return Line(
+        name, name, world, other,
+        x=tuple(xs),
+        y=tuple(spread.mean for spread in known),
+        low=tuple(spread.least for spread in known),
+        high=tuple(spread.greatest for spread in known),
+        model=tuple(_bound(note, at[x]) for x in xs),
+        doubtful=tuple(bool({"invalid", "failed"} & set(at[x].verdicts)) for x in xs),
+        predicted=(False,) * len(xs),
+    )  # fmt: skip
+
+
+def _bound(note: PlotNote, row: Row) -> float | None:
+    if not note.with_bound:
+        return None
+    if note.metric == "over-bound":
+        return 1.0
+    pairs = zip(row.values["completion-ms"], row.values["over-bound"], strict=True)
+    found = Spread.of(time / over for time, over in pairs if time is not None and over)
+    return found.mean if found else None
+
+
+def _value(row: Row, option: str) -> str:
+    return row.algorithm if option == "algorithm" else row.options.get(option, "")
+
+
+def _axis(option: str, values: Sequence[str]) -> tuple[Axis, dict[str, float]]:
+    """The x axis, and where on it each value is: numbers as they are, others in order."""
+    texts = list(dict.fromkeys(values))
+    numbers = {text: _number(option, text) for text in texts}
+    known = {text: number for text, number in numbers.items() if number is not None}
+    numeric = len(known) == len(texts)
+    if numeric:
+        texts.sort(key=known.__getitem__)
+    places = known if numeric else {text: float(place) for place, text in enumerate(texts)}
+    label = option.replace("-", " ")
+    return Axis(label, tuple(places[text] for text in texts), tuple(texts), numeric), places
+
+
+def _number(option: str, text: str) -> float | None:
+    try:
+        value = read_option(option, text) if option in OPTIONS else float(text)
+    except (InputError, ValueError):
+        return None
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def description_of(note: PlotNote, kept: Kept) -> str:
+    """What a plot shows, as JSON, figures with six digits. Raises `InputError`."""
+    return json.dumps(_shortened({"of": asdict(note), **asdict(lines_of(note, kept))}))
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _shortened(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_shortened(each) for each in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def is_fresh(file: Path, note: PlotNote, kept: Kept) -> bool:
+    """Whether a picture is there and shows what the kept figures come to. Raises `InputError`."""
+    try:
+        found = _DESCRIPTION.search(file.read_text("utf-8"))
+    except OSError:
+        return False
+    return found is not None and html.unescape(found[1]) == description_of(note, kept)
+
+
+def svg_of(note: PlotNote, kept: Kept) -> bytes:
+    """The picture, as an SVG file's content. Raises `InputError`."""
+    from experiments.plots.draw import svg_of_lines
+
+    metric = "speed-up" if note.under or note.over else LABELS[note.metric][0]
+    spec = PlotSpec(y=metric, x=note.x, title=note.title, log=note.log)
+    shared = ", ".join(f"{key.replace('-', ' ')} {' and '.join(of)}" for key, of in note.shared)
+    below = ", ".join(filter(None, (f"{note.name}.toml", shared)))
+    return svg_of_lines(lines_of(note, kept), spec, below, description_of(note, kept))
