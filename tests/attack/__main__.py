@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from types import FrameType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tests.attack.kind import Named, find_kinds, lacking
 from tests.attack.processes import kill_marked
 from tests.attack.schedule import Attack, Failure, Tally
 from tests.attack.summary import closing_line, document, failure_text, summary_table
+from tests.terminal import progress_line
 
 CI_SEED = 1
 """In continuous integration a change is judged by the same trials as the one before it."""
@@ -114,7 +114,7 @@ def _go_on(attack: Attack, console: Console) -> int:
     before = {each: signal.signal(each, end) for each in (signal.SIGINT, signal.SIGTERM)}
     threads = attack.start()
     try:
-        with _progress(console) as progress:
+        with progress_line(console) as progress:
             task = progress.add_task("", total=attack.seconds)
             started = time.monotonic()
             while any(thread.is_alive() for thread in threads):
@@ -136,13 +136,6 @@ def _go_on(attack: Attack, console: Console) -> int:
 def _join(threads: Sequence[threading.Thread]) -> None:
     for thread in threads:
         thread.join(LOOK_S / len(threads))
-
-
-def _progress(console: Console) -> Progress:
-    return Progress(
-        TimeElapsedColumn(), BarColumn(20), TextColumn("{task.description}"),
-        console=console, transient=True, disable=not console.is_terminal,
-    )  # fmt: skip
 
 
 if __name__ == "__main__":

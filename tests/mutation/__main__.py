@@ -18,7 +18,6 @@ from importlib import import_module
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from switch.cache import cache_dir
 from switch.errors import WeftError
@@ -26,6 +25,7 @@ from tests.mutation import report
 from tests.mutation.recording import record
 from tests.mutation.subjects import GROUPS, ROOT, groups_of
 from tests.mutation.trial import Result, all_subjects, drawn, try_all
+from tests.terminal import progress_line
 
 CI_SEED = 1
 """In continuous integration a change is judged by the same mutants as the one before it."""
@@ -68,7 +68,7 @@ def _mutate(options: argparse.Namespace, seed: int, console: Console) -> int:
     started = time.monotonic()
     killed = 0
 
-    with _progress(console) as progress:
+    with progress_line(console) as progress:
         task = progress.add_task("", total=len(chosen))
 
         def said(result: Result) -> None:
@@ -147,13 +147,6 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     if options.keep and (options.again or options.module):
         parser.error("--keep: what is kept is drawn of all modules; leave --again and --module")
     return options
-
-
-def _progress(console: Console) -> Progress:
-    return Progress(
-        TimeElapsedColumn(), BarColumn(20), TextColumn("{task.description}"),
-        console=console, transient=True, disable=not console.is_terminal,
-    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -1,0 +1,173 @@
+"""What came of each line of the golden set, as data that is kept beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+import shlex
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from controller import Plan
+from experiments.options import from_options
+from experiments.plan import plan_at_start, program_of
+from experiments.results import Run
+from experiments.scenario import Scenario
+from experiments.simulation import simulate
+from switch.errors import WeftError
+
+FOLDER = Path(__file__).parent
+SIZE = "64KiB"
+"""Of a run that does not say its own, in the simulated world."""
+
+Entry = dict[str, Any]
+
+FIGURES = ("completion_ns", "bound_ns", "goodput_bps", "tiers", "queues", "load_bin_ns")
+RANK = ("rank", "host", "verified", "completion_ns", "error", "retransmitted_packets", "phases_ns",
+        "statistics", "spans_ns")  # fmt: skip
+LINK = ("from", "to", "tier", "tx_packets", "tx_bytes", "lost", "queue_dropped", "max_queue_bytes",
+        "marked", "queue_depths", "load_bytes")  # fmt: skip
+"""What is looked at of a run, its ranks and its links. Results may come to have more."""
+
+
+def lines_of(kind: str) -> list[str]:
+    """The lines of a file of the set, comments left out: ``runs``, ``plans``, ``helps``,
+    ``errors``."""
+    lines = (FOLDER / f"{kind}.txt").read_text("utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def read(kind: str) -> dict[str, Entry]:
+    """What is kept, by line."""
+    document: dict[str, Entry] = json.loads((FOLDER / f"{kind}.json").read_text("utf-8"))
+    return document
+
+
+def write(kind: str, entries: dict[str, Entry]) -> None:
+    """Keep it: an entry a line, so that a change shows which entries it is of."""
+    lines = (f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in entries.items())
+    (FOLDER / f"{kind}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+
+
+def scenario_of(line: str, **more: Any) -> Scenario:
+    """The scenario of a line of ``runs.txt`` or ``plans.txt``."""
+    collective, *rest = shlex.split(line)
+    options: dict[str, Any] = {"world": "simulated", "predict": False, **more}
+    for name, value in zip(rest[::2], rest[1::2], strict=True):
+        key = name.removeprefix("--")
+        options[key] = [*options.get(key, []), value] if key == "fault" else value
+    if not options.keys() & {"size", "sizes", "model", "workload"}:
+        options["size"] = SIZE
+    return from_options({"collective": collective, **options})
+
+
+def run(line: str) -> Run:
+    """Run a line in the simulated world."""
+    scenario = scenario_of(line)
+    (algorithm,) = scenario.algorithms
+    return simulate(scenario, program_of(scenario), algorithm, 0, lambda _: None)
+
+
+def run_entry(line: str) -> Entry:
+    """What is kept of a run: the digest of every frame, its times, and of all else a hash."""
+    document = run(line).to_dict()
+    return {
+        "digest": document["digest"],
+        "verified": document["verified"],
+        "error": document["error"],
+        "retransmitted": sum(rank["retransmitted_packets"] for rank in document["ranks"]),
+        "dropped": sum(link["dropped"] for link in document["links"]),
+        **{name: document[name] for name in FIGURES},
+        "accuracy": _rounded(document["accuracy"]),
+        "ranks": _hash([{name: rank[name] for name in RANK} for rank in document["ranks"]]),
+        "links": _hash([{name: link[name] for name in LINK} for link in document["links"]]),
+        "flows": _hash(document["flows"]),
+        "plan": plan_entry(line),
+    }
+
+
+def _rounded(figures: dict[str, float] | None) -> dict[str, str] | None:
+    """numpy sums in another order on other processors."""
+    return {name: f"{value:.5g}" for name, value in figures.items()} if figures else None
+
+
+def plan_entry(line: str) -> Entry:
+    """What is kept of a scenario's plans: how many entities of each kind, and a hash of all."""
+    scenario = scenario_of(line)
+    network = scenario.network()
+    entry = {}
+    for algorithm in scenario.algorithms:
+        plan = plan_at_start(scenario, network, algorithm=algorithm)
+        texts = {switch: sorted(map(str, held)) for switch, held in plan.entities.items()}
+        entry[algorithm] = {"entities": _counts(plan), "all": _hash(texts)}
+    return entry
+
+
+def _counts(plan: Plan) -> dict[str, int]:
+    names: Counter[str] = Counter()
+    for held in plan.entities.values():
+        names.update(str(getattr(entity, "table", type(entity).__name__)) for entity in held)
+    return dict(sorted(names.items()))
+
+
+def _hash(what: Any) -> str:
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def text_entry(line: str) -> Entry:
+    """What ``weft`` prints for a line, and its status; called in a folder that is empty.
+
+    In a forked process, which has imported the command line already; 80 columns wide.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        process = multiprocessing.get_context("fork").Process(
+            target=_command, args=(shlex.split(line), Path(folder))
+        )
+        process.start()
+        process.join()
+        told = {name: Path(folder, name).read_text("utf-8") for name in ("output", "errors")}
+        told = {name: text.replace(folder, "FOLDER") for name, text in told.items()}
+        return {"status": process.exitcode, **told}
+
+
+def _command(arguments: Sequence[str], folder: Path) -> None:
+    from experiments.cli import main
+
+    os.environ.update(COLUMNS="80", TERM="dumb", NO_COLOR="1")
+    for name, number in (("output", 1), ("errors", 2)):
+        os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT), number)
+    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+    (folder / "empty").mkdir()
+    os.chdir(folder / "empty")
+    sys.argv[:] = ["weft", *arguments]
+    main()
+
+
+ENTRIES: dict[str, Callable[[str], Entry]] = {
+    "runs": run_entry,
+    "plans": plan_entry,
+    "helps": text_entry,
+    "errors": text_entry,
+}
+"""The kinds of lines, and how their entries are made."""
+
+
+def entry_of(kind: str, line: str) -> Entry:
+    """A line's entry, as JSON has it; that of a line that makes no sense is its error."""
+    try:
+        entry: Entry = json.loads(json.dumps(ENTRIES[kind](line)))
+    except WeftError as error:
+        return {"refused": str(error)}
+    return entry
+
+
+def all_entries(kind: str) -> Iterator[tuple[str, Entry]]:
+    """(line, its entry now), one after the other."""
+    for line in lines_of(kind):
+        yield line, entry_of(kind, line)
