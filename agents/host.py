@@ -15,7 +15,7 @@ from agents.datagrams import Datagrams
 from agents.servers import ReductionServer
 from agents.transport.endpoint import Endpoint
 from agents.transport.types import Completion
-from switch.errors import InputError
+from base.errors import InputError
 
 
 class Host:

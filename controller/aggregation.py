@@ -15,11 +15,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
 
+from base.errors import InputError
 from controller import fabric
 from controller.entities import Action, Entity, Exact, MulticastGroup, entry
 from controller.multicast import MAX_GROUPS, hosts_below, lowest_roots
 from controller.routes import live_directions
-from switch.errors import InputError
 from topo.clos import Direction, Topology
 
 JOB_BASE_ADDRESS = 239 << 24 | 255 << 16

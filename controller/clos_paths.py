@@ -18,8 +18,8 @@ from functools import cached_property
 
 import numpy as np
 
+from base.errors import InputError
 from controller.flows import BoolArray, IntArray
-from switch.errors import InputError
 from topo.clos import Topology
 from topo.network import host_address
 

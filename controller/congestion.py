@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from base.errors import InputError
 from controller import fabric
 from controller.entities import Action, DefaultAction, Entity
-from switch.errors import InputError
 from topo.clos import Topology
 
 

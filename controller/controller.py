@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TypeVar
 
+from base.garbage import uncollected
 from controller import fabric
 from controller.aggregation import AggregationJob
 from controller.client import DEADLINE_S, Address, Program, ProgramPaths, Session, SwitchError
@@ -19,7 +20,6 @@ from controller.counters import (
     link_counters,
 )
 from controller.plan import Plan, Update, diff
-from switch.garbage import uncollected
 from topo.clos import Switch, Topology
 
 MAX_THREADS = 16

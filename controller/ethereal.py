@@ -20,9 +20,9 @@ from collections.abc import Collection, Iterable
 import numpy as np
 import numpy.typing as npt
 
+from base.errors import InputError
 from controller.clos_paths import ClosPaths
 from controller.flows import WITHIN_LEAF, Flows, IntArray, Pieces
-from switch.errors import InputError
 from topo.clos import Topology
 
 Network = Topology | ClosPaths

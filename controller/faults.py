@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from base.errors import InputError
 from controller import fabric
 from controller.entities import Action, Entity, Exact, entry
-from switch.errors import InputError
 from topo.clos import Topology
 
 CERTAIN = 1 << 32

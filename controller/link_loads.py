@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from base.errors import InputError
 from controller.clos_paths import ClosPaths
 from controller.ethereal import ethereal
 from controller.flows import WITHIN_LEAF, BoolArray, Flows, IntArray, Pieces
@@ -21,7 +22,6 @@ from controller.selector_hash import (
     ecmp_paths,
     uplink_masks,
 )
-from switch.errors import InputError
 
 Numbers = npt.NDArray[Any]
 """int64 where bytes are whole, else float64."""

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from base.errors import InputError
 from controller import fabric
 from controller.entities import Action, Entity, Exact, MulticastGroup, entry
 from controller.routes import live_directions
-from switch.errors import InputError
 from topo.clos import Direction, Switch, Topology
 
 GROUP_BASE_ADDRESS = 239 << 24

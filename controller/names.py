@@ -9,6 +9,7 @@ from typing import Any, cast
 from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2
 
+from base.errors import InputError
 from controller import fabric
 from controller.entities import (
     Action,
@@ -24,7 +25,6 @@ from controller.entities import (
     TableEntry,
     Ternary,
 )
-from switch.errors import InputError
 
 REPLICA_INSTANCE = 1
 """The egress_rid of all multicast copies; a copy is known by its port."""

@@ -14,10 +14,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
+from base.errors import InputError
 from controller import fabric
 from controller.entities import Action, Entity, Exact, entry
 from controller.flows import WITHIN_LEAF
-from switch.errors import InputError
 from topo.clos import Direction, Switch, Topology
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from base.errors import InputError
 from controller import fabric
 from controller.aggregation import (
     AggregationJob,
@@ -26,7 +27,6 @@ from controller.faults import Fault, losses, plan_faults
 from controller.multicast import Tree, plan_trees, tree_entities
 from controller.pinned_paths import Pin, plan_pins
 from controller.routes import Paths, plan_routes, plan_salts
-from switch.errors import InputError
 from topo.clos import Topology
 
 

@@ -26,6 +26,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, get_args
 
+from base.errors import InputError
 from controller import fabric
 from controller.entities import (
     Action,
@@ -39,7 +40,6 @@ from controller.entities import (
     entry,
 )
 from controller.spraying import Spraying
-from switch.errors import InputError
 from topo.clos import Direction, Host, Switch, Topology
 
 UPLINK_GROUP = 1

@@ -18,10 +18,10 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from base.errors import InputError
 from controller.clos_paths import ClosPaths
 from controller.flows import WITHIN_LEAF, BoolArray, IntArray
 from controller.routes import salt_of
-from switch.errors import InputError
 
 Words = npt.NDArray[np.uint32]
 

@@ -6,13 +6,13 @@ import sys
 import time
 from typing import Any
 
+from base.children import last_words, run_tool
+from base.errors import RunError
 from experiments.emulation import testbed_of
 from experiments.operation import gathered_ranks
 from experiments.plan import cast_of, operation_of, plan_of, program_of
 from experiments.progress import Progress
 from experiments.scenario import Scenario
-from switch.children import last_words, run_tool
-from switch.errors import RunError
 from topo.emulated import EmulatedWorld
 from topo.runs import Run
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from switch.children import last_words, run_tool
+from base.children import last_words, run_tool
+from base.errors import RunError
 from switch.compiler import compile_program
-from switch.errors import RunError
 from switch.program_files import fabric_program
 
 ATTEMPTS = 5

@@ -35,9 +35,9 @@ from agents.drivers.datagram_sockets import Messages
 from agents.drivers.progress_engine import ProgressEngine, RingSource, SocketSource, Source
 from agents.transport import ChunkSink, Endpoint, ReceiveWorker, TransportOptions
 from agents.transport.endpoint import PATH_MTUS
+from base.children import DIE_WITH_PARENT, last_words, python_command, python_path, run_tool
+from base.errors import MachineError, RunError
 from experiments.bench_progress_needs import MODES, OWN, PAPER, needs_lines, needs_of
-from switch.children import DIE_WITH_PARENT, last_words, python_command, python_path, run_tool
-from switch.errors import MachineError, RunError
 from topo.batch import run_batch
 
 if TYPE_CHECKING:

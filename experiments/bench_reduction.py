@@ -20,7 +20,7 @@ import numpy as np
 
 from agents.collectives.dtypes import HALF_TYPES, Array, dtype_of, is_float
 from agents.servers.sums import Reduction
-from switch.errors import RunError
+from base.errors import RunError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -23,9 +23,9 @@ from agents.collectives.requests import Request
 from agents.datagrams import Datagrams
 from agents.drivers.messages import OperationConfig
 from agents.transport import CompletionKind, Endpoint
+from base.errors import RunError
 from controller import Controller, fabric_plan
 from switch.compiler import compile_cached
-from switch.errors import RunError
 from switch.program_files import fabric_program
 from topo import simulated_layout as at
 from topo.clos import leaf_spine

@@ -20,8 +20,8 @@ import tempfile
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from switch.children import DIE_WITH_PARENT, check_not_killed, python_command, python_path
-from switch.errors import MachineError, RunError
+from base.children import DIE_WITH_PARENT, check_not_killed, python_command, python_path
+from base.errors import MachineError, RunError
 
 SIZES = (128, 1400, 4096)
 """Frame bytes."""
@@ -208,5 +208,3 @@ def lines(figures: dict[str, Any]) -> list[str]:
         f"{figures['stolen']:.1%} of them stolen meanwhile"
     )
     return found_lines
-
-

@@ -25,20 +25,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from controller import fabric
-from controller.client import Program, Session
-from controller.entities import Action, Entity, Exact, Lpm, Member, MemberRef, MulticastGroup, entry
-from controller.plan import Update
-from experiments.bench_switch import HOPS
-from switch.children import (
+from base.children import (
     DIE_WITH_PARENT,
     how_it_ended,
     last_words,
     python_command,
     run_tool,
 )
+from base.errors import MachineError, RunError, WeftError
+from controller import fabric
+from controller.client import Program, Session
+from controller.entities import Action, Entity, Exact, Lpm, Member, MemberRef, MulticastGroup, entry
+from controller.plan import Update
+from experiments.bench_switch import HOPS
 from switch.compiler import ProgramFiles, compile_cached
-from switch.errors import MachineError, RunError, WeftError
 from switch.program_files import BMV2_AGGREGATION_VALUES, fabric_macros, fabric_program
 from switch.realtime import bare
 from switch.realtime.ports import open_port
@@ -175,9 +175,7 @@ class Generator:
         sinks: NDArray[np.int64],
         settings: NDArray[np.int64],
     ) -> None:
-        bare.generate(
-            words, port, self._messages.headers, sinks, self._text, settings, self._time
-        )
+        bare.generate(words, port, self._messages.headers, sinks, self._text, settings, self._time)
 
     def run(self, row: Row, port: socket.socket, window: int, turn_s: float) -> dict[str, float]:
         """One turn. RunError if nothing comes through."""
@@ -420,9 +418,7 @@ class Bench:
                 )
             for _ in range(rounds):
                 for row in self.rows:
-                    row.turns.append(
-                        generator.run(row, ports[row.letter], row.window, turn_s)
-                    )
+                    row.turns.append(generator.run(row, ports[row.letter], row.window, turn_s))
 
     def figures(self) -> dict[str, Any]:
         """What was measured, as JSON has it."""
@@ -492,9 +488,7 @@ def forward(source: str, target: str) -> None:
     messages.vectors[:, 1] = bare.FRAME_BYTES
     bare.forward(-1, -1, messages.headers, messages.vectors, poll)  # compiled before it is ready
     print("ready", flush=True)
-    bare.forward(
-        ports[0].fileno(), ports[1].fileno(), messages.headers, messages.vectors, poll
-    )
+    bare.forward(ports[0].fileno(), ports[1].fileno(), messages.headers, messages.vectors, poll)
 
 
 def main(wanted: dict[str, Any]) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from switch import files
-from switch.errors import InputError
+from base import files
+from base.errors import InputError
 
 NAMES = ("bring-up", "compiler", "progress-engine", "reduction", "simulator", "switch", "transport")
 """Each is a module ``experiments.bench_NAME`` with ``measure``, ``lines`` and, maybe, ``plot``,

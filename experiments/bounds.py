@@ -16,6 +16,7 @@ import numpy as np
 from agents.collectives.dtypes import dtype_of
 from agents.collectives.flow_graph import FlowGraph
 from agents.collectives.names import FLOWS
+from base.errors import InputError
 from experiments.fabric_bound import fabric_bound_ns
 from experiments.fsdp import parts
 from experiments.fsdp_models import FSDP
@@ -39,7 +40,6 @@ from experiments.transfers import (
     placed,
     unicast_rounds,
 )
-from switch.errors import InputError
 
 __all__ = [
     "completion_bound_ns",

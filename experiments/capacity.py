@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from agents.collectives.names import FLOWS
+from base.errors import InputError, MachineError
+from base.units import format_size
 from experiments.scenario import Scenario
-from experiments.units import format_size
-from switch.errors import InputError, MachineError
 
 MAX_EMULATED_HOSTS = 512
 """Each emulated host is a namespace, a shell and a rank process."""

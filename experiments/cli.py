@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
 
 import typer
 
+from base.errors import InputError, MachineError, WeftError
 from experiments import benchmarks, cli_network, cli_p4, cli_testbed, streams
 from experiments.benchmarks import NAMES
 from experiments.cli_options import (
@@ -39,7 +40,6 @@ from experiments.cli_options import (
     output_folder,
 )
 from experiments.fsdp_models import MODELS, SLOWDOWN
-from switch.errors import InputError, MachineError, WeftError
 from topo import signals
 
 if TYPE_CHECKING:

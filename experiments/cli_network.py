@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from base import files
+from base.errors import InputError
 from experiments.cli_options import (
     HostsPerLeaf,
     K,
@@ -27,8 +29,6 @@ from experiments.cli_options import (
     make_console,
     output_file,
 )
-from switch import files
-from switch.errors import InputError
 
 
 def topology(

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Optional
 import typer
 from rich.console import Console
 
-from switch.errors import InputError
+from base.errors import InputError
 
 Text = Optional[str]  # noqa: UP045
 Place = Text

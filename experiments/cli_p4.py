@@ -8,6 +8,7 @@ from typing import Annotated, Optional
 
 import typer
 
+from base.errors import InputError
 from experiments.cli_options import (
     Defines,
     Includes,
@@ -18,7 +19,6 @@ from experiments.cli_options import (
     make_console,
     output_file,
 )
-from switch.errors import InputError
 
 
 def p4c(

@@ -9,6 +9,8 @@ from typing import Annotated, Optional
 
 import typer
 
+from base.errors import InputError
+from base.files import read_text
 from experiments.cli_options import (
     Defines,
     HostsPerLeaf,
@@ -26,8 +28,6 @@ from experiments.cli_options import (
     macros,
     make_console,
 )
-from switch.errors import InputError
-from switch.files import read_text
 
 RunOption = Annotated[
     Text, typer.Option("--run", metavar="ID", help="Which testbed, if several are up.")

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from base.units import format_rate
 from experiments.results import FAILED
 from experiments.summary import Summary
-from experiments.units import format_rate
 
 
 @dataclass(frozen=True)

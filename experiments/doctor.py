@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from experiments.units import format_size
+from base.units import format_size
 from topo.machine import machine_facts
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agents.drivers.launcher import Launcher
+from base.errors import RunError
 from controller import Controller
 from experiments.measured import broken_off
 from experiments.operation import Testbed, operate
@@ -20,7 +21,6 @@ from experiments.simulation import simulate
 from experiments.sweep import Point
 from experiments.traces import traced
 from switch.compiler import ProgramFiles
-from switch.errors import RunError
 from topo.emulated import EmulatedWorld
 from topo.runs import Run as RunRecord
 
@@ -86,8 +86,9 @@ def emulate(
         pcap_dir=captures,
         links=first.link_kind,
     )
-    with testbed_of(world, first, program, progress) as testbed, traced(
-        world, first.trace, folder, progress, notes
+    with (
+        testbed_of(world, first, program, progress) as testbed,
+        traced(world, first.trace, folder, progress, notes),
     ):
         for point, predicted in zip(points, predictions, strict=True):
             if point is not points[0]:
@@ -114,9 +115,10 @@ def _run_point(
     for index, (algorithm, repetition, label) in enumerate(operations):
         predicted_ns = predictions.get((algorithm, repetition))
         try:
-            with progress.stage(
-                f"{algorithm}_{repetition}", point.heading + label
-            ) as advance, testbed.world.blaming_the_dead():
+            with (
+                progress.stage(f"{algorithm}_{repetition}", point.heading + label) as advance,
+                testbed.world.blaming_the_dead(),
+            ):
                 run = operate(testbed, algorithm, repetition, advance, predicted_ns)
         except RunError as error:
             # Something that the network consists of is gone: keep what there is, and end.

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from base.units import format_duration
 from experiments.results import Fidelity
-from experiments.units import format_duration
 
 STRAINED_CPU = 0.90
 INVALID_CPU = 0.98

@@ -13,6 +13,7 @@ import numpy as np
 
 from agents.collectives.flow_graph import FlowGraph
 from agents.collectives.names import ALGORITHMS, OFFLOADED, VECTORS
+from base.errors import InputError
 from controller.flows import Flows
 from experiments.transfers import (
     IntArray,
@@ -22,7 +23,6 @@ from experiments.transfers import (
     parent_places,
     unicast_rounds,
 )
-from switch.errors import InputError
 
 
 def steps_of(
@@ -65,9 +65,7 @@ def has_steps(collective: str, algorithm: str) -> bool:
     return unicast and algorithm in ALGORITHMS.get(collective, ())
 
 
-def shards_of(
-    collective: str, ranks: int, size_bytes: int, item_bytes: int = 1
-) -> tuple[int, ...]:
+def shards_of(collective: str, ranks: int, size_bytes: int, item_bytes: int = 1) -> tuple[int, ...]:
     """Bytes of every rank's shard; of `VECTORS`, of every part of the vector."""
     if collective in VECTORS:
         return tuple(even_parts(size_bytes, ranks, item_bytes).tolist())
@@ -153,9 +151,7 @@ def _ring(collective: str, sizes: IntArray) -> Iterator[Transfers]:
     ranks = np.arange(len(sizes), dtype=np.int64)
     lags = {"reduce-scatter": (1,), "allgather": (0,), "allreduce": (1, 0)}
     if collective not in lags:
-        raise InputError(
-            f"{collective} has no algorithm 'ring': {', '.join(sorted(lags))} have"
-        )
+        raise InputError(f"{collective} has no algorithm 'ring': {', '.join(sorted(lags))} have")
     for lag in lags[collective]:
         for step in range(len(sizes) - 1):
             yield Transfers(ranks, np.roll(ranks, -1), np.roll(sizes, step + lag))

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from base.errors import WeftError
 from controller.client import Program, Session, SwitchError, later_election_id
 from controller.inspection import Inspector
 from switch.compiler import compile_cached
-from switch.errors import WeftError
 from topo.testbeds import RunningSwitch
 
 WATCH_S = 0.3
@@ -47,9 +47,7 @@ def load(
 
 
 def _load_into(name: str, switch: RunningSwitch, program: Program) -> None:
-    session = Session(
-        name, switch.device_id, switch.address, election_id=later_election_id()
-    )
+    session = Session(name, switch.device_id, switch.address, election_id=later_election_id())
     try:
         session.connect()
         try:
@@ -60,9 +58,7 @@ def _load_into(name: str, switch: RunningSwitch, program: Program) -> None:
         session.close()
 
 
-def watch(
-    program: Path, include_dirs: Sequence[Path], again: Callable[[], None], say: Say
-) -> None:
+def watch(program: Path, include_dirs: Sequence[Path], again: Callable[[], None], say: Say) -> None:
     """Do something again whenever a program's sources change, until interrupted: P4 files in its
     folder, and in those that it looks for includes in.
 

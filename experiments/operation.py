@@ -12,6 +12,7 @@ from agents.drivers.messages import OperationConfig, RankConfig
 from agents.drivers.messages import RankResult as RankReport
 from agents.drivers.rendezvous import Rendezvous, RunProgress
 from agents.participant import Cast
+from base.errors import RunError
 from controller import Controller
 from experiments.bounds import completion_bound_ns
 from experiments.fidelity import judge
@@ -21,7 +22,6 @@ from experiments.plan import cast_of, operation_of, plan_around, plan_at_start
 from experiments.results import Fidelity, Run
 from experiments.scenario import Scenario
 from experiments.telemetry import first_bin_ns
-from switch.errors import RunError
 from topo.emulated import EmulatedWorld
 from topo.machine import CpuTimes, cpu_use, read_cpu_times
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from experiments.fsdp_models import FSDP
-from experiments.scenario import Fault, Scenario
-from experiments.scenario_checks import CHOICES
-from experiments.units import (
+from base.errors import InputError
+from base.files import read_text
+from base.units import (
     parse_duration,
     parse_number,
     parse_probability,
@@ -22,8 +21,9 @@ from experiments.units import (
     parse_size,
     shown,
 )
-from switch.errors import InputError
-from switch.files import read_text
+from experiments.fsdp_models import FSDP
+from experiments.scenario import Fault, Scenario
+from experiments.scenario_checks import CHOICES
 
 if sys.version_info >= (3, 11):
     import tomllib

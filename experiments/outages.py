@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from switch.errors import InputError, WeftError
+from base.errors import InputError, WeftError
 from topo.network import Topology
 from topo.notices import Notices, known_from_start
 from topo.packet_faults import InjectedFault, Outage, slow_rates_bps

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from base.errors import InputError
+from base.units import format_duration
 from experiments.longest_path import LongestPath, control_timeout_ns, retransmit_timeout_ns
 from experiments.marking import Marking
 from experiments.path_schemes import (
@@ -14,8 +16,6 @@ from experiments.path_schemes import (
     scheme_of,
 )
 from experiments.scenario_checks import choose, whole
-from experiments.units import format_duration
-from switch.errors import InputError
 from topo.network import Topology
 
 if TYPE_CHECKING:

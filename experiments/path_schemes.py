@@ -10,7 +10,7 @@ import difflib
 import re
 from dataclasses import dataclass
 
-from switch.errors import InputError
+from base.errors import InputError
 
 MAX_LANES = 32
 """Of ECMP over N pieces."""

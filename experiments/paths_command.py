@@ -12,6 +12,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from base import files
+from base.errors import InputError
+from base.units import format_rate, format_size, parse_number, shown
 from controller.clos_paths import ClosPaths
 from controller.link_loads import LinkLoads, direction_name
 from experiments.options import read_option
@@ -21,12 +24,9 @@ from experiments.scenario_checks import choose
 from experiments.static_paths import SchemeLoads, Situation, analyse, check_schemes, figures
 from experiments.static_workloads import graph_steps, most_sent, static_steps, workloads
 from experiments.summary import short_duration
-from experiments.units import format_rate, format_size, parse_number, shown
 from experiments.workload_checks import check_model, check_slowdown, model_defaults
 from experiments.workloads.gpt import MODELS
 from experiments.workloads.load import FILES, WorkloadOptions, algorithms_for
-from switch import files
-from switch.errors import InputError
 from topo.switch_kinds import RATE_BPS
 
 SCHEMES = "ecmp,ecmp-4,spray,ethereal"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from switch.errors import InputError
+from base.errors import InputError
 
 
 @dataclass(frozen=True)

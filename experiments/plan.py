@@ -18,6 +18,7 @@ from agents.datagrams import ipv4_text
 from agents.drivers.messages import OperationConfig
 from agents.participant import Cast, Member, Team
 from agents.transport.types import TransportOptions
+from base.errors import InputError
 from controller import Plan, fabric_plan
 from controller.aggregation import JOB_BASE_ADDRESS, AggregationJob
 from controller.routes import check_paths
@@ -29,7 +30,6 @@ from experiments.longest_path import WINDOW_BYTES, LongestPath
 from experiments.path_schemes import scheme_of
 from experiments.scenario import Fault, Scenario
 from switch.compiler import ProgramFiles, compile_cached
-from switch.errors import InputError
 from switch.program_files import fabric_macros, fabric_program
 from topo.network import Topology
 from topo.notices import known_from_start

@@ -1,6 +1,6 @@
 """Compile everything that a run would otherwise compile when it first meets it.
 
-All of it is kept in the cache (`switch.cache.cache_dir`) and made anew when its source changes.
+All of it is kept in the cache (`base.cache.cache_dir`) and made anew when its source changes.
 """
 
 from __future__ import annotations

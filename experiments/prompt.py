@@ -12,12 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
+from base.children import check_not_killed, how_it_ended
+from base.errors import InputError, RunError
 from controller.inspection import Inspector
 from experiments.load_command import load
 from experiments.standing import Standing
-from switch.children import check_not_killed, how_it_ended
 from switch.engine.trace_text import packets_text
-from switch.errors import InputError, RunError
 from topo.mininet_nodes import CommandLine
 
 TRACED_PACKETS = 5
@@ -188,5 +188,3 @@ def _wait_until(condition: Callable[[], bool]) -> None:
         if time.monotonic() > end:
             raise InputError(f"iperf does not listen after {LISTENING_S:g} s")
         time.sleep(0.02)
-
-

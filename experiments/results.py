@@ -19,15 +19,15 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, get_type_hints
 
-from experiments import document as documents
+from base import documents as documents
+from base import files
+from base.errors import InputError
+from base.units import shown
 from experiments.chance import chances
 from experiments.options import field_of
 from experiments.plots.spec import PlotSpec, check_names
 from experiments.scenario import Fault, Scenario
 from experiments.spread import Spread
-from experiments.units import shown
-from switch import files
-from switch.errors import InputError
 
 _FIGURES = re.compile(r"\[\n[-+.0-9eE,\s]+\]")
 

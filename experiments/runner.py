@@ -15,6 +15,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from base import files
+from base.errors import InputError, MachineError, RunError
 from experiments.capacity import check_capacity
 from experiments.lanes import placed_steps
 from experiments.marking import Marking
@@ -28,9 +30,7 @@ from experiments.scenario import Scenario
 from experiments.simulation import simulate
 from experiments.sweep import Experiment, Point
 from experiments.traces import TRACE_FILES
-from switch import files
 from switch.compiler import ProgramFiles
-from switch.errors import InputError, MachineError, RunError
 
 REPORT = "report.html"
 

@@ -17,6 +17,11 @@ from agents.collectives.names import (
     REDUCING,
     VECTORS,
 )
+from base.errors import InputError
+from base.units import (
+    parse_probability,
+    shown,
+)
 from experiments.fsdp_models import FSDP
 from experiments.outages import check_emulated
 from experiments.path_checks import check_times, check_transport, fabric_rate_bps, fill_marking
@@ -38,12 +43,7 @@ from experiments.scenario_checks import (
     option,
     whole,
 )
-from experiments.units import (
-    parse_probability,
-    shown,
-)
 from experiments.workload_checks import graph_for
-from switch.errors import InputError
 from switch.program_files import AGGREGATION_VALUES, BMV2_AGGREGATION_VALUES
 from topo import clos
 from topo.interfaces import LINK_KINDS, LinkKind

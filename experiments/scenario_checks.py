@@ -18,11 +18,11 @@ from agents.collectives.names import (
     SWITCH_DTYPES,
     VECTORS,
 )
+from base.errors import InputError
+from base.units import MAX_SEED, format_seeds, parse_seeds, shown
 from experiments.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
 from experiments.fsdp_models import FSDP, MODELS, SLOWDOWN, layer_bytes
-from experiments.units import MAX_SEED, format_seeds, parse_seeds, shown
 from experiments.workload_checks import check_flows, default_algorithm, is_model
-from switch.errors import InputError
 from switch.program_files import fabric_macros
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from base.errors import RunError
 from controller import Controller
 from experiments.bounds import completion_bound_ns
 from experiments.measured import Counts, assemble
@@ -13,7 +14,6 @@ from experiments.results import Fidelity, LinkResult, Run
 from experiments.scenario import Scenario
 from experiments.telemetry import first_bin_ns
 from switch.compiler import ProgramFiles
-from switch.errors import RunError
 from topo.simulated import SimulatedWorld
 
 IN_VIRTUAL_TIME = Fidelity(

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from base.errors import InputError
 from controller.clos_paths import ClosPaths
 from controller.ethereal import ethereal
 from controller.flows import WITHIN_LEAF, Flows, IntArray
@@ -37,7 +38,6 @@ from controller.uniform_loads import (
 from experiments.lanes import drawn_ports
 from experiments.path_schemes import scheme_of
 from experiments.static_workloads import Step
-from switch.errors import InputError
 
 SPRAYING = ("spray", "spray-round-robin")
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from agents.collectives.names import ALGORITHMS
+from base.errors import InputError
 from controller.flows import Flows
 from experiments.flow_steps import steps_of, steps_of_graph
 from experiments.scenario_checks import choose
 from experiments.workload_checks import check_algorithm
 from experiments.workloads.load import WorkloadOptions, graph_of
-from switch.errors import InputError
 
 MOST_FLOWS = 1 << 23
 """Of an exchange between all ranks; more are not told apart but counted by pairs of leaves."""

@@ -11,9 +11,9 @@ from typing import Any
 
 from rich.console import Console
 
-from switch import files
+from base import files
+from base.errors import InputError
 from switch.engine.control import ProgramError
-from switch.errors import InputError
 from switch.stf import Report, read_test, run_test
 
 MOST_JSON_BYTES = 256 << 20
@@ -35,9 +35,7 @@ class Outcome:
         return self.report.to_dict()
 
 
-def load_program(
-    program: Path, include: Sequence[Path], defines: Mapping[str, str | None]
-) -> str:
+def load_program(program: Path, include: Sequence[Path], defines: Mapping[str, str | None]) -> str:
     """The BMv2 JSON of a program: read, or compiled from a .p4. Raises `InputError`."""
     from switch.compiler import compile_cached
 

@@ -11,7 +11,7 @@ import io
 import os
 import sys
 
-from switch.errors import RunError
+from base.errors import RunError
 
 
 class _Descriptor(io.FileIO):

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from agents.collectives.names import FLOWS
+from base.units import format_rate, format_size, said
 from experiments.bounds import tier_model_bytes
 from experiments.fsdp_models import FSDP
 from experiments.options import field_of
@@ -26,7 +27,6 @@ from experiments.results import (
 )
 from experiments.scenario import title_of
 from experiments.spread import Spread
-from experiments.units import format_rate, format_size, said
 
 TIERS = {
     "host_up": "host up",

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from base.errors import InputError
+from base.units import said, shown
 from experiments.options import by_key, field_of, from_options, load_toml, over, read_option
 from experiments.plots.spec import PlotSpec, read_plots
 from experiments.scenario import Scenario
-from experiments.units import said, shown
-from switch.errors import InputError
 
 MAX_POINTS = 10_000
 

@@ -14,14 +14,14 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from base import files
+from base.errors import InputError, MachineError, RunError
+from base.units import format_duration, format_rate, format_size
 from experiments.cli_options import macros
 from experiments.stf_command import load_program
 from experiments.switch_options import SwitchOptions, TlsFiles, parse_options
 from experiments.switch_trace import LOG_LEVEL, TraceLines
-from experiments.units import format_duration, format_rate, format_size
-from switch import files
 from switch.engine.control import ProgramError
-from switch.errors import InputError, MachineError, RunError
 from switch.p4runtime.credentials import Credentials
 from switch.realtime.config import Config, config_of
 from topo import signals
@@ -85,9 +85,7 @@ class _LogFile(RotatingFileHandler):
 
 def _log_file(path: Path, options: SwitchOptions) -> logging.Handler:
     """A log that begins a new file when it is full, and names older ones NAME.1.txt as BMv2."""
-    handler = _LogFile(
-        path, maxBytes=options.log_file_bytes, backupCount=max(options.log_files, 1)
-    )
+    handler = _LogFile(path, maxBytes=options.log_file_bytes, backupCount=max(options.log_files, 1))
     handler.namer = lambda name: re.sub(r"\.txt(\.\d+)$", r"\1.txt", name)
     return handler
 

@@ -9,8 +9,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
 
-from experiments.units import parse_duration, parse_rate, parse_size
-from switch.errors import InputError
+from base.errors import InputError
+from base.units import parse_duration, parse_rate, parse_size
 from switch.realtime.config import MOST_PORT
 
 DEFAULT_ADDRESS = "127.0.0.1:9559"

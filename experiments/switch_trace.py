@@ -8,9 +8,9 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from switch import files
+from base import files
+from base.errors import InputError, WeftError
 from switch.engine.trace_text import json_lines, log_line
-from switch.errors import InputError, WeftError
 
 if TYPE_CHECKING:
     from switch.engine.trace import Event

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agents.collectives.names import REDUCING
+from base.units import format_rate, format_size
 from experiments.chance import chances
 from experiments.comparison import compare, why_not_measured
 from experiments.fsdp_models import FSDP
@@ -29,7 +30,6 @@ from experiments.summary import (
     what_of,
 )
 from experiments.summary import three_digits as digits
-from experiments.units import format_rate, format_size
 from topo.clos import Topology
 
 VERDICT_STYLES = {"ok": "green", "strained": "yellow", "invalid": "red", "failed": "red"}

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from base import files
+from base.errors import RunError
 from experiments.progress import Progress
-from switch import files
 from switch.engine.trace_text import json_lines, packets_text
-from switch.errors import RunError
 
 if TYPE_CHECKING:
     from topo.emulated import EmulatedWorld

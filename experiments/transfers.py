@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from switch.errors import InputError
+from base.errors import InputError
 
 IntArray = npt.NDArray[np.int64]
 Sizing = Callable[[IntArray], IntArray]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from experiments.units import shown
-from switch.errors import InputError
+from base.errors import InputError
+from base.units import shown
 
 if TYPE_CHECKING:
     from agents.collectives.flow_graph import FlowGraph

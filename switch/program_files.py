@@ -6,8 +6,8 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-from switch.cache import CHECKOUT
-from switch.errors import InputError, MachineError
+from base.cache import CHECKOUT
+from base.errors import InputError, MachineError
 
 AGGREGATION_VALUES = 256
 """Numbers of 32 bits that an aggregation packet of the built-in switch carries."""

@@ -19,7 +19,7 @@ from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 from p4runtime_sh.p4runtime import P4RuntimeClient
 
-from switch.cache import CHECKOUT
+from base.cache import CHECKOUT
 from switch.compiler import compile_cached
 from switch.engine.dataplane import Dataplane, Queue
 

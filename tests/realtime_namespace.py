@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 
+from base.errors import InputError
 from switch.engine.control import (
     ActionCall,
     Exact,
@@ -24,7 +25,6 @@ from switch.engine.control import (
     Replica,
     TableEntry,
 )
-from switch.errors import InputError
 from switch.realtime.config import read_config
 from switch.realtime.link_states import LinkStates
 from switch.realtime.ports import open_port

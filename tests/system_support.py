@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from switch.cache import CHECKOUT
+from base.cache import CHECKOUT
 from topo.runs import RUNS, read_record
 
 WEFT = [sys.executable, "-m", "experiments"]

@@ -20,7 +20,7 @@ from agents.collectives.operation import Report
 from agents.collectives.requests import Request
 from agents.datagrams import ipv4
 from agents.transport import Endpoint
-from switch.errors import InputError
+from base.errors import InputError
 from tests.aggregation_group import SwitchGroup
 from tests.aggregation_switches import JobPlan
 from tests.aggregation_workers import Array, Workers

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from base.errors import InputError
 from switch.engine.control import ActionCall
-from switch.errors import InputError
 from switch.program_files import fabric_macros
 from tests.aggregation_support import (
     LEAST,

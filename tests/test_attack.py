@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from switch.cache import CHECKOUT
+from base.cache import CHECKOUT
 from tests.attack import __main__ as command
 from tests.attack.kind import Kind, Named, Trial, find_kinds, load_kind
 from tests.attack.kinds import clients, faults, inputs, kills, packets, places, signals, sockets

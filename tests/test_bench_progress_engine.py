@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from agents.drivers.progress_engine import RingSource
+from base.errors import RunError
 from experiments import bench_progress_engine as bench
 from experiments.bench_progress_needs import MODES, needs_lines, needs_of
-from switch.errors import RunError
 
 SIZES, WORKERS = (64, 4096, 16_384), (1, 2)
 

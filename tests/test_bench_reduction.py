@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from base.errors import RunError
 from experiments import bench_reduction as bench
-from switch.errors import RunError
 
 DTYPES, OPS, RANKS = ("float32", "bfloat16"), ("sum", "max"), (2, 3)
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from base.errors import MachineError
 from experiments import bench_switch
 from experiments.bench_switch_rows import _HOST, TWELVE_TABLES, chosen_window, frames
 from switch.compiler import compile_cached
 from switch.engine.dataplane import Dataplane, Queue
-from switch.errors import MachineError
 from switch.realtime.bare import received_frames
 
 

@@ -9,8 +9,8 @@ from typing import IO, Any, cast
 
 import pytest
 
+from base.errors import InputError
 from experiments import benchmarks
-from switch.errors import InputError
 
 FIGURES = {"ns": 3, "by_size": {"64": 1.5}}
 

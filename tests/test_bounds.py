@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.collectives.names import ALGORITHMS, OFFLOADED
+from base.errors import InputError
 from experiments.bounds import (
     bound_bytes,
     completion_bound_ns,
@@ -21,7 +22,6 @@ from experiments.overheads import RC_OVERHEAD_BYTES, frame_bytes
 from experiments.scenario import Scenario
 from experiments.switch_model import switch_bound_bytes, switch_frames, switch_payload
 from experiments.transfers import unicast_rounds
-from switch.errors import InputError
 from tests.collective_definitions import Message, messages_of, tree_edges
 from topo.clos import leaf_spine, single
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.collectives.flow_graph import FlowGraph
+from base.errors import InputError
 from experiments.flow_steps import steps_of
 from experiments.scenario import Scenario
 from experiments.workloads.chakra import parse_traces, read_traces
 from experiments.workloads.chakra_schema import COLLECTIVE, COMP, MESSAGES, RECV, SEND, encode
-from switch.errors import InputError
 
 
 def node(number: int, kind: int, after: list[int] | None = None, **attributes: Any) -> Any:

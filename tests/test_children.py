@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from base.children import how_it_ended, last_words, run_tool
+from base.errors import InputError, MachineError, RunError
 from experiments import bench_compiler, bench_progress_engine
-from switch.children import how_it_ended, last_words, run_tool
-from switch.errors import InputError, MachineError, RunError
 from tests.emulated_support import needs_machine
 from topo.batch import queue_drops, run_batch
 from topo.machine import TOOLS, check_machine, machine_facts

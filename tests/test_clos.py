@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switch.errors import InputError
+from base.errors import InputError
 from topo.clos import (
     LINK_TIERS,
     Topology,

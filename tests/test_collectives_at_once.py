@@ -15,7 +15,7 @@ from agents.collectives.requests import Request
 from agents.collectives.series import Job, Series
 from agents.datagrams import Datagram, ipv4
 from agents.drivers.messages import OperationConfig
-from switch.errors import InputError, RunError
+from base.errors import InputError, RunError
 from tests.collective_group import EVERY, Group, name_of
 from tests.memory_network import Faults
 from tests.test_collectives_faults import DEAD_PEER_LIMIT_NS, LOSS_LIMIT_NS, dies, requests

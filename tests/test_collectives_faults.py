@@ -13,7 +13,7 @@ from agents.collectives.agent import Done, Failed
 from agents.collectives.names import ROOTED, VECTORS
 from agents.collectives.requests import Request
 from agents.datagrams import Datagram, ipv4
-from switch.errors import RunError
+from base.errors import RunError
 from tests.collective_group import EVERY, Group, name_of
 from tests.memory_network import Faults
 

@@ -14,7 +14,7 @@ from agents.collectives.agent import MAX_EARLY, Done, Failed
 from agents.collectives.control import MAGIC, Control, Kind
 from agents.collectives.requests import Request
 from agents.transport.queue_pairs import RcQueuePair
-from switch.errors import InputError
+from base.errors import InputError
 from tests.collective_group import EVERY, Group, name_of
 
 ALL = pytest.mark.parametrize("request_", EVERY, ids=name_of)

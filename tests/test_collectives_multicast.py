@@ -9,7 +9,7 @@ import pytest
 from agents.collectives.names import CUTOFFS
 from agents.collectives.requests import Request
 from agents.datagrams import Datagram, ipv4
-from switch.errors import InputError
+from base.errors import InputError
 from tests.collective_group import Group, name_of
 from tests.memory_network import Faults
 

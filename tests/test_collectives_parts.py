@@ -23,7 +23,7 @@ from agents.collectives.pattern import fill_shard, first_difference
 from agents.collectives.requests import Request
 from agents.collectives.timing import Pace, chain_of, operation_timeout_ns
 from agents.collectives.unicast import MAX_BLOCKS, block_bytes
-from switch.errors import InputError, ProtocolError
+from base.errors import InputError, ProtocolError
 
 
 def test_the_modules_import_no_sockets_and_no_clock() -> None:

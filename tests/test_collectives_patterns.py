@@ -17,7 +17,7 @@ from agents.collectives.recursive import Folding
 from agents.collectives.requests import Request
 from agents.collectives.trees import k_nomial, place_in_tree
 from agents.collectives.unicast import MAX_BLOCKS, Write, block_bytes
-from switch.errors import ProtocolError
+from base.errors import ProtocolError
 from tests.collective_group import EVERY, name_of
 from tests.ideal_ranks import Ideal, carry_out
 

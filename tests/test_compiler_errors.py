@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from base.errors import InputError
 from switch.compiler import CompileError, compile_program, write_outputs
 from switch.compiler.preprocess import preprocess
-from switch.errors import InputError
 from tests.compiler_support import errors, errors_of, program
 
 

@@ -10,9 +10,9 @@ import pytest
 from google.protobuf import json_format, text_format
 from p4.config.v1 import p4info_pb2
 
+from base.errors import InputError
 from experiments.p4c_command import compile_to_files
 from switch.compiler import CompileError, compile_program
-from switch.errors import InputError
 from tests.compiler_support import (
     PROGRAMS,
     check_document,

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from base.errors import InputError
 from controller import (
     AggregationCounters,
     AggregationJob,
@@ -36,7 +37,6 @@ from controller.entities import Action, Entity, Exact, MulticastGroup, TableEntr
 from controller.multicast import MAX_GROUPS
 from switch.compiler import compile_cached
 from switch.engine.dataplane import Dataplane
-from switch.errors import InputError
 from tests.controller_networks import MULTICAST_MAC, built_in_switches, send
 from tests.p4runtime_support import EVERY_ENTITY, FABRIC, compiled
 from topo.clos import Host, Topology, fat_tree, leaf_spine, single

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from base.errors import InputError
 from controller import fabric
 from controller.entities import (
     Action,
@@ -27,7 +28,6 @@ from controller.multicast import plan_trees, tree_entities
 from controller.plan import Plan, Update, diff, fabric_plan, merge
 from controller.routes import PATHS, UPLINK_GROUP, Paths, plan_routes, plan_salts
 from experiments.scenario import Fault
-from switch.errors import InputError
 from topo.clos import Topology, fat_tree, leaf_spine, single
 
 TOPOLOGIES = [

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from switch.errors import InputError
+from base.errors import InputError
 from topo.clos import Topology, fat_tree, leaf_spine, single
 from topo.drawing import draw_svg
 

@@ -12,7 +12,7 @@ import grpc
 import pytest
 from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 
-from switch.errors import InputError
+from base.errors import InputError
 from tests.emulated_support import inside, is_alive, needs_machine, wait_until
 from topo.clos import leaf_spine, single
 from topo.emulated import EmulatedWorld

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from base.errors import MachineError
 from experiments import Scenario, run
-from switch.errors import MachineError
 from tests.emulated_support import (
     is_alive,
     machine_interfaces,
@@ -31,7 +31,7 @@ from topo.runs import RECORD, RUNS, Process, Run, read_record, start_time
 
 OWNER = """
 import json, sys
-from switch.errors import MachineError
+from base.errors import MachineError
 from tests.emulated_support import outer_pid, quiet_world
 from topo.clos import leaf_spine
 from topo.pid_namespace import PidNamespace
@@ -270,7 +270,7 @@ def test_folders_that_no_run_made_are_left_alone_and_unfinished_ones_are_not(
 CLEAN = """
 import os, sys
 from pathlib import Path
-from switch.errors import MachineError
+from base.errors import MachineError
 from topo.cleanup import clean
 
 os.setgroups([])

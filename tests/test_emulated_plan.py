@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from switch.errors import InputError, MachineError
+from base.errors import InputError, MachineError
 from switch.realtime.config import read_config
 from topo.clos import fat_tree, leaf_spine, single
 from topo.emulated import EmulatedWorld

@@ -19,8 +19,8 @@ import grpc
 import pytest
 from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 
-from switch.cache import CHECKOUT
-from switch.errors import InputError, MachineError, RunError
+from base.cache import CHECKOUT
+from base.errors import InputError, MachineError, RunError
 from tests.emulated_support import (
     inside,
     is_alive,
@@ -245,8 +245,12 @@ def test_a_switch_process_that_never_is_ready_ends_at_the_deadline(
 
 def test_a_switch_process_that_hangs_up_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "hang-up")
-    with quiet_world(single(2)) as world, pytest.raises(
-        RunError, match=r"the switch process \(pid \d+\) runs and does not answer 'statistics' at "
+    with (
+        quiet_world(single(2)) as world,
+        pytest.raises(
+            RunError,
+            match=r"the switch process \(pid \d+\) runs and does not answer 'statistics' at ",
+        ),
     ):
         world.switch_statistics()
 
@@ -323,7 +327,7 @@ def test_a_pid_namespace_that_cannot_be_had_is_told_with_the_reason(
 
 IN_A_USER_NAMESPACE = """
 import os, subprocess
-from switch.errors import MachineError
+from base.errors import MachineError
 from topo.pid_namespace import PidNamespace
 
 try:
@@ -412,9 +416,7 @@ def test_sixteen_hosts_on_eight_switches_come_up() -> None:
 def test_work_in_a_namespace_leaves_the_caller_where_it_was() -> None:
     own = os.stat("/proc/thread-self/ns/net").st_ino
     with quiet_world(single(1)) as world:
-        there = in_namespace(
-            world.host_pid(0), lambda: os.stat("/proc/thread-self/ns/net").st_ino
-        )
+        there = in_namespace(world.host_pid(0), lambda: os.stat("/proc/thread-self/ns/net").st_ino)
         assert there == os.stat(f"/proc/{world.host_pid(0)}/ns/net").st_ino != own
         with pytest.raises(ZeroDivisionError):
             in_namespace(world.host_pid(0), lambda: 1 // 0)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from base.errors import InputError
 from experiments.bench_switch_rows import TWELVE_TABLES
 from experiments.options import load_toml
 from experiments.p4c_command import compile_to_files
@@ -18,7 +19,6 @@ from experiments.stf_command import load_program
 from experiments.workloads.chakra import has_collectives, read_traces
 from experiments.workloads.matrix import read_matrix
 from switch.compiler import CompileError, compile_program
-from switch.errors import InputError
 from switch.realtime.config import read_config
 from switch.stf import read_test
 from tests.test_cli import WEFT, start

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from base.errors import InputError
 from switch.compiler import compile_program
 from switch.engine import layout
 from switch.engine.control import (
@@ -43,7 +44,6 @@ from switch.engine.control import (
 from switch.engine.dataplane import Dataplane, Queue
 from switch.engine.outbox import RING_WORDS
 from switch.engine.state import EngineControl
-from switch.errors import InputError
 from tests.engine_programs import router
 from tests.test_engine import packet
 
@@ -109,9 +109,7 @@ class Bucket:
         self.time_us = now_us
 
 
-def two_rate_three_colour(
-    config: MeterConfig, packets: list[tuple[int, int]]
-) -> list[int]:
+def two_rate_three_colour(config: MeterConfig, packets: list[tuple[int, int]]) -> list[int]:
     """RFC 2698, colour-blind: the colours of packets (time in us, size)."""
     peak = Bucket(config.pir_per_s, config.peak_burst)
     committed = Bucket(config.cir_per_s, config.burst)

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from base.errors import InputError
 from controller.clos_paths import ClosPaths
 from controller.ethereal import _shuffled, ethereal, lanes
 from controller.flows import WITHIN_LEAF, Flows, Pieces
-from switch.errors import InputError
 from topo.clos import Topology, fat_tree, leaf_spine, single
 
 NETWORKS = [

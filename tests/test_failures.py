@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from base.errors import InputError
 from experiments.outages import Network as Carried
 from experiments.outages import Outages
 from experiments.plan import plan_around, plan_at_start, plan_of
@@ -19,7 +20,6 @@ from experiments.results import LinkResult, Run
 from experiments.scenario import Fault, Scenario
 from experiments.simulation import simulate
 from switch.compiler import compile_cached
-from switch.errors import InputError
 from switch.program_files import fabric_program
 from tests.simulated_support import completion_ns, network
 from topo.clos import leaf_spine
@@ -65,9 +65,7 @@ def carried(run: Run, begin_ns: int, end_ns: int, *names: str) -> int:
 
 
 @given(
-    st.lists(
-        st.tuples(st.sampled_from(LINKS), st.integers(0, 40), st.integers(1, 30)), max_size=8
-    ),
+    st.lists(st.tuples(st.sampled_from(LINKS), st.integers(0, 40), st.integers(1, 30)), max_size=8),
     st.integers(0, 12),
 )
 @settings(deadline=None, max_examples=200)

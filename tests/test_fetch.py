@@ -10,7 +10,7 @@ from agents.collectives.control import MAX_RANGES, Control, Kind, Range
 from agents.collectives.requests import Request
 from agents.collectives.subgroups import without
 from agents.datagrams import Datagram, ipv4
-from switch.errors import ProtocolError
+from base.errors import ProtocolError
 from tests.collective_group import Group
 from tests.memory_network import Faults
 

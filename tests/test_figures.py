@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from base.errors import InputError, RunError
 from experiments.figures import command, measure
 from experiments.figures.kept import Kept, Row, metrics_of, rows_of
 from experiments.figures.plots import PlotNote, lines_of, with_plots
 from experiments.figures.tables import END, TableSpec, number, rendered, table
 from experiments.progress import Progress
-from switch.errors import InputError, RunError
 from tests.results_samples import sample_results
 
 NOTE = "paths: completion-ms; rows algorithm; columns paths; placement in-order / random"
@@ -58,8 +58,9 @@ def test_a_table_has_means_with_their_range_and_says_what_they_are_of() -> None:
 
 
 def test_figures_that_are_the_same_under_every_seed_are_called_exact() -> None:
-    spec = TableSpec.parse("paths: completion-ms; rows algorithm; columns paths; paths ecmp; "
-                           "placement in-order")
+    spec = TableSpec.parse(
+        "paths: completion-ms; rows algorithm; columns paths; paths ecmp; placement in-order"
+    )
     made = table(spec, KEPT)
     assert "| ring | 643 |" in made
     assert "seeds 1 to 3, exact: all come to the same" in made

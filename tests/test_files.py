@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from switch import files
-from switch.cache import CHECKOUT
+from base import files
+from base.cache import CHECKOUT
 from tests.full_disk import full_disk
 
 SOMEBODY = 65534
@@ -80,7 +80,7 @@ def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 
 def test_standard_output_can_be_the_file(tmp_path: Path) -> None:
     program = (
-        "from pathlib import Path; from switch import files; "
+        "from pathlib import Path; from base import files; "
         "files.write_whole(Path('/dev/stdout'), 'seen')"
     )
     done = subprocess.run(
@@ -152,8 +152,7 @@ def test_under_sudo_what_is_made_belongs_to_the_caller_and_what_was_there_does_n
     files.write_whole(tmp_path / "there" / "kept", "", keep=True)
     os.close(files.create(tmp_path / "there" / "growing"))
     owners = {
-        path.relative_to(tmp_path).as_posix(): path.lstat().st_uid
-        for path in tmp_path.rglob("*")
+        path.relative_to(tmp_path).as_posix(): path.lstat().st_uid for path in tmp_path.rglob("*")
     }
     assert owners == {
         "there": 0,

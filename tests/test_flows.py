@@ -14,7 +14,7 @@ from agents.collectives.flow_graph import DONE, RECEIVED, FlowGraph, GraphBuilde
 from agents.collectives.flow_schedule import Schedule
 from agents.collectives.requests import Request
 from agents.drivers.messages import OperationConfig
-from switch.errors import InputError, ProtocolError
+from base.errors import InputError, ProtocolError
 from tests.collective_group import Group
 from tests.memory_network import Faults
 

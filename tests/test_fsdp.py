@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agents.collectives.series import Series
+from base.errors import InputError
 from experiments.bounds import completion_bound_ns, step_bound_bytes, tier_model_frame_bytes
 from experiments.fsdp import operation_name
 from experiments.fsdp_models import MODELS, block_parameters, layer_bytes
@@ -23,7 +24,6 @@ from experiments.runner import run
 from experiments.scenario import Scenario
 from experiments.summary import summarize
 from experiments.table import summary_table
-from switch.errors import InputError
 from tests.collective_group import Group
 from tests.emulated_support import needs_machine
 from tests.system_support import left_as_it_was

@@ -17,7 +17,7 @@ from agents.host import Host
 from agents.servers import ReductionServer
 from agents.transport import CompletionKind, Endpoint, TransportMisuse
 from agents.transport.types import RemoteQueuePair
-from switch.errors import InputError
+from base.errors import InputError
 from tests.memory_network import Faults
 from tests.server_group import FIRST_RANK, ServerGroup
 

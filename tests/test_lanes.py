@@ -15,7 +15,7 @@ from agents.collectives.unicast import block_bytes
 from agents.datagrams import ipv4
 from agents.transport import Endpoint, TransportOptions
 from agents.transport import layout as at
-from switch.errors import InputError
+from base.errors import InputError
 from tests.collective_group import EVERY, Group, name_of
 from tests.memory_network import Faults
 

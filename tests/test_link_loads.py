@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from base.errors import InputError
 from controller.clos_paths import ClosPaths
 from controller.ethereal import ethereal
 from controller.flows import WITHIN_LEAF, Flows
@@ -32,7 +33,6 @@ from controller.uniform_loads import (
     uniform_ethereal,
     uniform_spray,
 )
-from switch.errors import InputError
 from tests.test_controller_planners import tables_of
 from topo.clos import Topology, fat_tree, leaf_spine, single
 

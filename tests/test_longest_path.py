@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from agents.datagrams import ipv4
 from agents.transport import CompletionKind, Endpoint, TransportMisuse, TransportOptions
+from base.errors import InputError
+from base.units import said
 from experiments.emulation import network_key
 from experiments.longest_path import (
     WINDOW_BYTES,
@@ -24,9 +26,7 @@ from experiments.report.scenarios import command_line
 from experiments.results import Run
 from experiments.scenario import Scenario
 from experiments.simulation import simulate
-from experiments.units import said
 from switch.compiler import compile_cached
-from switch.errors import InputError
 from switch.program_files import fabric_program
 from topo.clos import Topology, fat_tree, leaf_spine, single
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from base.errors import InputError
 from experiments.marking import Marking
 from experiments.options import from_options
 from experiments.report.scenarios import command_line
 from experiments.runner import run
 from experiments.scenario import Scenario
-from switch.errors import InputError
 
 FAST: dict[str, Any] = {"world": "simulated", "rate_bps": 10**11, "delay_ns": 1000}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from switch.errors import InputError
+from base.errors import InputError
 from tests.mutation import recording, report, running, subjects, trial
 from tests.mutation.__main__ import main
 from tests.mutation.children import Job, run_all

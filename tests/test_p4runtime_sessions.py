@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 
+from base.errors import InputError, MachineError
 from switch.engine.dataplane import Dataplane
-from switch.errors import InputError, MachineError
 from switch.p4runtime.credentials import Credentials
 from switch.p4runtime.device_config import bmv2_json
 from switch.p4runtime.server import P4RuntimeServer, serve

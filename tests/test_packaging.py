@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from base.errors import MachineError
 from switch import program_files
-from switch.errors import MachineError
 
 ROOT = Path(__file__).resolve().parent.parent
 PINNED = sorted((ROOT / "requirements").glob("py3*.txt"))
@@ -82,9 +82,9 @@ def test_pip_installs_the_weft_command_with_its_p4_sources_and_without_the_tests
     (wheel,) = tmp_path.glob("weft-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     folders = {name.split("/")[0] for name in names}
-    assert {"switch", "agents", "topo", "controller", "experiments"} <= folders
+    assert {"base", "switch", "agents", "topo", "controller", "experiments"} <= folders
     assert not {"p4", "tests", "requirements", "docs"} & folders
-    packaged = {name for name in tracked if re.match(r"(switch|agents|topo|controller|exp)", name)}
+    packaged = {name for name in tracked if re.match(r"(base|switch|agents|topo|controller|exp)", name)}
     assert {name for name in packaged if not name.endswith(".md")} <= set(names)
 
     # A virtual environment that sees the packages of the one that the tests run in, pip among them.

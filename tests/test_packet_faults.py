@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from switch.errors import InputError
+from base.errors import InputError
 from topo.clos import leaf_spine
 from topo.packet_faults import (
     EVERY,

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from scapy.utils import PcapReader, RawPcapReader
 
+from base.errors import InputError
 from switch.engine.control import ActionCall, Lpm, Member, ProfileMember, TableEntry
 from switch.engine.dataplane import Dataplane, Departure, Queue
 from switch.engine.events import advance_some
 from switch.engine.pipeline import receive_frame
-from switch.errors import InputError
 from switch.realtime import requests
 from switch.realtime.captures import Captures
 from switch.realtime.config import read_config

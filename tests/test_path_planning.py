@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from base.errors import InputError
 from controller import Pin, Plan, fabric
 from controller.congestion import plan_marking
 from controller.entities import Action, DefaultAction, Entity, Exact, Member, TableEntry
 from controller.pinned_paths import PathMap, plan_pins
 from controller.plan import diff, fabric_plan
 from controller.routes import PATHS, Paths, plan_routes
-from switch.errors import InputError
 from topo.clos import Topology, fat_tree, leaf_spine, single
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from base.errors import InputError
 from experiments.emulation import network_key
 from experiments.options import from_options
 from experiments.path_schemes import NAMES, scheme_of
 from experiments.placement import place
 from experiments.scenario import Scenario
-from switch.errors import InputError
 
 SCHEMES = [name.replace("N", "4") for name in NAMES]
 

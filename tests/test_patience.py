@@ -28,8 +28,8 @@ from agents.drivers.messages import (
 )
 from agents.drivers.patience import Patience, silence_s
 from agents.drivers.rendezvous import Rendezvous
-from switch.effort import Effort
-from switch.errors import RunError
+from base.effort import Effort
+from base.errors import RunError
 from tests.operations import gather
 from tests.test_rank_rendezvous import Actor, both, hello, perform
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from base.errors import InputError
 from experiments.bounds import completion_bound_ns
 from experiments.palette import in_order
 from experiments.plots.draw import _drawn, _saved, svg_of, title_of, write_plots
@@ -24,7 +25,6 @@ from experiments.results import Results, scenario_of
 from experiments.scenario import Scenario
 from experiments.summary import by_point
 from experiments.sweep import Experiment, Point
-from switch.errors import InputError
 from tests.results_samples import sample_experiment, sample_results
 
 CHECKOUT = Path(__file__).resolve().parent.parent

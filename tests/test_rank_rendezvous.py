@@ -33,7 +33,7 @@ from agents.drivers.messages import (
     encode,
 )
 from agents.drivers.rendezvous import Rendezvous, RunProgress
-from switch.errors import InputError, ProtocolError, RunError
+from base.errors import InputError, ProtocolError, RunError
 from tests.operations import gather
 
 Part = Callable[["Actor"], None]

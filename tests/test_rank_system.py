@@ -19,7 +19,7 @@ from agents.drivers.messages import RankConfig, RankResult
 from agents.drivers.patience import Patience
 from agents.drivers.rendezvous import Rendezvous, RunProgress
 from agents.participant import Team
-from switch.errors import RunError
+from base.errors import RunError
 from tests.operations import gather
 
 RATE_BPS = 100_000_000
@@ -237,9 +237,7 @@ def test_ranks_come_anew_on_the_same_hosts(bridged: Bridged, tmp_path: Path) -> 
             path = tmp_path / f"{repetition}.sock"
             with Rendezvous(path, ["h0", "h1"], exits=launcher) as meeting:
                 for rank in (0, 1):
-                    config = RankConfig(
-                        rank, f"h{rank}", team_of(bridged), meeting.path
-                    )
+                    config = RankConfig(rank, f"h{rank}", team_of(bridged), meeting.path)
                     launcher.spawn(config, namespace=bridged.hosts[rank].pid)
                 meeting.gather()
                 slowest(meeting.run(gather("multicast", 5000)))
@@ -266,9 +264,7 @@ def test_a_rank_that_was_stopped_is_out_of_the_way_of_the_next(
             path = tmp_path / f"{repetition}.sock"
             with Rendezvous(path, ["h0", "h1"], exits=launcher) as meeting:
                 for rank in (0, 1):
-                    config = RankConfig(
-                        rank, f"h{rank}", team_of(bridged), meeting.path
-                    )
+                    config = RankConfig(rank, f"h{rank}", team_of(bridged), meeting.path)
                     launcher.spawn(config, namespace=bridged.hosts[rank].pid)
                 meeting.gather()
                 slowest(meeting.run(gather("multicast", 5000)))

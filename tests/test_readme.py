@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from agents.collectives.names import ALGORITHMS
+from base.cache import CHECKOUT
+from base.units import format_rate
 from experiments import benchmarks, cli
 from experiments.sweep import Experiment, read_file
-from experiments.units import format_rate
-from switch.cache import CHECKOUT
 
 TEXT = (CHECKOUT / "README.md").read_text()
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from switch.errors import InputError
+from base.errors import InputError
 from switch.realtime.config import config_of, read_config
 from switch.realtime.loop import HISTOGRAM, IO_HISTOGRAM, IO_WORDS, record_lateness
 from switch.realtime.ports import lateness
@@ -54,9 +54,7 @@ def port(number: int, **more: Any) -> dict[str, Any]:
         ({"switches": [switch(ports=[port(7)])], "cpu_port": 7}, "port 7 is the CPU port"),
     ],
 )
-def test_a_wrong_configuration_is_refused(
-    tmp_path: Path, document: Any, message: str
-) -> None:
+def test_a_wrong_configuration_is_refused(tmp_path: Path, document: Any, message: str) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(document))
     with pytest.raises(InputError, match=message):
@@ -153,9 +151,7 @@ def test_the_process_says_ready_answers_and_ends(tmp_path: Path, way: str) -> No
     path = tmp_path / "config.json"
     statistics = str(tmp_path / "s.sock")
     address = f"unix:{tmp_path / 'p4.sock'}"
-    path.write_text(
-        json.dumps({"switches": [switch(address=address)], "stats_socket": statistics})
-    )
+    path.write_text(json.dumps({"switches": [switch(address=address)], "stats_socket": statistics}))
     process = subprocess.Popen(
         ["unshare", "-n", sys.executable, "-m", "switch.realtime", str(path)],
         cwd=ROOT,

@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agents.collectives.names import ALGORITHMS as ALGORITHMS_OF
+from base.errors import InputError
 from experiments.options import from_options
 from experiments.palette import ALGORITHMS, style_sheet
 from experiments.plots import PlotSpec
@@ -47,7 +48,6 @@ from experiments.summary import (
 )
 from experiments.sweep import Experiment, Point
 from experiments.table import links_table, summary_table
-from switch.errors import InputError
 from tests.results_samples import sample_experiment, sample_results
 
 VOID = {"meta", "br", "input", "col"}

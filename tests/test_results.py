@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from base.errors import InputError
 from experiments.results import Fidelity, LinkResult, RankResult, Results, Run, tier_bytes
 from experiments.scenario import Scenario
-from switch.errors import InputError
 
 
 def a_run(verified: bool = True) -> Run:

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from base.errors import InputError
 from experiments.report.page import render
 from experiments.results import Results
 from experiments.summary import summarize
 from experiments.table import summary_table
-from switch.errors import InputError
 from tests.results_samples import sample_results
 
 GOOD: dict[str, Any] = json.loads(json.dumps(sample_results(repeat=2).to_dict()))

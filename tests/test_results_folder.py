@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from base.errors import InputError
 from experiments.progress import Progress
 from experiments.results import Results
 from experiments.runner import Outcome, _Folder, run_to_folder
 from experiments.scenario import Scenario
 from experiments.sweep import Experiment, read_file
-from switch.errors import InputError
 from tests.full_disk import full_disk
 from tests.system_support import ENVIRONMENT, WEFT
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from agents.drivers.rendezvous import Rendezvous
-from switch.cache import CHECKOUT
-from switch.errors import InputError, MachineError
-from switch.private_files import keep_private, open_private
+from base.cache import CHECKOUT
+from base.errors import InputError, MachineError
+from base.private_files import keep_private, open_private
 from tests.emulated_support import needs_machine, run_folders, wait_until
 from topo.cleanup import clean, marked_processes
 from topo.runs import RECORD, Run, boot_id, read_record, start_time
@@ -243,7 +243,7 @@ def test_a_testbed_that_another_user_may_have_described_is_not_connected_to(root
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from switch.errors import WeftError
+from base.errors import WeftError
 from topo.cleanup import clean
 from topo.testbeds import find_testbed
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from base.errors import InputError
 from controller.routes import PATHS as PLANNED_PATHS
 from experiments.options import from_options
 from experiments.path_schemes import scheme_of
 from experiments.plan import plan_of
 from experiments.scenario import Fault, Scenario
 from experiments.sweep import read_file
-from switch.errors import InputError
 
 
 def test_the_default_is_eight_ranks_on_a_leaf_spine() -> None:

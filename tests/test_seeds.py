@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from base.errors import InputError
+from base.units import format_seeds, parse_seeds
 from experiments import Scenario, cli, run
 from experiments.chance import chances
 from experiments.options import from_options
@@ -26,8 +28,6 @@ from experiments.spread import Spread
 from experiments.summary import by_point, summarize, which_run
 from experiments.sweep import Experiment, read_file
 from experiments.table import summary_table
-from experiments.units import format_seeds, parse_seeds
-from switch.errors import InputError
 from tests.results_samples import sample_experiment
 
 SWEEP = """

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from base.errors import InputError
 from controller import Controller, fabric_plan
 from controller.clos_paths import ClosPaths
 from controller.flows import WITHIN_LEAF
 from controller.selector_hash import Salts, ecmp_paths, selector_hash, source_ports
 from switch.engine.dataplane import Dataplane
-from switch.errors import InputError
 from tests.controller_networks import built_in_switches, unicast
 from tests.p4runtime_support import FABRIC, compiled
 from topo.clos import Topology, fat_tree, leaf_spine

@@ -17,7 +17,7 @@ from agents.servers import ReductionServer
 from agents.servers.plan import Plan, Terms, plan_of, terms_of
 from agents.servers.sums import DTYPES
 from agents.transport import Endpoint
-from switch.errors import InputError
+from base.errors import InputError
 from tests.memory_network import Faults
 from tests.server_group import FIRST_SERVER, ServerGroup
 

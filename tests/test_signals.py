@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from switch.errors import RunError
+from base.errors import RunError
 from topo import signals
 from topo.signals import Ended, ending_on_signals, signals_held, watched
 
@@ -24,7 +24,7 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 HEAD = """
 import ctypes, os, signal, sys, time, weakref
 from experiments import cli
-from switch.errors import RunError
+from base.errors import RunError
 
 def busy():
     os.write(1, b"busy\\n")

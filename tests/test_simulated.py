@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from agents.transport import Endpoint
+from base.errors import InputError
 from experiments.bench_simulator import Flow, clos, lines, measure, permutation
 from switch.engine import layout as engine
-from switch.errors import InputError
 from tests.operations import gather
 from tests.simulated_support import completion_ns, network
 from topo import simulated_fabric

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from base.errors import InputError
 from experiments import Fault, Scenario, cli, run
 from experiments.report import render
 from experiments.summary import worst_fidelity
-from switch.errors import InputError
 
 
 def test_a_scenario_runs_in_three_lines() -> None:
@@ -36,9 +36,7 @@ def test_the_same_scenario_gives_the_same_trace(scenario: Scenario) -> None:
         assert one.to_dict() == other.to_dict()
 
 
-def test_a_run_that_failed_is_not_ok(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_failed_is_not_ok(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scenario = Scenario(
         world="simulated", topology="single", hosts_per_leaf=2, size_bytes=65536, loss=1.0,
         algorithms=("ring",),

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from base.errors import InputError
 from controller.clos_paths import ClosPaths
 from controller.link_loads import LinkLoads
 from experiments import static_workloads
@@ -22,7 +23,6 @@ from experiments.scenario import Scenario
 from experiments.static_paths import Situation, analyse, check_schemes, figures
 from experiments.static_workloads import static_steps, workloads
 from experiments.workloads.chakra_schema import COLLECTIVE, MESSAGES, encode
-from switch.errors import InputError
 from tests.simulated_support import completion_ns, network
 from topo.clos import Topology, fat_tree, leaf_spine
 

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from base.errors import InputError
 from switch.compiler import compile_cached
-from switch.errors import InputError
 from switch.stf import Report, read_test, run_test
 from switch.stf.compare import Output, compare_port
 from switch.stf.reader import RULES, parse_test

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from switch.cache import CHECKOUT
+from base.cache import CHECKOUT
+from base.errors import RunError
 from switch.engine import layout, pipeline, queues
 from switch.engine.amounts import MOST_REPLICAS, MOST_REPLICAS_IN_ALL
 from switch.engine.control import (
@@ -27,7 +28,6 @@ from switch.engine.control import (
 from switch.engine.dataplane import MOST_PASSES, Dataplane, Queue
 from switch.engine.events import advance, begin_turn
 from switch.engine.state import EngineControl
-from switch.errors import RunError
 from switch.p4runtime.server import serve
 from switch.realtime.config import config_of
 from switch.realtime.process import SwitchProcess

@@ -19,7 +19,7 @@ from agents.collectives.requests import Request
 from agents.collectives.sum_errors import error_bound, errors_of, exact_sums
 from agents.collectives.sum_orders import order_of, rounded, sums_of
 from agents.collectives.workload import SLICE_BYTES, Workload, accuracy_of
-from switch.errors import InputError
+from base.errors import InputError
 from tests.aggregation_group import SwitchGroup
 from tests.aggregation_switches import JobPlan
 from tests.collective_group import Group

@@ -15,7 +15,7 @@ from agents.collectives.names import OPS
 from agents.collectives.requests import Request
 from agents.servers.compiled_sums import BLOCK
 from agents.servers.sums import DTYPES, Reduction
-from switch.errors import InputError
+from base.errors import InputError
 from tests.server_group import reduced, values
 
 Array = npt.NDArray[np.generic]

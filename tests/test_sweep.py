@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from base.errors import InputError, MachineError, RunError
 from experiments import sweep
 from experiments.progress import Progress
 from experiments.results import Results
 from experiments.runner import _networks, run, run_to_folder
 from experiments.scenario import Scenario
 from experiments.sweep import Experiment, Point, read_file
-from switch.errors import InputError, MachineError, RunError
 from tests.emulated_support import needs_machine
 from topo.emulated import EmulatedWorld
 

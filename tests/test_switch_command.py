@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from base.errors import InputError, MachineError, WeftError
 from experiments.switch_command import run_switch
 from experiments.switch_options import QueueOptions, SwitchOptions, TlsFiles, parse_options
 from switch.compiler import compile_cached
-from switch.errors import InputError, MachineError, WeftError
 from tests.test_realtime import ROOT, needs_namespaces
 
 PROGRAM = ROOT / "tests" / "stf" / "basic.p4"
@@ -114,8 +114,11 @@ def test_pcap_may_stand_alone(tmp_path: Path) -> None:
         ("--no-p4 --use-files 0", "'weft stf' tests programs without them"),
         ("--no-p4 --grpc-server-ssl", "--grpc-server-ssl needs --grpc-server-cert PEM"),
         ("--no-p4 --grpc-server-ssl --grpc-server-cert a", "needs --grpc-server-key PEM"),
-        ("--no-p4 --grpc-server-ssl --grpc-server-cert a --grpc-server-key b "
-         "--grpc-server-with-client-auth", "needs --grpc-server-cacert PEM"),
+        (
+            "--no-p4 --grpc-server-ssl --grpc-server-cert a --grpc-server-key b "
+            "--grpc-server-with-client-auth",
+            "needs --grpc-server-cacert PEM",
+        ),
         ("--no-p4 --grpc-server-key b", "say --grpc-server-ssl as well"),
         ("--no-p4 --grpc-server-with-client-auth", "say --grpc-server-ssl as well"),
         ("--no-p4 --dp-grpc-server-addr 0.0.0.0:50052", "not from gRPC"),

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
+from base.cache import CHECKOUT
+from base.errors import RunError
 from experiments import emulation
 from experiments.operation import operate
 from experiments.plan import program_of
 from experiments.progress import Progress
 from experiments.scenario import Scenario
-from switch.cache import CHECKOUT
-from switch.errors import RunError
 from tests.system_support import (
     ENVIRONMENT,
     WEFT,
@@ -416,9 +416,7 @@ def test_a_missing_bmv2_is_named_with_what_to_install(tmp_path: Path, untouched:
 
 @pytest.mark.skipif(not _has("simple_switch_grpc"), reason="BMv2 (simple_switch_grpc) is missing")
 def test_bmv2_runs_the_same_scenario(tmp_path: Path, untouched: Machine) -> None:
-    document = run_json(
-        "--switch", "bmv2", "--leaves", "2", "--size", "64KiB", cwd=tmp_path
-    )
+    document = run_json("--switch", "bmv2", "--leaves", "2", "--size", "64KiB", cwd=tmp_path)
     assert document["verified"]
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from base.errors import InputError
 from switch.compiler import compile_cached
 from switch.engine.control import ActionCall, Exact, Lpm, TableEntry
 from switch.engine.dataplane import Dataplane, Queue
@@ -18,7 +19,6 @@ from switch.engine.state import EngineControl
 from switch.engine.trace import Decoder, Event
 from switch.engine.trace_text import json_lines, log_line, packets_text
 from switch.engine.tracer import Tracer
-from switch.errors import InputError
 from switch.stf import Report, run_test
 from switch.stf.reader import parse_test
 from tests.test_engine import packet
@@ -165,9 +165,7 @@ def test_a_traced_switch_forwards_as_one_that_is_not_and_tells_what_left(
     outcomes = []
     for is_traced in (False, True):
         dataplane, control = switch("clones")
-        control.insert_entry(
-            TableEntry("MyIngress.t", (Exact(1),), ActionCall("MyIngress.again"))
-        )
+        control.insert_entry(TableEntry("MyIngress.t", (Exact(1),), ActionCall("MyIngress.again")))
         control.publish()
         tracer = traced(dataplane, control) if is_traced else None
         for port, frame in frames:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from agents.collectives.names import ALGORITHMS, OFFLOADED, REDUCING, ROOTED
 from agents.servers.plan import Plan, terms_of
+from base.errors import InputError
 from controller.aggregation import AggregationJob, plan_aggregation
 from controller.multicast import plan_trees
 from experiments.optcast_model import Optcast, optcast_rounds
@@ -35,7 +36,6 @@ from experiments.traffic_model import (
     unicast_tier_bytes,
 )
 from experiments.transfers import even_parts, placed, unicast_rounds
-from switch.errors import InputError
 from tests.collective_definitions import messages_of
 from topo import clos
 from topo.clos import LINK_TIERS, Topology

@@ -112,7 +112,7 @@ import numpy as np
 from agents.datagrams import ipv4
 from agents.drivers.udp import UdpDriver
 from agents.transport import Endpoint
-from switch.errors import MachineError
+from base.errors import MachineError
 
 def attempt(what):
     try:

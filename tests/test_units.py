@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.units import (
+from base.errors import InputError
+from base.units import (
     format_duration,
     format_rate,
     format_size,
@@ -16,7 +17,6 @@ from experiments.units import (
     parse_rate,
     parse_size,
 )
-from switch.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from agents.collectives.flow_graph import FlowGraph, GraphBuilder
 from agents.collectives.names import FLOW_ALGORITHMS
 from agents.collectives.requests import Request
+from base.errors import InputError
 from experiments.bounds import completion_bound_ns, expected_ns
 from experiments.flow_steps import steps_of, steps_of_graph
 from experiments.plan import program_of
@@ -24,7 +25,6 @@ from experiments.workloads.collectives import add_collective, algorithm_for
 from experiments.workloads.gpt import MODELS, model_of, training_step
 from experiments.workloads.load import WorkloadOptions, graph_of
 from experiments.workloads.matrix import HEADERS, KINDS, NUMBERS, parse_matrix, read_matrix
-from switch.errors import InputError
 from tests.collective_group import Group
 
 MATRIX = """\

@@ -6,8 +6,8 @@ import json
 import re
 from collections.abc import Sequence
 
-from switch.children import last_words, run_tool
-from switch.errors import MachineError
+from base.children import last_words, run_tool
+from base.errors import MachineError
 
 _FAILED_LINE = re.compile(r"Command failed -:(\d+)")
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from switch import files
-from switch.errors import MachineError, RunError
+from base import files
+from base.errors import MachineError, RunError
 from topo.interfaces import LinkKind, interface_name, is_patched
 from topo.network import Direction, Topology
 from topo.processes import RunProcess, stop_all

@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from switch.errors import MachineError
+from base.errors import MachineError
 from topo.runs import (
     RUN_VARIABLE,
     RUNS,

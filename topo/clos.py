@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from switch.errors import InputError
+from base.errors import InputError
 from topo.network import (
     DEFAULT_DELAY_NS,
     DEFAULT_QUEUE_BYTES,

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from switch.errors import RunError
+from base.errors import RunError
 from topo.batch import queue_drops, run_batch
 from topo.captures import CaptureResult, Captures, patch_results
 from topo.cleanup import kill_all, marked_processes
@@ -202,9 +202,7 @@ class EmulatedWorld:
     def _make_links(self) -> None:
         for pid in self._namespaces.values():
             in_namespace(pid, lambda: write_sysctls(SYSCTLS))
-        links = switch_side_links(
-            self.topology, self._namespaces, self.link_mtu, self.links
-        )
+        links = switch_side_links(self.topology, self._namespaces, self.link_mtu, self.links)
         shapers = []
         if self.switch_kind == "bmv2":
             shapers = switch_shapers(self.topology, self.link_mtu)

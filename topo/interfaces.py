@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, get_args
 
-from switch.errors import InputError
+from base.errors import InputError
 from topo.network import Direction, Host, Link, Port, Topology, format_ipv4, format_mac
 
 LINK_MTU = 9000

@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from switch.children import last_words, run_tool
-from switch.errors import MachineError, RunError
+from base.children import last_words, run_tool
+from base.errors import MachineError, RunError
 from topo.batch import run_batch
 from topo.namespaces import CLONE_NEWNET
 from topo.pid_namespace import PidNamespace

@@ -21,9 +21,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO
 
-from switch.children import DIE_WITH_PARENT, how_it_ended, last_words, run_tool
-from switch.errors import InputError, MachineError, RunError, WeftError
-from switch.files import read_text
+from base.children import DIE_WITH_PARENT, how_it_ended, last_words, run_tool
+from base.errors import InputError, MachineError, RunError, WeftError
+from base.files import read_text
 from topo.runs import Run
 from topo.signals import watched
 from topo.testbeds import MOST_SCRIPT_BYTES
@@ -119,9 +119,7 @@ class RunNode(Node):
             how = how_it_ended(self.shell.wait(STATUS_DEADLINE_S))
         except subprocess.TimeoutExpired:
             how = "has ended"
-        raise RunError(
-            f"the shell that holds the namespace of {self.name} (pid {self.pid}) {how}"
-        )
+        raise RunError(f"the shell that holds the namespace of {self.name} (pid {self.pid}) {how}")
 
 
 class SwitchNode(RunNode, Switch):
@@ -179,9 +177,7 @@ REFUSED = {
 def check_command(node: str, command: str) -> None:
     """Raise InputError for a command that a shell would not take as it is: it would wait for its
     other half, and nobody could end that from a file of commands."""
-    told = run_tool(
-        ["bash", "-n", "-c", command], environment={**os.environ, "LC_ALL": "C"}
-    )
+    told = run_tool(["bash", "-n", "-c", command], environment={**os.environ, "LC_ALL": "C"})
     if told.returncode:
         first, *_ = [*told.stderr.strip().splitlines(), last_words(told)]
         _, _, reason = first.partition("line 1: ")

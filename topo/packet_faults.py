@@ -35,7 +35,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from agents.wire.headers import HAS_PAYLOAD, IS_SEND, IS_WRITE, PROPERTIES, Opcode
-from switch.errors import InputError
+from base.errors import InputError
 from topo.network import LINK_TIERS, Direction, Host, Switch, Topology
 
 PACKET_ACTIONS = ("lose", "duplicate", "corrupt", "delay", "swap")
@@ -184,6 +184,7 @@ def slow_rates_bps(outages: Iterable[Outage], topology: Topology) -> dict[tuple[
                 rate_bps = max(1, round(each.link.rate_bps * outage.rate))
                 found[each.ends] = min(rate_bps, found.get(each.ends, rate_bps))
     return found
+
 
 _MATCH_KEYS = ("opcode", "rank", "to", "chunk")
 

@@ -13,11 +13,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
-from switch import files
-from switch.children import DIE_WITH_PARENT, how_it_ended
-from switch.effort import Effort, processor_s
-from switch.errors import RunError
-from switch.private_files import open_private
+from base import files
+from base.children import DIE_WITH_PARENT, how_it_ended
+from base.effort import Effort, processor_s
+from base.errors import RunError
+from base.private_files import open_private
 from topo.runs import Run
 
 TAIL_LINES = 14

@@ -23,8 +23,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from switch.errors import MachineError
-from switch.private_files import FOLDER_MODE, doubt, open_private
+from base.errors import MachineError
+from base.private_files import FOLDER_MODE, doubt, open_private
 from topo.pid_namespace import Child, PidNamespace
 from topo.signals import signals_held
 

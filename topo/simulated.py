@@ -30,7 +30,7 @@ from agents.drivers.messages import OperationConfig, RankResult
 from agents.participant import Cast, Introductions, Participant
 from agents.transport import layout as transport
 from agents.transport.endpoint import Endpoint
-from switch.errors import MachineError, RunError
+from base.errors import MachineError, RunError
 from switch.p4runtime.local import LocalSwitch
 from topo import simulated_layout as at
 from topo.interfaces import check_path_mtu
@@ -278,9 +278,7 @@ class _Operation:
         self._started_ns = fabric.now_ns
         if load_bin_ns:
             fabric.record_loads(load_bin_ns)
-        plan = FaultPlan(
-            fabric, faults, self._started_ns, self._kill, notice_after_ns, noticed
-        )
+        plan = FaultPlan(fabric, faults, self._started_ns, self._kill, notice_after_ns, noticed)
         try:
             machines = [participant.machine for participant in self._participants]
             fabric.attach(dict(zip(self._hosts, machines, strict=True)))

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from agents.datagrams import Datagrams
 from agents.transport.endpoint import Endpoint
 from agents.wire.headers import HEADER_ROOM_BYTES
+from base.errors import InputError, RunError
 from switch.engine import layout as engine
 from switch.engine.dataplane import MOST_PASSES, Dataplane, Queue
-from switch.errors import InputError, RunError
 from topo import simulated_layout as at
 from topo.clos import single
 from topo.network import Topology

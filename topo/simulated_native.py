@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agents.wire.compiled import numba, source_digest
-from switch.cache import cache_dir
+from base.cache import cache_dir
 from switch.engine.native import SOURCE_DIGEST
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from switch.errors import InputError
+from base.errors import InputError
 from topo.network import Topology
 
 SwitchKind = Literal["weft", "bmv2"]

@@ -11,9 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from switch.children import python_command, python_path, run_tool
-from switch.errors import MachineError, RunError
-from switch.private_files import open_private
+from base.children import python_command, python_path, run_tool
+from base.errors import MachineError, RunError
+from base.private_files import open_private
 from topo.batch import queue_drops
 from topo.captures import capture_path
 from topo.interfaces import ETHERNET_BYTES, LinkKind, switch_interfaces
@@ -27,7 +27,7 @@ BMV2 = "simple_switch_grpc"
 THRIFT_PORT = 9090
 """BMv2 switch n listens for Thrift at this port plus n, within the run's namespace only."""
 READY_LIMIT_S = 600.0
-"""Of `switch.effort.Effort`. A first start compiles the switch's real-time loop, which takes a slow
+"""Of `base.effort.Effort`. A first start compiles the switch's real-time loop, which takes a slow
 machine minutes; later ones take it from the cache."""
 ANSWER_DEADLINE_S = 60.0
 """For the switch process to answer a request; one that has ended is noticed at once."""
@@ -127,9 +127,7 @@ class BuiltinSwitches:
         patch_captures: Path | None = None,
     ) -> None:
         """Start the process in the run's namespace; it has its configuration in a file."""
-        config = builtin_config(
-            topology, run, seed, link_mtu, captured, links, patch_captures
-        )
+        config = builtin_config(topology, run, seed, link_mtu, captured, links, patch_captures)
         path = run.folder / "switches.json"
         with open_private(path, "w") as file:
             json.dump(config, file, indent=1)

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from switch.errors import InputError
-from switch.private_files import open_private
+from base.errors import InputError
+from base.private_files import open_private
 from topo.runs import RUNS, DoubtfulError, read_believed, read_record
 
 FILE = "testbed.json"

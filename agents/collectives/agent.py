@@ -39,7 +39,7 @@ from agents.datagrams import Datagrams
 from agents.transport.aggregation import AggregationQueuePair
 from agents.transport.endpoint import Endpoint
 from agents.transport.types import Completion, CompletionKind, MemoryRegion
-from switch.errors import InputError, ProtocolError, RunError
+from base.errors import InputError, ProtocolError, RunError
 
 PROBE_NS = 500_000_000
 """How often a rank asks whether the peers that it waits for are there."""

@@ -13,7 +13,7 @@ from agents.datagrams import ipv4
 from agents.transport.aggregation import AggregationQueuePair
 from agents.transport.endpoint import Endpoint
 from agents.transport.types import TransportMisuse
-from switch.errors import InputError
+from base.errors import InputError
 
 SLOTS = 128
 """N: rounds of a job under way at a time. With 256 values a packet, 11.5 ms at 100 Mbit/s."""

@@ -27,7 +27,7 @@ from agents.collectives.operation import PhaseClock, Report, Ticket
 from agents.collectives.requests import Request
 from agents.datagrams import ipv4_text
 from agents.transport.aggregation import DataKind, Reduction
-from switch.errors import InputError, ProtocolError
+from base.errors import InputError, ProtocolError
 
 Bytes = npt.NDArray[np.uint8]
 

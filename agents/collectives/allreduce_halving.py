@@ -18,7 +18,7 @@ from agents.collectives.recursive import Folding
 from agents.collectives.reduction import combine
 from agents.collectives.requests import Request
 from agents.collectives.unicast import Blocks, Bytes, Write, block_bytes
-from switch.errors import ProtocolError
+from base.errors import ProtocolError
 
 BUFFER, STAGING, OUTPUT = range(3)
 """The memories of a rank."""

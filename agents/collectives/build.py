@@ -26,7 +26,7 @@ from agents.collectives.ring import RingAllgather, RingReduceScatter
 from agents.collectives.trees import TreeBroadcast
 from agents.collectives.unicast import Bytes, Pattern, UnicastOperation
 from agents.transport.types import MemoryRegion, TransportMisuse
-from switch.errors import InputError
+from base.errors import InputError
 
 _IN_PLACE: dict[str, Callable[..., Pattern]] = {
     "ring": RingAllgather,

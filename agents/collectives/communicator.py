@@ -15,7 +15,7 @@ from agents.transport.aggregation import AggregationQueuePair
 from agents.transport.endpoint import Endpoint
 from agents.transport.queue_pairs import RcQueuePair, UdQueuePair
 from agents.transport.types import RemoteQueuePair
-from switch.errors import InputError
+from base.errors import InputError
 
 MULTICAST_QKEY = 0x57454654
 """The Q_Key of all multicast packets of the collectives."""

@@ -22,7 +22,7 @@ from agents.collectives.control import MAX_RANGES, Control, Kind, Range
 from agents.collectives.operation import Posts, Ticket
 from agents.collectives.subgroups import Subgroups, without
 from agents.transport.types import MemoryRegion
-from switch.errors import ProtocolError
+from base.errors import ProtocolError
 
 MAX_READS = 8
 """RDMA READs outstanding at a time: more of them only means more to repeat when one is lost."""

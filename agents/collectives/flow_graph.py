@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from switch.errors import InputError
+from base.errors import InputError
 
 IntArray = npt.NDArray[np.int64]
 
@@ -109,9 +109,7 @@ class FlowGraph:
     @cached_property
     def table(self) -> Table:
         """The columns as arrays."""
-        return Table(
-            *(np.array(getattr(self, field.name), np.int64) for field in fields(self))
-        )
+        return Table(*(np.array(getattr(self, field.name), np.int64) for field in fields(self)))
 
     @property
     def ranks(self) -> int:

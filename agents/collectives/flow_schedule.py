@@ -6,7 +6,7 @@ import heapq
 from collections import deque
 
 from agents.collectives.flow_graph import DONE, FlowGraph
-from switch.errors import ProtocolError
+from base.errors import ProtocolError
 
 
 class Schedule:

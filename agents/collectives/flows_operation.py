@@ -25,7 +25,7 @@ from agents.collectives.operation import Moment, PhaseClock, Posts, Report, Tick
 from agents.collectives.requests import Request
 from agents.collectives.unicast import Blocks, Bytes, block_bytes
 from agents.transport.types import MemoryRegion
-from switch.errors import ProtocolError
+from base.errors import ProtocolError
 
 BLOCKS_UNDER_WAY = 8
 """Of each line of flows and lane: enough to fill a link, and not all, so that they share it."""

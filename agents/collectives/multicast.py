@@ -33,7 +33,7 @@ from agents.collectives.requests import Request
 from agents.collectives.subgroups import Subgroups
 from agents.collectives.timing import UD_OVERHEAD_BYTES, Pace, chain_of, frames_bytes
 from agents.transport.types import MemoryRegion
-from switch.errors import InputError, ProtocolError
+from base.errors import InputError, ProtocolError
 
 POSTED, ARMED = 0, 1
 """The two barriers: all have posted their buffers; all have armed their sinks."""

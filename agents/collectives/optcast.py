@@ -20,7 +20,7 @@ from agents.collectives.requests import Request
 from agents.collectives.unicast import MAX_POSTED_BYTES, MAX_POSTED_NS, Bytes
 from agents.servers.plan import Plan, plan_of, terms_of
 from agents.transport.types import MemoryRegion
-from switch.errors import ProtocolError, RunError
+from base.errors import ProtocolError, RunError
 
 
 class _Server:

@@ -24,7 +24,7 @@ from agents.collectives.names import (
     VECTORS,
 )
 from agents.collectives.timing import operation_timeout_ns
-from switch.errors import InputError
+from base.errors import InputError
 
 _UFUNCS: dict[str, np.ufunc] = dict(zip(OPS, (np.add, np.minimum, np.maximum, np.add), strict=True))
 _KNOWN = {**ALGORITHMS, FLOWS: FLOW_ALGORITHMS}

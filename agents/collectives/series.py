@@ -10,7 +10,7 @@ from agents.collectives.dtypes import Array
 from agents.collectives.names import MAX_AT_ONCE
 from agents.collectives.operation import Report
 from agents.collectives.requests import Request
-from switch.errors import InputError
+from base.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from agents.collectives.requests import Request
 from agents.transport.queue_pairs import UdQueuePair
 from agents.transport.sink import ChunkSink
 from agents.transport.types import MemoryRegion
-from switch.errors import InputError
+from base.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from agents.collectives.control import Control, Kind
 from agents.collectives.operation import PhaseClock, Posts, Report, Ticket, WrittenBytes
 from agents.collectives.requests import Request
 from agents.transport.types import MemoryRegion
-from switch.errors import ProtocolError
+from base.errors import ProtocolError
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -32,7 +32,7 @@ from agents.collectives.pattern import fill_shard, first_difference, shard_key, 
 from agents.collectives.requests import Request
 from agents.collectives.sum_errors import SumErrors, distances, error_bound, errors_of
 from agents.collectives.sum_orders import sums_of
-from switch.errors import InputError
+from base.errors import InputError
 
 Bytes = npt.NDArray[np.uint8]
 

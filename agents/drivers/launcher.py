@@ -44,10 +44,10 @@ from agents.drivers.messages import (
     Spawned,
     Warm,
 )
-from switch.children import how_it_ended, python_command, python_path
-from switch.effort import Effort
-from switch.errors import MachineError, RunError
-from switch.private_files import open_private
+from base.children import how_it_ended, python_command, python_path
+from base.effort import Effort
+from base.errors import MachineError, RunError
+from base.private_files import open_private
 
 WARM_LIMIT_S = 600.0
 """Of `Effort`. The first start on a machine compiles; later ones take a second or two."""

@@ -36,7 +36,7 @@ from agents.collectives.flow_graph import FlowGraph
 from agents.collectives.requests import Request
 from agents.participant import Introductions, Member, Team
 from agents.transport.types import TransportOptions
-from switch.errors import InputError, ProtocolError
+from base.errors import InputError, ProtocolError
 
 
 @dataclass(frozen=True)

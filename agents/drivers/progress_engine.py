@@ -24,7 +24,7 @@ from agents.datagrams import UDP_PORT, Datagrams, ipv4_text
 from agents.drivers.compiled_progress import carry_ring, carry_sockets
 from agents.drivers.datagram_sockets import BATCH, STRIDE, Messages, force_buffer
 from agents.transport import ChunkSink, ReceiveWorker
-from switch.errors import MachineError
+from base.errors import MachineError
 
 _IP_MULTICAST_ALL = 49
 _IP_RECVTOS = 13

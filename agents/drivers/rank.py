@@ -52,7 +52,7 @@ from agents.servers.sums import prepare as prepare_sums
 from agents.transport import Endpoint
 from agents.transport.receive_worker import ReceiveWorker
 from agents.transport.types import PEAKS
-from switch.errors import MachineError, ProtocolError, RunError, WeftError
+from base.errors import MachineError, ProtocolError, RunError, WeftError
 
 PROGRESS_NS = 100_000_000
 """Time between two reports of progress."""
@@ -303,9 +303,7 @@ def participant_of(config: RankConfig) -> Participant:
         seed=config.seed * config.processes + config.rank,
         options=config.transport,
     )
-    return Participant(
-        endpoint, config.teams, config.members, config.partners, config.lanes
-    )
+    return Participant(endpoint, config.teams, config.members, config.partners, config.lanes)
 
 
 def receive_workers(participant: Participant, workers: int) -> list[ReceiveWorker]:

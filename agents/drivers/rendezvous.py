@@ -52,9 +52,9 @@ from agents.drivers.messages import (
 )
 from agents.drivers.patience import Patience, silence_s
 from agents.participant import Introductions
-from switch.children import how_it_ended
-from switch.errors import InputError, ProtocolError, RunError
-from switch.private_files import keep_private
+from base.children import how_it_ended
+from base.errors import InputError, ProtocolError, RunError
+from base.private_files import keep_private
 
 START_LEAD_NS = 30_000_000
 """From sending the start time until that time, so that every rank has read it."""

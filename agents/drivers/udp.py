@@ -41,7 +41,7 @@ from agents.drivers.datagram_sockets import BATCH, STRIDE, Messages, RawMessages
 from agents.drivers.lateness import Lateness
 from agents.drivers.progress_engine import ProgressEngine, SocketSource, Source
 from agents.transport import ChunkSink, ReceiveWorker
-from switch.errors import MachineError
+from base.errors import MachineError
 
 BATCHES_A_ROUND = 4
 """How much is sent before received packets are looked at again."""

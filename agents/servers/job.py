@@ -12,7 +12,7 @@ from agents.servers.operation import ServerOperation
 from agents.transport.endpoint import Endpoint
 from agents.transport.queue_pairs import RcQueuePair
 from agents.transport.types import MemoryRegion, RemoteQueuePair
-from switch.errors import InputError
+from base.errors import InputError
 
 
 @dataclass(frozen=True)

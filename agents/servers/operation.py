@@ -22,7 +22,7 @@ import numpy.typing as npt
 from agents.collectives.control import Control, Kind
 from agents.servers.plan import Contributor, Plan
 from agents.transport.types import MemoryRegion
-from switch.errors import ProtocolError
+from base.errors import ProtocolError
 
 if TYPE_CHECKING:
     from agents.servers.job import Job

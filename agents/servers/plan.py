@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from agents.collectives.names import OPS, REDUCING
 from agents.servers.sums import DTYPES, Reduction
-from switch.errors import InputError, ProtocolError
+from base.errors import InputError, ProtocolError
 
 Numbers = npt.NDArray[np.int64]
 

@@ -23,7 +23,7 @@ from agents.servers.plan import Plan, Terms, plan_of
 from agents.transport.endpoint import Endpoint
 from agents.transport.queue_pairs import RcQueuePair
 from agents.transport.types import Completion, CompletionKind, MemoryRegion
-from switch.errors import InputError, ProtocolError
+from base.errors import InputError, ProtocolError
 
 MEMORY_BYTES = 1 << 30
 MOST_OPERATIONS = 256

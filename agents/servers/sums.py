@@ -15,7 +15,7 @@ import numpy.typing as npt
 from agents.collectives.dtypes import HALF_TYPES, average, dtype_of
 from agents.collectives.names import OPS
 from agents.servers.compiled_sums import MAXIMUM, MINIMUM, SUM, combine, combine_halves
-from switch.errors import InputError
+from base.errors import InputError
 
 DTYPES = (
     "float32", "float16", "bfloat16", "float64", "int32", "int64",

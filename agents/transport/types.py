@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from switch.errors import WeftError
+from base.errors import WeftError
 
 if TYPE_CHECKING:
     from agents.transport.aggregation import AggregationQueuePair

@@ -11,7 +11,7 @@ import enum
 import struct
 from dataclasses import dataclass
 
-from switch.errors import ProtocolError
+from base.errors import ProtocolError
 
 BTH_BYTES = 12
 RETH_BYTES = 16

@@ -8,15 +8,15 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from base import files
+from base.cache import CHECKOUT
+from base.errors import InputError, RunError
 from experiments.figures.kept import Kept, Row
 from experiments.figures.measure import SEEDS, WORLDS, measure, scenario_file
 from experiments.figures.plots import PlotNote, is_fresh, notes_in, svg_of, with_plots
 from experiments.figures.tables import rendered
 from experiments.progress import Progress
 from experiments.spread import Spread
-from switch import files
-from switch.cache import CHECKOUT
-from switch.errors import InputError, RunError
 
 DOCS = CHECKOUT / "docs"
 QUICK_S = 60.0
@@ -98,9 +98,7 @@ def _rendered(page: Path, text: str, read: Callable[[str], Kept]) -> str:
         raise InputError(f"{page.name}: {error}") from None
 
 
-def keep(
-    names: Sequence[str], progress: Progress, worlds: Collection[str] = WORLDS
-) -> list[Path]:
+def keep(names: Sequence[str], progress: Progress, worlds: Collection[str] = WORLDS) -> list[Path]:
     """Measure figures in some worlds and keep them, with what is kept of others; the files.
 
     Raises `InputError`, `RunError`.

@@ -13,15 +13,15 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from experiments import document as documents
+from base import documents as documents
+from base import files
+from base.errors import InputError
+from base.units import said, shown
 from experiments.options import field_of
 from experiments.path_figures import path_figures
 from experiments.results import TIERS, Run, scenario_of
 from experiments.summary import Summary
 from experiments.traffic_model import tier_model_frame_bytes
-from experiments.units import said, shown
-from switch import files
-from switch.errors import InputError
 
 SCHEMA = "weft.figures"
 VERSION = 1
@@ -125,9 +125,7 @@ def metrics_of(run: Run) -> dict[str, float | None]:
     time_ns = run.completion_ns
     phases_ns = Summary(run.algorithm, (run,)).phases_ns
     hosts = {rank.host for rank in run.ranks}
-    ranks_bytes = sum(
-        link.tx_bytes for link in run.links if {link.from_node, link.to_node} & hosts
-    )
+    ranks_bytes = sum(link.tx_bytes for link in run.links if {link.from_node, link.to_node} & hosts)
     model = _model_bytes(run)
     return {
         "completion-ms": None if time_ns is None else time_ns / 1e6,
@@ -167,9 +165,7 @@ def _model_bytes(run: Run) -> dict[str, int]:
         return {}
 
 
-def rows_of(
-    runs: Sequence[tuple[Run, float]], swept: Sequence[str], source: str = ""
-) -> list[Row]:
+def rows_of(runs: Sequence[tuple[Run, float]], swept: Sequence[str], source: str = "") -> list[Row]:
     """The rows of runs, each with what it cost in seconds, in order of appearance.
 
     Args:

@@ -13,6 +13,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from base.cache import CHECKOUT
+from base.errors import InputError, RunError
 from experiments.figures.kept import Kept, metrics_of, rows_of
 from experiments.plan import program_of
 from experiments.results import Run
@@ -20,8 +22,6 @@ from experiments.runner import run as run_experiment
 from experiments.scenario import Scenario
 from experiments.simulation import simulate
 from experiments.sweep import Experiment, Point, read_file
-from switch.cache import CHECKOUT
-from switch.errors import InputError, RunError
 
 SCENARIOS = CHECKOUT / "experiments" / "scenarios"
 WORLDS = ("emulated", "simulated")

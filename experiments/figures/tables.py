@@ -24,11 +24,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from base.errors import InputError
+from base.units import shown
 from experiments.figures.kept import COUNTS, Kept, Row, check_metric
 from experiments.figures.measure import LONG_S
 from experiments.spread import Spread
-from experiments.units import shown
-from switch.errors import InputError
 
 METRIC = "metric"
 """As rows or columns: each metric by itself."""
@@ -47,9 +47,7 @@ _TABLES = blocks("figures")
 _NEEDED = {"rows": "OPTION", "columns": "OPTION"}
 
 
-def parse_note(
-    place: str, text: str, needed: Mapping[str, str]
-) -> tuple[str, str, dict[str, str]]:
+def parse_note(place: str, text: str, needed: Mapping[str, str]) -> tuple[str, str, dict[str, str]]:
     """Read ``NAME: METRIC; KEY VALUE; ...``: name, metric and values by key.
 
     Args:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from base.units import said
 from experiments.comparison import compare
 from experiments.options import field_of, read_option
 from experiments.palette import in_order
@@ -13,7 +14,6 @@ from experiments.plots.spec import OF_BYTES, TIERS, PlotSpec
 from experiments.results import Results
 from experiments.summary import TIERS as TIER_NAMES
 from experiments.summary import Summary, by_point, byte_unit
-from experiments.units import said
 
 TIMED = ("completion", "over-bound", "goodput", "speed-up")
 """Figures whose theory is a bound, not a model of bytes."""
@@ -183,9 +183,7 @@ def lines_of(results: Results, spec: PlotSpec) -> Lines:
     return Lines(axis, y_label, "bound" if is_bound else "model", tuple(lines))
 
 
-def _range_of(
-    value: Value, y: float, each: Summary, below: Summary | None
-) -> tuple[float, float]:
+def _range_of(value: Value, y: float, each: Summary, below: Summary | None) -> tuple[float, float]:
     """The least and the greatest of what is plotted of the single runs; of ratios, those of runs of
     one seed and repetition."""
     if len(each.runs) == 1 and (below is None or len(below.runs) == 1):

@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from base.errors import InputError
+from base.units import shown
 from experiments.options import OPTIONS, by_key, read_option
-from experiments.units import shown
-from switch.errors import InputError
 from topo.clos import LINK_TIERS
 
 KINDS = ("lines", "phases", "tiers", "timeline", "heatmap")

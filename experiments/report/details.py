@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from base.units import format_size
 from experiments.palette import algorithm_class, in_order, phase_class
 from experiments.plots.heatmap import heat_map
 from experiments.report import heat
@@ -12,7 +13,6 @@ from experiments.report.charts import phases
 from experiments.report.markup import Markup, element, heading, join, number, table
 from experiments.results import LinkResult, RankResult, Results, Run
 from experiments.summary import TIERS, Summary, byte_unit, short_duration, which_run
-from experiments.units import format_size
 from topo.clos import LINK_TIERS, Topology
 from topo.drawing import draw_svg
 
@@ -124,9 +124,7 @@ def _ranks_of(run: Run) -> Markup:
         if failed:
             row.append(rank.error or "")
         rows.append(row)
-    legend = [
-        element("span", name, class_=f"key {phase_class(name)}") for name in names
-    ]
+    legend = [element("span", name, class_=f"key {phase_class(name)}") for name in names]
     return join([element("p", *legend, class_="legend") if names else None,
                  element("div", table(headings, rows, "sortable"), class_="tall")])  # fmt: skip
 
@@ -160,8 +158,9 @@ def _links_of(summary: Summary) -> Markup:
     headings += [heading("lost", "lost on the link on purpose")]
     headings += [heading("no room", "dropped by the sender's queue for want of room")]
     headings += [heading("deepest queue")] if queues else []
-    rows = [_link_row(link, largest, queues, algorithm_class(summary.algorithm))
-            for link in run.links]
+    rows = [
+        _link_row(link, largest, queues, algorithm_class(summary.algorithm)) for link in run.links
+    ]
     return element("div", table(headings, rows, "sortable"), class_="tall")
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from base.units import format_size
 from experiments.palette import algorithm_class
 from experiments.report.markup import Markup, element, heading, number, table
 from experiments.report.overview import point_cells
 from experiments.results import LinkResult
 from experiments.summary import TIERS, Summary, three_digits
 from experiments.telemetry import load_spread
-from experiments.units import format_size
 
 
 def by_kind(summaries: Sequence[Summary]) -> Markup:

@@ -8,6 +8,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from base import files
+from base.errors import InputError
+from base.units import format_rate, format_seeds, format_size
 from experiments.palette import style_sheet
 from experiments.report import details, network_figures, overview
 from experiments.report.markup import Markup, element, join
@@ -25,9 +28,6 @@ from experiments.summary import (
     what_of,
     worst_fidelity,
 )
-from experiments.units import format_rate, format_seeds, format_size
-from switch import files
-from switch.errors import InputError
 
 HERE = Path(__file__).resolve().parent
 
@@ -41,9 +41,7 @@ def write_report(results: dict[str, Any], out: Path) -> Path:
     try:
         files.write_whole(out, page)
     except OSError as error:
-        raise InputError(
-            f"cannot write the report to {str(out)!r}: {error.strerror}"
-        ) from None
+        raise InputError(f"cannot write the report to {str(out)!r}: {error.strerror}") from None
     return out
 
 

@@ -6,10 +6,10 @@ import shlex
 from dataclasses import MISSING, Field, fields, replace
 from typing import Any
 
+from base.errors import InputError
+from base.units import DURATIONS, format_seeds
 from experiments.options import option_of
 from experiments.scenario import Scenario
-from experiments.units import DURATIONS, format_seeds
-from switch.errors import InputError
 
 
 def command_line(scenario: Scenario) -> str:

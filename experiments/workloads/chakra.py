@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph, GraphBuilder
+from base.errors import InputError
+from base.files import read_bounded
 from experiments.workloads.chakra_schema import (
     COLLECTIVE,
     COLLECTIVES,
@@ -27,8 +29,6 @@ from experiments.workloads.chakra_schema import (
     read_nodes,
 )
 from experiments.workloads.collectives import Events, add_collective, algorithm_for
-from switch.errors import InputError
-from switch.files import read_bounded
 
 MAX_MICROS = 1 << 40
 MAX_BYTES = 1 << 40

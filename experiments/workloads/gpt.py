@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agents.collectives.flow_graph import FlowGraph, GraphBuilder
+from base.errors import InputError
 from experiments.workloads.collectives import Events, add_collective
-from switch.errors import InputError
 
 ELEMENT_BYTES = 2
 """Of an activation or a gradient in half precision."""
@@ -127,6 +127,4 @@ class _Step:
     def _allreduce(
         self, group: range, size_bytes: int, after: dict[int, Events]
     ) -> dict[int, Events]:
-        return add_collective(
-            self.builder, "allreduce", self._algorithm, group, size_bytes, after
-        )
+        return add_collective(self.builder, "allreduce", self._algorithm, group, size_bytes, after)

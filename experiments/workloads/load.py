@@ -8,11 +8,11 @@ from pathlib import Path
 
 from agents.collectives.flow_graph import FlowGraph
 from agents.collectives.names import FLOW_ALGORITHMS
-from experiments.units import shown
+from base.errors import InputError
+from base.units import shown
 from experiments.workloads.chakra import has_collectives, read_traces, trace_files
 from experiments.workloads.gpt import MODELS, training_step
 from experiments.workloads.matrix import read_matrix
-from switch.errors import InputError
 
 FILES = (".cm", ".et")
 """What workload files end in: connection matrices of htsim, execution traces of Chakra."""
@@ -97,9 +97,7 @@ def _made(options: WorkloadOptions) -> FlowGraph:
 def _read(options: WorkloadOptions, states: tuple[tuple[int, int], ...]) -> FlowGraph:
     """`states`: of the files, which are read again if that has changed."""
     path = Path(options.workload)
-    graph = (
-        read_traces(path, options.algorithm) if path.suffix == ".et" else read_matrix(path)
-    )
+    graph = read_traces(path, options.algorithm) if path.suffix == ".et" else read_matrix(path)
     if options.slowdown is None:
         return graph
     part = share(options.rate_bps, options.slowdown)

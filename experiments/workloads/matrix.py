@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph, GraphBuilder
-from experiments.units import shown
-from switch.errors import InputError
-from switch.files import read_bounded
+from base.errors import InputError
+from base.files import read_bounded
+from base.units import shown
 
 HEADERS = ("Nodes", "Connections", "Triggers", "Failures")
 NUMBERS = ("id", "start", "size", "trigger", "send_done_trigger", "recv_done_trigger", "prio")
@@ -170,9 +170,7 @@ def _check_headers(
             if max(each.source, each.destination) >= nodes:
                 raise each.line.error(f"nodes are 0 to {nodes - 1}")
     if headers.get("Failures", (None, 0))[1]:
-        raise headers["Failures"][0].error(
-            "failures are no part of a workload here: use --fault"
-        )
+        raise headers["Failures"][0].error("failures are no part of a workload here: use --fault")
 
 
 def _graph(

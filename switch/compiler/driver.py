@@ -10,7 +10,10 @@ from pathlib import Path
 
 from p4.config.v1 import p4info_pb2
 
-from switch.cache import cache_dir
+from base.cache import cache_dir
+from base.errors import InputError
+from base.files import write_whole
+from base.garbage import uncollected
 from switch.compiler import syntax
 from switch.compiler.check_flow import FlowChecker
 from switch.compiler.check_unused import warn_of_unused
@@ -22,9 +25,6 @@ from switch.compiler.lower import lower
 from switch.compiler.p4info import InfoEmitter, info_text
 from switch.compiler.parser import parse_annotation_expressions, parse_program
 from switch.compiler.preprocess import Preprocessed, display_name, preprocess
-from switch.errors import InputError
-from switch.files import write_whole
-from switch.garbage import uncollected
 
 
 @dataclass(frozen=True)

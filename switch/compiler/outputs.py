@@ -6,9 +6,9 @@ from pathlib import Path
 
 from google.protobuf import json_format
 
-from switch import files
+from base import files
+from base.errors import InputError
 from switch.compiler.driver import CompiledProgram
-from switch.errors import InputError
 
 P4INFO_ENDINGS = (".txtpb", ".txt", ".bin", ".pb", ".json")
 

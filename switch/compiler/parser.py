@@ -11,7 +11,7 @@ from typing import Any
 import lark
 from lark.lexer import Lexer, Token
 
-from switch.cache import cache_dir
+from base.cache import cache_dir
 from switch.compiler import syntax
 from switch.compiler.builder import TreeBuilder
 from switch.compiler.diagnostics import NOWHERE, Reporter, Span

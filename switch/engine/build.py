@@ -14,7 +14,8 @@ from typing import Any
 
 import numba
 
-from switch.cache import cache_dir
+from base.cache import cache_dir
+from base.files import write_whole
 from switch.engine.control import ProgramError
 from switch.engine.generate import generate
 from switch.engine.layout import DROP_PORT
@@ -22,7 +23,6 @@ from switch.engine.native import SOURCE_DIGEST, use_cache_folder
 from switch.engine.program import Program, read_program
 from switch.engine.tables import check_given_entries
 from switch.engine.traced import Legend, generate_traced
-from switch.files import write_whole
 
 SIGNATURE = "int64(int64, int64, int64, int64, int64)"
 CALLBACK = ctypes.CFUNCTYPE(

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from base.errors import InputError, RunError
 from switch.engine import events, pipeline, queues, telemetry
 from switch.engine import layout as at
 from switch.engine.ageing import Ageing
@@ -20,7 +21,6 @@ from switch.engine.program import Program
 from switch.engine.state import EngineControl
 from switch.engine.traced import Legend
 from switch.engine.tracer import Tracer
-from switch.errors import InputError, RunError
 
 MOST_PASSES = 1 << 15
 """Passes through a pipeline between which time must go on: packets may multiply without end."""
@@ -287,9 +287,7 @@ class Dataplane:
         if bmv2_json not in self._built:
             if len(self._built) >= MOST_BUILT:
                 self._forget_unused()
-            self._built[bmv2_json] = build(
-                bmv2_json, plain=self.plain, drop_port=self.drop_port
-            )
+            self._built[bmv2_json] = build(bmv2_json, plain=self.plain, drop_port=self.drop_port)
         if self._tracers:
             self.build_traced(self._built[bmv2_json])
         return self._built[bmv2_json]

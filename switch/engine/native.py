@@ -17,7 +17,7 @@ import numpy as np
 from llvmlite import ir
 from numba.np import arrayobj
 
-from switch.cache import cache_dir
+from base.cache import cache_dir
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

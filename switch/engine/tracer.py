@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from base.errors import InputError
 from switch.engine import trace_layout as at
 from switch.engine.control import ActionCall, Group, Member, MulticastGroup, TableEntry
 from switch.engine.layout import TRACE
 from switch.engine.traced import Legend
-from switch.errors import InputError
 
 if TYPE_CHECKING:
     from switch.engine.build import Pipeline

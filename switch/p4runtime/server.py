@@ -23,8 +23,9 @@ import grpc
 from google.rpc import code_pb2
 from p4.v1 import p4runtime_pb2
 
+from base.errors import InputError, MachineError
+from base.private_files import keep_private
 from switch.engine.control import SwitchControl
-from switch.errors import InputError, MachineError
 from switch.p4runtime import configs, requests
 from switch.p4runtime.addresses import check_address
 from switch.p4runtime.arbitration import Arbitration, role_key
@@ -45,7 +46,6 @@ from switch.p4runtime.refusals import MOST_MESSAGE, Refusal, as_refusal, fitting
 from switch.p4runtime.roles import Scope
 from switch.p4runtime.stalls import unless_stalled
 from switch.p4runtime.streams import Streams
-from switch.private_files import keep_private
 
 _log = logging.getLogger(__name__)
 

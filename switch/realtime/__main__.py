@@ -15,7 +15,7 @@ import sys
 import threading
 from pathlib import Path
 
-from switch.errors import RunError, WeftError
+from base.errors import RunError, WeftError
 from switch.realtime.config import Config, read_config
 from switch.realtime.link_states import LinkStates
 from switch.realtime.process import SwitchProcess, prepare

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from switch import files
+from base import files
+from base.errors import InputError
 from switch.engine import captures as ring
 from switch.engine.dataplane import Dataplane
 from switch.engine.layout import CAPTURE, HEADROOM, Q_CAPTURE_IN, Q_CAPTURE_OUT
-from switch.errors import InputError
 
 RING_BYTES = 16 << 20
 DRAIN_INTERVAL_S = 0.01

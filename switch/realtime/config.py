@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from switch.errors import InputError
-from switch.files import read_text
+from base.errors import InputError
+from base.files import read_text
 
 MOST_PORT = 510
 """BMv2's ports have 9 bits, and 511 means drop."""

@@ -9,9 +9,9 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
+from base.errors import MachineError
 from switch.engine.dataplane import Dataplane
 from switch.engine.layout import NONE, Q_DRIVER, Q_RATE_BPS
-from switch.errors import MachineError
 from switch.realtime import loop
 
 ETH_P_ALL = 3
@@ -186,4 +186,3 @@ def lateness(histogram: NDArray[np.int64], fraction: float) -> int:
         return bucket
     exponent = bucket // 16 - 1
     return ((bucket % 16) + 17 << exponent) - 1
-

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from base.errors import InputError, RunError
 from switch.engine import layout
 from switch.engine.build import Pipeline
 from switch.engine.dataplane import Dataplane, Queue
 from switch.engine.state import EngineControl
-from switch.errors import InputError, RunError
 from switch.realtime import loop
 from switch.realtime.captures import Captures
 from switch.realtime.config import Config
@@ -99,9 +99,7 @@ class SwitchProcess(EventHost):
                 )
                 if port.patch is None:
                     places.append((number, port.number, port.interface))
-        self.sockets = PortSockets(
-            self.dataplane, places, config.coalesce_ns, config.captured
-        )
+        self.sockets = PortSockets(self.dataplane, places, config.coalesce_ns, config.captured)
         self._join_ports()
         self.traces = Traces(self)
         self.captures = self._begin_captures()
@@ -212,9 +210,7 @@ class SwitchProcess(EventHost):
         self, switch: int, pipeline: Pipeline, image: NDArray[np.int64], *, fresh: bool
     ) -> None:
         """Hand a version to the packet loop."""
-        self.between_batches(
-            lambda: self.dataplane.install(switch, pipeline, image, fresh=fresh)
-        )
+        self.between_batches(lambda: self.dataplane.install(switch, pipeline, image, fresh=fresh))
 
     def at_once(self, action: Callable[[], None]) -> None:
         """Run an action between two batches."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from switch.errors import InputError
+from base.errors import InputError
 from switch.realtime.process import SwitchProcess
 
 REQUESTS = (

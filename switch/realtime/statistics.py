@@ -11,8 +11,8 @@ import time
 import traceback
 from typing import Any
 
-from switch.errors import InputError, MachineError, WeftError
-from switch.private_files import keep_private
+from base.errors import InputError, MachineError, WeftError
+from base.private_files import keep_private
 from switch.realtime import requests
 from switch.realtime.process import SwitchProcess
 

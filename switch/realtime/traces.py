@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from base.errors import InputError
 from switch.engine.trace import Decoder, Event
 from switch.engine.tracer import MOST_PACKETS, Tracer
-from switch.errors import InputError
 
 if TYPE_CHECKING:
     from switch.realtime.process import SwitchProcess

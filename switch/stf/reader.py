@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 
 from lark import Lark, Token, UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
-from switch.errors import InputError
-from switch.files import read_text
+from base.errors import InputError
+from base.files import read_text
 from switch.stf.build import build
 from switch.stf.statements import Place, Statement, Test
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from base.errors import RunError, WeftError
 from switch.engine.control import ControlError
 from switch.engine.dataplane import Dataplane, Queue
 from switch.engine.layout import NO_BUFFER
 from switch.engine.trace import Decoder
 from switch.engine.trace_text import packets_text
 from switch.engine.tracer import Tracer
-from switch.errors import RunError, WeftError
 from switch.stf import commands
 from switch.stf.build import MOST_PORT
 from switch.stf.compare import Output, compare_port
@@ -251,5 +251,3 @@ class _Run:
         elif not commands.holds(got, check.comparison, check.value):
             message = f"{what} is {got}, expected {check.comparison} {check.value}"
             self.result.failures.append(Failure(kind, check.place, message))
-
-

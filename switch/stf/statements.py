@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from switch.errors import InputError
+from base.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Place:
         first = max(0, self.column - 60)
         shown = shown[first : first + 120]
         marker = " " * (self.column - 1 - first) + "^" + "~" * (self.length - 1)
-        return f"{text}\n{self.line:>6} | {shown}\n{'':>6} | {marker[: 121]}"
+        return f"{text}\n{self.line:>6} | {shown}\n{'':>6} | {marker[:121]}"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from switch.errors import MachineError
+from base.errors import MachineError
 from tests.attack.kind import MARK, Broken
 from topo.cleanup import clean, kill_all
 from topo.runs import Process, start_time

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from switch.cache import CHECKOUT
-from switch.children import DIE_WITH_PARENT
+from base.cache import CHECKOUT
+from base.children import DIE_WITH_PARENT
 from tests.attack.kind import MARK, Broken, Named
 from tests.attack.processes import kill_marked
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from switch.cache import CHECKOUT
+from base.cache import CHECKOUT
 from tests.attack.kind import MARK, Broken, Trial
 from tests.attack.processes import (
     GONE_S,

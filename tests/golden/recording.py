@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from base.errors import WeftError
 from controller import Plan
 from experiments.options import from_options
 from experiments.plan import plan_at_start, program_of
 from experiments.results import Run
 from experiments.scenario import Scenario
 from experiments.simulation import simulate
-from switch.errors import WeftError
 
 FOLDER = Path(__file__).parent
 SIZE = "64KiB"

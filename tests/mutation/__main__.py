@@ -19,8 +19,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from switch.cache import cache_dir
-from switch.errors import WeftError
+from base.cache import cache_dir
+from base.errors import WeftError
 from tests.mutation import report
 from tests.mutation.recording import record
 from tests.mutation.subjects import GROUPS, ROOT, groups_of

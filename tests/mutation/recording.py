@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from switch.cache import cache_dir
+from base.cache import cache_dir
 from tests.mutation.children import Job, Outcome, note, run_all
 from tests.mutation.running import Watch, prepare, run_pytest, with_probes
 from tests.mutation.subjects import ROOT, Group
@@ -25,7 +25,7 @@ from tests.mutation.subjects import ROOT, Group
 LONGEST_TEST_S = {False: 10.0, True: 8.0}
 """Of processor time, by whether in the plain form; a test that takes longer is left out."""
 LONGEST_FILE_S = 150.0
-PACKAGES = ("switch", "agents", "topo", "controller", "experiments")
+PACKAGES = ("base", "switch", "agents", "topo", "controller", "experiments")
 
 LEFT_OUT = {
     f"test_{name}"

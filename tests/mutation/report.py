@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from switch import files
-from switch.errors import InputError
+from base import files
+from base.errors import InputError
 from tests.mutation.subjects import ROOT
 from tests.mutation.trial import KILLED, NOT_REACHED, SURVIVED, Result
 

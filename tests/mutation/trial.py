@@ -22,8 +22,8 @@ from typing import TextIO
 
 import pytest
 
-from switch.cache import cache_dir
-from switch.errors import RunError
+from base.cache import cache_dir
+from base.errors import RunError
 from tests.mutation.children import Job, Outcome, end_with_parent, note, run_all
 from tests.mutation.operators import Mutant, mutants_of
 from tests.mutation.recording import FileRecord, Record, digest_of, mentions

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from agents.collectives.names import ALGORITHMS, OPS
+from base.errors import InputError
 from experiments.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
 from experiments.fsdp_models import FSDP
 from experiments.plan import program_of
@@ -14,7 +15,6 @@ from experiments.results import Run
 from experiments.scenario import Fault, Scenario
 from experiments.scenario_checks import DTYPES
 from experiments.simulation import simulate
-from switch.errors import InputError
 from tests.attack.kind import Broken, Trial
 from topo.network import LINK_TIERS, Topology
 from topo.packet_faults import OPCODE_KINDS, PACKET_ACTIONS

@@ -13,6 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from random import Random
 
+from base.cache import CHECKOUT
+from base.errors import WeftError
 from experiments.report.page import render
 from experiments.results import Results
 from experiments.stf_command import load_program
@@ -21,9 +23,7 @@ from experiments.sweep import read_file
 from experiments.workloads.chakra import read_traces
 from experiments.workloads.chakra_schema import COLLECTIVE, COMP, MESSAGES, RECV, SEND, encode
 from experiments.workloads.matrix import read_matrix
-from switch.cache import CHECKOUT
 from switch.compiler import compile_program
-from switch.errors import WeftError
 from switch.stf import read_test, run_test
 from tests.attack.kind import Broken, Trial
 from tests.attack.mutations import ODD, mutate_bytes, mutate_text

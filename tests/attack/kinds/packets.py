@@ -17,9 +17,9 @@ from agents.datagrams import Datagram, Datagrams
 from agents.drivers.messages import RankResult
 from agents.wire.crc import icrc
 from agents.wire.headers import Opcode
+from base.errors import RunError
 from controller import Controller, fabric_plan
 from switch.compiler import ProgramFiles, compile_cached
-from switch.errors import RunError
 from switch.program_files import fabric_program
 from tests.attack.kind import Broken, Trial
 from tests.collective_group import EVERY, Group, name_of
@@ -202,9 +202,10 @@ def _operate(trial: Trial, group: Group, request: Request, forger: Forger, often
             group.agents[receiver].receive(Datagrams.of([forged], stride=64), network.now_ns)
         _take(group, ended)
     for whole in (one for each in guards for one in each):
-        if not (_bytes(whole[:GUARD]) == PATTERN).all() or not (
-            _bytes(whole[-GUARD:]) == PATTERN
-        ).all():
+        if (
+            not (_bytes(whole[:GUARD]) == PATTERN).all()
+            or not (_bytes(whole[-GUARD:]) == PATTERN).all()
+        ):
             raise Broken("memory outside of a rank's array was written to")
     failed = [event.error for event in ended.values() if not isinstance(event, Done)]
     if failed:

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from switch.cache import CHECKOUT
-from switch.errors import MachineError
+from base.cache import CHECKOUT
+from base.errors import MachineError
 from tests.attack.kind import Broken, Trial
 from tests.attack.processes import wait_until
 from tests.attack.weft_process import END_S, WeftProcess

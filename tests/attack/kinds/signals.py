@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from switch.cache import CHECKOUT
+from base.cache import CHECKOUT
 from tests.attack.kind import Broken, Trial
 from tests.attack.processes import wait_until
 from tests.attack.weft_process import WeftProcess

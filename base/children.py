@@ -8,8 +8,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from switch.cache import CHECKOUT
-from switch.errors import RunError
+from base.cache import CHECKOUT
+from base.errors import RunError
 
 DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
 """Prefix of a command: PR_SET_PDEATHSIG, which execution keeps, so that it dies with its parent."""

@@ -9,7 +9,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from switch.errors import MachineError
+from base.errors import MachineError
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 """The folder that holds the packages: a checkout's root, or site-packages."""
