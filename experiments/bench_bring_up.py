@@ -13,8 +13,8 @@ from experiments.operation import gathered_ranks
 from experiments.plan import cast_of, operation_of, plan_of, program_of
 from experiments.progress import Progress
 from experiments.scenario import Scenario
-from topo.emulated import EmulatedWorld
-from topo.runs import Run
+from topo.worlds.emulated.runs import Run
+from topo.worlds.emulated.world import EmulatedWorld
 
 ATTEMPTS = 5
 

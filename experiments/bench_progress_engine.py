@@ -38,7 +38,7 @@ from agents.transport.endpoint import PATH_MTUS
 from base.children import DIE_WITH_PARENT, last_words, python_command, python_path, run_tool
 from base.errors import MachineError, RunError
 from experiments.bench_progress_needs import MODES, OWN, PAPER, needs_lines, needs_of
-from topo.batch import run_batch
+from topo.worlds.emulated.batch import run_batch
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -27,10 +27,10 @@ from base.errors import RunError
 from controller import Controller, fabric_plan
 from switch.compiler import compile_cached
 from switch.program_files import fabric_program
-from topo import simulated_layout as at
 from topo.clos import leaf_spine
 from topo.network import Topology
-from topo.simulated import SimulatedWorld
+from topo.worlds.simulated import layout as at
+from topo.worlds.simulated.world import SimulatedWorld
 
 HOSTS = (16, 32, 64, 128, 256, 512, 1024)
 RATE_BPS = 10_000_000_000

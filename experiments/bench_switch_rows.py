@@ -42,12 +42,12 @@ from switch.compiler import ProgramFiles, compile_cached
 from switch.program_files import BMV2_AGGREGATION_VALUES, fabric_macros, fabric_program
 from switch.realtime import bare
 from switch.realtime.ports import open_port
-from topo.batch import run_batch
 from topo.interfaces import SYSCTLS
-from topo.machine import cpu_use, read_cpu_times
-from topo.namespaces import write_sysctls
 from topo.switch_kinds import CPU_PORT, DROP_PORT
-from topo.switch_processes import find_bmv2, notification_options
+from topo.worlds.emulated.batch import run_batch
+from topo.worlds.emulated.machine import cpu_use, read_cpu_times
+from topo.worlds.emulated.namespaces import write_sysctls
+from topo.worlds.emulated.switch_processes import find_bmv2, notification_options
 
 WINDOWS = (16, 64, 512)
 """Frames under way: the most, or fewer where that is better by `CLEARLY`, as on a switch whose own

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
 
 import typer
 
+from base import signals, streams
 from base.errors import InputError, MachineError, WeftError
-from experiments import benchmarks, cli_network, cli_p4, cli_testbed, streams
+from experiments import benchmarks, cli_network, cli_p4, cli_testbed
 from experiments.benchmarks import NAMES
 from experiments.cli_options import (
     Flag,
@@ -40,7 +41,6 @@ from experiments.cli_options import (
     output_folder,
 )
 from experiments.fsdp_models import MODELS, SLOWDOWN
-from topo import signals
 
 if TYPE_CHECKING:
     from experiments.sweep import Experiment
@@ -467,7 +467,7 @@ def doctor() -> None:
 @app.command()
 def clean() -> None:
     """Remove what killed runs left behind, and only that."""
-    from topo import cleanup
+    from topo.worlds.emulated import cleanup
 
     removed = cleanup.clean()
     for what in removed:

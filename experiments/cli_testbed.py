@@ -79,7 +79,7 @@ def up(
     if script is None:
         stay_up(scenario, program, sys.stdin, console)
         return
-    from topo.testbeds import MOST_SCRIPT_BYTES
+    from topo.worlds.emulated.testbeds import MOST_SCRIPT_BYTES
 
     try:
         commands = read_text(script, MOST_SCRIPT_BYTES)
@@ -98,7 +98,7 @@ def shell(
 ) -> None:
     """Open p4runtime-shell on a switch of a testbed that is up."""
     from experiments.shell_command import open_shell
-    from topo.testbeds import find_testbed
+    from topo.worlds.emulated.testbeds import find_testbed
 
     open_shell(name, find_testbed(run).choose([name])[name])
 
@@ -117,7 +117,7 @@ def load(
 ) -> None:
     """Load a P4 program into the switches of a testbed that is up, without taking it down."""
     from experiments import load_command
-    from topo.testbeds import find_testbed
+    from topo.worlds.emulated.testbeds import find_testbed
 
     switches = find_testbed(run).choose(switch or [])
 

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from base.units import format_size
-from topo.machine import machine_facts
+from topo.worlds.emulated.machine import machine_facts
 
 
 def examine(console: Console) -> int:

@@ -21,8 +21,8 @@ from experiments.simulation import simulate
 from experiments.sweep import Point
 from experiments.traces import traced
 from switch.compiler import ProgramFiles
-from topo.emulated import EmulatedWorld
-from topo.runs import Run as RunRecord
+from topo.worlds.emulated.runs import Run as RunRecord
+from topo.worlds.emulated.world import EmulatedWorld
 
 Predictions = dict[tuple[str, int], int | None]
 """Completion times in ns by algorithm and repetition."""

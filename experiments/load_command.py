@@ -10,7 +10,7 @@ from base.errors import WeftError
 from controller.client import Program, Session, SwitchError, later_election_id
 from controller.inspection import Inspector
 from switch.compiler import compile_cached
-from topo.testbeds import RunningSwitch
+from topo.worlds.emulated.testbeds import RunningSwitch
 
 WATCH_S = 0.3
 """Between two looks at the files of a program that is loaded whenever it is saved."""

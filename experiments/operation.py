@@ -22,8 +22,8 @@ from experiments.plan import cast_of, operation_of, plan_around, plan_at_start
 from experiments.results import Fidelity, Run
 from experiments.scenario import Scenario
 from experiments.telemetry import first_bin_ns
-from topo.emulated import EmulatedWorld
-from topo.machine import CpuTimes, cpu_use, read_cpu_times
+from topo.worlds.emulated.machine import CpuTimes, cpu_use, read_cpu_times
+from topo.worlds.emulated.world import EmulatedWorld
 
 Advance = Callable[[float], None]
 

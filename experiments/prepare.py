@@ -26,6 +26,6 @@ def prepare(progress: Progress) -> None:
 
         warm_up()
     with progress.stage("simulator", "Compile the simulated world"):
-        from topo.simulated_fabric import prepare as prepare_simulator
+        from topo.worlds.simulated.fabric import prepare as prepare_simulator
 
         prepare_simulator()

@@ -18,7 +18,7 @@ from controller.inspection import Inspector
 from experiments.load_command import load
 from experiments.standing import Standing
 from switch.engine.trace_text import packets_text
-from topo.mininet_nodes import CommandLine
+from topo.worlds.emulated.mininet_nodes import CommandLine
 
 TRACED_PACKETS = 5
 MOST_PACKETS = 1_000_000

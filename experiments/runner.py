@@ -376,9 +376,9 @@ def _emulate(
 
     Where one of several points cannot be brought up, its runs have the error.
     """
+    from base.signals import signals_held
     from experiments.emulation import emulate
-    from topo.runs import Run as Record
-    from topo.signals import signals_held
+    from topo.worlds.emulated.runs import Run as Record
 
     record = None
     runs: list[list[Run]] = []

@@ -7,7 +7,7 @@ import sys
 from typing import NoReturn
 
 from controller.client import later_election_id
-from topo.testbeds import RunningSwitch
+from topo.worlds.emulated.testbeds import RunningSwitch
 
 
 def open_shell(name: str, switch: RunningSwitch) -> NoReturn:
@@ -17,6 +17,6 @@ def open_shell(name: str, switch: RunningSwitch) -> NoReturn:
         sys.executable, "-m", "p4runtime_sh", "--grpc-addr", switch.address,
         "--device-id", str(switch.device_id), "--election-id", f"{high},{low}",
     ]  # fmt: skip
-    print(f"p4runtime-shell on {name}: tables, Write(), table_entry[\"...\"], help; exit ends it.")
+    print(f'p4runtime-shell on {name}: tables, Write(), table_entry["..."], help; exit ends it.')
     sys.stdout.flush()
     os.execv(sys.executable, arguments)

@@ -14,7 +14,7 @@ from experiments.results import Fidelity, LinkResult, Run
 from experiments.scenario import Scenario
 from experiments.telemetry import first_bin_ns
 from switch.compiler import ProgramFiles
-from topo.simulated import SimulatedWorld
+from topo.worlds.simulated.world import SimulatedWorld
 
 IN_VIRTUAL_TIME = Fidelity(
     verdict="ok",

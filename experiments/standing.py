@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from controller import Controller
 from experiments.plan import plan_around
 from experiments.scenario import Scenario
-from topo.emulated import EmulatedWorld
 from topo.network import Topology
-from topo.testbeds import RunningTestbed
+from topo.worlds.emulated.testbeds import RunningTestbed
+from topo.worlds.emulated.world import EmulatedWorld
 
 
 @dataclass

@@ -14,7 +14,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from base import files
+from base import files, signals
 from base.errors import InputError, MachineError, RunError
 from base.units import format_duration, format_rate, format_size
 from experiments.cli_options import macros
@@ -24,7 +24,6 @@ from experiments.switch_trace import LOG_LEVEL, TraceLines
 from switch.engine.control import ProgramError
 from switch.p4runtime.credentials import Credentials
 from switch.realtime.config import Config, config_of
-from topo import signals
 
 if TYPE_CHECKING:
     from switch.p4runtime.device import Device

@@ -13,7 +13,7 @@ from experiments.progress import Progress
 from switch.engine.trace_text import json_lines, packets_text
 
 if TYPE_CHECKING:
-    from topo.emulated import EmulatedWorld
+    from topo.worlds.emulated.world import EmulatedWorld
 
 TRACE_FILES = ("trace.jsonl", "trace.txt")
 

@@ -18,13 +18,11 @@ from experiments.scenario import Scenario
 from experiments.standing import Standing
 from experiments.switch_options import check_program
 from switch.compiler import compile_cached
-from topo.emulated import EmulatedWorld
-from topo.testbeds import RunningSwitch, RunningTestbed
+from topo.worlds.emulated.testbeds import RunningSwitch, RunningTestbed
+from topo.worlds.emulated.world import EmulatedWorld
 
 
-def stay_up(
-    scenario: Scenario, program: Path | None, commands: TextIO, console: Console
-) -> None:
+def stay_up(scenario: Scenario, program: Path | None, commands: TextIO, console: Console) -> None:
     """Bring a network up, with its routes, hand it to Mininet's prompt, and take it down when the
     commands end.
 

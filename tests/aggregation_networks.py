@@ -12,9 +12,9 @@ from controller import Controller
 from controller.counters import AggregationCounters
 from experiments.plan import cast_of, operation_of, plan_of, program_of
 from experiments.scenario import Scenario
-from topo import simulated_layout as at
 from topo.packet_faults import parse_faults
-from topo.simulated import SimulatedWorld
+from topo.worlds.simulated import layout as at
+from topo.worlds.simulated.world import SimulatedWorld
 
 VALUES = 16
 """Numbers in a packet. One number for all tests, for each costs a compile of the program."""

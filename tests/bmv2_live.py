@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from switch.realtime.ports import open_port
-from topo.namespaces import in_namespace
+from topo.worlds.emulated.namespaces import in_namespace
 
 THRIFT_PORT = 19090
 START_S = 30.0

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from topo.clos import Topology
-from topo.emulated import EmulatedWorld
-from topo.runs import RUNS, read_record, start_time
+from topo.worlds.emulated.runs import RUNS, read_record, start_time
+from topo.worlds.emulated.world import EmulatedWorld
 
 LACKING = [
     *(["root"] if os.geteuid() != 0 else []),

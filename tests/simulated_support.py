@@ -17,7 +17,7 @@ from switch.program_files import fabric_program
 from tests.operations import gather
 from topo.network import Topology
 from topo.packet_faults import parse_faults
-from topo.simulated import SimulatedWorld
+from topo.worlds.simulated.world import SimulatedWorld
 
 
 class Network:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from base.cache import CHECKOUT
-from topo.runs import RUNS, read_record
+from topo.worlds.emulated.runs import RUNS, read_record
 
 WEFT = [sys.executable, "-m", "experiments"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(CHECKOUT)}

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from experiments import benchmarks, cli
 from experiments.busyness import Busyness, Reading, between, watched
-from topo.machine import CpuTimes
+from topo.worlds.emulated.machine import CpuTimes
 
 SPIN = "while True: pass"
 

@@ -14,10 +14,10 @@ from base.children import how_it_ended, last_words, run_tool
 from base.errors import InputError, MachineError, RunError
 from experiments import bench_compiler, bench_progress_engine
 from tests.emulated_support import needs_machine
-from topo.batch import queue_drops, run_batch
-from topo.machine import TOOLS, check_machine, machine_facts
-from topo.mininet_nodes import check_command
-from topo.switch_processes import notification_options
+from topo.worlds.emulated.batch import queue_drops, run_batch
+from topo.worlds.emulated.machine import TOOLS, check_machine, machine_facts
+from topo.worlds.emulated.mininet_nodes import check_command
+from topo.worlds.emulated.switch_processes import notification_options
 
 StandIn = Callable[[str, str], None]
 

@@ -15,9 +15,9 @@ from switch.compiler import compile_cached
 from tests.emulated_support import needs_machine, wait_until
 from tests.p4runtime_support import FABRIC
 from topo.clos import format_ipv4, leaf_spine
-from topo.emulated import EmulatedWorld
-from topo.namespaces import in_namespace
-from topo.switch_processes import BMV2
+from topo.worlds.emulated.namespaces import in_namespace
+from topo.worlds.emulated.switch_processes import BMV2
+from topo.worlds.emulated.world import EmulatedWorld
 
 pytestmark = [needs_machine, pytest.mark.system]
 

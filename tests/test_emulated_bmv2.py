@@ -15,9 +15,9 @@ from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 from base.errors import InputError
 from tests.emulated_support import inside, is_alive, needs_machine, wait_until
 from topo.clos import leaf_spine, single
-from topo.emulated import EmulatedWorld
-from topo.namespaces import in_namespace
-from topo.switch_processes import BMV2
+from topo.worlds.emulated.namespaces import in_namespace
+from topo.worlds.emulated.switch_processes import BMV2
+from topo.worlds.emulated.world import EmulatedWorld
 
 pytestmark = [
     needs_machine,

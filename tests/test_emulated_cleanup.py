@@ -25,16 +25,16 @@ from tests.emulated_support import (
     run_folders,
     wait_until,
 )
-from topo.cleanup import clean, marked_processes
 from topo.clos import single
-from topo.runs import RECORD, RUNS, Process, Run, read_record, start_time
+from topo.worlds.emulated.cleanup import clean, marked_processes
+from topo.worlds.emulated.runs import RECORD, RUNS, Process, Run, read_record, start_time
 
 OWNER = """
 import json, sys
 from base.errors import MachineError
 from tests.emulated_support import outer_pid, quiet_world
 from topo.clos import leaf_spine
-from topo.pid_namespace import PidNamespace
+from topo.worlds.emulated.pid_namespace import PidNamespace
 
 def refuse(environment):
     raise MachineError("none here")
@@ -271,7 +271,7 @@ CLEAN = """
 import os, sys
 from pathlib import Path
 from base.errors import MachineError
-from topo.cleanup import clean
+from topo.worlds.emulated.cleanup import clean
 
 os.setgroups([])
 os.setgid(65534)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from topo.machine import (
+from topo.worlds.emulated.machine import (
     TOOLS,
     CpuTimes,
     Feature,
@@ -44,9 +44,7 @@ def test_what_is_missing_comes_with_the_command_that_gets_it() -> None:
     assert any("Mininet's Python package" in line for line in facts.missing)
     assert any("simple_switch_grpc" in line and "Vagrantfile" in line
                for line in facts.optional_missing)  # fmt: skip
-    assert facts.apt_command == (
-        "sudo apt-get install iproute2 mininet tcpdump tshark util-linux"
-    )
+    assert facts.apt_command == ("sudo apt-get install iproute2 mininet tcpdump tshark util-linux")
 
 
 def test_a_feature_that_weft_does_without_is_told_and_not_missing() -> None:
@@ -68,9 +66,7 @@ def test_a_complete_machine_misses_nothing() -> None:
 def test_kernel_features_are_tried_in_a_namespace_of_their_own() -> None:
     before = set(os.listdir("/sys/class/net"))
     features = {feature.name: feature for feature in probe_features()}
-    assert set(features) == {
-        *("network namespaces", "veth", "tbf", "AF_PACKET", "PID namespaces")
-    }
+    assert set(features) == {*("network namespaces", "veth", "tbf", "AF_PACKET", "PID namespaces")}
     assert set(os.listdir("/sys/class/net")) <= before
 
 

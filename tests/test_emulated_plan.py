@@ -11,7 +11,6 @@ import pytest
 from base.errors import InputError, MachineError
 from switch.realtime.config import read_config
 from topo.clos import fat_tree, leaf_spine, single
-from topo.emulated import EmulatedWorld
 from topo.interfaces import (
     PATH_MTUS,
     burst_bytes,
@@ -24,11 +23,12 @@ from topo.interfaces import (
     switch_shapers,
     switch_side_links,
 )
-from topo.machine import check_machine
 from topo.network import Port, Switch, Topology
-from topo.runs import Run
 from topo.switch_kinds import CAPABILITIES, check_kind, check_topology, has, require
-from topo.switch_processes import builtin_config, find_bmv2
+from topo.worlds.emulated.machine import check_machine
+from topo.worlds.emulated.runs import Run
+from topo.worlds.emulated.switch_processes import builtin_config, find_bmv2
+from topo.worlds.emulated.world import EmulatedWorld
 
 
 def test_interface_names_are_unique_and_fit_the_kernel() -> None:

@@ -32,11 +32,11 @@ from tests.emulated_support import (
     wait_until,
 )
 from topo.clos import Topology, leaf_spine, single
-from topo.emulated import EmulatedWorld
-from topo.namespaces import in_namespace
-from topo.pid_namespace import PidNamespace
-from topo.processes import RunProcess
-from topo.runs import RUNS, Run, read_record
+from topo.worlds.emulated.namespaces import in_namespace
+from topo.worlds.emulated.pid_namespace import PidNamespace
+from topo.worlds.emulated.processes import RunProcess
+from topo.worlds.emulated.runs import RUNS, Run, read_record
+from topo.worlds.emulated.world import EmulatedWorld
 
 pytestmark = [needs_machine, pytest.mark.system]
 
@@ -318,7 +318,7 @@ def test_a_fork_into_a_pid_namespace_that_has_ended_is_told_so() -> None:
 def test_a_pid_namespace_that_cannot_be_had_is_told_with_the_reason(
     name: str, value: object, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"topo.pid_namespace.{name}", value)
+    monkeypatch.setattr(f"topo.worlds.emulated.pid_namespace.{name}", value)
     own = os.stat("/proc/thread-self/ns/pid_for_children").st_ino
     with pytest.raises(MachineError, match=words):
         PidNamespace.make(os.environ)
@@ -328,7 +328,7 @@ def test_a_pid_namespace_that_cannot_be_had_is_told_with_the_reason(
 IN_A_USER_NAMESPACE = """
 import os, subprocess
 from base.errors import MachineError
-from topo.pid_namespace import PidNamespace
+from topo.worlds.emulated.pid_namespace import PidNamespace
 
 try:
     PidNamespace.make(os.environ)

@@ -12,7 +12,7 @@ from controller.plan import Update
 from switch.compiler import compile_cached
 from switch.program_files import fabric_program
 from topo.clos import leaf_spine
-from topo.simulated import SimulatedWorld
+from topo.worlds.simulated.world import SimulatedWorld
 
 
 def test_a_plan_is_applied_and_counters_are_read_without_a_thread() -> None:

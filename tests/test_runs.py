@@ -19,9 +19,15 @@ from base.cache import CHECKOUT
 from base.errors import InputError, MachineError
 from base.private_files import keep_private, open_private
 from tests.emulated_support import needs_machine, run_folders, wait_until
-from topo.cleanup import clean, marked_processes
-from topo.runs import RECORD, Run, boot_id, read_record, start_time
-from topo.testbeds import FILE, RunningSwitch, RunningTestbed, find_testbed, running_testbeds
+from topo.worlds.emulated.cleanup import clean, marked_processes
+from topo.worlds.emulated.runs import RECORD, Run, boot_id, read_record, start_time
+from topo.worlds.emulated.testbeds import (
+    FILE,
+    RunningSwitch,
+    RunningTestbed,
+    find_testbed,
+    running_testbeds,
+)
 
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
@@ -244,8 +250,8 @@ AS_NOBODY = """
 import os, sys
 from pathlib import Path
 from base.errors import WeftError
-from topo.cleanup import clean
-from topo.testbeds import find_testbed
+from topo.worlds.emulated.cleanup import clean
+from topo.worlds.emulated.testbeds import find_testbed
 
 os.setgroups([])
 os.setgid(65534)
@@ -276,8 +282,8 @@ from experiments.operation import gathered_ranks
 from experiments.plan import cast_of, operation_of, plan_of, program_of
 from experiments.progress import Progress
 from experiments.scenario import Scenario
-from topo.emulated import EmulatedWorld
-from topo.runs import Run
+from topo.worlds.emulated.world import EmulatedWorld
+from topo.worlds.emulated.runs import Run
 
 from agents.drivers.rank import warm_up
 from switch.engine.dataplane import Dataplane

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from base import signals
 from base.errors import RunError
-from topo import signals
-from topo.signals import Ended, ending_on_signals, signals_held, watched
+from base.signals import Ended, ending_on_signals, signals_held, watched
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
@@ -135,7 +135,7 @@ def test_a_signal_is_raised_again_for_as_long_as_it_is_swallowed() -> None:
 
 def test_a_second_signal_ends_what_has_swallowed_the_first() -> None:
     command = Command(
-        "from topo import signals\nsignals.LOOK_S = 1000\nmain(lambda: (finalizer(), work()))"
+        "from base import signals\nsignals.LOOK_S = 1000\nmain(lambda: (finalizer(), work()))"
     )
     command.wait_for("busy")
     command.process.send_signal(signal.SIGTERM)

@@ -18,13 +18,13 @@ from experiments.bench_simulator import Flow, clos, lines, measure, permutation
 from switch.engine import layout as engine
 from tests.operations import gather
 from tests.simulated_support import completion_ns, network
-from topo import simulated_fabric
-from topo import simulated_layout as at
 from topo.clos import fat_tree, leaf_spine, single
 from topo.network import Topology
 from topo.packet_faults import parse_faults
-from topo.simulated import SimulatedProgress, SimulatedWorld, _Operation
-from topo.simulated_fabric import Fabric
+from topo.worlds.simulated import fabric as simulated_fabric
+from topo.worlds.simulated import layout as at
+from topo.worlds.simulated.fabric import Fabric
+from topo.worlds.simulated.world import SimulatedProgress, SimulatedWorld, _Operation
 
 ROOT = Path(__file__).resolve().parent.parent
 KIB = 1024
@@ -157,7 +157,7 @@ def test_it_needs_nothing_that_only_linux_has() -> None:
         "from topo.clos import leaf_spine\n"
         "with network(leaf_spine(1, 1, 2)) as net:\n"
         "    print(all(result.verified for result in net.run('ring', 1000)))\n"
-        "wrong = [name for name in sys.modules if name.startswith('topo.emulated')\n"
+        "wrong = [name for name in sys.modules if name.startswith('topo.worlds.emulated.world')\n"
         "         or name in ('agents.drivers.udp', 'switch.realtime.loop')]\n"
         "print(wrong)\n"
     )

@@ -13,9 +13,9 @@ from experiments.sweep import read_file
 from switch.compiler import compile_cached
 from switch.program_files import fabric_program
 from tests.simulated_support import Network, completion_ns, network
-from topo import simulated_layout as at
 from topo.clos import leaf_spine
 from topo.packet_faults import OPCODE_KINDS, PACKET_ACTIONS
+from topo.worlds.simulated import layout as at
 
 RANDOM_FAULTS_NS = 10_000_000_000
 """Of however many, beside the operation's own limit: with loss on every link, too, a retransmission

@@ -20,9 +20,9 @@ from switch.engine.dataplane import Dataplane
 from switch.engine.state import EngineControl
 from switch.engine.tracer import Tracer
 from tests import test_trace
-from topo import simulated_fabric
 from topo.packet_faults import parse_fault
-from topo.simulated import SimulatedWorld
+from topo.worlds.simulated import fabric as simulated_fabric
+from topo.worlds.simulated.world import SimulatedWorld
 
 OURS = ("agents", "controller", "experiments", "switch", "topo")
 ROOT = Path(__file__).resolve().parent.parent

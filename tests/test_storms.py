@@ -36,7 +36,7 @@ from tests.p4runtime_support import DELETE, INSERT, BareClient, Files, Refused, 
 from tests.test_realtime import needs_namespaces
 from tests.test_realtime_events import collect
 from topo.clos import single
-from topo.simulated_fabric import Fabric
+from topo.worlds.simulated.fabric import Fabric
 
 STORMS = CHECKOUT / "tests" / "programs" / "storms.p4"
 FORWARD, MULTICAST, INGRESS_CLONE, EGRESS_CLONE, RESUBMIT, RECIRCULATE, BOTH, LOST = range(8)

@@ -18,7 +18,7 @@ from experiments.runner import _networks, run, run_to_folder
 from experiments.scenario import Scenario
 from experiments.sweep import Experiment, Point, read_file
 from tests.emulated_support import needs_machine
-from topo.emulated import EmulatedWorld
+from topo.worlds.emulated.world import EmulatedWorld
 
 
 def read(tmp_path: Path, text: str, **overrides: Any) -> Experiment:

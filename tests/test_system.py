@@ -32,9 +32,9 @@ from tests.system_support import (
     wait_until,
     weft,
 )
-from topo.cleanup import clean, marked_processes
-from topo.emulated import EmulatedWorld
-from topo.runs import RUNS, Run
+from topo.worlds.emulated.cleanup import clean, marked_processes
+from topo.worlds.emulated.runs import RUNS, Run
+from topo.worlds.emulated.world import EmulatedWorld
 
 pytestmark = [
     pytest.mark.system,

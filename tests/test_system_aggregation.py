@@ -20,7 +20,7 @@ from tests.emulated_support import needs_machine
 from tests.system_support import left_as_it_was, weft
 from tests.test_system import count_frames
 from tests.test_system_collectives import NETWORK, UNEQUAL_NUMBERS, on_one_network
-from topo.switch_processes import BMV2
+from topo.worlds.emulated.switch_processes import BMV2
 
 pytestmark = [needs_machine, pytest.mark.system]
 

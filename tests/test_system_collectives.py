@@ -24,8 +24,8 @@ from experiments.scenario import Fault, Scenario
 from experiments.sweep import Experiment, Point
 from tests.emulated_support import needs_machine
 from tests.system_support import left_as_it_was, runs_of
-from topo.cleanup import marked_processes
-from topo.switch_processes import BMV2
+from topo.worlds.emulated.cleanup import marked_processes
+from topo.worlds.emulated.switch_processes import BMV2
 
 pytestmark = [needs_machine, pytest.mark.system]
 

@@ -29,8 +29,8 @@ from experiments.static_workloads import static_steps
 from experiments.workloads.chakra_schema import COLLECTIVE, COMP, MESSAGES, encode
 from switch.compiler import ProgramFiles
 from tests.system_support import left_as_it_was
-from topo.emulated import EmulatedWorld
-from topo.runs import Run as Record
+from topo.worlds.emulated.runs import Run as Record
+from topo.worlds.emulated.world import EmulatedWorld
 
 pytestmark = [
     pytest.mark.system,

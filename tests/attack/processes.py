@@ -13,8 +13,8 @@ from pathlib import Path
 
 from base.errors import MachineError
 from tests.attack.kind import MARK, Broken
-from topo.cleanup import clean, kill_all
-from topo.runs import Process, start_time
+from topo.worlds.emulated.cleanup import clean, kill_all
+from topo.worlds.emulated.runs import Process, start_time
 
 GONE_S = 60.0
 """How long what ends may take to be gone."""

@@ -20,8 +20,8 @@ from tests.attack.processes import (
     wait_until,
 )
 from tests.system_support import WEFT, runs_of
-from topo.cleanup import kill_all
-from topo.runs import RUNS, Process, read_record
+from topo.worlds.emulated.cleanup import kill_all
+from topo.worlds.emulated.runs import RUNS, Process, read_record
 
 END_S = 120.0
 """How long a command may take to end once it has to, on a machine that has much else to do."""

@@ -41,7 +41,7 @@ LEFT_OUT = {
 }  # fmt: skip
 """Files of tests that start programs, in which no mutant would be, open sockets or measure time."""
 COMPILED_ALONE = {
-    "topo/simulated_loop.py",
+    "topo/worlds/simulated/loop.py",
     "tests/collective_group.py",
     "tests/server_group.py",
     "tests/aggregation_workers.py",

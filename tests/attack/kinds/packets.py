@@ -25,7 +25,7 @@ from tests.attack.kind import Broken, Trial
 from tests.collective_group import EVERY, Group, name_of
 from tests.operations import gather
 from topo.clos import leaf_spine
-from topo.simulated import SimulatedProgress, SimulatedWorld
+from topo.worlds.simulated.world import SimulatedProgress, SimulatedWorld
 
 SHARE = 1.5
 DEADLINE_S = 240.0

@@ -16,8 +16,8 @@ from base.errors import MachineError
 from tests.attack.kind import Broken, Trial
 from tests.attack.processes import wait_until
 from tests.attack.weft_process import END_S, WeftProcess
-from topo.cleanup import clean
-from topo.runs import boot_id, start_time
+from topo.worlds.emulated.cleanup import clean
+from topo.worlds.emulated.runs import boot_id, start_time
 
 SHARE = 1.5
 DEADLINE_S = 420.0

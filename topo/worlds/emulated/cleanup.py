@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from base.errors import MachineError
-from topo.runs import (
+from topo.worlds.emulated.runs import (
     RUN_VARIABLE,
     RUNS,
     DoubtfulError,

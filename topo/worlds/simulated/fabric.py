@@ -17,10 +17,10 @@ from agents.wire.headers import HEADER_ROOM_BYTES
 from base.errors import InputError, RunError
 from switch.engine import layout as engine
 from switch.engine.dataplane import MOST_PASSES, Dataplane, Queue
-from topo import simulated_layout as at
 from topo.clos import single
 from topo.network import Topology
-from topo.simulated_loop import call_host, run_events, send_frame
+from topo.worlds.simulated import layout as at
+from topo.worlds.simulated.loop import call_host, run_events, send_frame
 
 Words = npt.NDArray[np.int64]
 
@@ -243,7 +243,7 @@ class Fabric:
     def set_rules(
         self, rules: Words, places: npt.NDArray[np.uint8], opcodes: npt.NDArray[np.uint8]
     ) -> None:
-        """Rules of packet faults, as `simulated_layout` has them; the arrays are kept and used."""
+        """Rules of packet faults, as `layout` has them; the arrays are kept and used."""
         self._rules = (rules, places, opcodes)
         self.world[at.W_RULES] = rules.ctypes.data
         self.world[at.W_RULE_PLACES] = places.ctypes.data

@@ -17,8 +17,8 @@ from base import files
 from base.errors import MachineError, RunError
 from topo.interfaces import LinkKind, interface_name, is_patched
 from topo.network import Direction, Topology
-from topo.processes import RunProcess, stop_all
-from topo.runs import Run
+from topo.worlds.emulated.processes import RunProcess, stop_all
+from topo.worlds.emulated.runs import Run
 
 BUFFERS_KIB = 512 * 1024
 """Kernel memory for all captures together, shared out evenly."""

@@ -15,9 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from base.errors import RunError
-from topo.batch import queue_drops, run_batch
-from topo.captures import CaptureResult, Captures, patch_results
-from topo.cleanup import kill_all, marked_processes
+from base.signals import ending_on_signals, signals_held
 from topo.interfaces import (
     LINK_MTU,
     SYSCTLS,
@@ -32,20 +30,22 @@ from topo.interfaces import (
     switch_shapers,
     switch_side_links,
 )
-from topo.machine import check_machine
-from topo.namespaces import (
+from topo.network import Topology
+from topo.switch_kinds import SwitchKind, check_kind, check_topology, require
+from topo.worlds.emulated.batch import queue_drops, run_batch
+from topo.worlds.emulated.captures import CaptureResult, Captures, patch_results
+from topo.worlds.emulated.cleanup import kill_all, marked_processes
+from topo.worlds.emulated.machine import check_machine
+from topo.worlds.emulated.namespaces import (
     InterfaceCounters,
     in_namespace,
     read_counters,
     turn_offloads_off,
     write_sysctls,
 )
-from topo.network import Topology
-from topo.processes import RunProcess, stop_all
-from topo.runs import Run
-from topo.signals import ending_on_signals, signals_held
-from topo.switch_kinds import SwitchKind, check_kind, check_topology, require
-from topo.switch_processes import (
+from topo.worlds.emulated.processes import RunProcess, stop_all
+from topo.worlds.emulated.runs import Run
+from topo.worlds.emulated.switch_processes import (
     READY_LIMIT_S,
     Bmv2Switches,
     BuiltinSwitches,
@@ -55,7 +55,7 @@ from topo.switch_processes import (
 )
 
 if TYPE_CHECKING:
-    from topo.mininet_nodes import MininetNetwork
+    from topo.worlds.emulated.mininet_nodes import MininetNetwork
 
 DEATH_S = 1.0
 """For a process whose connections have ended to have ended itself."""
@@ -190,7 +190,7 @@ class EmulatedWorld:
         self._ready = True
 
     def _make_nodes(self) -> None:
-        from topo.mininet_nodes import MininetNetwork
+        from topo.worlds.emulated.mininet_nodes import MininetNetwork
 
         network = self._network = MininetNetwork(self.record, len(self.topology.nodes) + 1)
         self._namespaces["switches"] = network.add_run_namespace()

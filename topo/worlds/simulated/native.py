@@ -17,7 +17,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def _digest() -> str:
     """A digest of all sources that the event loop is made of, callees included."""
     digest = hashlib.sha256(f"{SOURCE_DIGEST} {source_digest()}".encode())
-    for path in sorted(Path(__file__).resolve().parent.glob("simulated*.py")):
+    for path in sorted(Path(__file__).resolve().parent.glob("*.py")):
         digest.update(path.name.encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

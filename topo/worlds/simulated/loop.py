@@ -53,7 +53,7 @@ from switch.engine.queues import (
     take_departure,
     take_packet,
 )
-from topo.simulated_faults import (
+from topo.worlds.simulated.faults import (
     copy_of,
     first_held,
     frame_view,
@@ -65,9 +65,9 @@ from topo.simulated_faults import (
     rule_row,
     swapped_at,
 )
-from topo.simulated_frames import add_to_digest, content_hash
-from topo.simulated_hosts import CALL_HOST, DONE, serve_host, serve_uplink, take_in
-from topo.simulated_layout import (
+from topo.worlds.simulated.frames import add_to_digest, content_hash
+from topo.worlds.simulated.hosts import CALL_HOST, DONE, serve_host, serve_uplink, take_in
+from topo.worlds.simulated.layout import (
     CALL,
     DELAY,
     DUPLICATE,
@@ -104,7 +104,7 @@ from topo.simulated_layout import (
     W_STOP_NS,
     W_TRIGGERED,
 )
-from topo.simulated_native import compiled, internal
+from topo.worlds.simulated.native import compiled, internal
 
 NOTHING = -1
 
@@ -236,7 +236,7 @@ def arrive_late(world: Any, context: Any, now_ns: int) -> int:
 
 @compiled
 def run_events(world: Any, context: Any) -> int:
-    """Go on until something needs Python; why: one of `simulated_layout`'s IDLE to ENDLESS."""
+    """Go on until something needs Python; why: one of `layout`'s IDLE to ENDLESS."""
     heap = int64_view(context[HEAP], 1)
     while True:
         now_ns = world[W_NOW_NS]

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from switch.engine.layout import NONE
-from topo import simulated_layout as at
 from topo.notices import Notices, known_from_start
 from topo.packet_faults import InjectedFault, Outage, PacketFault, PacketMatch, slow_rates_bps
-from topo.simulated_fabric import Fabric
+from topo.worlds.simulated import layout as at
+from topo.worlds.simulated.fabric import Fabric
 
 _ACTIONS = {
     "lose": at.LOSE,

@@ -24,9 +24,9 @@ from typing import Any, TextIO
 from base.children import DIE_WITH_PARENT, how_it_ended, last_words, run_tool
 from base.errors import InputError, MachineError, RunError, WeftError
 from base.files import read_text
-from topo.runs import Run
-from topo.signals import watched
-from topo.testbeds import MOST_SCRIPT_BYTES
+from base.signals import watched
+from topo.worlds.emulated.runs import Run
+from topo.worlds.emulated.testbeds import MOST_SCRIPT_BYTES
 
 
 @contextmanager

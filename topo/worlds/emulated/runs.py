@@ -25,8 +25,8 @@ from pathlib import Path
 
 from base.errors import MachineError
 from base.private_files import FOLDER_MODE, doubt, open_private
-from topo.pid_namespace import Child, PidNamespace
-from topo.signals import signals_held
+from base.signals import signals_held
+from topo.worlds.emulated.pid_namespace import Child, PidNamespace
 
 RUNS = Path("/run/weft")
 RECORD = "record.jsonl"

@@ -18,7 +18,7 @@ from base.children import DIE_WITH_PARENT, how_it_ended
 from base.effort import Effort, processor_s
 from base.errors import RunError
 from base.private_files import open_private
-from topo.runs import Run
+from topo.worlds.emulated.runs import Run
 
 TAIL_LINES = 14
 LOOK_S = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from switch.engine.native import int64_view, load64, shift_right64, store64
-from topo.simulated_layout import (
+from topo.worlds.simulated.layout import (
     ETHERNET_BYTES,
     H_ADDRESS,
     H_GATEWAY_MAC,
@@ -17,7 +17,7 @@ from topo.simulated_layout import (
     W_DIGEST_HIGH,
     W_DIGEST_LOW,
 )
-from topo.simulated_native import internal
+from topo.worlds.simulated.native import internal
 
 TTL = 64
 MULTICAST_MAC = 0x01005E000000

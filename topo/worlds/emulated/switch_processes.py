@@ -14,14 +14,14 @@ from typing import Any, Protocol
 from base.children import python_command, python_path, run_tool
 from base.errors import MachineError, RunError
 from base.private_files import open_private
-from topo.batch import queue_drops
-from topo.captures import capture_path
 from topo.interfaces import ETHERNET_BYTES, LinkKind, switch_interfaces
-from topo.namespaces import InterfaceCounters, in_namespace, read_counters
 from topo.network import Switch, Topology
-from topo.processes import RunProcess
-from topo.runs import Run
 from topo.switch_kinds import CPU_PORT, DROP_PORT
+from topo.worlds.emulated.batch import queue_drops
+from topo.worlds.emulated.captures import capture_path
+from topo.worlds.emulated.namespaces import InterfaceCounters, in_namespace, read_counters
+from topo.worlds.emulated.processes import RunProcess
+from topo.worlds.emulated.runs import Run
 
 BMV2 = "simple_switch_grpc"
 THRIFT_PORT = 9090

@@ -32,12 +32,12 @@ from agents.transport import layout as transport
 from agents.transport.endpoint import Endpoint
 from base.errors import MachineError, RunError
 from switch.p4runtime.local import LocalSwitch
-from topo import simulated_layout as at
 from topo.interfaces import check_path_mtu
 from topo.network import Topology, check_link_figures
 from topo.packet_faults import InjectedFault
-from topo.simulated_fabric import Fabric
-from topo.simulated_rules import FaultPlan
+from topo.worlds.simulated import layout as at
+from topo.worlds.simulated.fabric import Fabric
+from topo.worlds.simulated.rules import FaultPlan
 
 HOST_QUEUE_BYTES = 256 * 1024
 """What an interface queues. The transport paces itself, so that it is nearly empty."""

@@ -18,8 +18,8 @@ from switch.engine.layout import (
 )
 from switch.engine.native import int64_view, uint8_view
 from switch.engine.queues import packet_row, take_packet
-from topo.simulated_frames import mix, read16, read32
-from topo.simulated_layout import (
+from topo.worlds.simulated.frames import mix, read16, read32
+from topo.worlds.simulated.layout import (
     CORRUPT,
     HELD_ROOM,
     HELD_WORDS,
@@ -50,7 +50,7 @@ from topo.simulated_layout import (
     W_RULE_PLACES,
     W_RULES,
 )
-from topo.simulated_native import internal
+from topo.worlds.simulated.native import internal
 
 _SEND_WITH_IMMEDIATE = (0x03, 0x05)
 _WRITE_LAST_WITH_IMMEDIATE = 0x09

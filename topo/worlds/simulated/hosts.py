@@ -47,9 +47,9 @@ from switch.engine.queues import (
     take_buffer,
     take_packet,
 )
-from topo.simulated_faults import frame_length, frame_start, frame_view
-from topo.simulated_frames import put_stack, read16, read32, taken_size
-from topo.simulated_layout import (
+from topo.worlds.simulated.faults import frame_length, frame_start, frame_view
+from topo.worlds.simulated.frames import put_stack, read16, read32, taken_size
+from topo.worlds.simulated.layout import (
     H_ALIVE,
     H_ATTENTIVE,
     H_DUE_NS,
@@ -70,7 +70,7 @@ from topo.simulated_layout import (
     W_RECEIVING,
     W_SENDING,
 )
-from topo.simulated_native import internal
+from topo.worlds.simulated.native import internal
 
 BATCH_WORDS = 8
 _ACKNOWLEDGE = 0x11

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from base.errors import InputError
 from base.private_files import open_private
-from topo.runs import RUNS, DoubtfulError, read_believed, read_record
+from topo.worlds.emulated.runs import RUNS, DoubtfulError, read_believed, read_record
 
 FILE = "testbed.json"
 

@@ -1,0 +1,1 @@
+"""The worlds that bring a network up: of real packets, and in virtual time."""

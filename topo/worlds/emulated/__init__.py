@@ -1,0 +1,1 @@
+"""Real packets: Mininet's namespaces, veth pairs, and processes that are switches and hosts."""
