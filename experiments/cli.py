@@ -16,31 +16,34 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
 import typer
 
 from base import signals, streams
-from base.errors import InputError, MachineError, WeftError
-from experiments import benchmarks, cli_network, cli_p4, cli_testbed
-from experiments.benchmarks import NAMES
-from experiments.cli_options import (
+from base.command_line import (
     Flag,
-    HostsPerLeaf,
-    K,
-    Leaves,
-    MicroBatches,
-    Oversubscription,
     Place,
-    PlacementOption,
-    Rate,
-    Spines,
-    Tensor,
     Text,
     Texts,
-    Tiers,
-    TopologyOption,
     given,
     make_console,
     output_file,
     output_folder,
 )
+from base.errors import InputError, MachineError, WeftError
+from experiments import benchmarks, cli_network, cli_testbed
+from experiments.benchmarks import NAMES
+from experiments.cli_options import (
+    HostsPerLeaf,
+    K,
+    Leaves,
+    MicroBatches,
+    Oversubscription,
+    PlacementOption,
+    Rate,
+    Spines,
+    Tensor,
+    Tiers,
+    TopologyOption,
+)
 from experiments.fsdp_models import MODELS, SLOWDOWN
+from switch.commands import command_line as cli_p4
 
 if TYPE_CHECKING:
     from experiments.sweep import Experiment

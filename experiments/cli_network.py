@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from base import files
+from base.command_line import Place, Text, Texts, given, make_console, output_file
 from base.errors import InputError
 from experiments.cli_options import (
     HostsPerLeaf,
@@ -16,18 +17,12 @@ from experiments.cli_options import (
     Leaves,
     MicroBatches,
     Oversubscription,
-    Place,
     PlacementOption,
     Rate,
     Spines,
     Tensor,
-    Text,
-    Texts,
     Tiers,
     TopologyOption,
-    given,
-    make_console,
-    output_file,
 )
 
 

@@ -9,25 +9,20 @@ from typing import Annotated, Optional
 
 import typer
 
+from base.command_line import Text, Texts, given, make_console
 from base.errors import InputError
 from base.files import read_text
 from experiments.cli_options import (
-    Defines,
     HostsPerLeaf,
-    Includes,
     K,
     Leaves,
     Oversubscription,
     Rate,
     Spines,
-    Text,
-    Texts,
     Tiers,
     TopologyOption,
-    given,
-    macros,
-    make_console,
 )
+from switch.commands.arguments import Defines, Includes, macros
 
 RunOption = Annotated[
     Text, typer.Option("--run", metavar="ID", help="Which testbed, if several are up.")

@@ -16,7 +16,7 @@ from experiments.progress import Progress
 from experiments.prompt import Prompt
 from experiments.scenario import Scenario
 from experiments.standing import Standing
-from experiments.switch_options import check_program
+from switch.commands.switch_options import check_program
 from switch.compiler import compile_cached
 from topo.worlds.emulated.testbeds import RunningSwitch, RunningTestbed
 from topo.worlds.emulated.world import EmulatedWorld

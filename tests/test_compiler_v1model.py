@@ -11,7 +11,7 @@ from google.protobuf import json_format, text_format
 from p4.config.v1 import p4info_pb2
 
 from base.errors import InputError
-from experiments.p4c_command import compile_to_files
+from switch.commands.p4c import compile_to_files
 from switch.compiler import CompileError, compile_program
 from tests.compiler_support import (
     PROGRAMS,

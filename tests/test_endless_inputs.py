@@ -12,12 +12,12 @@ import pytest
 from base.errors import InputError
 from experiments.bench_switch_rows import TWELVE_TABLES
 from experiments.options import load_toml
-from experiments.p4c_command import compile_to_files
 from experiments.results import Results
 from experiments.scenario import Scenario
-from experiments.stf_command import load_program
 from experiments.workloads.chakra import has_collectives, read_traces
 from experiments.workloads.matrix import read_matrix
+from switch.commands.p4c import compile_to_files
+from switch.commands.stf import load_program
 from switch.compiler import CompileError, compile_program
 from switch.realtime.config import read_config
 from switch.stf import read_test

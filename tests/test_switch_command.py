@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from base.errors import InputError, MachineError, WeftError
-from experiments.switch_command import run_switch
-from experiments.switch_options import QueueOptions, SwitchOptions, TlsFiles, parse_options
+from switch.commands.switch import run_switch
+from switch.commands.switch_options import QueueOptions, SwitchOptions, TlsFiles, parse_options
 from switch.compiler import compile_cached
 from tests.test_realtime import ROOT, needs_namespaces
 

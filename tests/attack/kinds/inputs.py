@@ -17,12 +17,12 @@ from base.cache import CHECKOUT
 from base.errors import WeftError
 from experiments.report.page import render
 from experiments.results import Results
-from experiments.stf_command import load_program
 from experiments.summary import summarize
 from experiments.sweep import read_file
 from experiments.workloads.chakra import read_traces
 from experiments.workloads.chakra_schema import COLLECTIVE, COMP, MESSAGES, RECV, SEND, encode
 from experiments.workloads.matrix import read_matrix
+from switch.commands.stf import load_program
 from switch.compiler import compile_program
 from switch.stf import read_test, run_test
 from tests.attack.kind import Broken, Trial

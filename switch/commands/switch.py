@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from base import files, signals
 from base.errors import InputError, MachineError, RunError
 from base.units import format_duration, format_rate, format_size
-from experiments.cli_options import macros
-from experiments.stf_command import load_program
-from experiments.switch_options import SwitchOptions, TlsFiles, parse_options
-from experiments.switch_trace import LOG_LEVEL, TraceLines
+from switch.commands.arguments import macros
+from switch.commands.stf import load_program
+from switch.commands.switch_options import SwitchOptions, TlsFiles, parse_options
+from switch.commands.switch_trace import LOG_LEVEL, TraceLines
 from switch.engine.control import ProgramError
 from switch.p4runtime.credentials import Credentials
 from switch.realtime.config import Config, config_of

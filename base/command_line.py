@@ -1,0 +1,41 @@
+"""What commands of the command line have in common, and how they read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Optional
+
+from rich.console import Console
+
+from base.errors import InputError
+
+Text = Optional[str]  # noqa: UP045
+Place = Text
+"""A file or folder to write; `output_folder` and `output_file` read it."""
+Flag = Optional[bool]  # noqa: UP045
+Texts = Optional[list[str]]  # noqa: UP045
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """The terminal; a file or a pipe is given lines as long as the widest table."""
+    console = Console(stderr=stderr)
+    if not console.is_terminal:
+        console.width = max(console.width, 100)
+    return console
+
+
+def output_file(out: str | None) -> Path | None:
+    if out is not None and not out.strip():
+        raise InputError(f"--out {out!r} is empty: write a path, or leave the option out")
+    return None if out is None else Path(out)
+
+
+def output_folder(out: str | None) -> Path | None:
+    path = output_file(out)
+    if path is not None and path.exists() and not path.is_dir():
+        raise InputError(f"--out {out!r} is a file: name a folder, there already or not")
+    return path
+
+
+def given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None and value != []}
