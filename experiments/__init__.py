@@ -15,9 +15,9 @@ TYPE_CHECKING = False  # as `typing` has it, without importing that: see __main_
 if TYPE_CHECKING:
     from typing import Any
 
-    from experiments.results import Results
-    from experiments.runner import run
-    from experiments.scenario import Fault, Scenario
+    from experiments.results.results import Results
+    from experiments.run.runner import run
+    from experiments.scenario.scenario import Fault, Scenario
 
 __all__ = ["Fault", "Results", "Scenario", "run"]
 
@@ -26,15 +26,15 @@ def __getattr__(name: str) -> Any:
     """Everything is imported when it is first asked for: the command line is quick without what
     runs, and ``python -m experiments`` first sees to it where modules are looked for."""
     if name == "run":
-        from experiments.runner import run
+        from experiments.run.runner import run
 
         return run
     if name == "Results":
-        from experiments.results import Results
+        from experiments.results.results import Results
 
         return Results
     if name in ("Fault", "Scenario"):
-        from experiments import scenario
+        from experiments.scenario import scenario
 
         return getattr(scenario, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -20,7 +20,7 @@ def start() -> NoReturn:
     # gRPC would start threads anew after each fork, and end the process where it gets none; what is
     # forked here starts another program at once.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-    from experiments.cli import main
+    from experiments.commands.command_line import main
 
     main()
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from experiments.bounds import completion_bound_ns
-from experiments.results import Fidelity, LinkResult, RankResult, Results, Run, tier_bytes
-from experiments.scenario import Scenario
-from experiments.sweep import Experiment
-from experiments.telemetry import queue_figures
-from experiments.traffic_model import tier_model_bytes
+from experiments.scenario.scenario import Scenario
+from experiments.scenario.sweep import Experiment
+
+from experiments.results.results import Fidelity, LinkResult, RankResult, Results, Run, tier_bytes
+from experiments.results.telemetry import queue_figures
+from experiments.theory.bounds import completion_bound_ns
+from experiments.theory.traffic_model import tier_model_bytes
 
 BINS = 32
 FRAME = {"header": 90, "control": 1.002}
@@ -48,9 +49,7 @@ def sample_experiment(experiment: Experiment, seed: int = 1) -> Results:
     )  # fmt: skip
 
 
-def sample_run(
-    scenario: Scenario, algorithm: str, repetition: int, luck: random.Random
-) -> Run:
+def sample_run(scenario: Scenario, algorithm: str, repetition: int, luck: random.Random) -> Run:
     """One verified run, some per cent slower than its bound."""
     network = scenario.network()
     bound_ns = completion_bound_ns(scenario, algorithm)

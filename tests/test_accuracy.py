@@ -11,11 +11,11 @@ from rich.console import Console
 
 from agents.drivers.messages import RankResult
 from experiments import Scenario, run
-from experiments.measured import accuracy_of
 from experiments.report.overview import ERRORS, key_figures
-from experiments.results import Accuracy, Results, Run
-from experiments.summary import Summary, summarize
-from experiments.table import summary_table
+from experiments.results.results import Accuracy, Results, Run
+from experiments.results.summary import Summary, summarize
+from experiments.results.table import summary_table
+from experiments.run.measured import accuracy_of
 from tests.results_samples import sample_results
 
 SMALL: dict[str, Any] = {"world": "simulated", "topology": "single", "hosts_per_leaf": 4}

@@ -22,7 +22,7 @@ from agents.collectives.requests import Request
 from agents.collectives.trees import double_binary_tree, in_order
 from agents.collectives.unicast import MAX_BLOCKS, block_bytes
 from base.errors import InputError
-from experiments.transfers import unicast_rounds
+from experiments.theory.transfers import unicast_rounds
 from tests.collective_group import Group
 from tests.ideal_ranks import Ideal, carry_out
 from tests.memory_network import Faults

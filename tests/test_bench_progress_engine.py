@@ -14,8 +14,8 @@ import pytest
 
 from agents.drivers.progress_engine import RingSource
 from base.errors import RunError
-from experiments import bench_progress_engine as bench
-from experiments.bench_progress_needs import MODES, needs_lines, needs_of
+from experiments.bench import progress_engine as bench
+from experiments.bench.progress_needs import MODES, needs_lines, needs_of
 
 SIZES, WORKERS = (64, 4096, 16_384), (1, 2)
 

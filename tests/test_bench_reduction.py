@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from base.errors import RunError
-from experiments import bench_reduction as bench
+from experiments.bench import reduction as bench
 
 DTYPES, OPS, RANKS = ("float32", "bfloat16"), ("sum", "max"), (2, 3)
 

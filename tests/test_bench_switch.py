@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from base.errors import MachineError
-from experiments import bench_switch
-from experiments.bench_switch_rows import _HOST, TWELVE_TABLES, chosen_window, frames
+from experiments.bench import switch as bench_switch
+from experiments.bench.switch_rows import _HOST, TWELVE_TABLES, chosen_window, frames
 from switch.compiler import compile_cached
 from switch.engine.dataplane import Dataplane, Queue
 from switch.realtime.bare import received_frames

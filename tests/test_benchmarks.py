@@ -10,7 +10,7 @@ from typing import IO, Any, cast
 import pytest
 
 from base.errors import InputError
-from experiments import benchmarks
+from experiments.bench import benchmarks
 
 FIGURES = {"ns": 3, "by_size": {"64": 1.5}}
 

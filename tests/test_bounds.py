@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from experiments.scenario.scenario import Scenario
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.collectives.names import ALGORITHMS, OFFLOADED
 from base.errors import InputError
-from experiments.bounds import (
+from experiments.theory.bounds import (
     bound_bytes,
     completion_bound_ns,
     expected_ns,
     ideal_speedup,
     optcast_bound_bytes,
 )
-from experiments.optcast_model import Optcast, optcast_rounds
-from experiments.overheads import RC_OVERHEAD_BYTES, frame_bytes
-from experiments.scenario import Scenario
-from experiments.switch_model import switch_bound_bytes, switch_frames, switch_payload
-from experiments.transfers import unicast_rounds
+from experiments.theory.optcast_model import Optcast, optcast_rounds
+from experiments.theory.overheads import RC_OVERHEAD_BYTES, frame_bytes
+from experiments.theory.switch_model import switch_bound_bytes, switch_frames, switch_payload
+from experiments.theory.transfers import unicast_rounds
 from tests.collective_definitions import Message, messages_of, tree_edges
 from topo.clos import leaf_spine, single
 

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from experiments import benchmarks, cli
-from experiments.busyness import Busyness, Reading, between, watched
+from experiments.bench import benchmarks
+from experiments.commands import command_line as cli
+from experiments.run.busyness import Busyness, Reading, between, watched
 from topo.worlds.emulated.machine import CpuTimes
 
 SPIN = "while True: pass"

@@ -12,7 +12,8 @@ import pytest
 
 from base.children import how_it_ended, last_words, run_tool
 from base.errors import InputError, MachineError, RunError
-from experiments import bench_compiler, bench_progress_engine
+from experiments.bench import compiler as bench_compiler
+from experiments.bench import progress_engine as bench_progress_engine
 from tests.emulated_support import needs_machine
 from topo.worlds.emulated.batch import queue_drops, run_batch
 from topo.worlds.emulated.machine import TOOLS, check_machine, machine_facts

@@ -7,15 +7,15 @@ import dataclasses
 import pytest
 from rich.console import Console
 
-from experiments.comparison import compare, why_not_measured
 from experiments.plots.draw import svg_of
 from experiments.plots.series import lines_of
 from experiments.plots.spec import PlotSpec
 from experiments.report import render
 from experiments.report.overview import headline
-from experiments.results import Results
-from experiments.summary import by_point, summarize
-from experiments.table import summary_table
+from experiments.results.comparison import compare, why_not_measured
+from experiments.results.results import Results
+from experiments.results.summary import by_point, summarize
+from experiments.results.table import summary_table
 from tests.results_samples import sample_results
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments.measured import Counts
+from experiments.run.measured import Counts
 
 
 def counts(unplanned: dict[str, int]) -> Counts:

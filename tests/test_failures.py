@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from experiments.scenario.outages import Network as Carried
+from experiments.scenario.outages import Outages
+from experiments.scenario.scenario import Fault, Scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from base.errors import InputError
-from experiments.outages import Network as Carried
-from experiments.outages import Outages
-from experiments.plan import plan_around, plan_at_start, plan_of
-from experiments.results import LinkResult, Run
-from experiments.scenario import Fault, Scenario
-from experiments.simulation import simulate
+from experiments.results.results import LinkResult, Run
+from experiments.run.plan import plan_around, plan_at_start, plan_of
+from experiments.run.simulation import simulate
 from switch.compiler import compile_cached
 from switch.program_files import fabric_program
 from tests.simulated_support import completion_ns, network

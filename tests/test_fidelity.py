@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from experiments.fidelity import judge
+from experiments.run.fidelity import judge
 
 QUIET: dict[str, Any] = {
     "completion_ns": 600_000_000, "cpu_busy": 0.5, "cpu_stolen": 0.0, "cpu_own": 0.4,
@@ -46,9 +46,7 @@ def test_each_sign_of_strain_is_named(change: dict[str, Any], verdict: str, word
 @pytest.mark.parametrize("cpu_busy", [0.93, 1.0])
 def test_it_is_told_how_much_of_a_busy_machine_the_run_itself_took(cpu_busy: float) -> None:
     (reason,) = judge(**{**QUIET, "cpu_busy": cpu_busy}).reasons
-    assert reason == (
-        f"the processors were {cpu_busy:.0%} busy, 40% with this run's own processes"
-    )
+    assert reason == (f"the processors were {cpu_busy:.0%} busy, 40% with this run's own processes")
 
 
 def test_lateness_is_judged_against_the_completion_time() -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from base.errors import InputError, RunError
+from base.progress import Progress
 from experiments.figures import command, measure
 from experiments.figures.kept import Kept, Row, metrics_of, rows_of
 from experiments.figures.plots import PlotNote, lines_of, with_plots
 from experiments.figures.tables import END, TableSpec, number, rendered, table
-from experiments.progress import Progress
 from tests.results_samples import sample_results
 
 NOTE = "paths: completion-ms; rows algorithm; columns paths; placement in-order / random"

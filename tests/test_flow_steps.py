@@ -14,7 +14,7 @@ from agents.collectives.requests import Request
 from agents.collectives.unicast import Write
 from base.errors import InputError
 from controller.flows import Flows
-from experiments.flow_steps import has_steps, shards_of, steps_of, steps_of_shards
+from experiments.theory.flow_steps import has_steps, shards_of, steps_of, steps_of_shards
 from tests.collective_definitions import messages_of
 from tests.ideal_ranks import Ideal
 

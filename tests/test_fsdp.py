@@ -8,22 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from experiments.scenario.fsdp import operation_name
+from experiments.scenario.fsdp_models import MODELS, block_parameters, layer_bytes
+from experiments.scenario.options import from_options
+from experiments.scenario.scenario import Scenario
 
 from agents.collectives.series import Series
 from base.errors import InputError
-from experiments.bounds import completion_bound_ns, step_bound_bytes, tier_model_frame_bytes
-from experiments.fsdp import operation_name
-from experiments.fsdp_models import MODELS, block_parameters, layer_bytes
-from experiments.options import from_options
-from experiments.plan import cast_of, operation_of, plan_of
 from experiments.plots.draw import svg_of
 from experiments.plots.spec import PlotSpec
 from experiments.plots.timeline import Bar, gaps, timelines_of
-from experiments.results import Results, Run, scenario_of
-from experiments.runner import run
-from experiments.scenario import Scenario
-from experiments.summary import summarize
-from experiments.table import summary_table
+from experiments.results.results import Results, Run, scenario_of
+from experiments.results.summary import summarize
+from experiments.results.table import summary_table
+from experiments.run.plan import cast_of, operation_of, plan_of
+from experiments.run.runner import run
+from experiments.theory.bounds import completion_bound_ns, step_bound_bytes, tier_model_frame_bytes
 from tests.collective_group import Group
 from tests.emulated_support import needs_machine
 from tests.system_support import left_as_it_was

@@ -6,6 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from experiments.scenario.longest_path import (
+    WINDOW_BYTES,
+    LongestPath,
+    control_timeout_ns,
+    retransmit_timeout_ns,
+)
+from experiments.scenario.options import from_options
+from experiments.scenario.scenario import Scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,19 +21,11 @@ from agents.datagrams import ipv4
 from agents.transport import CompletionKind, Endpoint, TransportMisuse, TransportOptions
 from base.errors import InputError
 from base.units import said
-from experiments.emulation import network_key
-from experiments.longest_path import (
-    WINDOW_BYTES,
-    LongestPath,
-    control_timeout_ns,
-    retransmit_timeout_ns,
-)
-from experiments.options import from_options
-from experiments.plan import transport_of
 from experiments.report.scenarios import command_line
-from experiments.results import Run
-from experiments.scenario import Scenario
-from experiments.simulation import simulate
+from experiments.results.results import Run
+from experiments.run.emulation import network_key
+from experiments.run.plan import transport_of
+from experiments.run.simulation import simulate
 from switch.compiler import compile_cached
 from switch.program_files import fabric_program
 from topo.clos import Topology, fat_tree, leaf_spine, single

@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from experiments.scenario.options import from_options
+from experiments.scenario.scenario import Fault, Scenario
+from experiments.scenario.sweep import Experiment, Point
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib import image
@@ -25,18 +28,16 @@ from rich.table import Table
 
 from agents.collectives.names import ALGORITHMS as ALGORITHMS_OF
 from base.errors import InputError
-from experiments.options import from_options
-from experiments.palette import ALGORITHMS, style_sheet
 from experiments.plots import PlotSpec
 from experiments.plots.heatmap import RAMP
+from experiments.plots.palette import ALGORITHMS, style_sheet
 from experiments.report import write_report
 from experiments.report.charts import ticks
 from experiments.report.overview import headline
 from experiments.report.page import render
 from experiments.report.scenarios import command_line
-from experiments.results import Results, Run, scenario_of
-from experiments.scenario import Fault, Scenario
-from experiments.summary import (
+from experiments.results.results import Results, Run, scenario_of
+from experiments.results.summary import (
     MAX_DOUBTS,
     by_point,
     doubts,
@@ -46,8 +47,7 @@ from experiments.summary import (
     three_digits,
     which_run,
 )
-from experiments.sweep import Experiment, Point
-from experiments.table import links_table, summary_table
+from experiments.results.table import links_table, summary_table
 from tests.results_samples import sample_experiment, sample_results
 
 VOID = {"meta", "br", "input", "col"}

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from base.errors import InputError
 from experiments.report.page import render
-from experiments.results import Results
-from experiments.summary import summarize
-from experiments.table import summary_table
+from experiments.results.results import Results
+from experiments.results.summary import summarize
+from experiments.results.table import summary_table
 from tests.results_samples import sample_results
 
 GOOD: dict[str, Any] = json.loads(json.dumps(sample_results(repeat=2).to_dict()))

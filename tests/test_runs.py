@@ -277,11 +277,11 @@ def test_without_root_roots_runs_are_told_to_need_it(root: Path) -> None:
 
 OPEN_RUN = """
 import os, sys
-from experiments.emulation import testbed_of
-from experiments.operation import gathered_ranks
-from experiments.plan import cast_of, operation_of, plan_of, program_of
-from experiments.progress import Progress
-from experiments.scenario import Scenario
+from experiments.run.emulation import testbed_of
+from experiments.run.operation import gathered_ranks
+from experiments.run.plan import cast_of, operation_of, plan_of, program_of
+from base.progress import Progress
+from experiments.scenario.scenario import Scenario
 from topo.worlds.emulated.world import EmulatedWorld
 from topo.worlds.emulated.runs import Run
 

@@ -9,25 +9,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from experiments.scenario.options import from_options
+from experiments.scenario.sweep import Experiment, read_file
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
 from base.errors import InputError
 from base.units import format_seeds, parse_seeds
-from experiments import Scenario, cli, run
-from experiments.chance import chances
-from experiments.options import from_options
+from experiments import Scenario, run
+from experiments.commands import command_line as cli
 from experiments.plots.draw import svg_of
 from experiments.plots.series import lines_of
 from experiments.plots.spec import PlotSpec
 from experiments.report import render
-from experiments.results import Results
-from experiments.runner import _networks
-from experiments.spread import Spread
-from experiments.summary import by_point, summarize, which_run
-from experiments.sweep import Experiment, read_file
-from experiments.table import summary_table
+from experiments.results.results import Results
+from experiments.results.spread import Spread
+from experiments.results.summary import by_point, summarize, which_run
+from experiments.results.table import summary_table
+from experiments.run.runner import _networks
+from experiments.theory.chance import chances
 from tests.results_samples import sample_experiment
 
 SWEEP = """

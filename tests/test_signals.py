@@ -23,7 +23,7 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 HEAD = """
 import ctypes, os, signal, sys, time, weakref
-from experiments import cli
+from experiments.commands import command_line as cli
 from base.errors import RunError
 
 def busy():

@@ -14,7 +14,7 @@ import pytest
 
 from agents.transport import Endpoint
 from base.errors import InputError
-from experiments.bench_simulator import Flow, clos, lines, measure, permutation
+from experiments.bench.simulator import Flow, clos, lines, measure, permutation
 from switch.engine import layout as engine
 from tests.operations import gather
 from tests.simulated_support import completion_ns, network

@@ -16,7 +16,7 @@ from agents.collectives.names import OPS
 from agents.collectives.requests import Request
 from agents.collectives.workload import Workload
 from agents.drivers.messages import RankResult
-from experiments.scenario_checks import DTYPES
+from experiments.scenario.checks import DTYPES
 from tests.aggregation_networks import SLOTS, VALUES, Summing, check_verified, summing
 from topo.packet_faults import PACKET_ACTIONS
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from experiments import Scenario, simulation
-from experiments.plan import program_of
-from experiments.results import Run
-from experiments.simulation import simulate
+from experiments import Scenario
+from experiments.results.results import Run
+from experiments.run import simulation
+from experiments.run.plan import program_of
+from experiments.run.simulation import simulate
 from switch.engine.dataplane import Dataplane
 from switch.engine.state import EngineControl
 from switch.engine.tracer import Tracer

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from base.errors import InputError
-from experiments import Fault, Scenario, cli, run
+from experiments import Fault, Scenario, run
+from experiments.commands import command_line as cli
 from experiments.report import render
-from experiments.summary import worst_fidelity
+from experiments.results.summary import worst_fidelity
 
 
 def test_a_scenario_runs_in_three_lines() -> None:

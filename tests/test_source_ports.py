@@ -7,6 +7,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
+from experiments.scenario.scenario import Scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,11 +20,10 @@ from agents.transport.source_ports import FIRST_PORT, PORTS, source_port
 from controller.clos_paths import ClosPaths
 from controller.flows import Flows, IntArray
 from controller.link_loads import FloatArray
-from experiments.lanes import assignment_of, drawn_ports
-from experiments.plan import cast_of, operation_of, plan_at_start, transport_of
-from experiments.scenario import Scenario
-from experiments.static_paths import Situation, analyse
-from experiments.static_workloads import Step
+from experiments.run.plan import cast_of, operation_of, plan_at_start, transport_of
+from experiments.theory.lanes import assignment_of, drawn_ports
+from experiments.theory.static_paths import Situation, analyse
+from experiments.theory.static_workloads import Step
 
 SEEDS = 150
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from experiments.scenario.scenario import Scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -16,12 +17,11 @@ from typer.testing import CliRunner
 from base.errors import InputError
 from controller.clos_paths import ClosPaths
 from controller.link_loads import LinkLoads
-from experiments import static_workloads
-from experiments.cli import app
-from experiments.paths_command import analysis_of
-from experiments.scenario import Scenario
-from experiments.static_paths import Situation, analyse, check_schemes, figures
-from experiments.static_workloads import static_steps, workloads
+from experiments.commands.command_line import app
+from experiments.commands.paths import analysis_of
+from experiments.theory import static_workloads
+from experiments.theory.static_paths import Situation, analyse, check_schemes, figures
+from experiments.theory.static_workloads import static_steps, workloads
 from experiments.workloads.chakra_schema import COLLECTIVE, MESSAGES, encode
 from tests.simulated_support import completion_ns, network
 from topo.clos import Topology, fat_tree, leaf_spine

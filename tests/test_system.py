@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from experiments.scenario.scenario import Scenario
 
 from base.cache import CHECKOUT
 from base.errors import RunError
-from experiments import emulation
-from experiments.operation import operate
-from experiments.plan import program_of
-from experiments.progress import Progress
-from experiments.scenario import Scenario
+from base.progress import Progress
+from experiments.run import emulation
+from experiments.run.operation import operate
+from experiments.run.plan import program_of
 from tests.system_support import (
     ENVIRONMENT,
     WEFT,

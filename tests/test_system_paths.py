@@ -12,20 +12,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from experiments.scenario.scenario import Fault, Scenario
 from google.protobuf import text_format
 from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2
 
+from base.progress import Progress
 from controller import fabric
 from controller.clos_paths import ClosPaths
-from experiments import emulation, operation
-from experiments.lanes import assignment_of
-from experiments.plan import program_of
-from experiments.progress import Progress
-from experiments.results import Run
-from experiments.scenario import Fault, Scenario
-from experiments.static_paths import Situation, analyse
-from experiments.static_workloads import static_steps
+from experiments.results.results import Run
+from experiments.run import emulation, operation
+from experiments.run.plan import program_of
+from experiments.theory.lanes import assignment_of
+from experiments.theory.static_paths import Situation, analyse
+from experiments.theory.static_workloads import static_steps
 from experiments.workloads.chakra_schema import COLLECTIVE, COMP, MESSAGES, encode
 from switch.compiler import ProgramFiles
 from tests.system_support import left_as_it_was

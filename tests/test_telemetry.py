@@ -11,13 +11,12 @@ from typing import NoReturn
 
 import numpy as np
 import pytest
+from experiments.scenario.scenario import Scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.results import LinkResult, Results
-from experiments.scenario import Scenario
-from experiments.simulation import simulate
-from experiments.telemetry import (
+from experiments.results.results import LinkResult, Results
+from experiments.results.telemetry import (
     FEWEST_BINS,
     MOST_FIGURES,
     first_bin_ns,
@@ -26,6 +25,7 @@ from experiments.telemetry import (
     queue_figures,
     trimmed,
 )
+from experiments.run.simulation import simulate
 from switch.compiler import compile_cached
 from switch.engine.dataplane import Queue
 from switch.engine.layout import DEPTH_BUCKETS, LOAD_BINS

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from experiments.scenario.scenario import Scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,26 +17,25 @@ from agents.servers.plan import Plan, terms_of
 from base.errors import InputError
 from controller.aggregation import AggregationJob, plan_aggregation
 from controller.multicast import plan_trees
-from experiments.optcast_model import Optcast, optcast_rounds
-from experiments.overheads import (
+from experiments.theory.optcast_model import Optcast, optcast_rounds
+from experiments.theory.overheads import (
     RC_OVERHEAD_BYTES,
     SWITCH_OVERHEAD_BYTES,
     UD_OVERHEAD_BYTES,
     frame_bytes,
 )
-from experiments.scenario import Scenario
-from experiments.switch_model import (
+from experiments.theory.switch_model import (
     switch_frames,
     switch_payload,
     switch_tier_bytes,
 )
-from experiments.traffic_model import (
+from experiments.theory.traffic_model import (
     multicast_tier_bytes,
     tier_model_bytes,
     tier_model_frame_bytes,
     unicast_tier_bytes,
 )
-from experiments.transfers import even_parts, placed, unicast_rounds
+from experiments.theory.transfers import even_parts, placed, unicast_rounds
 from tests.collective_definitions import messages_of
 from topo import clos
 from topo.clos import LINK_TIERS, Topology

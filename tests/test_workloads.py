@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from experiments.scenario.scenario import Scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,12 +16,11 @@ from agents.collectives.flow_graph import FlowGraph, GraphBuilder
 from agents.collectives.names import FLOW_ALGORITHMS
 from agents.collectives.requests import Request
 from base.errors import InputError
-from experiments.bounds import completion_bound_ns, expected_ns
-from experiments.flow_steps import steps_of, steps_of_graph
-from experiments.plan import program_of
-from experiments.scenario import Scenario
-from experiments.simulation import simulate
-from experiments.traffic_model import tier_model_bytes
+from experiments.run.plan import program_of
+from experiments.run.simulation import simulate
+from experiments.theory.bounds import completion_bound_ns, expected_ns
+from experiments.theory.flow_steps import steps_of, steps_of_graph
+from experiments.theory.traffic_model import tier_model_bytes
 from experiments.workloads.collectives import add_collective, algorithm_for
 from experiments.workloads.gpt import MODELS, model_of, training_step
 from experiments.workloads.load import WorkloadOptions, graph_of

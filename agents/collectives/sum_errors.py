@@ -63,7 +63,7 @@ class SumErrors:
         )
 
     def figures(self) -> dict[str, float]:
-        """By the names that results have (`experiments.results.Accuracy`)."""
+        """By the names that results have (`experiments.results.results.Accuracy`)."""
         share = self.squared_error / self.squared_sum if self.squared_sum else 0.0
         return {
             "error_max_relative": self.max_relative,

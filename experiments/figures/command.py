@@ -11,12 +11,12 @@ from pathlib import Path
 from base import files
 from base.cache import CHECKOUT
 from base.errors import InputError, RunError
+from base.progress import Progress
 from experiments.figures.kept import Kept, Row
 from experiments.figures.measure import SEEDS, WORLDS, measure, scenario_file
 from experiments.figures.plots import PlotNote, is_fresh, notes_in, svg_of, with_plots
 from experiments.figures.tables import rendered
-from experiments.progress import Progress
-from experiments.spread import Spread
+from experiments.results.spread import Spread
 
 DOCS = CHECKOUT / "docs"
 QUICK_S = 60.0

@@ -17,11 +17,11 @@ from base import documents as documents
 from base import files
 from base.errors import InputError
 from base.units import said, shown
-from experiments.options import field_of
-from experiments.path_figures import path_figures
-from experiments.results import TIERS, Run, scenario_of
-from experiments.summary import Summary
-from experiments.traffic_model import tier_model_frame_bytes
+from experiments.results.path_figures import path_figures
+from experiments.results.results import TIERS, Run, scenario_of
+from experiments.results.summary import Summary
+from experiments.scenario.options import field_of
+from experiments.theory.traffic_model import tier_model_frame_bytes
 
 SCHEMA = "weft.figures"
 VERSION = 1

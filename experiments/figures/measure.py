@@ -16,12 +16,12 @@ from typing import Any
 from base.cache import CHECKOUT
 from base.errors import InputError, RunError
 from experiments.figures.kept import Kept, metrics_of, rows_of
-from experiments.plan import program_of
-from experiments.results import Run
-from experiments.runner import run as run_experiment
-from experiments.scenario import Scenario
-from experiments.simulation import simulate
-from experiments.sweep import Experiment, Point, read_file
+from experiments.results.results import Run
+from experiments.run.plan import program_of
+from experiments.run.runner import run as run_experiment
+from experiments.run.simulation import simulate
+from experiments.scenario.scenario import Scenario
+from experiments.scenario.sweep import Experiment, Point, read_file
 
 SCENARIOS = CHECKOUT / "experiments" / "scenarios"
 WORLDS = ("emulated", "simulated")

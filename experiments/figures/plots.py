@@ -29,10 +29,10 @@ from base.errors import InputError
 from base.units import shown
 from experiments.figures.kept import Kept, Row, check_metric
 from experiments.figures.tables import END, blocks, caption, divided, parse_note, values_of
-from experiments.options import OPTIONS, read_option
 from experiments.plots.series import Axis, Line, Lines
 from experiments.plots.spec import PlotSpec
-from experiments.spread import Spread
+from experiments.results.spread import Spread
+from experiments.scenario.options import OPTIONS, read_option
 
 _PLOTS = blocks("plot")
 _NEEDED = {"x": "OPTION", "lines": "algorithm", "file": "FILE.svg", "title": "TEXT"}

@@ -28,7 +28,7 @@ from base.errors import InputError
 from base.units import shown
 from experiments.figures.kept import COUNTS, Kept, Row, check_metric
 from experiments.figures.measure import LONG_S
-from experiments.spread import Spread
+from experiments.results.spread import Spread
 
 METRIC = "metric"
 """As rows or columns: each metric by itself."""

@@ -14,9 +14,9 @@ from typing import Any
 from base import files
 from base.cache import cache_dir
 from base.errors import InputError, MachineError
-from experiments.palette import colour, phase_colour
 from experiments.plots.draw_heatmap import draw_heat_maps, heat_maps_height_in
 from experiments.plots.heatmap import heat_maps_of
+from experiments.plots.palette import colour, phase_colour
 from experiments.plots.series import (
     Line,
     Lines,
@@ -29,8 +29,8 @@ from experiments.plots.series import (
 )
 from experiments.plots.spec import PlotSpec
 from experiments.plots.timeline import draw_timelines, timelines_height_in, timelines_of
-from experiments.results import Results
-from experiments.summary import common_of
+from experiments.results.results import Results
+from experiments.results.summary import common_of
 
 with contextlib.suppress(MachineError):
     # Its list of fonts belongs with what else can be deleted at any time.

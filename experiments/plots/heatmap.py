@@ -8,7 +8,7 @@ from itertools import groupby
 
 from experiments.plots.series import selected
 from experiments.plots.spec import TIERS, PlotSpec
-from experiments.results import LinkResult, Results, Run, scenario_of
+from experiments.results.results import LinkResult, Results, Run, scenario_of
 
 MAX_RUNS = 6
 MAX_NAMED_ROWS = 40

@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator
 from controller.clos_paths import ClosPaths
 from controller.link_loads import FloatArray, Numbers
 from experiments.plots.draw import SOFT, STYLE
-from experiments.static_paths import SchemeLoads
+from experiments.theory.static_paths import SchemeLoads
 
 WIDTH_IN, CURVES_IN, MAPS_IN, HEAD_IN = 8.0, 3.0, 1.9, 0.68
 MAPS_A_ROW = 4

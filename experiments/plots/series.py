@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from base.units import said
-from experiments.comparison import compare
-from experiments.options import field_of, read_option
-from experiments.palette import in_order
+from experiments.plots.palette import in_order
 from experiments.plots.spec import OF_BYTES, TIERS, PlotSpec
-from experiments.results import Results
-from experiments.summary import TIERS as TIER_NAMES
-from experiments.summary import Summary, by_point, byte_unit
+from experiments.results.comparison import compare
+from experiments.results.results import Results
+from experiments.results.summary import TIERS as TIER_NAMES
+from experiments.results.summary import Summary, by_point, byte_unit
+from experiments.scenario.options import field_of, read_option
 
 TIMED = ("completion", "over-bound", "goodput", "speed-up")
 """Figures whose theory is a bound, not a model of bytes."""

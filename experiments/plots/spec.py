@@ -10,7 +10,7 @@ from typing import Any
 
 from base.errors import InputError
 from base.units import shown
-from experiments.options import OPTIONS, by_key, read_option
+from experiments.scenario.options import OPTIONS, by_key, read_option
 from topo.clos import LINK_TIERS
 
 KINDS = ("lines", "phases", "tiers", "timeline", "heatmap")

@@ -10,13 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from experiments.fsdp import operation_name
-from experiments.fsdp_models import FSDP
 from experiments.plots.series import selected
 from experiments.plots.spec import PlotSpec
-from experiments.results import RankResult, Results
-from experiments.scenario import title_of
-from experiments.summary import Summary, time_unit
+from experiments.results.results import RankResult, Results
+from experiments.results.summary import Summary, time_unit
+from experiments.scenario.fsdp import operation_name
+from experiments.scenario.fsdp_models import FSDP
+from experiments.scenario.scenario import title_of
 
 MAX_RUNS = 6
 MAX_RANKS = 8

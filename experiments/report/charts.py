@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor, log10
 
-from experiments.palette import phase_class
+from experiments.plots.palette import phase_class
 from experiments.report.markup import Markup, element
 
 WIDTH = 1000.0
@@ -115,9 +115,7 @@ def _bar(bar: Bar, y: float, thickness: float, scale: float, named: bool) -> lis
     end = length
     if bar.mark is not None:
         x = LABELS + bar.mark * scale
-        parts.append(
-            element("line", x1=x, x2=x, y1=y - 1.0, y2=y + thickness + 1.0, class_="mark")
-        )
+        parts.append(element("line", x1=x, x2=x, y1=y - 1.0, y2=y + thickness + 1.0, class_="mark"))
         end = max(end, bar.mark * scale)
     end = max([end, *(point * scale for point in bar.points)])
     parts.append(_text(LABELS + end + 10, middle + 5, bar.text, "start", "value"))

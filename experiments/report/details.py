@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 
 from base.units import format_size
-from experiments.palette import algorithm_class, in_order, phase_class
 from experiments.plots.heatmap import heat_map
+from experiments.plots.palette import algorithm_class, in_order, phase_class
 from experiments.report import heat
 from experiments.report.charts import phases
 from experiments.report.markup import Markup, element, heading, join, number, table
-from experiments.results import LinkResult, RankResult, Results, Run
-from experiments.summary import TIERS, Summary, byte_unit, short_duration, which_run
+from experiments.results.results import LinkResult, RankResult, Results, Run
+from experiments.results.summary import TIERS, Summary, byte_unit, short_duration, which_run
 from topo.clos import LINK_TIERS, Topology
 from topo.drawing import draw_svg
 

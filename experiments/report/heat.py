@@ -9,7 +9,7 @@ import zlib
 from experiments.plots.heatmap import RAMP, HeatMap
 from experiments.report.charts import ticks
 from experiments.report.markup import Markup, element
-from experiments.summary import time_unit
+from experiments.results.summary import time_unit
 
 WIDTH, LEFT, RIGHT = 1000.0, 150.0, 30.0
 ROW, LEAST_HEIGHT, MOST_HEIGHT = 11.0, 120.0, 620.0
@@ -88,4 +88,3 @@ def _palette() -> bytes:
         for one, other in zip(RAMP[low], RAMP[low + 1], strict=True):
             found.append(round(one + (other - one) * (place - low)))
     return bytes(found)
-

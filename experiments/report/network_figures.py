@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from base.units import format_size
-from experiments.palette import algorithm_class
+from experiments.plots.palette import algorithm_class
 from experiments.report.markup import Markup, element, heading, number, table
 from experiments.report.overview import point_cells
-from experiments.results import LinkResult
-from experiments.summary import TIERS, Summary, three_digits
-from experiments.telemetry import load_spread
+from experiments.results.results import LinkResult
+from experiments.results.summary import TIERS, Summary, three_digits
+from experiments.results.telemetry import load_spread
 
 
 def by_kind(summaries: Sequence[Summary]) -> Markup:

@@ -11,13 +11,12 @@ from typing import Any
 from base import files
 from base.errors import InputError
 from base.units import format_rate, format_seeds, format_size
-from experiments.palette import style_sheet
+from experiments.plots.palette import style_sheet
 from experiments.report import details, network_figures, overview
 from experiments.report.markup import Markup, element, join
 from experiments.report.scenarios import command_line
-from experiments.results import Results, scenario_of
-from experiments.scenario import Scenario
-from experiments.summary import (
+from experiments.results.results import Results, scenario_of
+from experiments.results.summary import (
     Summary,
     by_point,
     collectives_of,
@@ -28,12 +27,13 @@ from experiments.summary import (
     what_of,
     worst_fidelity,
 )
+from experiments.scenario.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent
 
 
 def write_report(results: dict[str, Any], out: Path) -> Path:
-    """Write a results document (`experiments.results`) as one HTML page that needs no other file.
+    """Write a results document as one HTML page that needs no other file.
 
     Returns `out`. Raises `InputError` for a document of another kind or a place that takes no file.
     """

@@ -8,8 +8,8 @@ from typing import Any
 
 from base.errors import InputError
 from base.units import DURATIONS, format_seeds
-from experiments.options import option_of
-from experiments.scenario import Scenario
+from experiments.scenario.options import option_of
+from experiments.scenario.scenario import Scenario
 
 
 def command_line(scenario: Scenario) -> str:

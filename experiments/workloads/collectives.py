@@ -1,5 +1,5 @@
-"""Collectives as parts of a `FlowGraph`: the steps of `experiments.flow_steps`, each flow waiting
-for what its source has got in the steps before."""
+"""Collectives as parts of a `FlowGraph`: the steps of `experiments.theory.flow_steps`, each flow
+waiting for what its source has got in the steps before."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import lru_cache
 from agents.collectives.flow_graph import DONE, RECEIVED, GraphBuilder
 from agents.collectives.names import ALGORITHMS
 from controller.flows import Flows
-from experiments.flow_steps import has_steps, steps_of
+from experiments.theory.flow_steps import has_steps, steps_of
 
 Events = tuple[tuple[int, int], ...]
 """What a rank's next task waits for."""
@@ -43,9 +43,9 @@ def add_collective(
     """Add one collective of a group of ranks.
 
     Args:
-        algorithm: as of `experiments.flow_steps`.
+        algorithm: as of `experiments.theory.flow_steps`.
         group: the ranks, in order.
-        size_bytes: as `experiments.flow_steps.steps_of` has it.
+        size_bytes: as `experiments.theory.flow_steps.steps_of` has it.
         after: by rank, what its part waits for.
         root: its place in the group.
 
@@ -72,7 +72,5 @@ def _gathered(builder: GraphBuilder, rank: int, events: Events) -> Events:
 
 
 @lru_cache(maxsize=64)
-def _steps(
-    collective: str, algorithm: str, ranks: int, size_bytes: int, root: int
-) -> list[Flows]:
+def _steps(collective: str, algorithm: str, ranks: int, size_bytes: int, root: int) -> list[Flows]:
     return steps_of(collective, algorithm, ranks, size_bytes, root=root)

@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.scenario.options import from_options
+from experiments.scenario.scenario import Scenario
+
 from base.errors import WeftError
 from controller import Plan
-from experiments.options import from_options
-from experiments.plan import plan_at_start, program_of
-from experiments.results import Run
-from experiments.scenario import Scenario
-from experiments.simulation import simulate
+from experiments.results.results import Run
+from experiments.run.plan import plan_at_start, program_of
+from experiments.run.simulation import simulate
 
 FOLDER = Path(__file__).parent
 SIZE = "64KiB"
@@ -137,7 +138,7 @@ def text_entry(line: str) -> Entry:
 
 
 def _command(arguments: Sequence[str], folder: Path) -> None:
-    from experiments.cli import main
+    from experiments.commands.command_line import main
 
     os.environ.update(COLUMNS="80", TERM="dumb", NO_COLOR="1")
     for name, number in (("output", 1), ("errors", 2)):

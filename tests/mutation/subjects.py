@@ -58,19 +58,21 @@ GROUPS = (
     Group(
         "theory",
         (
-            "experiments/bounds.py", "experiments/fabric_bound.py", "experiments/longest_path.py",
-            "experiments/traffic_model.py", "experiments/transfers.py",
-            "experiments/optcast_model.py", "experiments/flow_steps.py", "experiments/marking.py",
-            "experiments/chance.py",
+            "experiments/theory/bounds.py", "experiments/theory/fabric_bound.py",
+            "experiments/scenario/longest_path.py", "experiments/theory/traffic_model.py",
+            "experiments/theory/transfers.py", "experiments/theory/optcast_model.py",
+            "experiments/theory/flow_steps.py", "experiments/scenario/marking.py",
+            "experiments/theory/chance.py",
         ),
     ),
     Group(
         "results",
         (
-            "experiments/results.py", "experiments/measured.py", "experiments/summary.py",
-            "experiments/fidelity.py", "experiments/spread.py", "experiments/comparison.py",
-            "experiments/path_figures.py", "experiments/outages.py",
-            "experiments/lanes.py", "experiments/telemetry.py",
+            "experiments/results/results.py", "experiments/run/measured.py",
+            "experiments/results/summary.py", "experiments/run/fidelity.py",
+            "experiments/results/spread.py", "experiments/results/comparison.py",
+            "experiments/results/path_figures.py", "experiments/scenario/outages.py",
+            "experiments/theory/lanes.py", "experiments/results/telemetry.py",
         ),
     ),
 )  # fmt: skip

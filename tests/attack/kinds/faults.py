@@ -8,13 +8,13 @@ from typing import Any
 
 from agents.collectives.names import ALGORITHMS, OPS
 from base.errors import InputError
-from experiments.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
-from experiments.fsdp_models import FSDP
-from experiments.plan import program_of
-from experiments.results import Run
-from experiments.scenario import Fault, Scenario
-from experiments.scenario_checks import DTYPES
-from experiments.simulation import simulate
+from experiments.results.results import Run
+from experiments.run.plan import program_of
+from experiments.run.simulation import simulate
+from experiments.scenario.checks import DTYPES
+from experiments.scenario.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
+from experiments.scenario.fsdp_models import FSDP
+from experiments.scenario.scenario import Fault, Scenario
 from tests.attack.kind import Broken, Trial
 from topo.network import LINK_TIERS, Topology
 from topo.packet_faults import OPCODE_KINDS, PACKET_ACTIONS

@@ -1,0 +1,57 @@
+"""The benchmarks of ``weft bench``, and the files that their figures are written to."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import io
+import json
+import os
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from base import files
+from base.errors import InputError
+
+NAMES = ("bring-up", "compiler", "progress-engine", "reduction", "simulator", "switch", "transport")
+"""Each is a module ``experiments.bench.NAME`` with ``measure``, ``lines`` and, maybe, ``plot``,
+which returns a figure of matplotlib's."""
+
+
+def load(name: str) -> ModuleType:
+    """The module of a benchmark. Raises `InputError` for a name that is none."""
+    if name not in NAMES:
+        near = difflib.get_close_matches(name, NAMES, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise InputError(f"no benchmark {name!r}{hint}: choose from {', '.join(NAMES)}")
+    return importlib.import_module(f"experiments.bench.{name.replace('-', '_')}")
+
+
+def check_writable(folder: Path) -> None:
+    """Raise InputError, before minutes of measuring, for a folder that cannot be made or filled;
+    leave nothing behind."""
+    place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        raise InputError(f"--out {str(folder)!r} cannot be written: name another folder")
+
+
+def write(module: ModuleType, name: str, figures: dict[str, Any], folder: Path) -> list[Path]:
+    """Write ``NAME.json`` and, where the module plots, ``NAME.svg`` and ``NAME.png``.
+
+    Returns the files. Raises `InputError` where they cannot be written.
+    """
+    contents: dict[str, bytes | str] = {f"{name}.json": json.dumps(figures, indent=1) + "\n"}
+    if hasattr(module, "plot"):
+        for ending in ("svg", "png"):
+            drawn = io.BytesIO()
+            module.plot(figures).savefig(drawn, format=ending)
+            contents[f"{name}.{ending}"] = drawn.getvalue()
+    try:
+        for file, content in contents.items():
+            files.write_whole(folder / file, content, folders=True)
+    except OSError as error:
+        raise InputError(
+            f"--out {str(folder)!r} cannot be written: {error.strerror}; name another folder"
+        ) from None
+    return [folder / file for file in contents]

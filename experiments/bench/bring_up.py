@@ -1,0 +1,72 @@
+"""``weft bench bring-up``: from nothing to agents that are ready to start, 16 hosts, 8 switches."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from base.children import last_words, run_tool
+from base.errors import RunError
+from base.progress import Progress
+from experiments.run.emulation import testbed_of
+from experiments.run.operation import gathered_ranks
+from experiments.run.plan import cast_of, operation_of, plan_of, program_of
+from experiments.scenario.scenario import Scenario
+from topo.worlds.emulated.runs import Run
+from topo.worlds.emulated.world import EmulatedWorld
+
+ATTEMPTS = 5
+
+
+def measure() -> dict[str, Any]:
+    """Seconds from nothing until all ranks are ready to start, and until all is taken down again.
+
+    Compiled programs are in the cache: the first time is not counted. Beside it, the time of a bare
+    ``import numba`` in a process of its own, in the same run: machines differ.
+    """
+    scenario = Scenario(leaves=4, spines=4, hosts_per_leaf=4)
+    _bring_up(scenario)
+    ready_s, total_s, import_s = [], [], []
+    for _ in range(ATTEMPTS):
+        started = time.monotonic()
+        done = run_tool([sys.executable, "-c", "import numba"])
+        if done.returncode:
+            raise RunError(f"Python does not import numba: {last_words(done)}")
+        import_s.append(time.monotonic() - started)
+        started = time.monotonic()
+        ready_s.append(_bring_up(scenario) - started)
+        total_s.append(time.monotonic() - started)
+    return {"hosts": 16, "switches": 8, "ready_s": ready_s, "total_s": total_s,
+            "import_numba_s": import_s}  # fmt: skip
+
+
+def _bring_up(scenario: Scenario) -> float:
+    """Bring a world and its ranks up and down; the time (monotonic) when they were ready."""
+    record = Run.create()
+    try:
+        world = EmulatedWorld(scenario.network(), scenario.switch, run=record)
+        operation = operation_of(scenario, "multicast", scenario.seed)
+        cast = cast_of(scenario, world.topology, plan_of(scenario, world.topology))
+        with (
+            testbed_of(world, scenario, program_of(scenario), Progress.silent()) as testbed,
+            gathered_ranks(testbed, "ranks", operation, cast),
+        ):
+            return time.monotonic()
+    finally:
+        record.remove()
+
+
+def lines(figures: dict[str, Any]) -> list[str]:
+    """The figures as a person reads them."""
+
+    def spread(name: str) -> str:
+        times = sorted(figures[name])
+        return f"{times[len(times) // 2]:.2f} s ({times[0]:.2f} to {times[-1]:.2f})"
+
+    return [
+        f"{figures['hosts']} hosts, {figures['switches']} switches, {ATTEMPTS} times",
+        f"agents ready to start after    {spread('ready_s')}",
+        f"and all taken down after       {spread('total_s')}",
+        f"a bare 'import numba' in Python {spread('import_numba_s')}",
+    ]

@@ -1,0 +1,426 @@
+"""``weft bench progress-engine``: the receive path of one host as worker threads.
+
+SC24 multicast Allgather, SmartNIC offload: chunks a second by workers, chunk size and mode (direct:
+each payload copied once; staged: through a staging ring, copied twice). In memory every worker goes
+again and again through a ring of prepared RoCEv2 packets, ICRC and all; over sockets it empties the
+full receive buffer of a UDP socket of its own, in a network namespace of the benchmark's own. What
+did not arrive whole, byte for byte, is a failure.
+
+What workers cost is measured on this host, on the cores that there are. How many a rate takes is an
+interval (`progress_scaling`), and what a SmartNIC's threads do is a model of published figures: it
+is called modelled wherever it stands, and never drawn as what was measured.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import socket
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.datagrams import UDP_PORT, Datagrams, ipv4, ipv4_text
+from agents.drivers.compiled_udp import send_many
+from agents.drivers.datagram_sockets import Messages
+from agents.drivers.progress_engine import ProgressEngine, RingSource, SocketSource, Source
+from agents.transport import ChunkSink, Endpoint, ReceiveWorker, TransportOptions
+from agents.transport.endpoint import PATH_MTUS
+from base.children import DIE_WITH_PARENT, last_words, python_command, python_path, run_tool
+from base.errors import MachineError, RunError
+from experiments.bench.progress_needs import MODES, OWN, PAPER, needs_lines, needs_of
+from topo.worlds.emulated.batch import run_batch
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SIZES = (64, 256, 1024, 4096, 16_384, 65_536)
+"""Bytes a chunk; above the path MTU a chunk is several packets, and counts when all are there."""
+WORKERS = (1, 2, 4)
+PATH_MTU = 4096
+MESSAGE_BYTES = 8 << 20
+MESSAGE_PACKETS = 8192
+"""The paper's message and queue depth: what a worker receives before it starts anew, at most."""
+ATTEMPTS = 40
+SOCKET_ATTEMPTS = 5
+"""The quickest counts: other processes only add."""
+ATTEMPT_NS = 6_000_000
+"""In memory: many short attempts, so that others leave some alone on a machine that is not idle; up
+to five times as many where the quickest had no cores of its own (`OWN`)."""
+DEADLINE_S = 60.0
+"""Over sockets a lost packet would be waited for."""
+_ADDRESS, _SENDER = ipv4("10.9.0.2"), ipv4("10.9.0.1")
+_FIRST_GROUP = ipv4("239.9.0.1")
+_QKEY = 9
+_CLONE_NEWNET = 0x40000000
+
+
+@dataclass(frozen=True)
+class Part:
+    """One worker's share: its bytes, and the ring of packets that carries them."""
+
+    group: int
+    data: npt.NDArray[np.uint8]
+    ring: Datagrams
+
+
+def measure(
+    sizes: Collection[int] = SIZES, workers: Collection[int] = WORKERS, sockets: bool = True
+) -> dict[str, Any]:
+    """Figures by source, mode, chunk size and number of workers, each of the quickest attempt; per
+    chunk, the processor time of a worker. Beside them memcpy and zlib's CRC of the same bytes."""
+    figures: dict[str, Any] = {
+        "cores": len(os.sched_getaffinity(0)),
+        "load_average": round(os.getloadavg()[0], 2),
+        "path_mtu": PATH_MTU,
+        "memory": _rows(sizes, workers, _from_memory),
+        "sockets": [],
+        "sockets_skipped": "not asked for",
+        "references": [_reference(size) for size in sizes],
+        "memcpy": _memcpy_rows(workers),
+        "paper": PAPER,
+    }
+    if sockets:
+        figures["sockets"], figures["sockets_skipped"] = _in_namespace(sizes, workers)
+    return {**figures, **needs_of(figures)}
+
+
+def _rows(
+    sizes: Collection[int],
+    workers: Collection[int],
+    run: Callable[[list[Part], int, str], tuple[float, float]],
+) -> list[dict[str, Any]]:
+    rows = []
+    cores = len(os.sched_getaffinity(0))
+    run(_parts(4096, 1), 4096, "direct")  # what has to be compiled is
+    for size in sizes:
+        parts = _parts(size, max(workers))
+        for mode in MODES:
+            for count in workers:
+                wall_ns, cpu_ns = run(parts[:count], size, mode)
+                rows.append(
+                    {
+                        "workers": count,
+                        "more_workers_than_cores": count > cores,
+                        "mode": mode,
+                        "chunk_bytes": size,
+                        "chunks_per_s": count / wall_ns * 1e9,
+                        "gbytes_per_s_per_worker": size / wall_ns,
+                        "cpu_ns_per_chunk": cpu_ns,
+                    }
+                )
+    return rows
+
+
+def _parts(chunk_bytes: int, workers: int) -> list[Part]:
+    """What each of some workers receives."""
+    packet_bytes = min(chunk_bytes, PATH_MTU)
+    packets = min(MESSAGE_PACKETS, MESSAGE_BYTES // packet_bytes)
+    path_mtu = next(mtu for mtu in PATH_MTUS if mtu >= packet_bytes)
+    parts = []
+    for worker in range(workers):
+        data = np.frombuffer(
+            np.random.default_rng(worker).bytes(packets * packet_bytes), np.uint8
+        ).copy()
+        options = TransportOptions(batch_packets=packets)
+        sender = Endpoint(_SENDER, path_mtu, seed=worker, options=options)
+        pair = sender.create_ud(_FIRST_GROUP + worker, _QKEY)
+        pair.post_chunks(sender.register(data), 0, packets, packet_bytes, 1 << 24, 0)
+        parts.append(Part(pair.group_address, data, sender.transmit(0)))
+    return parts
+
+
+class _Gathering:
+    """Workers on their parts of one buffer; what they gathered is checked, each time."""
+
+    def __init__(self, parts: list[Part], chunk_bytes: int, mode: str) -> None:
+        packet_bytes = min(chunk_bytes, PATH_MTU)
+        sizes = [len(part.data) for part in parts]
+        self.chunks = sum(sizes) // chunk_bytes
+        self._data = [part.data for part in parts]
+        self._rounds = 0
+        self._whole = [0] * len(parts)
+        self._buffer = np.empty(sum(sizes), np.uint8)
+        self.workers, self.sinks = [], []
+        offset = 0
+        for part, size in zip(parts, sizes, strict=True):
+            worker = ReceiveWorker(
+                _ADDRESS, [(part.group, _QKEY)], staged=mode == "staged", slot_bytes=packet_bytes
+            )
+            sink = ChunkSink(
+                self._buffer, 1, packet_bytes, [size], [offset],
+                packets_per_chunk=chunk_bytes // packet_bytes,
+            )  # fmt: skip
+            worker.attach(sink)
+            self.workers.append(worker)
+            self.sinks.append(sink)
+            offset += size
+
+    def on_whole(self, index: int, sink: ChunkSink) -> None:
+        self._whole[index] += 1
+        if self._whole[index] < self._rounds:
+            sink.rearm()
+
+    def run(self, sources: list[Source], rounds: int = 1) -> tuple[float, float]:
+        """Let them gather some rounds; the wall time and the processor time (ns) of a chunk at one
+        worker.
+
+        RunError if anything is missing or wrong.
+        """
+        self._rounds, self._whole = rounds, [0] * len(sources)
+        self._buffer.fill(0xA5)  # and so its pages are there
+        for sink in self.sinks:
+            sink.rearm()
+        cores = sorted(os.sched_getaffinity(0))
+        pinned = cores[: len(sources)] if len(sources) <= len(cores) else None
+        parts = list(zip(self.workers, sources, strict=True))
+        with ProgressEngine(parts, self.on_whole, pinned) as engine:
+            watchdog = threading.Timer(DEADLINE_S, engine.stop)
+            watchdog.start()
+            try:
+                times = engine.wait()
+            finally:
+                watchdog.cancel()
+        if any(count != self._rounds for count in self._whole) or not np.array_equal(
+            self._buffer, np.concatenate(self._data)
+        ):
+            missing = sum(sink.missing for sink in self.sinks)
+            raise RunError(
+                f"the benchmark's data did not arrive whole: {len(self.workers)} workers completed"
+                f" {self._whole} of {self._rounds} rounds, {missing} packets are missing"
+            )
+        wall_ns = max(one.ended_ns for one in times) - min(one.started_ns for one in times)
+        chunks = self.chunks * self._rounds
+        return wall_ns * len(parts) / chunks, sum(one.cpu_ns for one in times) / chunks
+
+
+def _from_memory(parts: list[Part], chunk_bytes: int, mode: str) -> tuple[float, float]:
+    gathering = _Gathering(parts, chunk_bytes, mode)
+
+    def attempt(rounds: int) -> tuple[float, float]:
+        return gathering.run([RingSource(part.ring, rounds) for part in parts], rounds)
+
+    first, _ = attempt(1)
+    message_ns = first * len(parts[0].data) / chunk_bytes
+    rounds = max(2, round(ATTEMPT_NS / message_ns))
+    best = min(attempt(rounds) for _ in range(ATTEMPTS))
+    more = 4 * ATTEMPTS if len(parts) <= len(os.sched_getaffinity(0)) else 0
+    while more and best[1] < OWN * best[0]:  # others were on these cores
+        best, more = min(best, attempt(rounds)), more - 1
+    return best
+
+
+class _UntilWhole:
+    """A socket source that ends with its first whole sink."""
+
+    def __init__(self, source: SocketSource) -> None:
+        self._source = source
+        self.wake_with = source.wake_with
+        self.close = source.close
+
+    def carry(self, worker: ReceiveWorker, stop: npt.NDArray[np.int64]) -> bool:
+        self._source.carry(worker, stop)
+        return False
+
+
+def _from_sockets(parts: list[Part], chunk_bytes: int, mode: str) -> tuple[float, float]:
+    gathering = _Gathering(parts, chunk_bytes, mode)
+
+    def attempt() -> tuple[float, float]:
+        sources: list[Source] = [
+            _UntilWhole(SocketSource(_ADDRESS, [part.group], receive_buffer_bytes=64 << 20))
+            for part in parts
+        ]
+        for part in parts:
+            _send(part.ring)
+        return gathering.run(sources)
+
+    return min(attempt() for _ in range(SOCKET_ATTEMPTS))
+
+
+def _send(ring: Datagrams) -> None:
+    """Multicast a ring's packets over the loopback interface."""
+    messages = Messages(None)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.bind((ipv4_text(_SENDER), int(ring.source_port[0])))
+        own = socket.inet_aton(ipv4_text(_SENDER))
+        sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, own)
+        sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
+        first = 0
+        while first < ring.count:
+            count = ring.count - first
+            sent = send_many(
+                sender.fileno(), ring.addresses, first, count, messages.headers, UDP_PORT
+            )
+            if sent < 0:
+                raise MachineError(f"multicast on the loopback interface: {os.strerror(-sent)}")
+            first += sent
+
+
+def _in_namespace(
+    sizes: Collection[int], workers: Collection[int]
+) -> tuple[list[dict[str, Any]], str]:
+    """The rows over sockets, from a process in a network namespace of its own; or why there are
+    none."""
+    if os.geteuid() != 0:
+        return [], "a network namespace needs root"
+    for tool in ("ip", "setpriv"):
+        if shutil.which(tool) is None:
+            return [], f"not installed: {tool}"
+    wanted = json.dumps({"sizes": list(sizes), "workers": list(workers)})
+    done = run_tool(
+        [*DIE_WITH_PARENT, *python_command(__name__, wanted)],
+        environment={**os.environ, "PYTHONPATH": python_path(os.environ.get("PYTHONPATH"))},
+        what="the benchmark over sockets",
+    )
+    if done.returncode == 3:
+        return [], done.stderr.strip()
+    if done.returncode:
+        raise RunError(f"the benchmark over sockets failed: {last_words(done)}")
+    rows: list[dict[str, Any]] = json.loads(done.stdout)
+    return rows, ""
+
+
+def _measure_sockets(wanted: dict[str, Any]) -> None:
+    """In a process of its own: leave the machine's network, measure, print the rows."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_CLONE_NEWNET) != 0:
+        why = os.strerror(ctypes.get_errno())
+        print(f"the kernel makes no network namespace here: {why}", file=sys.stderr)
+        sys.exit(3)
+    lines = ["link set lo up"]
+    lines += [f"addr add {ipv4_text(address)}/32 dev lo" for address in (_ADDRESS, _SENDER)]
+    run_batch("ip", lines)
+    print(json.dumps(_rows(wanted["sizes"], wanted["workers"], _from_sockets)))
+
+
+def _reference(chunk_bytes: int) -> dict[str, Any]:
+    """GB/s of memcpy and of zlib's CRC-32 over what one worker receives."""
+    packet_bytes = min(chunk_bytes, PATH_MTU)
+    size = min(MESSAGE_PACKETS, MESSAGE_BYTES // packet_bytes) * packet_bytes
+    data = np.random.default_rng(0).bytes(size)
+    source = np.frombuffer(data, np.uint8)
+    target = np.full(size, 0xA5, np.uint8)
+
+    def quickest_ns(work: Callable[[], object], attempts: int) -> int:
+        times = []
+        for _ in range(attempts):
+            started = time.perf_counter_ns()
+            work()
+            times.append(time.perf_counter_ns() - started)
+        return min(times)
+
+    return {
+        "chunk_bytes": chunk_bytes,
+        "memcpy_gbytes_per_s": size / quickest_ns(lambda: np.copyto(target, source), 10),
+        "zlib_crc_gbytes_per_s": size / quickest_ns(lambda: zlib.crc32(data), 5),
+    }
+
+
+def _memcpy_rows(workers: Collection[int]) -> list[dict[str, Any]]:
+    """GB/s that threads on cores of their own copy, each in memory of its own as large as a
+    worker's message: what workers share, without the workers."""
+    cores = sorted(os.sched_getaffinity(0))
+    return [
+        {
+            "threads": count,
+            "gbytes_per_s": max(_memcpy(cores[:count]) for _ in range(ATTEMPTS)),
+        }
+        for count in workers
+        if count <= len(cores)
+    ]
+
+
+def _memcpy(cores: Sequence[int]) -> float:
+    together = threading.Barrier(len(cores))
+    rates = []
+
+    def copy(core: int) -> None:
+        os.sched_setaffinity(0, {core})  # of this thread
+        source, target = (np.full(MESSAGE_BYTES, value, np.uint8) for value in (1, 0))
+        np.copyto(target, source)
+        together.wait()
+        ends = time.monotonic_ns() + ATTEMPT_NS
+        started, count = time.monotonic_ns(), 0
+        while time.monotonic_ns() < ends or not count:
+            np.copyto(target, source)  # without Python's lock
+            count += 1
+        rates.append(count * MESSAGE_BYTES / (time.monotonic_ns() - started))
+
+    threads = [threading.Thread(target=copy, args=[core]) for core in cores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(rates)
+
+
+def lines(figures: dict[str, Any]) -> list[str]:
+    """The figures as a person reads them."""
+    found = [
+        f"{figures['cores']} cores, load average {figures['load_average']:.2f} before; all data"
+        " verified; chunks a second are of all workers"
+    ]
+    for source in ("memory", "sockets"):
+        if source == "sockets" and not figures[source]:
+            found.append(f"over sockets: skipped, {figures['sockets_skipped']}")
+        for mode in MODES:
+            found += _table(figures, source, mode)
+    found += needs_lines(figures)
+    paper = figures["paper"]
+    found.append(
+        f"reported by the paper, {paper['what']}: direct {paper['direct_gibytes_per_s']} GiB/s"
+        f" ({paper['direct_cycles_per_chunk']} cycles a chunk), staged"
+        f" {paper['staged_gibytes_per_s']} GiB/s ({paper['staged_cycles_per_chunk']} cycles);"
+        f" about {paper['direct_workers_for_200_gbit']} threads direct for 200 Gbit/s, about"
+        f" {paper['workers_for_1600_gbit']} threads for 1600"
+    )
+    return found
+
+
+def _table(figures: dict[str, Any], source: str, mode: str) -> list[str]:
+    rows = [row for row in figures[source] if row["mode"] == mode]
+    if not rows:
+        return []
+    counts = sorted({row["workers"] for row in rows})
+    crowded = any(row["more_workers_than_cores"] for row in rows)
+    heads = [
+        f"{count} worker{'s' * (count > 1)}{'*' * (count > figures['cores'])}" for count in counts
+    ]
+    found = [
+        f"from {source}, {mode}; million chunks/s" + ", * more workers than cores" * crowded,
+        " chunk bytes  ns a chunk  GB/s a worker  of memcpy  of zlib crc32"
+        + "".join(f"{head:>12}" for head in heads),
+    ]
+    for reference in figures["references"]:
+        size = reference["chunk_bytes"]
+        of_size = {row["workers"]: row for row in rows if row["chunk_bytes"] == size}
+        one = of_size[counts[0]]
+        rate = one["gbytes_per_s_per_worker"]
+        found.append(
+            f"{size:12}{one['cpu_ns_per_chunk']:12.0f}{rate:15.2f}"
+            f"{rate / reference['memcpy_gbytes_per_s']:11.2f}"
+            f"{rate / reference['zlib_crc_gbytes_per_s']:15.2f}"
+            + "".join(f"{of_size[count]['chunks_per_s'] / 1e6:12.3f}" for count in counts)
+        )
+    return found
+
+
+def plot(figures: dict[str, Any]) -> Figure:
+    """Draw GB/s of all workers over the chunk size and over their number."""
+    from experiments.bench.progress_plot import draw
+
+    return draw(figures)
+
+
+if __name__ == "__main__":
+    _measure_sockets(json.loads(sys.argv[1]))

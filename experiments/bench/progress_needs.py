@@ -1,0 +1,176 @@
+"""Of ``weft bench progress-engine``: how many workers a rate takes on the host, and how many of a
+SmartNIC's threads by the model of them (`progress_scaling`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from experiments.bench.progress_scaling import OffloadedThread, Scaling, fitted
+
+MODES = ("direct", "staged")
+RATES_GBIT = (200, 400, 800, 1600)
+CHUNK_BYTES = 4096
+"""Of the chunks that rates are told in."""
+CLOCK_HZ = 1.8e9
+"""Of a BlueField-3's data-path accelerator, as it is reported; the paper's 598 cycles at its 11.9
+GiB/s come to 1.87 GHz."""
+PAPER = {
+    "what": "one thread of a BlueField-3 (SC24, SmartNIC offload), chunks of 4096 bytes",
+    "direct_gibytes_per_s": 11.9,
+    "direct_cycles_per_chunk": 598,
+    "staged_gibytes_per_s": 5.2,
+    "staged_cycles_per_chunk": 1084,
+    "direct_workers_for_200_gbit": 4,
+    "workers_for_1600_gbit": 128,
+}
+"""UC is direct (WRITE to user memory), UD is staged."""
+
+
+def needs_of(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """What follows from what was measured: ``scaling``, ``memcpy_contention``, ``needed``; and
+    ``offloaded_modelled``."""
+    memcpy = _memcpy_scaling(figures)
+    return {
+        "scaling": {
+            mode: _scaling_figures(figures, mode, scaling)
+            for mode in MODES
+            if (scaling := scaling_of(figures, mode)) is not None
+        },
+        "memcpy_contention": None if memcpy is None else memcpy.contention,
+        "needed": _needed(figures),
+        "offloaded_modelled": _offloaded(),
+    }
+
+
+OWN = 0.95
+"""Workers had cores of their own if they were on them for so much of the time: the rest is that
+they begin and end apart, and what interrupts them; more, and others were there."""
+COPIES = {"direct": 1, "staged": 2}
+"""Of each payload."""
+
+
+def scaling_of(figures: Mapping[str, Any], mode: str) -> Scaling | None:
+    """How a mode's workers in memory scale at 4096 bytes a chunk, in chunks a second; by those that
+    had cores of their own."""
+    rates = {
+        row["workers"]: row["chunks_per_s"]
+        for row in figures["memory"]
+        if row["mode"] == mode and row["chunk_bytes"] == CHUNK_BYTES and cores_had(row) >= OWN
+    }
+    return fitted(rates, figures["cores"])
+
+
+def _memcpy_scaling(figures: Mapping[str, Any]) -> Scaling | None:
+    return fitted(
+        {row["threads"]: row["gbytes_per_s"] for row in figures["memcpy"]}, figures["cores"]
+    )
+
+
+def cores_had(row: Mapping[str, Any]) -> float:
+    """The part of their cores' time that workers had, 0 to 1."""
+    return float(row["cpu_ns_per_chunk"] * row["chunks_per_s"] / row["workers"] / 1e9)
+
+
+def _scaling_figures(figures: Mapping[str, Any], mode: str, scaling: Scaling) -> dict[str, Any]:
+    limit = scaling.limit
+    copied = max(row["gbytes_per_s"] for row in figures["memcpy"])
+    return {
+        "alone_chunks_per_s": scaling.alone,
+        "contention": scaling.contention,
+        "fitted_to_workers": list(scaling.counts),
+        "limit_gbit_per_s": None if limit is None else limit * CHUNK_BYTES * 8 / 1e9,
+        "memcpy_limit_gbit_per_s": copied * 8 / COPIES[mode],
+    }
+
+
+def _needed(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """How many workers some rates take at 4096 bytes a chunk: intervals, and how many threads of a
+    SmartNIC by the model."""
+    found = []
+    for rate in RATES_GBIT:
+        chunks_per_s = rate * 1e9 / 8 / CHUNK_BYTES
+        row: dict[str, Any] = {"rate_gbit_per_s": rate, "chunks_per_s": chunks_per_s}
+        for mode in MODES:
+            scaling = scaling_of(figures, mode)
+            needed = None if scaling is None else asdict(scaling.needed(chunks_per_s))
+            row[f"{mode}_workers"] = needed
+            row[f"{mode}_threads_modelled"] = thread_of(mode).threads(chunks_per_s)
+        found.append(row)
+    return found
+
+
+def thread_of(mode: str) -> OffloadedThread:
+    cycles = PAPER[f"{mode}_cycles_per_chunk"]
+    assert isinstance(cycles, int)
+    return OffloadedThread(cycles, CLOCK_HZ)
+
+
+def _offloaded() -> dict[str, Any]:
+    """One thread of the SmartNIC as the model has it."""
+    modes = {
+        mode: {
+            "chunk_ns": thread_of(mode).chunk_ns,
+            "gbytes_per_s": CHUNK_BYTES / thread_of(mode).chunk_ns,
+        }
+        for mode in MODES
+    }
+    return {"what": PAPER["what"], "clock_hz": CLOCK_HZ, "chunk_bytes": CHUNK_BYTES, **modes}
+
+
+def needs_lines(figures: Mapping[str, Any]) -> list[str]:
+    """What workers share, and how many a rate takes."""
+    found = []
+    copied = ", ".join(
+        f"{row['threads']} thread{'s' * (row['threads'] > 1)} {row['gbytes_per_s']:.1f} GB/s"
+        for row in figures["memcpy"]
+    )
+    contention = figures["memcpy_contention"]
+    if contention is not None:
+        copied += f": contention {contention:.2f}"
+    found.append(f"memcpy, on cores of their own: {copied}")
+    for mode, scaling in figures["scaling"].items():
+        limit = scaling["limit_gbit_per_s"]
+        line = (
+            f"{mode}, 4 KiB: contention {scaling['contention']:.2f}, fitted to"
+            f" {' and '.join(map(str, scaling['fitted_to_workers']))} workers on cores of their own"
+        )
+        line += "; no limit" if limit is None else f"; limit {limit:.0f} Gbit/s"
+        line += f" (of memcpy on these cores: {scaling['memcpy_limit_gbit_per_s']:.0f})"
+        found.append(line)
+    for mode in MODES:
+        if mode not in figures["scaling"]:
+            found.append(
+                f"{mode}, 4 KiB: how many workers a rate takes is not told, since fewer than two"
+                f" numbers of them, 1 among them, had cores of their own ({figures['cores']} here,"
+                " and what else runs takes of these)"
+            )
+    if figures["scaling"]:
+        found.append(
+            "workers for a rate at 4 KiB, if each is as quick as one alone, to by the contention"
+            f" above; extrapolated (*) beyond the {figures['cores']} cores there are"
+        )
+    found.append(
+        f"modelled: threads of a SmartNIC, the paper's cycles at {CLOCK_HZ / 1e9:g} GHz, each as"
+        " quick as one alone"
+    )
+    for row in figures["needed"]:
+        millions = row["chunks_per_s"] / 1e6
+        line = f"{row['rate_gbit_per_s']:5} Gbit/s, {millions:4.1f} million chunks/s:"
+        for mode in MODES:
+            if row[f"{mode}_workers"] is not None:
+                line += f" {mode} {_interval(row[f'{mode}_workers'])} workers;"
+        threads = ", ".join(f"{mode} {row[f'{mode}_threads_modelled']}" for mode in MODES)
+        line += f" modelled: {threads} threads"
+        found.append(line)
+    return found
+
+
+def _interval(needed: Mapping[str, Any]) -> str:
+    """``4 to 14*``; ``27 to no number*`` where no number is enough."""
+    least, most = needed["least"], needed["most"]
+    mark = "*" * needed["extrapolated"]
+    if least == most:
+        return f"{least}{mark}"
+    return f"{least} to {'no number' if most is None else most}{mark}"

@@ -1,0 +1,513 @@
+"""The rows of ``weft bench switch``: run in a network namespace of its own, prints JSON.
+
+Every switch has veth pairs of its own, all made alike, so that each can stay up while others take
+their turn: one pair in, one or four out. Sinks are the far ends of the latter, and are called by a
+letter that tells whose they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from base.children import (
+    DIE_WITH_PARENT,
+    how_it_ended,
+    last_words,
+    python_command,
+    run_tool,
+)
+from base.errors import MachineError, RunError, WeftError
+from controller import fabric
+from controller.client import Program, Session
+from controller.entities import Action, Entity, Exact, Lpm, Member, MemberRef, MulticastGroup, entry
+from controller.plan import Update
+from experiments.bench.switch import HOPS
+from switch.compiler import ProgramFiles, compile_cached
+from switch.program_files import BMV2_AGGREGATION_VALUES, fabric_macros, fabric_program
+from switch.realtime import bare
+from switch.realtime.ports import open_port
+from topo.interfaces import SYSCTLS
+from topo.switch_kinds import CPU_PORT, DROP_PORT
+from topo.worlds.emulated.batch import run_batch
+from topo.worlds.emulated.machine import cpu_use, read_cpu_times
+from topo.worlds.emulated.namespaces import write_sysctls
+from topo.worlds.emulated.switch_processes import find_bmv2, notification_options
+
+WINDOWS = (16, 64, 512)
+"""Frames under way: the most, or fewer where that is better by `CLEARLY`, as on a switch whose own
+queues overflow."""
+CLEARLY = 1.25
+TRIAL_S = 0.15
+ATTEMPTS = 5
+"""At a turn, where nothing came through."""
+WARM_UP_S = 0.08
+START_DEADLINE_S = 300.0
+MTU = 9000
+FLOWS = 64
+FANOUT = 4
+TWELVE_TABLES = Path(__file__).with_name("programs") / "twelve_tables.p4"
+
+_HOST = (10 << 24) + 2
+_GROUP = 239 << 24
+_MAC = 0x020000000009
+
+
+@dataclass
+class Device:
+    """A switch under test: a process."""
+
+    name: str
+    command: list[str]
+    ready: Callable[[Device], bool]
+    start_s: float = 0.0
+    start_bytes: int = 0
+    process: subprocess.Popen[str] = field(init=False)
+
+    def start(self, log: Path) -> None:
+        """Start it and wait until it takes P4Runtime connections, or is ready otherwise."""
+        started = time.monotonic()
+        with open(log, "w") as errors:
+            self.process = subprocess.Popen(
+                [*DIE_WITH_PARENT, *self.command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        while not self.ready(self):
+            status = self.process.poll()
+            if status is not None or time.monotonic() - started > START_DEADLINE_S:
+                how = "takes too long" if status is None else how_it_ended(status)
+                raise RunError(
+                    f"{self.name} (pid {self.process.pid}) {how} at its start: "
+                    f"{log.read_text().strip()[-300:] or 'it said nothing'}"
+                )
+        self.start_s = time.monotonic() - started
+        self.start_bytes = self.memory_bytes()
+
+    def memory_bytes(self) -> int:
+        """What it has in memory now."""
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        return 0
+
+    def cpu_ns(self) -> int:
+        """Processor time of all its threads; clock ids as in clock_getcpuclockid(3)."""
+        return time.clock_gettime_ns((~self.process.pid << 3) | 2)
+
+
+@dataclass
+class Row:
+    """What is measured: frames of one kind through devices, and what comes of it."""
+
+    what: str
+    traffic: str
+    frame_bytes: int
+    letter: str
+    devices: Sequence[Device]
+    hops: int = 1
+    copies: int = 1
+    destination: int = _HOST
+    window: int = WINDOWS[0]
+    turns: list[dict[str, float]] = field(default_factory=list)
+
+    def counters(self) -> list[str]:
+        """Where the kernel counts what comes to the sinks."""
+        names = (f"{self.letter}{2 + i}" for i in range(self.copies))
+        return [f"/sys/class/net/{name}/statistics/rx_packets" for name in names]
+
+
+def frames(size: int, destination: int) -> list[bytes]:
+    """RoCEv2 data of some flows, RC SEND ONLY, to an IPv4 address; the ICRC is none."""
+    found = []
+    for flow in range(FLOWS):
+        addresses = struct.pack(">II", (10 << 24) + 1, destination)
+        head = struct.pack(">BBHHHBB", 0x45, 2, size - 14, 0, 0x4000, 64, 17)
+        total = sum(struct.unpack(">9H", head[:10] + addresses))
+        while total >> 16:
+            total = (total & 0xFFFF) + (total >> 16)
+        ip = head + struct.pack(">H", ~total & 0xFFFF) + addresses
+        udp = struct.pack(">HHHH", 0xC000 + flow, 4791, size - 34, 0)
+        bth = struct.pack(">BBHII", 4, 0x40, 0xFFFF, 7, flow)
+        ethernet = bytes.fromhex("060000000001 020000000001 0800")
+        found.append((ethernet + ip + udp + bth).ljust(size, b"\xa5"))
+    return found
+
+
+def chosen_window(rates: Mapping[int, float]) -> int:
+    """The window to measure with, of the rates that trials had."""
+    best = max(rates, key=lambda window: rates[window])
+    largest = max(rates)
+    return best if rates[best] > CLEARLY * rates[largest] else largest
+
+
+class Generator:
+    """Sends to a device and counts what comes out behind it."""
+
+    def __init__(self) -> None:
+        self._messages = bare.Messages()
+        self._text = np.zeros(bare.COUNTER_BYTES, np.uint8)
+        self._time = np.zeros(4, np.int64)
+        stopped = np.ones(bare.G_WORDS, np.int64)  # only to compile it
+        self._generate(stopped, -1, np.zeros(0, np.int64), np.ones(2, np.int64))
+
+    def _generate(
+        self,
+        words: NDArray[np.int64],
+        port: int,
+        sinks: NDArray[np.int64],
+        settings: NDArray[np.int64],
+    ) -> None:
+        bare.generate(words, port, self._messages.headers, sinks, self._text, settings, self._time)
+
+    def run(self, row: Row, port: socket.socket, window: int, turn_s: float) -> dict[str, float]:
+        """One turn. RunError if nothing comes through."""
+        for _ in range(ATTEMPTS):
+            turn = self._run(row, port, window, turn_s)
+            if turn is not None:
+                return turn
+        where = f"{row.what}, {row.traffic}, {row.frame_bytes} bytes"
+        raise RunError(f"{where}: nothing comes through")
+
+    def _run(
+        self, row: Row, port: socket.socket, window: int, turn_s: float
+    ) -> dict[str, float] | None:
+        self._messages.fill(frames(row.frame_bytes, row.destination))
+        words = np.zeros(bare.G_WORDS, np.int64)
+        settings = np.array([window, row.copies], np.int64)
+        sinks = np.array([os.open(path, os.O_RDONLY) for path in row.counters()], np.int64)
+        arguments = words, port.fileno(), sinks, settings
+        thread = threading.Thread(target=self._generate, args=arguments)
+        thread.start()
+        try:
+            time.sleep(WARM_UP_S)
+            start = time.monotonic_ns(), int(words[bare.G_THROUGH]), self._cpu(row)
+            lost = int(words[bare.G_LOST])
+            time.sleep(turn_s)
+            end = time.monotonic_ns(), int(words[bare.G_THROUGH]), self._cpu(row)
+            lost = int(words[bare.G_LOST]) - lost
+        finally:
+            words[bare.G_STOP] = 1
+            thread.join()
+            for file in sinks:
+                os.close(file)
+        time.sleep(0.01)  # what is under way is not the next turn's
+        through = end[1] - start[1]
+        if through <= 0:
+            return None
+        return {
+            "packets_per_s": through * 1e9 / (end[0] - start[0]),
+            "cpu_ns_per_packet": (end[2] - start[2]) / through,
+            "lost": lost,
+        }
+
+    def _cpu(self, row: Row) -> int:
+        return sum(device.cpu_ns() for device in row.devices)
+
+
+def rig(letter: str, outputs: int = 1) -> list[str]:
+    """Lines for ``ip -batch``: pairs into a switch (port 1) and out of it (from port 2 on)."""
+    pairs = [(f"{letter.upper()}1", f"i{letter}")]
+    pairs += [(f"{letter.upper()}{2 + i}", f"{letter}{2 + i}") for i in range(outputs)]
+    return [line for a, b in pairs for line in pair(a, b)]
+
+
+def pair(a: str, b: str) -> list[str]:
+    """Lines for ``ip -batch``: a veth pair."""
+    each = f"mtu {MTU} numtxqueues 1 numrxqueues 1"
+    return [
+        f"link add name {a} {each} type veth peer name {b} {each}",
+        f"link set dev {a} up",
+        f"link set dev {b} up",
+    ]
+
+
+def unicast(port: int) -> list[Entity]:
+    """Of fabric.p4: everything in 10/8 leaves by a port."""
+    call = Action.of(fabric.FORWARD, port=port, src_mac=_MAC, dst_mac=_MAC)
+    return [
+        Member(fabric.ECMP, port, call),
+        entry(fabric.ROUTE_TABLE, {fabric.DESTINATION: Lpm(10 << 24, 8)}, MemberRef(port)),
+    ]
+
+
+def replicated() -> list[Entity]:
+    """Of fabric.p4: a group to four ports."""
+    call = Action.of(fabric.REPLICATE, group=1)
+    return [
+        MulticastGroup(1, tuple(range(2, 2 + FANOUT))),
+        entry(fabric.MULTICAST_TABLE, {fabric.DESTINATION: Exact(_GROUP)}, call),
+    ]
+
+
+def load(
+    name: str, number: int, address: str, program: ProgramFiles, entities: list[Entity]
+) -> None:
+    """Give a switch its program and entries, as any controller does."""
+    session = Session(name, number, address, deadline_s=60.0)
+    session.connect()
+    try:
+        session.push_program(Program(program), START_DEADLINE_S)
+        for each in entities:
+            session.write([Update("insert", each)])
+    finally:
+        session.close()
+
+
+class Bench:
+    """All devices, up, and their rows."""
+
+    def __init__(self, folder: Path, sizes: Sequence[int]) -> None:
+        self.folder = folder
+        self.sizes = sizes
+        self.rows: list[Row] = []
+        self.devices: list[Device] = []
+        self.skipped: list[str] = []
+        macros = fabric_macros(BMV2_AGGREGATION_VALUES)
+        self.fabric = compile_cached(fabric_program(), defines=dict(macros))
+        self.twelve = compile_cached(TWELVE_TABLES)
+
+    def start(self) -> None:
+        """Bring everything up."""
+        mounted = run_tool(["mount", "-t", "sysfs", "sysfs", "/sys"])
+        if mounted.returncode:
+            raise MachineError(f"mount -t sysfs: {last_words(mounted)}")
+        write_sysctls(SYSCTLS)
+        run_batch("ip", ["link set dev lo up"])
+        self.ceiling()
+        self.weft()
+        self.weft_more()
+        try:
+            find_bmv2()
+        except MachineError:
+            self.skipped.append("BMv2: simple_switch_grpc is not on PATH")
+            return
+        self.bmv2()
+        self.bmv2_chain()
+
+    def add(self, device: Device) -> Device:
+        """Start a device."""
+        device.start(self.folder / f"{device.name.replace(' ', '-')}.log")
+        self.devices.append(device)
+        return device
+
+    def ceiling(self) -> None:
+        """The bare loop."""
+        run_batch("ip", rig("a"))
+        command = python_command("experiments.bench.switch_rows", "forward", "A1", "A2")
+        device = self.add(Device("ceiling", command, _says_ready))
+        self.rows += [Row("ceiling", "unicast", size, "a", [device]) for size in self.sizes]
+
+    def switch(self, name: str, number: int, ports: list[dict[str, Any]]) -> dict[str, Any]:
+        """A switch of the built-in switch's configuration."""
+        return {"name": name, "device_id": number, "address": self.address(name), "ports": ports}
+
+    def address(self, name: str) -> str:
+        return f"unix:{self.folder / name}.sock"
+
+    def weft_process(self, name: str, switches: list[dict[str, Any]]) -> Device:
+        """A process of the built-in switch."""
+        path = self.folder / f"{name.replace(' ', '-')}.json"
+        path.write_text(json.dumps({"switches": switches}))
+        return self.add(Device(name, python_command("switch.realtime", str(path)), _says_ready))
+
+    def weft(self) -> None:
+        """The built-in switch with fabric.p4."""
+        run_batch("ip", rig("b", FANOUT))
+        prepared = run_tool(
+            python_command("switch.realtime", "--prepare"), what="what prepares the switch"
+        )
+        if prepared.returncode:
+            raise RunError(f"the switch cannot be prepared: {last_words(prepared)}")
+        ports = [{"port": port, "interface": f"B{port}"} for port in range(1, 2 + FANOUT)]
+        device = self.weft_process("weft", [self.switch("fabric", 1, ports)])
+        load("fabric", 1, self.address("fabric"), self.fabric, unicast(2) + replicated())
+        self.rows += [Row("weft", "unicast", size, "b", [device]) for size in self.sizes]
+        self.rows.append(
+            Row("weft", "multicast to 4", 1400, "b", [device], copies=FANOUT, destination=_GROUP)
+        )
+
+    def weft_more(self) -> None:
+        """Twelve tables, and four switches on patch links."""
+        run_batch("ip", rig("c") + rig("d"))
+        ports = [{"port": port, "interface": f"C{port}"} for port in (1, 2)]
+        switches = [self.switch("twelve", 1, ports)]
+        for i in range(HOPS):
+            left = {"interface": "D1"} if i == 0 else {"patch": [f"hop{i - 1}", 2]}
+            right = {"interface": "D2"} if i == HOPS - 1 else {"patch": [f"hop{i + 1}", 1]}
+            switches.append(
+                self.switch(f"hop{i}", 2 + i, [{"port": 1, **left}, {"port": 2, **right}])
+            )
+        device = self.weft_process("weft with 5 switches", switches)
+        load("twelve", 1, self.address("twelve"), self.twelve, [])
+        for i in range(HOPS):
+            load(f"hop{i}", 2 + i, self.address(f"hop{i}"), self.fabric, unicast(2))
+        self.rows.append(Row("weft", "12 tables", 1400, "c", [device]))
+        self.rows.append(Row("weft", "patch links", 1400, "d", [device], hops=HOPS))
+
+    def bmv2_process(self, name: str, number: int, ports: dict[int, str]) -> Device:
+        """A BMv2 without a program."""
+        path = self.folder / f"{name}.sock"
+        command = [find_bmv2(), "--no-p4", "--device-id", str(number)]
+        command += ["--thrift-port", str(9090 + number)]
+        command += [each.format(path) for each in notification_options(command[0])]
+        for port, interface in ports.items():
+            command += ["-i", f"{port}@{interface}"]
+        command += ["--", "--grpc-server-addr", f"unix:{path}"]
+        command += ["--cpu-port", str(CPU_PORT), "--drop-port", str(DROP_PORT)]
+        return self.add(Device(name, command, lambda _: _listens(path)))
+
+    def bmv2(self) -> None:
+        """BMv2 with the same programs."""
+        run_batch("ip", rig("e", FANOUT) + rig("f"))
+        ports = {port: f"E{port}" for port in range(1, 2 + FANOUT)}
+        device = self.bmv2_process("bmv2", 1, ports)
+        load("bmv2", 1, self.address("bmv2"), self.fabric, unicast(2) + replicated())
+        self.rows += [Row("bmv2", "unicast", size, "e", [device]) for size in self.sizes]
+        self.rows.append(
+            Row("bmv2", "multicast to 4", 1400, "e", [device], copies=FANOUT, destination=_GROUP)
+        )
+        device = self.bmv2_process("bmv2-twelve", 2, {1: "F1", 2: "F2"})
+        load("bmv2-twelve", 2, self.address("bmv2-twelve"), self.twelve, [])
+        self.rows.append(Row("bmv2", "12 tables", 1400, "f", [device]))
+
+    def bmv2_chain(self) -> None:
+        """Four BMv2, one behind the other, over veth pairs."""
+        run_batch("ip", rig("h"))
+        for i in range(HOPS - 1):
+            run_batch("ip", pair(f"J{i}", f"K{i}"))
+        devices = []
+        for i in range(HOPS):
+            left = "H1" if i == 0 else f"K{i - 1}"
+            right = "H2" if i == HOPS - 1 else f"J{i}"
+            name = f"bmv2-hop{i}"
+            devices.append(self.bmv2_process(name, 3 + i, {1: left, 2: right}))
+            load(name, 3 + i, self.address(name), self.fabric, unicast(2))
+        self.rows.append(Row("bmv2", "4 in a row", 1400, "h", devices, hops=HOPS))
+
+    def measure(self, rounds: int, turn_s: float) -> None:
+        """Choose each row's window, then let all rows take turns."""
+        generator = Generator()
+        with contextlib.ExitStack() as stack:
+            letters = {row.letter for row in self.rows}
+            ports = {each: stack.enter_context(open_port(f"i{each}")) for each in letters}
+            for row in self.rows:
+                trials = {
+                    window: generator.run(row, ports[row.letter], window, TRIAL_S)
+                    for window in WINDOWS
+                }
+                row.window = chosen_window(
+                    {window: trial["packets_per_s"] for window, trial in trials.items()}
+                )
+            for _ in range(rounds):
+                for row in self.rows:
+                    row.turns.append(generator.run(row, ports[row.letter], row.window, turn_s))
+
+    def figures(self) -> dict[str, Any]:
+        """What was measured, as JSON has it."""
+        return {
+            "cores": len(os.sched_getaffinity(0)),
+            "skipped": self.skipped,
+            "processes": {
+                device.name: {
+                    "start_s": device.start_s,
+                    "start_bytes": device.start_bytes,
+                    "end_bytes": device.memory_bytes(),
+                }
+                for device in self.devices
+                if device.name in ("ceiling", "weft", "weft with 5 switches", "bmv2")
+            },
+            "rows": [
+                {
+                    "what": row.what,
+                    "traffic": row.traffic,
+                    "frame_bytes": row.frame_bytes,
+                    "hops": row.hops,
+                    "copies": row.copies,
+                    "window": row.window,
+                    "turns": row.turns,
+                }
+                for row in self.rows
+            ],
+        }
+
+    def close(self) -> None:
+        """End all devices."""
+        for device in self.devices:
+            device.process.send_signal(signal.SIGKILL)
+        for device in self.devices:
+            device.process.wait()
+
+
+def _says_ready(device: Device) -> bool:
+    assert device.process.stdout is not None
+    return device.process.stdout.readline() == "ready\n"
+
+
+def _listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(str(path))
+        except OSError:
+            time.sleep(0.002)
+            return False
+    return True
+
+
+@contextlib.contextmanager
+def _bench(folder: Path, sizes: Sequence[int]) -> Iterator[Bench]:
+    bench = Bench(folder, sizes)
+    try:
+        yield bench
+    finally:
+        bench.close()
+
+
+def forward(source: str, target: str) -> None:
+    """The ceiling's process: forward until killed."""
+    ports = [open_port(source), open_port(target)]
+    messages = bare.Messages()
+    poll = np.zeros(1, np.int64)
+    messages.vectors[:, 1] = bare.FRAME_BYTES
+    bare.forward(-1, -1, messages.headers, messages.vectors, poll)  # compiled before it is ready
+    print("ready", flush=True)
+    bare.forward(ports[0].fileno(), ports[1].fileno(), messages.headers, messages.vectors, poll)
+
+
+def main(wanted: dict[str, Any]) -> None:
+    """Measure everything and print it."""
+    with _bench(Path(wanted["folder"]), wanted["sizes"]) as bench:
+        bench.start()
+        load_before = os.getloadavg()[0]
+        before = read_cpu_times()
+        bench.measure(wanted["rounds"], wanted["turn_s"])
+        stolen = cpu_use(before, read_cpu_times()).steal
+        print(json.dumps({**bench.figures(), "load_before": load_before, "stolen": stolen}))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "forward":
+        forward(*sys.argv[2:])
+    else:
+        try:
+            main(json.loads(sys.argv[1]))
+        except WeftError as failure:
+            print(failure)
+            sys.exit(1)

@@ -1,0 +1,190 @@
+"""The prompt of ``weft up``: Mininet's, with the testbed's own commands."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO
+
+from base.children import check_not_killed, how_it_ended
+from base.errors import InputError, RunError
+from controller.inspection import Inspector
+from experiments.commands.load import load
+from experiments.run.standing import Standing
+from switch.engine.trace_text import packets_text
+from topo.worlds.emulated.mininet_nodes import CommandLine
+
+TRACED_PACKETS = 5
+MOST_PACKETS = 1_000_000
+TRACE_S = 10.0
+TRACE_STEP_S = 0.2
+
+IPERF_S = 3
+IPERF_PORT = 5001
+LISTENING_S = 60.0
+"""How long iperf may take until it listens."""
+
+
+class Prompt(CommandLine):
+    """Reads commands until the input ends; what fails says so, and the testbed stays. Raises
+    RunError once a process of the network has ended."""
+
+    def __init__(self, testbed: Standing, commands: TextIO) -> None:
+        self._testbed = testbed
+        topology = testbed.topology
+        print(
+            f"{topology.describe()}. Run {testbed.running.run_id}.\n"
+            "Try: h0 ping -c 3 h1, pingall, iperf h0 h1, link leaf0 spine0 down,\n"
+            "tables leaf0, counters leaf0, trace leaf0, load PROGRAM.p4, help; exit or\n"
+            "Ctrl-D takes it all down. In another terminal: sudo ./weft shell leaf0"
+        )
+        super().__init__(testbed.world.network, commands, testbed.world.check_alive)
+
+    def do_link(self, line: str) -> None:
+        """link ONE OTHER up|down: pull the cable between two nodes, or plug it in again."""
+        words = shlex.split(line)
+        if len(words) != 3 or words[2] not in ("up", "down"):
+            raise _usage("link", line, "link ONE OTHER up|down, as link leaf0 spine0 down")
+        self._say(self._testbed.set_link(words[0], words[1], words[2] == "up"))
+
+    def do_links(self, line: str) -> None:
+        """links: all links, and whether they are up."""
+        for link in self._testbed.topology.links:
+            state = "down" if link.name in self._testbed.down else "up"
+            self._say(f"{link.name} is {state}")
+
+    def do_tables(self, line: str) -> None:
+        """tables SWITCH [TABLE]: the entries of all tables, or of one."""
+        name, *wanted = self._words(line, "tables SWITCH [TABLE]", 1, 2)
+        with self._inspector(name) as inspector:
+            for table in wanted or inspector.tables:
+                for entry in inspector.table(table):
+                    self._say(entry)
+
+    def do_counters(self, line: str) -> None:
+        """counters SWITCH: what has been counted there, by the program's counters."""
+        (name,) = self._words(line, "counters SWITCH", 1, 1)
+        with self._inspector(name) as inspector:
+            for cell in inspector.counters() or ["nothing has been counted"]:
+                self._say(cell)
+
+    def do_trace(self, line: str) -> None:
+        """trace SWITCH [N] [COMMAND]: what the next packets of a switch go through, 5 if no
+        number is given: those that come while the command runs; without one, within 10 s or
+        until Ctrl-C."""
+        name, *rest = self._words(line, "trace SWITCH [N] [COMMAND]", 1, None)
+        self._testbed.running.choose([name])
+        packets = TRACED_PACKETS
+        if rest and rest[0].isdecimal() and not 0 < (packets := int(rest.pop(0))) <= MOST_PACKETS:
+            raise InputError(f"trace {line}: N is 1 to {MOST_PACKETS} packets")
+        world = self._testbed.world
+        self._say(f"making the traced form of the program of {name} (once for each program) ...")
+        world.start_trace(name, packets)
+        if rest:
+            self.onecmd(shlex.join(rest))
+        events = []
+        end = time.monotonic() + (0 if rest else TRACE_S)
+        with suppress(KeyboardInterrupt):
+            if not rest:
+                self._say(f"waiting for {packets} packets at {name} ...")
+            while time.monotonic() < end:
+                time.sleep(TRACE_STEP_S)
+                taken = world.take_trace(name)
+                events += taken["events"]
+                if taken["packets"] >= packets:
+                    break
+        taken = world.take_trace(name, end=True)
+        events += taken["events"]
+        self._say(packets_text(events).rstrip() or f"no packet came to {name}")
+        if taken["passed"]:
+            self._say(f"{taken['passed']} more packets passed untraced")
+
+    def do_load(self, line: str) -> None:
+        """load PROGRAM.p4 [SWITCH...]: have all switches, or some, run another program."""
+        program, *names = self._words(line, "load PROGRAM.p4 [SWITCH...]", 1, None)
+        switches = self._testbed.running.choose(names)
+        self._testbed.strange |= load(switches, Path(program), [], {}, self._say)
+
+    def complete_load(self, text: str, line: str, _begin: int, end: int) -> list[str]:
+        """Programs and folders that begin so; then switches."""
+        before, word = line[:end].rsplit(" ", 1)
+        if len(before.split()) > 1:
+            return self.completedefault(text)
+        beginning = word.rpartition("/")[2]
+        with suppress(OSError):
+            return [
+                # readline has what goes before `text`: it ends words at a "-", too
+                file.name[len(beginning) - len(text) :] + ("/" if file.is_dir() else "")
+                for file in Path(word.removesuffix(beginning) or ".").iterdir()
+                if file.name.startswith(beginning) and (file.is_dir() or file.suffix == ".p4")
+            ]
+        return []
+
+    def do_iperf(self, line: str) -> None:
+        """iperf [CLIENT SERVER]: TCP throughput between two hosts, the first and the last if none
+        are named."""
+        names = [host.name for host in self._testbed.topology.hosts]
+        words = shlex.split(line) or [names[0], names[-1]]
+        if len(words) != 2 or not set(words) <= set(names):
+            raise _usage("iperf", line, f"iperf CLIENT SERVER, of {', '.join(names)}")
+        if shutil.which("iperf") is None:
+            raise InputError("iperf is not installed: apt-get install iperf")
+        client, server = (self.mn[name] for name in words)
+        listener = server.popen(["iperf", "-s", "-p", str(IPERF_PORT)])
+        try:
+            _wait_until(lambda: listener.poll() is not None or _listens(server.pid, IPERF_PORT))
+            if (status := listener.poll()) is not None:
+                who = f"iperf at {words[1]} (pid {listener.pid})"
+                raise RunError(f"{who} {how_it_ended(status)} and listens no more")
+            arguments = ["iperf", "-p", str(IPERF_PORT), "-t", str(IPERF_S), "-c", server.IP()]
+            sender = client.popen(arguments, text=True)
+            text, _ = sender.communicate(timeout=10 * IPERF_S + LISTENING_S)
+        except subprocess.TimeoutExpired:
+            sender.kill()
+            raise InputError(f"iperf from {words[0]} to {words[1]} did not end") from None
+        finally:
+            listener.kill()
+            listener.wait()
+        check_not_killed(f"iperf at {words[0]}", sender.pid, sender.returncode)
+        rates = re.findall(r"[\d.]+ \S*bits/sec", text)
+        self._say(f"{words[0]} to {words[1]}: {rates[-1] if rates else text.strip()}")
+
+    def _words(self, line: str, usage: str, least: int, most: int | None) -> list[str]:
+        words = shlex.split(line)
+        if len(words) < least or (most is not None and len(words) > most):
+            raise _usage(usage.split()[0], line, usage)
+        return words
+
+    def _inspector(self, name: str) -> Inspector:
+        switch = self._testbed.running.choose([name])[name]
+        return Inspector(name, switch.device_id, switch.address)
+
+    def _say(self, text: str) -> None:
+        print(text, file=self.stdout, flush=True)
+
+
+def _usage(command: str, line: str, usage: str) -> InputError:
+    return InputError(f"{f'{command} {line}'.strip()}: it is {usage}")
+
+
+def _listens(pid: int, port: int) -> bool:
+    """Whether a TCP port is listened on in a process's network namespace."""
+    lines = Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]
+    lines += Path(f"/proc/{pid}/net/tcp6").read_text().splitlines()[1:]
+    return any(
+        line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A" for line in lines
+    )
+
+
+def _wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + LISTENING_S
+    while not condition():
+        if time.monotonic() > end:
+            raise InputError(f"iperf does not listen after {LISTENING_S:g} s")
+        time.sleep(0.02)

@@ -1,0 +1,1 @@
+"""What came of runs: the results document, its summary and its tables."""

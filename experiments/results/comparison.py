@@ -1,0 +1,72 @@
+"""One algorithm's time against another's: measured where both can be believed, else predicted.
+
+Times of runs whose fidelity is not ``ok`` are the machine's, in part or in whole, and their ratio
+says nothing of the network. What the simulated world predicts for the same runs stands in its
+place, named so, with what to lower to have it measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from base.units import format_rate
+from experiments.results.results import FAILED
+from experiments.results.summary import Summary
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How one algorithm's time compares with another's at the same point."""
+
+    ratio: float | None
+    """How many times as fast one was, or is predicted to be, as the other; None where nothing
+    predicts it."""
+    doubtful: tuple[Summary, ...] = ()
+    """Those of the two whose times are not to be compared."""
+
+    @property
+    def measured(self) -> bool:
+        """Whether the ratio is one of measured times; else, of predicted ones."""
+        return not self.doubtful
+
+
+def compare(one: Summary, other: Summary) -> Comparison | None:
+    """How many times as fast `one` was as `other`; None where one of them has no time."""
+    if not one.completion_ns or not other.completion_ns:
+        return None
+    doubtful = tuple(each for each in (one, other) if each.fidelity != "ok")
+    if not doubtful:
+        return Comparison(other.completion_ns / one.completion_ns)
+    if not one.predicted_ns or not other.predicted_ns:
+        return Comparison(None, doubtful)
+    return Comparison(other.predicted_ns / one.predicted_ns, doubtful)
+
+
+def why_not_measured(comparisons: Sequence[Comparison]) -> str:
+    """Why measured times are not compared, and what to do: ``the fidelity of ring is invalid; to
+    measure it, lower the rate (100 Mbit/s) or the number of hosts (8)``. Empty if all are."""
+    doubtful = [each for comparison in comparisons for each in comparison.doubtful]
+    if not doubtful:
+        return ""
+    verdicts: dict[str, dict[str, None]] = {}
+    for each in doubtful:
+        verdicts.setdefault(each.fidelity, {})[each.algorithm] = None
+    said = [
+        f"the fidelity of {' and '.join(names)} is {verdict}" if verdict != FAILED
+        else f"runs of {' and '.join(names)} failed"
+        for verdict, names in verdicts.items()
+    ]  # fmt: skip
+    text = " and ".join(said)
+    if set(verdicts) == {FAILED}:
+        return text
+    rates = {int(each.scenario["rate_bps"]) for each in doubtful}
+    hosts = {each.ranks for each in doubtful}
+    return (
+        f"{text}; to measure it, lower the rate ({_least_to_most(rates)}) or the number of hosts "
+        f"({' to '.join(map(str, sorted({min(hosts), max(hosts)})))})"
+    )
+
+
+def _least_to_most(rates_bps: set[int]) -> str:
+    return " to ".join(map(format_rate, sorted({min(rates_bps), max(rates_bps)})))

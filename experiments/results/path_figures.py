@@ -1,0 +1,77 @@
+"""How a run's flows shared the fabric: load of links, marks, reordering, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from experiments.results.results import LinkResult, Run
+from experiments.results.spread import Spread
+
+FABRIC = ("fabric_up", "fabric_down")
+
+
+@dataclass(frozen=True)
+class PathFigures:
+    """Of one run; packets, unless the name says otherwise."""
+
+    imbalance: float | None
+    """Bytes of the fullest link between switches, over the mean of all that lead the same way; the
+    larger of both ways. None where there is none, or where none carried anything."""
+    flows: int
+    """Queue pairs that data left by, each with a UDP source port of its own to begin with."""
+    marks: int
+    """Data packets that arrived with a congestion mark."""
+    reordered: int
+    """That arrived before an earlier one of their queue pair and were kept."""
+    reorder_distance: int
+    """The most that one was ahead of what was due."""
+    dropped_ahead: int
+    """That arrived before their turn and were thrown away: go-back-N."""
+    retransmitted: int
+    path_changes: int
+    """Times that a sender gave a queue pair another path."""
+
+
+def path_figures(run: Run) -> PathFigures:
+    """From what a run's ranks and links counted."""
+    return PathFigures(
+        imbalance=imbalance(run.links),
+        flows=_sum(run, "flow_count"),
+        marks=_sum(run, "marks_received"),
+        reordered=_sum(run, "reordered_packets"),
+        reorder_distance=max(_each(run, "reorder_distance_peak"), default=0),
+        dropped_ahead=_sum(run, "out_of_order_packets"),
+        retransmitted=run.retransmitted_packets,
+        path_changes=_sum(run, "path_changes"),
+    )
+
+
+def mean_figures(runs: Sequence[PathFigures]) -> PathFigures:
+    """Of several runs, of which each has figures; packets to the nearest whole one."""
+    found: dict[str, float | None] = {}
+    for item in fields(PathFigures):
+        spread = Spread.of(getattr(run, item.name) for run in runs)
+        found[item.name] = spread.mean if spread else None
+    ratio = found.pop("imbalance")
+    return PathFigures(ratio, **{name: round(value or 0) for name, value in found.items()})
+
+
+def imbalance(links: Sequence[LinkResult]) -> float | None:
+    """As `PathFigures.imbalance`."""
+    found = []
+    for tier in FABRIC:
+        loads = np.array([link.tx_bytes for link in links if link.tier == tier], np.float64)
+        if len(loads) and loads.any():
+            found.append(float(loads.max() / loads.mean()))
+    return max(found, default=None)
+
+
+def _each(run: Run, name: str) -> list[int]:
+    return [int(rank.statistics.get(name, 0)) for rank in run.ranks]
+
+
+def _sum(run: Run, name: str) -> int:
+    return sum(_each(run, name))

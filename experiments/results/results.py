@@ -1,0 +1,465 @@
+"""What a run leaves behind: the results document, ``results.json``.
+
+The document (``schema`` "weft.results", ``schema_version`` 1) is `Results.to_dict()`: the fields
+of the dataclasses below by their names. A run whose data did not verify has ``verified`` false,
+``completion_ns`` null, says why in ``error``, and has the fidelity verdict ``failed`` (also where
+an older document says another: it is read so). An experiment of several points has the runs of all
+of them, each with its scenario; ``swept`` names the options that differ, ``plots`` what is plotted.
+A scenario with ``seeds`` has a run for each, whose scenario says its ``seed``. ``summary`` has, of
+each point and algorithm, the mean, the least and the greatest completion time of its verified runs,
+and whether it is exact: whether nothing that chance has a part in makes a difference to it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, get_type_hints
+
+from base import documents as documents
+from base import files
+from base.errors import InputError
+from base.units import shown
+from experiments.plots.spec import PlotSpec, check_names
+from experiments.results.spread import Spread
+from experiments.scenario.options import field_of
+from experiments.scenario.scenario import Fault, Scenario
+from experiments.theory.chance import chances
+
+_FIGURES = re.compile(r"\[\n[-+.0-9eE,\s]+\]")
+
+DOCUMENT = "results.json"
+"""The name of the document in its folder."""
+
+SCHEMA = "weft.results"
+SCHEMA_VERSION = 1
+
+FAILED = "failed"
+"""The verdict on a run that failed or whose data did not verify: it has no times to be judged."""
+
+MOST_BYTES = 1 << 30
+"""Of a ``results.json`` that is read."""
+
+TIERS = ("host_up", "host_down", "fabric_up", "fabric_down")
+"""Directions of links: a host's first link, or one between switches."""
+QUEUE_FIGURES = frozenset({"packets", "p50", "p99", "max"})
+
+
+@dataclass(frozen=True)
+class RankResult:
+    """One rank of one run."""
+
+    rank: int
+    host: str
+    verified: bool
+    completion_ns: int | None
+    """From the common start to the end of its operation; None if it failed."""
+    error: str | None = None
+    retransmitted_packets: int = 0
+    phases_ns: dict[str, int] = field(default_factory=dict)
+    """Durations of the operation's phases, such as barrier, data, recovery, handshake."""
+    statistics: dict[str, Any] = field(default_factory=dict)
+    """Counters of the rank's transport, collective and driver."""
+    spans_ns: list[tuple[int, int]] = field(default_factory=list)
+    """Of each of the run's operations that ended, in order: when it began and when it was done,
+    from the common start. Of FSDP interleaving: of each step the Allgather, then the
+    Reduce-Scatter."""
+
+
+@dataclass(frozen=True)
+class LinkResult:
+    """One direction of one link, during the run.
+
+    Bytes are those of Ethernet frames without FCS. What was lost on purpose was transmitted, and is
+    counted in `tx_packets`; what the sender's queue had no room for was not.
+    """
+
+    DERIVED: ClassVar[tuple[str, ...]] = ("dropped",)
+
+    from_node: str = field(metadata={"key": "from"})
+    to_node: str = field(metadata={"key": "to"})
+    tier: str
+    """host_up, host_down, fabric_up or fabric_down."""
+    tx_packets: int
+    tx_bytes: int
+    lost: int
+    """Packets lost on the link on purpose."""
+    queue_dropped: int | None
+    """Packets that the sending switch's queue had no room for; None where that is not known."""
+    max_queue_bytes: int | None = None
+    """The most that waited in the sending switch's queue; None where that is not known."""
+    marked: int = 0
+    """Packets that the sending switch marked (ECN) for a long queue."""
+    queue_depths: list[tuple[int, int]] = field(default_factory=list)
+    """How full the sending switch's queue was when packets came to it: (bytes, packets), ascending:
+    so many packets found that many bytes waiting, or fewer but more than the pair before says."""
+    load_bytes: list[int] = field(default_factory=list)
+    """Bytes that the link carried in each `Run.load_bin_ns`, from the common start on; what hosts
+    sent is counted where and when it arrived."""
+
+    @property
+    def dropped(self) -> int:
+        """All packets of this direction that never arrived."""
+        return self.lost + (self.queue_dropped or 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The link as it stands in the document (``from`` and ``to`` are Python keywords)."""
+        document = asdict(self)
+        return {
+            "from": document.pop("from_node"),
+            "to": document.pop("to_node"),
+            **document,
+            "dropped": self.dropped,
+        }
+
+
+@dataclass(frozen=True)
+class FlowTimes:
+    """The flows of a workload, a column each, in order; times are in ns from the common start, null
+    for what did not happen."""
+
+    source: list[int]
+    """Ranks."""
+    destination: list[int]
+    size_bytes: list[int]
+    begun_ns: list[int | None]
+    """When its first byte could be sent."""
+    received_ns: list[int | None]
+    """When its destination had all of it."""
+    acknowledged_ns: list[int | None]
+    """When its source knew."""
+
+    def completions_ns(self) -> list[int]:
+        """What each flow that has come took, from its begin on; sorted."""
+        pairs = zip(self.begun_ns, self.received_ns, strict=True)
+        return sorted(end - begun for begun, end in pairs if begun is not None and end is not None)
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """Whether links, not processors, were the bottleneck, so that the figures can be believed."""
+
+    verdict: str
+    """``ok``, ``strained`` (figures may be off), ``invalid`` (the machine was measured) or
+    ``failed`` (there are no figures)."""
+    reasons: list[str]
+    cpu_busy: float
+    """Fraction of the machine's processors in use during the run, 0 to 1."""
+    cpu_stolen: float
+    """Fraction taken by a hypervisor's other guests."""
+    cpu_s: dict[str, float]
+    """CPU seconds of the switch process and of the ranks together."""
+    lateness_ns: dict[str, int]
+    """How late the switch sent packets (p50, p99, max), and the ranks woke."""
+    unplanned_losses: int
+    """Packets that were lost neither by a fault nor by a full queue."""
+
+    def of_failed(self) -> Fidelity:
+        """The same of a run that failed. What else was wrong may be why, and stays."""
+        if self.verdict == FAILED:
+            return self
+        others = self.reasons if self.verdict != "ok" else []
+        reasons = ["the run failed, so it has no times that could be judged", *others]
+        return replace(self, verdict=FAILED, reasons=reasons)
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How far a run's sums are from the exact ones of what the ranks contributed, which are known
+    to twice float64's precision (`agents.collectives.sum_errors`). Of the worst rank, each.
+
+    r is an element of the result, s the exact one; an average's s is the exact average."""
+
+    error_max_relative: float
+    """The greatest |r - s| / |s|, of elements with s other than 0."""
+    error_rms_relative: float
+    """The root of the mean square of r - s, over that of s."""
+    error_max_of_terms: float
+    """The greatest |r - s| over the sum (average) of the magnitudes of what was added: without
+    what cancellation makes of a relative error."""
+    error_max_of_bound: float
+    """The greatest |r - s| over what theory allows it to be; a run in which it is above 1 is not
+    verified."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One operation on the network."""
+
+    scenario: dict[str, Any]
+    algorithm: str
+    repetition: int
+    verified: bool
+    completion_ns: int | None
+    """The slowest rank, from the common start."""
+    bound_ns: int
+    """The least time that the payload of the slowest link takes (`experiments.theory.bounds`)."""
+    goodput_bps: float | None
+    """Bits of other ranks' data that a rank receives, over the completion time; of Reduce-Scatter,
+    of a rank's data that goes into what the others end with. The rank with the most counts."""
+    ranks: list[RankResult]
+    links: list[LinkResult]
+    tiers: dict[str, int]
+    """Bytes by tier and direction: host_up, host_down, fabric_up, fabric_down."""
+    fidelity: Fidelity
+    error: str | None = None
+    digest: str | None = None
+    """Of a simulated run: tells its trace, every frame on every link, from any other."""
+    predicted_ns: int | None = None
+    """Of an emulated run: the completion time of the same run in the simulated world."""
+    queues: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Of each kind of link, the bytes that packets found waiting in switches' queues: ``p50``,
+    ``p99``, ``max``; and their number, ``packets``."""
+    load_bin_ns: int = 0
+    """How long each of `LinkResult.load_bytes` took; 0 where they were not counted."""
+    flows: FlowTimes | None = None
+    """Of the collective flows."""
+    accuracy: Accuracy | None = None
+    """Of sums of data that are not exact (``data`` of the scenario)."""
+
+    @property
+    def retransmitted_packets(self) -> int:
+        """Of all ranks."""
+        return sum(rank.retransmitted_packets for rank in self.ranks)
+
+    @property
+    def dropped(self) -> int:
+        """Packets that were lost anywhere in the network."""
+        return sum(link.dropped for link in self.links)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The run as it stands in the document."""
+        return {**asdict(self), "links": [link.to_dict() for link in self.links]}
+
+
+@dataclass
+class Results:
+    """All the runs of a scenario, or of an experiment of several, and where they ran."""
+
+    DERIVED: ClassVar[tuple[str, ...]] = ("schema", "schema_version", "verified", "summary")
+
+    runs: list[Run]
+    run_id: str
+    started: str
+    """UTC, ISO 8601."""
+    duration_s: float = 0.0
+    timings_s: dict[str, float] = field(default_factory=dict)
+    """How long compiling, bringing up and taking down took."""
+    environment: dict[str, Any] = field(default_factory=dict)
+    """Versions and the machine."""
+    notes: list[str] = field(default_factory=list)
+    """What a reader of the results must know, such as that a run does not repeat."""
+    swept: list[str] = field(default_factory=list)
+    """Options that differ between the experiment's points."""
+    plots: list[PlotSpec] = field(default_factory=list)
+
+    @property
+    def verified(self) -> bool:
+        """Every run's data verified."""
+        return bool(self.runs) and all(run.verified for run in self.runs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The results document."""
+        return {
+            "schema": SCHEMA,
+            "schema_version": SCHEMA_VERSION,
+            "verified": self.verified,
+            "summary": [
+                _summed_up(runs, self.swept)
+                for point in points_of(self.runs)
+                for runs in point.values()
+            ],
+            **{key: value for key, value in vars(self).items() if key not in ("runs", "plots")},
+            "plots": [plot.to_dict() for plot in self.plots],
+            "runs": [run.to_dict() for run in self.runs],
+        }
+
+    def text(self) -> str:
+        """The results document as text."""
+        text = json.dumps(self.to_dict(), indent=1)
+        # Lists of figures are one line each; within a string there is no line's end.
+        return _FIGURES.sub(lambda found: " ".join(found[0].split()), text) + "\n"
+
+    def write(self, folder: Path) -> Path:
+        """Write ``results.json`` into `folder`, whole or not at all. Raises OSError."""
+        files.write_whole(folder / DOCUMENT, self.text())
+        return folder / DOCUMENT
+
+    @staticmethod
+    def from_dict(document: dict[str, Any]) -> Results:
+        """Read a document back.
+
+        Raises `InputError` for one of another schema or version, and for a damaged one.
+        """
+        kind, version = document.get("schema"), document.get("schema_version")
+        if kind != SCHEMA or version != SCHEMA_VERSION:
+            raise InputError(
+                f"this is {shown(kind)} version {shown(version)}, not a results document: a file "
+                f"that 'weft run' wrote has schema {SCHEMA!r} version {SCHEMA_VERSION}"
+            )
+        try:
+            results = documents.read(Results, document)
+            for index, run in enumerate(results.runs):
+                _check(run, f"runs[{index}]")
+            _check_swept(results)
+            results.runs = [_judged(run) for run in results.runs]
+        except (documents.Damage, InputError) as damage:
+            raise InputError(f"the results document is damaged: {damage}") from None
+        return results
+
+    @staticmethod
+    def read(path: Path) -> Results:
+        """Read ``results.json``, or the one in a results folder. Raises `InputError`."""
+        file = path / DOCUMENT if path.is_dir() else path
+        try:
+            document = json.loads(files.read_text(file, MOST_BYTES))
+        except OSError as error:
+            raise InputError(
+                f"results {str(file)!r} cannot be read ({error.strerror}): name a folder that "
+                "'weft run --out DIR' wrote"
+            ) from None
+        except RecursionError:
+            raise InputError(
+                f"results {str(file)!r} are not a results document: nested too deeply"
+            ) from None
+        except ValueError as error:
+            raise InputError(f"results {str(file)!r} are not JSON: {error}") from None
+        if not isinstance(document, dict):
+            raise InputError(f"results {str(file)!r} are not a results document")
+        return Results.from_dict(document)
+
+
+def tier_bytes(links: Sequence[LinkResult]) -> dict[str, int]:
+    """Bytes transmitted, summed by tier and direction."""
+    totals = dict.fromkeys(TIERS, 0)
+    for link in links:
+        totals[link.tier] += link.tx_bytes
+    return totals
+
+
+def points_of(runs: Sequence[Run]) -> list[dict[str, list[Run]]]:
+    """Runs by point and algorithm, in the order in which they ran first. Those of one scenario are
+    of one point, with whichever of its seeds they ran."""
+    points: dict[str, dict[str, list[Run]]] = {}
+    for run in runs:
+        left_out = ("algorithms", "seed") if run.scenario.get("seeds") else ("algorithms",)
+        asked = {key: value for key, value in run.scenario.items() if key not in left_out}
+        point = points.setdefault(json.dumps(asked, sort_keys=True), {})
+        point.setdefault(run.algorithm, []).append(run)
+    return list(points.values())
+
+
+def completions_of(runs: Sequence[Run]) -> Spread | None:
+    """Mean and range of the completion times of verified runs."""
+    return Spread.of(run.completion_ns for run in runs if run.verified)
+
+
+def is_exact(runs: Sequence[Run]) -> bool:
+    """Whether the completion time of an algorithm at one point is what it is whatever the seed:
+    nothing in the scenario is drawn, and all runs took the same time."""
+    spread = completions_of(runs)
+    if spread is None or spread.count < len(runs) or spread.least != spread.greatest:
+        return False
+    return not chances(scenario_of(runs[0].scenario))
+
+
+def _summed_up(runs: Sequence[Run], swept: Sequence[str]) -> dict[str, Any]:
+    """What ``summary`` says of the runs of one algorithm at one point."""
+    spread = completions_of(runs)
+    return {
+        "point": {name: runs[0].scenario.get(field_of(name)) for name in swept},
+        "algorithm": runs[0].algorithm,
+        "seeds": list(dict.fromkeys(run.scenario.get("seed") for run in runs)),
+        "runs": len(runs),
+        "verified": sum(run.verified for run in runs),
+        "mean_ns": spread and spread.mean,
+        "least_ns": spread and spread.least,
+        "greatest_ns": spread and spread.greatest,
+        "exact": is_exact(runs),
+    }
+
+
+def scenario_of(document: Mapping[str, Any]) -> Scenario:
+    """The scenario that a run's ``scenario`` was written from; unknown keys are passed over.
+
+    Raises `InputError`.
+    """
+    kinds = get_type_hints(Scenario)
+    values: dict[str, Any] = {}
+    for item in fields(Scenario):
+        if item.name in document:
+            kind = tuple[str, ...] if item.name == "faults" else kinds[item.name]
+            try:
+                values[item.name] = documents.read_as(kind, document[item.name], item.name)
+            except documents.Damage as damage:
+                raise InputError(str(damage)) from None
+        elif item.name in ("collective", "topology", "algorithms", "size_bytes", "rate_bps"):
+            raise InputError(f"{item.name} is missing")
+    values["faults"] = tuple(Fault.parse(text) for text in values.get("faults", ()))
+    return Scenario(**values)
+
+
+def _judged(run: Run) -> Run:
+    """A run of a document; one that failed is so in its verdict, as old documents have it not."""
+    return run if run.verified else replace(run, fidelity=run.fidelity.of_failed())
+
+
+def _check(run: Run, place: str) -> None:
+    """Raise `documents.Damage` for what a run's types do not say."""
+    for tier in TIERS:
+        if tier not in run.tiers:
+            raise documents.Damage(f"{place}.tiers.{tier} is missing")
+    for index, link in enumerate(run.links):
+        if link.tier not in TIERS:
+            raise documents.Damage(
+                f"{place}.links[{index}].tier is {shown(link.tier)}, not one of {', '.join(TIERS)}"
+            )
+    _check_telemetry(run, place)
+    for rank in run.ranks:
+        if any(len(span) != 2 for span in rank.spans_ns):
+            raise documents.Damage(f"{place}: a span of rank {rank.rank} is not a begin and an end")
+    try:
+        asked = scenario_of(run.scenario).algorithms
+    except InputError as error:
+        raise documents.Damage(f"{place}.scenario: {error}") from None
+    if run.algorithm not in asked:
+        raise documents.Damage(
+            f"{place}.algorithm is {shown(run.algorithm)}, not one of the scenario's: "
+            f"{', '.join(asked)}"
+        )
+
+
+def _check_telemetry(run: Run, place: str) -> None:
+    """Raise `documents.Damage` for distributions and loads over time that are none."""
+    if run.load_bin_ns < 0:
+        raise documents.Damage(f"{place}.load_bin_ns is {run.load_bin_ns}, which is no time")
+    bins = {len(link.load_bytes) for link in run.links}
+    if len(bins) > 1 or (any(bins) and not run.load_bin_ns):
+        raise documents.Damage(f"{place}: the links' load_bytes are not bins of the same times")
+    for index, link in enumerate(run.links):
+        figures = [*link.load_bytes, *(each for pair in link.queue_depths for each in pair)]
+        if any(len(pair) != 2 for pair in link.queue_depths) or min(figures, default=0) < 0:
+            raise documents.Damage(
+                f"{place}.links[{index}]: queue_depths are pairs of bytes and packets, load_bytes "
+                "are bytes, and none is below 0"
+            )
+    for tier, queue in run.queues.items():
+        if tier not in TIERS or set(queue) != QUEUE_FIGURES or min(queue.values()) < 0:
+            raise documents.Damage(
+                f"{place}.queues.{tier} is not {', '.join(sorted(QUEUE_FIGURES))} of one of "
+                f"{', '.join(TIERS)}"
+            )
+
+
+def _check_swept(results: Results) -> None:
+    """Raise `documents.Damage` or `InputError` for sweeps and plots that are none."""
+    for index, name in enumerate(results.swept):
+        try:
+            field_of(name)
+        except KeyError:
+            place = f"swept[{index}]"
+            raise documents.Damage(f"{place} is {shown(name)}, which is no option") from None
+    check_names(results.plots)

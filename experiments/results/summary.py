@@ -1,0 +1,408 @@
+"""The runs of a results document, summed up by point and algorithm."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from agents.collectives.names import FLOWS
+from base.units import format_rate, format_size, said
+from experiments.results.path_figures import PathFigures, imbalance, mean_figures, path_figures
+from experiments.results.results import (
+    FAILED,
+    Accuracy,
+    RankResult,
+    Results,
+    Run,
+    completions_of,
+    is_exact,
+    points_of,
+    scenario_of,
+)
+from experiments.results.spread import Spread
+from experiments.scenario.fsdp_models import FSDP
+from experiments.scenario.options import field_of
+from experiments.scenario.scenario import title_of
+from experiments.theory.bounds import tier_model_bytes
+
+TIERS = {
+    "host_up": "host up",
+    "host_down": "host down",
+    "fabric_up": "fabric up",
+    "fabric_down": "fabric down",
+}
+"""Names of the tiers' directions, in the order in which they are shown."""
+
+MAX_DOUBTS = 6
+"""Of many points, so many are told; the report has all."""
+
+VERDICTS = ("ok", "strained", "invalid", FAILED)
+"""Of fidelity, from best to worst."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All the runs of one algorithm at one point: its seeds, or its repetitions.
+
+    Means are of the verified runs, None without any.
+    """
+
+    algorithm: str
+    runs: tuple[Run, ...]
+
+    @property
+    def scenario(self) -> dict[str, Any]:
+        """What was asked, the same for all the runs."""
+        return self.runs[0].scenario
+
+    @property
+    def ranks(self) -> int:
+        """How many there are."""
+        return len(self.runs[0].ranks)
+
+    def place_among(self, swept: Sequence[str]) -> list[str]:
+        """What tells the point from the others, but for options of which the number of ranks tells:
+        ``8 ranks``, ``world simulated``."""
+        told = ("leaves", "spines", "hosts-per-leaf", "k", "tiers")
+        values = {name: self.scenario.get(field_of(name)) for name in swept if name not in told}
+        return [
+            f"{self.ranks} ranks",
+            *(
+                f"{name.replace('-', ' ')} {said(name, value)}"
+                for name, value in values.items()
+                if value is not None
+            ),
+        ]
+
+    @property
+    def operations(self) -> int:
+        """Of each run."""
+        return int(self.scenario.get("operations", 1))
+
+    @cached_property
+    def model(self) -> dict[str, int]:
+        """Bytes by tier and direction, as theory has them."""
+        scenario = scenario_of(self.scenario)
+        return tier_model_bytes(scenario.network(), scenario, self.algorithm)
+
+    @property
+    def verified(self) -> tuple[Run, ...]:
+        """The runs whose data is right; only they have times."""
+        return tuple(run for run in self.runs if run.verified)
+
+    @property
+    def completions_ns(self) -> list[int]:
+        """Of the verified runs, in order of repetition."""
+        return [run.completion_ns for run in self.verified if run.completion_ns is not None]
+
+    @cached_property
+    def completions(self) -> Spread | None:
+        """Mean, least and greatest."""
+        return completions_of(self.runs)
+
+    @property
+    def completion_ns(self) -> float | None:
+        """The mean."""
+        return self.completions.mean if self.completions else None
+
+    @cached_property
+    def exact(self) -> bool:
+        """Whether chance has no part in the time."""
+        return is_exact(self.runs)
+
+    @property
+    def several(self) -> str:
+        """``20 seeds``, ``5 runs``: what the means are of; empty of a single run."""
+        if len(self.runs) == 1:
+            return ""
+        return f"{len(self.runs)} {'seeds' if self.scenario.get('seeds') else 'runs'}"
+
+    @property
+    def draws(self) -> dict[tuple[int, int], Summary]:
+        """The verified runs, each by itself, by its seed and repetition."""
+        return {
+            (int(run.scenario.get("seed", 1)), run.repetition): Summary(self.algorithm, (run,))
+            for run in self.verified
+        }
+
+    @property
+    def bound_ns(self) -> int:
+        """The least time that theory allows; the same for all repetitions."""
+        return self.runs[0].bound_ns
+
+    @property
+    def predicted_ns(self) -> float | None:
+        """The mean of what the simulated world predicts; None if a run has no prediction."""
+        found = Spread.of(run.predicted_ns for run in self.runs)
+        return found.mean if found and found.count == len(self.runs) else None
+
+    @property
+    def over_bound(self) -> float | None:
+        """By what fraction of the bound the mean exceeds it."""
+        if self.completion_ns is None or not self.bound_ns:
+            return None
+        return self.completion_ns / self.bound_ns - 1
+
+    @property
+    def goodput_bps(self) -> float | None:
+        """The mean."""
+        found = Spread.of(run.goodput_bps for run in self.verified)
+        return found.mean if found else None
+
+    @property
+    def shown(self) -> Run:
+        """The one run whose details stand for all: verified, its time in the middle of theirs."""
+        candidates = [run for run in self.verified if run.completion_ns is not None]
+        if not candidates:
+            return self.runs[0]
+        candidates.sort(key=lambda run: run.completion_ns or 0)
+        return candidates[(len(candidates) - 1) // 2]
+
+    @property
+    def tiers(self) -> dict[str, float]:
+        """Mean bytes by tier and direction, of the verified runs, or of all if there are none."""
+        runs = self.verified or self.runs
+        return {tier: statistics.fmean(run.tiers[tier] for run in runs) for tier in TIERS}
+
+    @property
+    def injection(self) -> tuple[float, float] | None:
+        """How much of what the hosts' links could have carried in the time they carried: up and
+        down, 0 to 1; None without a time."""
+        if not self.completion_ns:
+            return None
+        bits = self.completion_ns * self.scenario["rate_bps"] * self.ranks / 1e9
+        return self.tiers["host_up"] * 8 / bits, self.tiers["host_down"] * 8 / bits
+
+    @property
+    def slowest(self) -> RankResult | None:
+        """Of the run that is shown, the rank that was done last; None if it has no times."""
+        timed = [rank for rank in self.shown.ranks if rank.completion_ns is not None]
+        return max(timed, key=lambda rank: rank.completion_ns or 0, default=None)
+
+    @property
+    def phases_ns(self) -> dict[str, int]:
+        """Of the slowest rank; empty where there are none."""
+        return dict(self.slowest.phases_ns) if self.slowest else {}
+
+    @property
+    def retransmitted_packets(self) -> int:
+        """Of all ranks in all runs."""
+        return sum(run.retransmitted_packets for run in self.runs)
+
+    @property
+    def dropped(self) -> int:
+        """Packets lost anywhere, in all runs."""
+        return sum(run.dropped for run in self.runs)
+
+    @cached_property
+    def paths(self) -> PathFigures:
+        """How flows shared the fabric: means of the verified runs, in whole packets."""
+        return mean_figures([path_figures(run) for run in self.verified or self.runs])
+
+    @cached_property
+    def imbalance(self) -> Spread | None:
+        """Of the verified runs; None where no link between switches carried anything."""
+        return Spread.of(imbalance(run.links) for run in self.verified or self.runs)
+
+    @property
+    def accuracy(self) -> Accuracy | None:
+        """Of the verified runs' sums: the median of the root mean squares, and the greatest of the
+        rest; None where nothing is rounded."""
+        found = [run.accuracy for run in self.verified if run.accuracy is not None]
+        if not found:
+            return None
+        return Accuracy(
+            max(each.error_max_relative for each in found),
+            statistics.median(each.error_rms_relative for each in found),
+            max(each.error_max_of_terms for each in found),
+            max(each.error_max_of_bound for each in found),
+        )
+
+    @property
+    def chose_paths(self) -> bool:
+        """Whether somebody asked for more than ECMP, or for reactions to marks."""
+        dctcp = self.scenario.get("congestion") == "dctcp"
+        return dctcp or self.scenario.get("paths", "ecmp") != "ecmp"
+
+    @property
+    def fidelity(self) -> str:
+        """The worst verdict of all runs."""
+        return max((run.fidelity.verdict for run in self.runs), key=_badness)
+
+
+def _badness(verdict: str) -> int:
+    return VERDICTS.index(verdict) if verdict in VERDICTS else len(VERDICTS)
+
+
+def summarize(results: Results) -> Sequence[Summary]:
+    """One summary a point and algorithm, in the order in which they ran first."""
+    return [summary for point in by_point(results) for summary in point]
+
+
+def by_point(results: Results) -> Sequence[Sequence[Summary]]:
+    """The summaries of each point, one an algorithm."""
+    return [
+        [Summary(algorithm, tuple(runs)) for algorithm, runs in point.items()]
+        for point in points_of(results.runs)
+    ]
+
+
+def swept_values(scenario: Mapping[str, Any], swept: Sequence[str]) -> list[str]:
+    """The values of swept options in a scenario's document, as people write them."""
+    return [said(name, scenario.get(field_of(name))) for name in swept]
+
+
+def which_run(results: Results, run: Run) -> str:
+    """Names a run among all: the point, the algorithm, the seed or the repetition."""
+    words = [
+        f"{name.replace('-', ' ')} {value}"
+        for name, value in zip(
+            results.swept, swept_values(run.scenario, results.swept), strict=True
+        )
+    ]
+    words.append(run.algorithm)
+    if run.scenario.get("seeds"):
+        words.append(f"seed {run.scenario['seed']}")
+    if any(other.repetition for other in results.runs):
+        words.append(str(run.repetition + 1))
+    return ", ".join(words)
+
+
+def doubts(results: Results) -> list[tuple[str, str, str]]:
+    """Why figures may be off: of each algorithm at each point the worst run, its verdict and first
+    reason; the first few of many."""
+    worst = [
+        max(each.runs, key=lambda run: _badness(run.fidelity.verdict))
+        for point in by_point(results)
+        for each in point
+    ]
+    return [
+        (which_run(results, run), run.fidelity.verdict, run.fidelity.reasons[0])
+        for run in worst
+        if run.fidelity.verdict != "ok" and run.fidelity.reasons and not run.error
+    ][:MAX_DOUBTS]
+
+
+def what_of(scenario: Mapping[str, Any]) -> str:
+    """``Allgather of 1 MiB a rank``, ``Broadcast of 64 KiB``, ``Allgather of shards of 0 B to 1
+    MiB``."""
+    collective = str(scenario["collective"])
+    if collective == FSDP:
+        layer = f"{format_size(int(scenario['size_bytes']))} a layer"
+        model = f" of {scenario['model']}" if scenario.get("model") else ""
+        return f"{title_of(collective)} of {scenario['layers']} layers{model}, {layer}"
+    if collective == FLOWS:
+        return f"{title_of(collective)} of {scenario['workload']}"
+    sizes = scenario.get("sizes_bytes") or [scenario["size_bytes"]]
+    least, most = format_size(min(sizes)), format_size(max(sizes))
+    what = f"shards of {least} to {most}"
+    if least == most:
+        what = most if collective == "broadcast" else f"{most} a rank"
+    return f"{title_of(collective)} of {what}"
+
+
+def ways_of(scenario: Mapping[str, Any]) -> list[str]:
+    """``paths ethereal``, ``ranks strided``, ``4:1 oversubscribed``: what is not as usual of how
+    flows lie on the network."""
+    words = []
+    if scenario.get("paths", "ecmp") != "ecmp":
+        words.append(f"paths {scenario['paths']}")
+    if scenario.get("rank_placement", "in-order") != "in-order":
+        words.append(f"ranks {scenario['rank_placement']}")
+    if scenario.get("oversubscription"):
+        words.append(f"{scenario['oversubscription']:g}:1 oversubscribed")
+    return words
+
+
+def collectives_of(scenarios: Sequence[Mapping[str, Any]]) -> str:
+    """``Allgather, Broadcast and Reduce-Scatter``."""
+    names = list(dict.fromkeys(title_of(str(each["collective"])) for each in scenarios))
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def operations_of(scenario: Mapping[str, Any]) -> str:
+    """``64 operations, 2 at once``; empty of a single one."""
+    operations, at_once = scenario.get("operations", 1), scenario.get("at_once", 1)
+    if operations == 1:
+        return ""
+    return f"{operations} operations" + (f", {at_once} at once" if at_once > 1 else "")
+
+
+def common_of(scenarios: Sequence[Mapping[str, Any]], swept: Sequence[str]) -> str:
+    """What the scenarios' documents have in common, in a line; `swept` may differ between them."""
+    first = scenarios[0]
+    varying = {
+        name
+        for name in swept
+        if len({said(name, scenario.get(field_of(name))) for scenario in scenarios}) > 1
+    }
+    is_sized = not {"size", "sizes", "collective"} & varying
+    words = [what_of(first) if is_sized else collectives_of(scenarios)]
+    if "topology" not in varying:
+        words.append(str(first["topology"]))
+    if not {"rate", "switch"} & varying:
+        words.append(f"{format_rate(first['rate_bps'])} links")
+    told = ("collective", "size", "sizes", "model", "topology", "rate", "world", "loss")
+    words += [
+        f"{name.replace('-', ' ')} {said(name, first.get(field_of(name)))}"
+        for name in swept
+        if name not in varying and name not in told and first.get(field_of(name)) is not None
+    ]
+    if first.get("loss") and "loss" not in varying:
+        words.append(f"{said('loss', first['loss'])} loss")
+    if "world" not in varying:
+        words.append(str(first.get("world", "emulated")))
+    return ", ".join(words)
+
+
+def worst_fidelity(results: Results) -> str:
+    """The worst verdict of all runs; ``ok`` without any."""
+    return max((run.fidelity.verdict for run in results.runs), key=_badness, default="ok")
+
+
+def byte_unit(largest: float) -> tuple[str, int]:
+    """The binary unit in which figures up to `largest` bytes read well, and its bytes."""
+    for name, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if largest >= size:
+            return name, size
+    return "B", 1
+
+
+def time_unit(longest_ns: float) -> tuple[str, int]:
+    """The unit in which durations up to `longest_ns` read well, and its nanoseconds."""
+    for name, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
+        if longest_ns >= size:
+            return name, size
+    return "ns", 1
+
+
+def three_digits(value: float) -> str:
+    """At least three significant digits, no exponent: ``0.0123``, ``7.16``, ``57.3``, ``1260``."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 100:
+        return f"{value:.0f}"
+    return f"{value:.3g}" if abs(value) < 1 else f"{value:.{2 if abs(value) < 10 else 1}f}"
+
+
+def short_duration(duration_ns: float) -> str:
+    """``598 ms``, ``1.26 s``, ``31.5 us``."""
+    unit, size = time_unit(duration_ns)
+    return f"{three_digits(duration_ns / size)} {unit}" if size > 1 else f"{duration_ns:.0f} ns"
+
+
+def short_size(size_bytes: float) -> str:
+    """``7.17 MiB``, ``512 B``."""
+    unit, size = byte_unit(size_bytes)
+    return f"{three_digits(size_bytes / size)} {unit}" if size > 1 else f"{size_bytes:.0f} B"
+
+
+def short_rate(rate_bps: float) -> str:
+    """``93.4 Mbit/s``."""
+    for unit, size in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
+        if rate_bps >= size:
+            return f"{three_digits(rate_bps / size)} {unit}"
+    return f"{three_digits(rate_bps)} bit/s"

@@ -1,0 +1,313 @@
+"""Tables for the terminal: what came of the runs, and a network's links. 100 columns are enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from agents.collectives.names import REDUCING
+from base.units import format_rate, format_size
+from experiments.plots.spec import TIERS as TIER_SUMS
+from experiments.results.comparison import compare, why_not_measured
+from experiments.results.results import Results, scenario_of
+from experiments.results.summary import (
+    TIERS,
+    Summary,
+    by_point,
+    byte_unit,
+    common_of,
+    operations_of,
+    short_duration,
+    short_size,
+    swept_values,
+    time_unit,
+    ways_of,
+    what_of,
+)
+from experiments.results.summary import three_digits as digits
+from experiments.scenario.fsdp_models import FSDP
+from experiments.theory.chance import chances
+from topo.clos import Topology
+
+VERDICT_STYLES = {"ok": "green", "strained": "yellow", "invalid": "red", "failed": "red"}
+NEWLINE = "\n"
+LONG_NAME, LONG_NAME_OF_SEVERAL = 11, 14
+"""Of an algorithm: a longer one takes two lines, beside four columns of bytes, and of the table of
+several points."""
+MISSING = Text("-", style="dim")
+
+
+def summary_table(results: Results) -> Table:
+    """One row a point and algorithm: times, goodput, bytes, losses.
+
+    Of several runs of an algorithm, over seeds or repeated, figures are means of the verified ones,
+    and the least and the greatest time stand beside the mean. Of one point, bytes are by tier and
+    direction; of several, of host and of fabric links, and the swept values come first.
+    """
+    points = by_point(results)
+    summaries = [each for point in points for each in point]
+    several = len(points) > 1
+    spread = any(len(each.runs) > 1 for each in summaries)
+    swept = results.swept if several else []
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        title=_title(results, several),
+        title_style="bold",
+        title_justify="left",
+        caption=_caption(summaries, several),
+        caption_justify="left",
+        caption_style="dim",
+    )
+    for name in swept:
+        table.add_column(name.replace("-", "\n"), justify="right", no_wrap=True)
+    table.add_column("algorithm", no_wrap=True)
+    table.add_column("data", no_wrap=True)
+    times = ("mean\ntime", "least\nto most") if spread else ("time",)
+    for heading in (*times, "bound", *["goodput\nMbit/s"] * (not several and not spread)):
+        table.add_column(heading, justify="right", no_wrap=True)
+    # Points have bytes of any size, each in its unit; what no point has takes no room.
+    largest = max((size for each in summaries for size in each.tiers.values()), default=0.0)
+    unit = None if several else byte_unit(largest)
+    kinds = {f"{where}\nbytes": TIER_SUMS[where] for where in ("host", "fabric")}
+    if unit is not None:
+        kinds = {f"{n.replace(' ', NEWLINE)}\n{unit[0]}": (tier,) for tier, n in TIERS.items()}
+    else:
+        kinds = {name: of for name, of in kinds.items() if any(_bytes(s, of) for s in summaries)}
+    resent = not several or any(each.retransmitted_packets for each in summaries)
+    lost = not several or any(each.dropped for each in summaries)
+    rounded = several and any(each.accuracy for each in summaries)
+    for name in ("rms\nerror", "max\nerror") if rounded else ():
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in (*kinds, *["re-\nsent"] * resent, *["lost"] * lost):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("fidelity", no_wrap=True)
+    for each in summaries:
+        sizes = (_bytes(each, of) for of in kinds.values())
+        table.add_row(
+            *(Text(value) for value in swept_values(each.scenario, swept)),
+            *_row(each, several, spread),
+            *(_error_cells(each) if rounded else ()),
+            *(Text(digits(size / unit[1]) if unit else short_size(size)) for size in sizes),
+            *[Text(_count(each.retransmitted_packets))] * resent,
+            *[Text(_count(each.dropped))] * lost,
+            Text(each.fidelity, VERDICT_STYLES.get(each.fidelity, "red")),
+        )
+    return table
+
+
+def _count(packets: int) -> str:
+    """In at most five characters, which is what 100 columns have room for: ``12345``, ``123k``."""
+    if packets < 100_000:
+        return str(packets)
+    size, unit = (10**3, "k") if packets < 10**6 else (10**6, "M")
+    return f"{digits(packets / size)}{unit}"
+
+
+def _bytes(summary: Summary, tiers: Sequence[str]) -> float:
+    return sum(summary.tiers[tier] for tier in tiers)
+
+
+def _row(summary: Summary, several: bool, spread: bool) -> list[Text]:
+    good, total = len(summary.verified), len(summary.runs)
+    word = ("ok" if several else "verified") if good == total else "failed"
+    data = Text(word, "green" if good == total else "bold red")
+    if total > 1:
+        data = Text(f"{good}/{total}", data.style)
+    time = summary.completion_ns
+    goodput = summary.goodput_bps
+    goodput_cell = MISSING if goodput is None else Text(digits(goodput / 1e6))
+    name = summary.algorithm
+    if len(name) > (LONG_NAME_OF_SEVERAL if several else LONG_NAME):
+        name = name.replace("-", "-\n", 1)
+    return [
+        Text(name, style="bold"),
+        data,
+        MISSING if time is None else Text(short_duration(time)),
+        *([_range(summary)] if spread else []),
+        Text(short_duration(summary.bound_ns)),
+        *([goodput_cell] if not several and not spread else []),
+    ]
+
+
+def _range(summary: Summary) -> Text:
+    """The least and the greatest time, in the unit of the mean; of an exact one, that it is."""
+    found = summary.completions
+    if found is None:
+        return MISSING
+    if summary.exact:
+        return Text("exact")
+    _, size = time_unit(found.mean)
+    return Text(f"{digits(found.least / size)}-{digits(found.greatest / size)}")
+
+
+def _error_cells(summary: Summary) -> list[Text]:
+    if summary.accuracy is None:
+        return [MISSING, MISSING]
+    figures = (summary.accuracy.error_rms_relative, summary.accuracy.error_max_of_terms)
+    return [Text(f"{figure:.1e}") for figure in figures]
+
+
+def _errors(summary: Summary) -> str:
+    """How far rounded sums are from exact ones."""
+    found = summary.accuracy
+    if found is None:
+        return ""
+    return (
+        f"\nerrors of {summary.algorithm}: rms {found.error_rms_relative:.1e} of the exact sums', "
+        f"at most {found.error_max_of_terms:.1e} of what is added, "
+        f"{100 * found.error_max_of_bound:.0f} % of the bound"
+    )
+
+
+def _title(results: Results, several: bool) -> str:
+    if not results.runs:
+        return "no runs"
+    if several:
+        return common_of([run.scenario for run in results.runs], results.swept)
+    scenario = results.runs[0].scenario
+    ranks, jobs = len(results.runs[0].ranks), scenario.get("jobs", 1)
+    words = [
+        what_of(scenario),
+        operations_of(scenario),
+        f"{ranks} rank{'s' * (ranks != 1)}" + (f" in {jobs} jobs" if jobs > 1 else ""),
+        str(scenario["topology"]),
+        f"{format_rate(scenario['rate_bps'])} links",
+        *ways_of(scenario),
+    ]
+    return ", ".join(filter(None, words))
+
+
+def _caption(summaries: Sequence[Summary], several: bool) -> str:
+    text = "time: of the slowest rank; bytes: Ethernet frames on all links of the kind"
+    means = list(dict.fromkeys(each.several for each in summaries if each.several))
+    if means:
+        text += f"; means of {' or '.join(means)}, re-sent and lost: sums"
+    text += _chance(summaries, several)
+    if several:
+        if any(each.accuracy for each in summaries):
+            text += "; error: of sums, rms over that of the exact ones, max over what is added"
+        return text
+    text += _flow_times(summaries)
+    for each in summaries:
+        if len(each.phases_ns) > 1 and each.slowest:
+            parts = ", ".join(
+                f"{name} {short_duration(spent)}" for name, spent in each.phases_ns.items()
+            )
+            of = "all operations of " if each.operations > 1 else ""
+            which = f"{of}rank {each.slowest.rank}, the slowest"
+            text += f"\nphases of {each.algorithm} ({which}): {parts}"
+    text += "".join(map(_paths, summaries)) + "".join(map(_errors, summaries))
+    return text + _speed_ups(summaries)
+
+
+def _chance(summaries: Sequence[Summary], several: bool) -> str:
+    """Of single runs in virtual time: which are exact, and what another seed could change."""
+    single = [
+        each
+        for each in summaries
+        if len(each.runs) == 1 and each.verified and each.scenario.get("world") == "simulated"
+    ]
+    exact = [each for each in single if each.exact]
+    text = ""
+    if exact:
+        which = "all times"
+        if len(exact) < len(summaries):
+            names = ", ".join(each.algorithm for each in exact)
+            which = f"{len(exact)} of {len(summaries)} times" if several else f"times of {names}"
+        text += f"\n{which} are exact: nothing that is drawn has a part in them"
+    drawn = [word for each in single for word in chances(scenario_of(each.scenario))]
+    if drawn:
+        words = ", ".join(dict.fromkeys(drawn))
+        text += f"\nof a single seed, which decides {words}: --seeds 1..10 tells means and ranges"
+    return text
+
+
+def _paths(summary: Summary) -> str:
+    """How flows shared the links between switches, where somebody asked for more than ECMP."""
+    figures = summary.paths
+    if figures.imbalance is None or not summary.chose_paths:
+        return ""
+    spread = summary.imbalance
+    text = f"\npaths of {summary.algorithm}: fullest fabric link {figures.imbalance:.2f} of mean"
+    if spread and spread.least != spread.greatest:
+        text += f" ({spread.least:.2f} to {spread.greatest:.2f})"
+    text += f", {_count(figures.flows)} flows"
+    text += f", {_count(figures.marks)} marks, {_count(figures.reordered)} reordered"
+    if figures.reordered:
+        text += f" (by {figures.reorder_distance} at most)"
+    if figures.path_changes:
+        text += f", {_count(figures.path_changes)} changes of path"
+    return text
+
+
+def _flow_times(summaries: Sequence[Summary]) -> str:
+    """Of workloads of flows: how long their flows took."""
+    text = ""
+    for each in summaries:
+        runs = [run.flows for run in each.verified or [each.shown] if run.flows]
+        times_ns = sorted(time for flows in runs for time in flows.completions_ns())
+        if times_ns:
+            half, most = times_ns[len(times_ns) // 2], times_ns[-(-99 * len(times_ns) // 100) - 1]
+            text += (
+                f"\n{len(times_ns)} flows by {each.algorithm}"
+                f"{f' in {len(runs)} runs' if len(runs) > 1 else ''}: "
+                f"median {short_duration(half)}, "
+                f"99 % within {short_duration(most)}, the longest {short_duration(times_ns[-1])}"
+            )
+    return text
+
+
+def _speed_ups(summaries: Sequence[Summary]) -> str:
+    """Against a ring, where sums are made: that is what servers and switches are for; predicted
+    where times cannot be believed. Of FSDP, how full the hosts' links were, too."""
+    text = ""
+    interleaved = any(each.scenario["collective"] == FSDP for each in summaries)
+    for each in summaries if interleaved else ():
+        if each.injection is not None:
+            up, down = (f"{100 * part:.0f} %" for part in each.injection)
+            text += f"\n{each.algorithm}: hosts' links are {up} full up, {down} down"
+    ring = next((each for each in summaries if each.algorithm == "ring"), None)
+    for each in summaries:
+        if each is ring or ring is None or not each.bound_ns:
+            continue
+        summed = interleaved or each.scenario["collective"] in REDUCING
+        found = compare(each, ring) if summed else None
+        if found is None:
+            continue
+        bounds = f"their bounds: {ring.bound_ns / each.bound_ns:.2f}"
+        bounds += f"; 2 - 2/P: {2 - 2 / each.ranks:.2f}" if interleaved else ""
+        if found.measured:
+            text += f"\n{each.algorithm}: {found.ratio:.2f} times as fast as ring ({bounds})"
+            continue
+        text += f"\n{each.algorithm}: "
+        if found.ratio is not None:
+            text += f"predicted to be {found.ratio:.2f} times as fast as ring ({bounds}); "
+        text += f"measured times are not compared, since {why_not_measured([found])}"
+    return text
+
+
+def links_table(network: Topology) -> Table:
+    """A network's links: ends with their ports, rate, delay and the bound of a port's queue."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.title, table.title_justify = network.describe(), "left"
+    table.add_column("link", no_wrap=True)
+    table.add_column("from port", no_wrap=True)
+    table.add_column("to port", no_wrap=True)
+    table.add_column("rate", justify="right", no_wrap=True)
+    table.add_column("delay", justify="right", no_wrap=True)
+    table.add_column("queue", justify="right", no_wrap=True)
+    for link in network.links:
+        table.add_row(
+            link.name,
+            f"{link.a.node}:{link.a.number}",
+            f"{link.b.node}:{link.b.number}",
+            format_rate(link.rate_bps),
+            short_duration(link.delay_ns),
+            format_size(link.queue_bytes),
+        )
+    return table

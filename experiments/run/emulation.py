@@ -1,0 +1,176 @@
+"""Runs in the emulated world: bring it up once, run all that share it, take it down."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from agents.drivers.launcher import Launcher
+from base.errors import RunError
+from base.progress import Progress
+from controller import Controller
+from experiments.results.results import Run
+from experiments.run.measured import broken_off
+from experiments.run.operation import Testbed, operate
+from experiments.run.plan import plan_of
+from experiments.run.simulation import simulate
+from experiments.run.traces import traced
+from experiments.scenario.scenario import Scenario
+from experiments.scenario.sweep import Point
+from switch.compiler import ProgramFiles
+from topo.worlds.emulated.runs import Run as RunRecord
+from topo.worlds.emulated.world import EmulatedWorld
+
+Predictions = dict[tuple[str, int], int | None]
+"""Completion times in ns by algorithm and repetition."""
+
+
+def check(scenario: Scenario) -> None:
+    """Raise InputError or MachineError if the emulated world could not be brought up here."""
+    EmulatedWorld(
+        scenario.network(),
+        scenario.switch,
+        path_mtu=scenario.mtu,
+        pcap_dir=Path() if scenario.pcap else None,
+        links=scenario.link_kind,
+    )
+
+
+def network_key(scenario: Scenario) -> tuple[object, ...]:
+    """What an emulated network is made of: scenarios that agree in it can share one."""
+    return (
+        scenario.switch, scenario.topology, scenario.leaves, scenario.spines,
+        scenario.hosts_per_leaf, scenario.k, scenario.tiers, scenario.rate_bps, scenario.delay_ns,
+        scenario.queue_bytes, scenario.mtu, scenario.seed, scenario.pcap, scenario.program_values,
+        scenario.dedicated_servers, scenario.oversubscription, scenario.links, scenario.trace,
+    )  # fmt: skip
+
+
+def emulate(
+    points: Sequence[Point],
+    program: ProgramFiles,
+    record: RunRecord,
+    progress: Progress,
+    captures: Path | None,
+    runs: list[list[Run]],
+    notes: list[str],
+    folder: Path | None = None,
+) -> None:
+    """Run points whose networks are the same (`network_key`) on one, one after the other.
+
+    Appends to `runs` a list of runs for each point as it comes. A network that breaks ends this:
+    its run has the error, and fewer lists than points are there. `folder`: for a trace, if a
+    scenario asks for one.
+
+    Raises:
+        RunError: the world could not be brought up, or taken down.
+    """
+    for point in points:
+        scenario = point.scenario
+        note = "random() on BMv2 has no seed: this run's losses do not repeat"
+        if scenario.switch == "bmv2" and scenario.lossy and note not in notes:
+            notes.append(note)
+    predictions = [
+        _predict(point, program, progress) if point.scenario.predict else {} for point in points
+    ]
+    first = points[0].scenario
+    world = EmulatedWorld(
+        first.network(),
+        first.switch,
+        run=record,
+        path_mtu=first.mtu,
+        seed=first.seed,
+        pcap_dir=captures,
+        links=first.link_kind,
+    )
+    with (
+        testbed_of(world, first, program, progress) as testbed,
+        traced(world, first.trace, folder, progress, notes),
+    ):
+        for point, predicted in zip(points, predictions, strict=True):
+            if point is not points[0]:
+                testbed = _turned_to(testbed, point.scenario)
+            runs.append([])
+            if not _run_point(testbed, point, predicted, progress, runs[-1], notes):
+                break
+    for capture in world.captured:
+        if capture.lost:
+            why = ": its file is cut short, as on a full disk" if capture.cut else ""
+            notes.append(f"the capture at {capture.end} misses {capture.lost} packets{why}")
+
+
+def _run_point(
+    testbed: Testbed,
+    point: Point,
+    predictions: Predictions,
+    progress: Progress,
+    runs: list[Run],
+    notes: list[str],
+) -> bool:
+    """Run all of a point; whether the network is whole."""
+    operations = list(point.scenario.runs())
+    for index, (algorithm, repetition, label) in enumerate(operations):
+        predicted_ns = predictions.get((algorithm, repetition))
+        try:
+            with (
+                progress.stage(f"{algorithm}_{repetition}", point.heading + label) as advance,
+                testbed.world.blaming_the_dead(),
+            ):
+                run = operate(testbed, algorithm, repetition, advance, predicted_ns)
+        except RunError as error:
+            # Something that the network consists of is gone: keep what there is, and end.
+            runs.append(broken_off(point.scenario, algorithm, repetition, str(error)))
+            left = len(operations) - index - 1
+            if left:
+                notes.append(f"{point.heading}the network broke; {left} runs were not started")
+            return False
+        runs.append(run)
+    return True
+
+
+def _turned_to(testbed: Testbed, scenario: Scenario) -> Testbed:
+    """The same network with what another scenario has its switches do."""
+    plan = plan_of(scenario, testbed.world.topology)
+    with testbed.world.blaming_the_dead():
+        testbed.controller.apply(plan)
+    return replace(testbed, scenario=scenario)
+
+
+def _predict(point: Point, program: ProgramFiles, progress: Progress) -> Predictions:
+    """The same runs in the simulated world. Without losses, repetitions are alike."""
+    scenario = point.scenario
+    predictions: Predictions = {}
+    with progress.stage("predict", f"{point.heading}Predict by simulation") as advance:
+        for algorithm, repetition, _ in scenario.runs():
+            if repetition and not scenario.lossy:
+                predictions[algorithm, repetition] = predictions[algorithm, 0]
+            else:
+                run = simulate(scenario, program, algorithm, repetition, advance)
+                predictions[algorithm, repetition] = run.completion_ns
+    return predictions
+
+
+@contextlib.contextmanager
+def testbed_of(
+    world: EmulatedWorld, scenario: Scenario, program: ProgramFiles, progress: Progress
+) -> Iterator[Testbed]:
+    """A world that is up, its switches programmed, and a launcher that is ready to fork ranks."""
+    stack = contextlib.ExitStack()
+    try:
+        record = world.record
+        launcher = stack.enter_context(Launcher(record.folder, record.environment()))
+        with progress.stage("bring_up", f"Bring up {world.topology.describe()}"):
+            stack.enter_context(world)
+            with world.blaming_the_dead():
+                controller = stack.enter_context(
+                    Controller(world.topology, world.switch_addresses, program)
+                )
+                controller.apply(plan_of(scenario, world.topology))
+            launcher.wait_warm()
+        yield Testbed(scenario, world, controller, launcher, itertools.count(1))
+    finally:
+        with progress.stage("take_down", "Take down"):
+            stack.close()

@@ -1,0 +1,114 @@
+"""Whether an emulated run measured the network or the machine.
+
+A run's figures mean something only while links, not processors, are the bottleneck: nothing was
+dropped for want of a reader, the processors had time to spare, and packets left when they were due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from base.units import format_duration
+from experiments.results.results import Fidelity
+
+STRAINED_CPU = 0.90
+INVALID_CPU = 0.98
+"""Of all processors. The scheduler needs a little room to run each process when it is due."""
+
+STRAINED_LATENESS = (2_000_000, 0.01)
+INVALID_LATENESS = (20_000_000, 0.05)
+"""The 99th percentile: in ns, or as a fraction of the completion time, whichever is more."""
+
+
+BUNCHED = 0.5
+"""Of a full frame's time: frames whose median spacing is wrong by so much came in bunches."""
+
+STRAINED_DIFFERENCE = 0.10
+INVALID_DIFFERENCE = 0.30
+"""Between the completion time and its simulated prediction, as a fraction of the prediction."""
+
+
+SAID = {
+    "switch": "1 % of the frames left a switch {} late or more",
+    "rank": "1 % of a rank's wake-ups came {} late or more",
+}
+
+
+def judge(
+    *,
+    completion_ns: int | None,
+    predicted_ns: int | None = None,
+    cpu_busy: float,
+    cpu_stolen: float,
+    cpu_own: float,
+    cpu_s: Mapping[str, float],
+    lateness_ns: Mapping[str, int],
+    frame_ns: int,
+    unplanned_losses: Mapping[str, int],
+) -> Fidelity:
+    """The verdict on one run, with its reasons.
+
+    Args:
+        completion_ns: of the run; None if it failed.
+        predicted_ns: of the same run in the simulated world; None if there is none to compare.
+        cpu_busy, cpu_stolen: fractions of the machine's processors, 0 to 1, during the run: in
+            use, and taken by the hypervisor. What counts is how busy those were that were left.
+        cpu_own: the fraction that the run's own processes took.
+        cpu_s: processor seconds by what used them.
+        lateness_ns: ``_p50``, ``_p99`` and ``_max`` of ``switch``, how late frames left a switch
+            against an exact link; ``spacing``, how much more closely frames followed each other
+            into a switch than their link carries them; ``rank``, how late rank processes woke.
+        frame_ns: how long a link takes for a full frame.
+        unplanned_losses: packets that were lost neither by a fault nor by a full queue, by where.
+    """
+    invalid: list[str] = []
+    strained: list[str] = []
+    for where, count in unplanned_losses.items():
+        if count:
+            invalid.append(f"{count} packets were lost that no link lost ({where})")
+    busy = f"the processors were {cpu_busy:.0%} busy, {cpu_own:.0%} with this run's own processes"
+    of_those_given = cpu_busy / max(1.0 - cpu_stolen, cpu_busy, 0.01)
+    if cpu_stolen >= 0.005:
+        busy += f", and others took {cpu_stolen:.0%} of the machine"
+    if of_those_given >= INVALID_CPU:
+        invalid.append(busy)
+    elif of_those_given >= STRAINED_CPU:
+        strained.append(busy)
+    for name, late_ns in lateness_ns.items():
+        if not name.endswith("_p99") or name == "spacing_p99":
+            continue
+        said = SAID[name.removesuffix("_p99")].format(format_duration(late_ns))
+        if late_ns > _allowed(INVALID_LATENESS, completion_ns):
+            invalid.append(said)
+        elif late_ns > _allowed(STRAINED_LATENESS, completion_ns):
+            strained.append(said)
+    close_ns = lateness_ns.get("spacing_p50", 0)
+    if close_ns > BUNCHED * frame_ns:
+        strained.append(
+            f"half of the frames came {format_duration(close_ns)} or more closer together than "
+            f"their links carry them (a full frame takes {format_duration(frame_ns)})"
+        )
+    if completion_ns and predicted_ns:
+        difference = completion_ns / predicted_ns - 1
+        said = (
+            f"it took {format_duration(completion_ns)}, {difference:+.0%} of the "
+            f"{format_duration(predicted_ns)} that the simulated world predicts"
+        )
+        if abs(difference) > INVALID_DIFFERENCE:
+            invalid.append(said)
+        elif abs(difference) > STRAINED_DIFFERENCE:
+            strained.append(said)
+    return Fidelity(
+        verdict="invalid" if invalid else "strained" if strained else "ok",
+        reasons=invalid + strained,
+        cpu_busy=round(cpu_busy, 4),
+        cpu_stolen=round(cpu_stolen, 4),
+        cpu_s={name: round(seconds, 4) for name, seconds in cpu_s.items()},
+        lateness_ns=dict(lateness_ns),
+        unplanned_losses=sum(unplanned_losses.values()),
+    )
+
+
+def _allowed(threshold: tuple[int, float], completion_ns: int | None) -> float:
+    lateness_ns, fraction = threshold
+    return max(lateness_ns, fraction * (completion_ns or 0))

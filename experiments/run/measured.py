@@ -1,0 +1,271 @@
+"""From what was counted and reported to a run's result; the same for both worlds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Protocol
+
+from agents.collectives.names import FLOWS
+from agents.collectives.workload import Workload
+from agents.drivers.messages import RankResult as RankReport
+from controller import Controller, LinkCounters
+from experiments.results.results import (
+    Accuracy,
+    Fidelity,
+    FlowTimes,
+    LinkResult,
+    RankResult,
+    Run,
+    tier_bytes,
+)
+from experiments.results.telemetry import queue_figures, trimmed
+from experiments.run.plan import operation_of
+from experiments.scenario.scenario import Scenario
+from experiments.theory.bounds import completion_bound_ns
+from topo.network import HOST_PORT, Topology
+
+
+class World(Protocol):
+    """What either world tells of its network."""
+
+    @property
+    def topology(self) -> Topology: ...
+
+    @property
+    def switch_kind(self) -> str: ...
+
+    def switch_statistics(self) -> dict[str, Any]: ...
+
+    def switch_queue_drops(self) -> dict[tuple[str, int], int]: ...
+
+    def host_queue_drops(self) -> dict[str, int]: ...
+
+
+UNPLANNED = ("no_program", "no_port", "repeats", "too_long")
+"""Reasons for which a built-in switch drops what its program would have sent."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What had been counted at one moment. Ports are (node, number)."""
+
+    links: Mapping[tuple[str, str], LinkCounters]
+    queue_drops: Mapping[tuple[str, int], int]
+    """Packets that a sender's queue had no room for; the built-in switch's, or tbf's."""
+    max_queue_bytes: Mapping[tuple[str, int], int]
+    """The most that waited in a built-in switch's queue."""
+    unplanned: Mapping[str, int]
+    """Packets that a switch lost though no queue was full and no fault asked for it, by where."""
+    switches: Mapping[str, Any]
+    """The switches' own statistics."""
+    queue_depths: Mapping[tuple[str, int], list[tuple[int, int]]]
+    """How full a built-in switch's queue was when packets came to it."""
+    loads: Mapping[tuple[str, str], list[int]]
+    """By direction of a link, what it carried in each bin of time."""
+
+    @staticmethod
+    def read(controller: Controller, world: World) -> Counts:
+        """Read everything now."""
+        statistics = world.switch_statistics()
+        queue_drops = dict(world.switch_queue_drops())
+        max_queue_bytes = {}
+        queue_depths = {}
+        loads = {}
+        unplanned = {}
+        peers = {
+            (each.source.node, each.source.number): each.destination.node
+            for each in world.topology.directions
+        }
+        hosts_links = {each.ends for each in world.topology.directions_of("host_up")}
+        if world.switch_kind == "weft":
+            for switch in statistics["switches"]:
+                for port in switch["ports"]:
+                    place = switch["name"], port["port"]
+                    queue_drops[place] = port["queue_drops"]
+                    max_queue_bytes[place] = port["queue_peak_bytes"]
+                    queue_depths[place] = [(size, count) for size, count in port["queue_depths"]]
+                    ends = place[0], peers[place]
+                    loads[ends] = port["load_bytes"]
+                    if ends[::-1] in hosts_links:
+                        loads[ends[::-1]] = port["arrived_load_bytes"]
+                    where = f"port {port['port']} of {switch['name']}"
+                    unplanned[f"{where}: not read in time"] = port["kernel_drops"]
+                    unplanned[f"{where}: refused by the kernel"] = port.get("send_errors", 0)
+                for why in UNPLANNED:
+                    unplanned[f"{switch['name']}: {why}"] = switch.get("drops", {}).get(why, 0)
+            unplanned["the switches: no buffer left"] = statistics.get("no_buffer_drops", 0)
+        for host, drops in world.host_queue_drops().items():
+            queue_drops[host, HOST_PORT] = drops
+        counters = controller.read_counters()
+        return Counts(
+            counters, queue_drops, max_queue_bytes, unplanned, statistics, queue_depths, loads
+        )
+
+    def unplanned_since(self, before: Counts) -> dict[str, int]:
+        """Packets that were lost between two moments and should not have been, by where."""
+        return {
+            where: count - before.unplanned.get(where, 0)
+            for where, count in self.unplanned.items()
+            if count > before.unplanned.get(where, 0)
+        }
+
+    def links_since(self, before: Counts, topology: Topology) -> list[LinkResult]:
+        """Every direction of every link between two moments."""
+        links = []
+        for direction in topology.directions:
+            counted = self.links[direction.ends] - before.links[direction.ends]
+            port = (direction.source.node, direction.source.number)
+            earlier, later = before.queue_drops.get(port), self.queue_drops.get(port)
+            links.append(
+                LinkResult(
+                    from_node=direction.source.node,
+                    to_node=direction.destination.node,
+                    tier=direction.tier,
+                    tx_packets=counted.tx_packets,
+                    tx_bytes=counted.tx_bytes,
+                    lost=counted.lost_packets,
+                    queue_dropped=None if later is None else later - (earlier or 0),
+                    max_queue_bytes=self.max_queue_bytes.get(port),
+                    marked=counted.marked_packets,
+                    queue_depths=self.queue_depths.get(port, []),
+                    load_bytes=self.loads.get(direction.ends, []),
+                )
+            )
+        return links
+
+
+def completion_of(reports: Sequence[RankReport]) -> int | None:
+    """The slowest rank's time in ns; None unless all ranks verified."""
+    if not reports or not all(report.verified for report in reports):
+        return None
+    return max(report.completion_ns for report in reports)
+
+
+def assemble(
+    scenario: Scenario,
+    algorithm: str,
+    repetition: int,
+    reports: Sequence[RankReport],
+    links: list[LinkResult],
+    fidelity: Fidelity,
+    *,
+    load_bin_ns: int = 0,
+    error: str | None = None,
+    digest: str | None = None,
+    predicted_ns: int | None = None,
+) -> Run:
+    """A run's result, from what its ranks reported and its links carried (`load_bin_ns`: how long
+    the links' bins of time are)."""
+    if error is not None and not reports:
+        hosts = scenario.network().hosts
+        reports = [
+            RankReport(number, hosts[host].name, algorithm, False, error)
+            for number, host in enumerate(chain(*scenario.placement.jobs))
+        ]
+    failed = [report for report in reports if not report.verified]
+    if failed and error is None:
+        error = f"rank {failed[0].rank} ({failed[0].host}): {failed[0].error}"
+        if len(failed) > 1:
+            more = len(failed) - 1
+            error += f" (and {more} more rank{'s' if more > 1 else ''} failed)"
+    completion_ns = None if error else completion_of(reports)
+    received = _received_bytes(scenario, algorithm)
+    links, load_bin_ns = trimmed(links, load_bin_ns, completion_ns)
+    return Run(
+        scenario=scenario.to_dict(),
+        algorithm=algorithm,
+        repetition=repetition,
+        verified=completion_ns is not None,
+        completion_ns=completion_ns,
+        bound_ns=completion_bound_ns(scenario, algorithm),
+        goodput_bps=received * 8e9 / completion_ns if completion_ns else None,
+        ranks=[_rank(report) for report in reports],
+        links=links,
+        tiers=tier_bytes(links),
+        fidelity=fidelity if completion_ns is not None else fidelity.of_failed(),
+        error=error,
+        digest=digest,
+        predicted_ns=predicted_ns,
+        queues=queue_figures(links),
+        load_bin_ns=load_bin_ns,
+        flows=flows_of(scenario, algorithm, reports),
+        accuracy=accuracy_of(reports),
+    )
+
+
+def accuracy_of(reports: Sequence[RankReport]) -> Accuracy | None:
+    """The worst of all ranks' sums, figure by figure; None if a rank's were not measured."""
+    figures = [report.accuracy for report in reports]
+    if not figures or not all(figures):
+        return None
+    return Accuracy(**{name: max(each[name] for each in figures) for name in figures[0]})
+
+
+def flows_of(scenario: Scenario, algorithm: str, reports: Sequence[RankReport]) -> FlowTimes | None:
+    """When each flow of a workload was under way, from what its ranks reported."""
+    if scenario.collective != FLOWS:
+        return None
+    graph = scenario.flow_graph(algorithm)
+    flows = graph.flows.tolist()
+    place = {flow: index for index, flow in enumerate(flows)}
+    times: dict[str, list[int | None]] = {
+        what: [None] * len(flows) for what in ("begun", "received", "acknowledged")
+    }
+    for flow, what, at_ns in chain.from_iterable(report.moments for report in reports):
+        times[what][place[flow]] = at_ns
+    return FlowTimes(
+        [graph.source[flow] for flow in flows],
+        [graph.destination[flow] for flow in flows],
+        graph.sizes(graph.flows),
+        times["begun"],
+        times["received"],
+        times["acknowledged"],
+    )
+
+
+def _received_bytes(scenario: Scenario, algorithm: str) -> int:
+    """What the goodput is of: others' data, of the rank with the most."""
+    operation = operation_of(scenario, algorithm, 0)
+    total = 0
+    for request in operation.kinds:
+        workload = Workload(request, scenario.ranks, 0, data=operation.data)
+        # Of Reduce-Scatter, what it has that others need: sums take the room of one of their terms.
+        total += max(
+            workload.buffer_bytes(rank) - shard
+            if request.collective == "reduce-scatter"
+            else workload.received_bytes(rank)
+            for rank, shard in enumerate(scenario.shard_sizes)
+        )
+    return operation.operations * total
+
+
+def broken_off(scenario: Scenario, algorithm: str, repetition: int, error: str) -> Run:
+    """A run whose network broke, so that nothing of it is known."""
+    fidelity = Fidelity("invalid", ["the run broke off"], 0.0, 0.0, {}, {}, 0)
+    return assemble(scenario, algorithm, repetition, [], [], fidelity, error=error)
+
+
+def _rank(report: RankReport) -> RankResult:
+    return RankResult(
+        rank=report.rank,
+        host=report.host,
+        verified=report.verified,
+        completion_ns=report.completion_ns if report.verified else None,
+        error=report.error or None,
+        retransmitted_packets=report.retransmitted_packets,
+        phases_ns=report.phases_ns,
+        statistics={
+            "received_bytes": report.received_bytes,
+            "chunks_multicast": report.chunks_multicast,
+            "chunks_fetched": report.chunks_fetched,
+            "chunks_duplicate": report.chunks_duplicate,
+            "blocks_saturated": report.blocks_saturated,
+            "flow_count": report.flow_count,
+            "cpu_ns": report.cpu_ns,
+            "socket_drops": report.socket_drops,
+            **report.statistics,
+        },
+        spans_ns=[(begun, ended) for begun, ended in report.spans_ns],
+    )

@@ -1,0 +1,265 @@
+"""What a scenario's ranks do, and what its switches hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+from agents.collectives.aggregation import SwitchJob
+from agents.collectives.communicator import Lane
+from agents.collectives.dtypes import dtype_of
+from agents.collectives.names import FLOWS
+from agents.collectives.requests import Request
+from agents.collectives.timing import Pace
+from agents.datagrams import ipv4_text
+from agents.drivers.messages import OperationConfig
+from agents.participant import Cast, Member, Team
+from agents.transport.types import TransportOptions
+from base.errors import InputError
+from controller import Plan, fabric_plan
+from controller.aggregation import JOB_BASE_ADDRESS, AggregationJob
+from controller.routes import check_paths
+from experiments.scenario.fsdp import AT_ONCE, WAITS, parts
+from experiments.scenario.fsdp_models import FSDP
+from experiments.scenario.longest_path import WINDOW_BYTES, LongestPath
+from experiments.scenario.path_schemes import scheme_of
+from experiments.scenario.scenario import Fault, Scenario
+from experiments.theory.bounds import step_bound_bytes
+from experiments.theory.lanes import ALTERNATES, Assignment, assignment_of
+from switch.compiler import ProgramFiles, compile_cached
+from switch.program_files import fabric_macros, fabric_program
+from topo.network import Topology
+from topo.notices import known_from_start
+
+FREEZE_TIMEOUTS = 8
+"""REPS: for how many timeouts it keeps to paths that it knows to work. Shorter, and it tries others
+before it has heard of these."""
+MAX_GROUPS = 16
+"""Multicast groups of a run. Linux lets a socket join 20 (net.ipv4.igmp_max_memberships)."""
+
+
+def operation_of(scenario: Scenario, algorithm: str, seed: int) -> OperationConfig:
+    """What a run of the scenario does. ``seed``: of its data."""
+    if scenario.collective == FSDP:
+        return _interleaved(scenario, algorithm, seed)
+    request = _request_of(scenario, algorithm)
+    return OperationConfig(request, seed, scenario.operations, scenario.at_once, data=scenario.data)
+
+
+def _interleaved(scenario: Scenario, algorithm: str, seed: int) -> OperationConfig:
+    """Allgather and Reduce-Scatter of consecutive layers."""
+    gather, scatter = parts(scenario, algorithm)
+    first = _request_of(gather, gather.algorithms[0])
+    if algorithm == "in-network":
+        # The sums, and what more the uplink carries, have the link beside the multicast.
+        multicast = Pace(
+            gather.shard_sizes, gather.ranks, min(gather.chunk_bytes or 0, gather.mtu), 0
+        ).received_bytes
+        beside_bytes = step_bound_bytes(scenario, algorithm) - multicast
+        first = replace(first, beside_bytes=beside_bytes)
+    second = _request_of(scatter, scatter.algorithms[0])
+    return OperationConfig(
+        first, seed, scenario.layers or 1, AT_ONCE, (second,), WAITS, scenario.data
+    )
+
+
+def _request_of(scenario: Scenario, algorithm: str) -> Request:
+    item_bytes = dtype_of(scenario.dtype).itemsize
+    sizes = scenario.sizes_bytes and scenario.shard_sizes
+    return Request(
+        0,
+        scenario.collective,
+        algorithm,
+        tuple(size // item_bytes for size in sizes) or scenario.size_bytes // item_bytes,
+        dtype=scenario.dtype,
+        op=scenario.op,
+        root=scenario.root,
+        radix=scenario.radix,
+        block_bytes=scenario.block_bytes or 0,
+        chains=scenario.chains or 0,
+        workers=scenario.workers,
+        chunk_bytes=scenario.chunk_bytes or 0,
+        batch=scenario.batch,
+        split=scenario.split or 0,
+        fan_in=scenario.fan_in or 0,
+        cutoff=scenario.cutoff,
+        lanes=_assignment(scenario, algorithm).pieces,
+        flows=scenario.flow_graph(algorithm) if scenario.collective == FLOWS else None,
+        timeout_ns=round((scenario.timeout_s or 0) * 1e9),
+    )
+
+
+def program_of(scenario: Scenario) -> ProgramFiles:
+    """The program of a scenario's switches, compiled."""
+    return compile_cached(fabric_program(), defines=fabric_macros(scenario.program_values))
+
+
+def cast_of(scenario: Scenario, network: Topology, plan: Plan, algorithm: str = "") -> Cast:
+    """What runs on which host of a scenario's network: teams of ranks, reduction servers; and by
+    which paths an algorithm's ranks send, where that is decided for them."""
+    placement = scenario.placement
+    ips = [host.ip for host in network.hosts]
+    each = len(plan.groups) // len(placement.jobs)
+    switch_jobs = [tree.job for tree in plan.aggregation]
+    teams = tuple(
+        Team(
+            tuple(ips[host] for host in hosts),
+            servers=tuple(ips[host] for host in placement.servers),
+            groups=_groups(scenario, plan, job, each),
+            aggregation=_switch_job(switch_jobs[job], scenario) if switch_jobs else None,
+        )
+        for job, hosts in enumerate(placement.jobs)
+    )
+    roles: dict[int, list[Member]] = {
+        host: [(job, rank)]
+        for job, hosts in enumerate(placement.jobs)
+        for rank, host in enumerate(hosts)
+    }
+    for server, host in enumerate(placement.servers):
+        members = [(job, placement.ranks + server) for job in range(len(teams))]
+        roles.setdefault(host, []).extend(members)
+    return Cast(
+        teams,
+        tuple((host, tuple(members)) for host, members in roles.items()),
+        _lanes_of(scenario, algorithm),
+        transport_of(scenario),
+    )
+
+
+def _lanes_of(scenario: Scenario, algorithm: str) -> dict[int, dict[int, tuple[Lane, ...]]]:
+    """By process of a rank and by peer."""
+    found: dict[int, dict[int, tuple[Lane, ...]]] = {}
+    jobs = scenario.placement.jobs
+    ranks = {host: rank for hosts in jobs for rank, host in enumerate(hosts)}
+    processes = {host: process for process, host in enumerate(chain(*jobs))}
+    for (source, destination), lanes in _assignment(scenario, algorithm).lanes.items():
+        found.setdefault(processes[source], {})[ranks[destination]] = lanes
+    return found
+
+
+def transport_of(scenario: Scenario) -> TransportOptions:
+    """What is asked of every host's transport."""
+    scheme = scheme_of(scenario.paths)
+    path = LongestPath.of(scenario.network(), scenario.mtu)
+    assert scenario.retransmit_timeout_ns is not None
+    options: dict[str, Any] = {
+        "congestion": scenario.congestion,
+        "recovery": scenario.recovery,
+        "reorder_packets": scenario.reorder_packets,
+        "entropy": scheme.entropy,
+        "port_seed": scenario.seed,
+        "alternates": ALTERNATES if scheme.assigned else 1,
+        "first_timeout_ns": scenario.retransmit_timeout_ns,
+        "minimum_timeout_ns": scenario.retransmit_timeout_ns,
+        "control_timeout_ns": scenario.control_timeout_ns,
+        # A packet must not wait to be acknowledged for longer than what is sent takes.
+        "acknowledge_interval_ns": min(1_000_000, path.of_link_ns(WINDOW_BYTES)),
+        "explore_packets": math.ceil(path.bdp_packets),
+        "freeze_ns": FREEZE_TIMEOUTS * scenario.retransmit_timeout_ns,
+    }
+    return TransportOptions(**options)
+
+
+def _groups(scenario: Scenario, plan: Plan, job: int, each: int) -> tuple[str, ...]:
+    """A job's multicast groups. Where it multicasts beside sums in switches, those whose trees have
+    another root, if there are: the sums' tree is full."""
+    trees = plan.groups[job * each : (job + 1) * each]
+    if scenario.collective == FSDP and plan.aggregation:
+        apart = tuple(tree for tree in trees if tree.root != plan.aggregation[job].root)
+        if len(apart) >= scenario.workers:
+            trees = apart[: len(apart) // scenario.workers * scenario.workers]
+    return tuple(ipv4_text(tree.address) for tree in trees)
+
+
+def _switch_job(job: AggregationJob, scenario: Scenario) -> SwitchJob:
+    return SwitchJob(job.address, job.epoch, job.slots, scenario.program_values)
+
+
+def plan_of(
+    scenario: Scenario,
+    network: Topology,
+    more: Sequence[Fault] = (),
+    epoch: int = 1,
+    without: Collection[str] = (),
+    algorithm: str = "",
+) -> Plan:
+    """All the entries of a scenario, with multicast groups of each job's hosts: one for each top
+    switch, and as many for each worker; and with what the switches add for each job.
+
+    Args:
+        more: links that lose packets now, beside those of the scenario.
+        epoch: of the aggregation jobs; a new one for every run on the same network.
+        without: names of links that are known to have failed.
+        algorithm: whose flows' paths are pinned, if the scenario's paths are.
+    """
+    jobs = [[network.hosts[host].name for host in hosts] for hosts in scenario.placement.jobs]
+    top = max(switch.level for switch in network.switches)
+    roots = sum(switch.level == top for switch in network.switches)
+    groups = min(roots, len(jobs[0]), MAX_GROUPS)
+    groups = max(1, groups // scenario.workers) * scenario.workers
+    adding = []
+    if scenario.adding:
+        assert scenario.slots is not None
+        adding = [
+            AggregationJob(
+                ipv4_text(JOB_BASE_ADDRESS + 1 + job),
+                hosts,
+                epoch=epoch,
+                slots=scenario.slots,
+                pool_base=2 * scenario.slots * job,
+            )
+            for job, hosts in enumerate(jobs)
+        ]
+    return fabric_plan(
+        network,
+        seed=scenario.seed,
+        loss=scenario.loss,
+        faults=[*scenario.losses, *more],
+        groups=[hosts for hosts in jobs for _ in range(groups)],
+        without=without,
+        aggregation=adding,
+        paths=check_paths(scheme_of(scenario.paths).routes),
+        ecn_threshold_packets=scenario.ecn_threshold_packets or 0,
+        pins=_assignment(scenario, algorithm, without).pins if algorithm else (),
+    )
+
+
+def _assignment(scenario: Scenario, algorithm: str, without: Collection[str] = ()) -> Assignment:
+    """Of the flows' paths, as an operation starts, or around links that have failed since."""
+    known = known_from_start(scenario.injected, scenario.network(), scenario.notice_delay_ns)
+    return assignment_of(scenario, algorithm, frozenset(known), frozenset(without) - {*known})
+
+
+def plan_at_start(
+    scenario: Scenario, network: Topology, epoch: int = 1, algorithm: str = ""
+) -> Plan:
+    """`plan_of` as an operation starts: without the links that are known to have failed then."""
+    known = known_from_start(scenario.injected, network, scenario.notice_delay_ns)
+    return plan_around(scenario, network, known, epoch=epoch, algorithm=algorithm)
+
+
+def plan_around(
+    scenario: Scenario,
+    network: Topology,
+    without: Collection[str],
+    lost: Sequence[str] = (),
+    epoch: int = 1,
+    algorithm: str = "",
+) -> Plan:
+    """`plan_of` that leads around links, as far as it can be done: where what is left does not
+    serve (a multicast group that no switch has below it any more), everything stays where it is.
+
+    Args:
+        without: names of links that are known to have failed.
+        lost: directions of links on which everything is lost now.
+    """
+    more = [Fault(each, 1.0) for each in lost]
+    try:
+        return plan_of(scenario, network, more, epoch, without, algorithm)
+    except InputError:
+        if not without:
+            raise
+        return plan_of(scenario, network, more, epoch, algorithm=algorithm)

@@ -1,0 +1,62 @@
+"""The trace of a run: what the first packets of one switch went through, in the results folder."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from base import files
+from base.errors import RunError
+from base.progress import Progress
+from switch.engine.trace_text import json_lines, packets_text
+
+if TYPE_CHECKING:
+    from topo.worlds.emulated.world import EmulatedWorld
+
+TRACE_FILES = ("trace.jsonl", "trace.txt")
+
+TRACED_PACKETS = 1000
+"""What comes later is counted."""
+
+
+@contextlib.contextmanager
+def traced(
+    world: EmulatedWorld,
+    switch: str,
+    folder: Path | None,
+    progress: Progress,
+    notes: list[str],
+) -> Iterator[None]:
+    """Trace a switch of a world that is up, if one is named, and write what was traced at the end.
+
+    Raises RunError if the trace cannot begin; one that breaks with the network is noted.
+    """
+    if not switch or folder is None:
+        yield
+        return
+    with progress.stage("trace", f"Make {switch} ready for its trace"):
+        world.start_trace(switch, TRACED_PACKETS)
+    try:
+        yield
+    finally:
+        try:
+            notes.append(write_trace(folder, switch, world.take_trace(switch, end=True)))
+        except RunError as error:
+            notes.append(f"there is no trace of {switch}: {error}")
+        except OSError as error:
+            notes.append(f"the trace of {switch} could not be written: {error.strerror}")
+
+
+def write_trace(folder: Path, switch: str, taken: dict[str, Any]) -> str:
+    """Write ``trace.jsonl`` and ``trace.txt``; what to say of them."""
+    events = taken["events"]
+    said = f"{taken['packets']} packets of {switch} are traced in trace.txt and trace.jsonl"
+    if taken["passed"]:
+        said += f"; {taken['passed']} came later, or too fast, and are not"
+    if taken["lost_records"]:
+        said += f"; {taken['lost_records']} steps of those that are found no room"
+    files.write_whole(folder / TRACE_FILES[0], json_lines(events))
+    files.write_whole(folder / TRACE_FILES[1], f"{packets_text(events)}\n{said}\n")
+    return said

@@ -1,0 +1,1 @@
+"""What is asked for: options, the scenario that they make, its checks, and sweeps over it."""

@@ -1,0 +1,51 @@
+"""What a layer of a language model is to FSDP, and what the collective is called.
+
+`experiments.scenario.fsdp` has what is run; this is for whoever checks what was asked.
+"""
+
+from __future__ import annotations
+
+FSDP = "fsdp-interleave"
+ALGORITHMS = ("ring", "in-network")
+"""Ring Allgather beside ring Reduce-Scatter; multicast Allgather beside a Reduce-Scatter that
+switches add."""
+
+WIDTHS: dict[str, int] = {
+    "gpt2-small": 768,
+    "gpt2-medium": 1024,
+    "gpt2-large": 1280,
+    "gpt2-xl": 1600,
+    "gpt3-2.7b": 2560,
+    "gpt3-6.7b": 4096,
+}
+"""d of the models: GPT-2 from table 2 of Radford et al., "Language Models are Unsupervised
+Multitask Learners" (2019), GPT-3 from table 2.1 of Brown et al., "Language Models are Few-Shot
+Learners" (arXiv 2005.14165). Their depths are 12, 24, 36, 48, 32 and 32 blocks."""
+
+MODELS = tuple(WIDTHS)
+PARAMETER_BYTES = 2
+"""Of a parameter or its gradient in half precision."""
+REAL_RATE_BPS = 400_000_000_000
+"""Of the links that sizes are scaled from."""
+SLOWDOWN = 300
+"""By default: a step that is bound by its links takes so many times as long as it would there. A
+layer of GPT-2 small is 260 KiB at 25 Mbit/s and 1 MiB at 100 Mbit/s."""
+
+
+def block_parameters(model: str) -> int:
+    """Parameters of one transformer block, 12 d^2 + 13 d.
+
+    Attention has 4 d^2 weights and 4 d biases (query, key, value, output), the two layers of the
+    perceptron 8 d^2 and 5 d, the two normalizations 4 d. FSDP takes a block as one unit.
+    """
+    width = WIDTHS[model]
+    return 12 * width * width + 13 * width
+
+
+def layer_bytes(model: str, rate_bps: int, slowdown: float) -> int:
+    """Bytes of a layer's parameters, and of its gradients, scaled to the links' rate.
+
+    The bytes that take `slowdown` times as long at `rate_bps` as the real ones at `REAL_RATE_BPS`.
+    """
+    real_bytes = PARAMETER_BYTES * block_parameters(model)
+    return round(real_bytes * slowdown * rate_bps / REAL_RATE_BPS)

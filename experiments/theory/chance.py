@@ -1,0 +1,34 @@
+"""What chance has a part in, of a scenario: whatever a seed decides, or the machine."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from experiments.scenario.path_schemes import scheme_of
+from experiments.scenario.scenario import Scenario
+from topo.network import Topology
+
+
+def chances(scenario: Scenario) -> list[str]:
+    """What in a run of the scenario is drawn, or differs from run to run, in words; empty where
+    nothing does, so that another seed changes the data alone and no time.
+
+    Paths count as drawn wherever a scheme draws them and there is more than one: control messages
+    take them, too.
+    """
+    found = []
+    if scenario.world != "simulated":
+        found.append("the machine")
+    if scenario.lossy:
+        found.append("losses")
+    if scenario.rank_placement == "random":
+        found.append("where ranks are")
+    if scheme_of(scenario.paths).routes != "destination" and _has_choice(scenario.network()):
+        found.append(f"paths by {scenario.paths}")
+    return found
+
+
+def _has_choice(network: Topology) -> bool:
+    """Whether a switch has more than one way up."""
+    ups = Counter(direction.source.node for direction in network.directions_of("fabric_up"))
+    return max(ups.values(), default=0) > 1

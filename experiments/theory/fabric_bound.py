@@ -1,0 +1,49 @@
+"""The least time that links between switches need, if every flow is spread over all its paths.
+
+It is above that of the host links only where a leaf's uplinks carry less than its hosts can send.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from controller.clos_paths import ClosPaths
+from controller.flows import Flows
+from controller.link_loads import spray_loads
+from experiments.scenario.scenario import Scenario
+from experiments.theory.lanes import placed_steps
+from experiments.theory.transfers import Sizing
+from topo.network import Topology
+
+
+def fabric_bound_ns(scenario: Scenario, algorithm: str, sizing: Sizing) -> int:
+    """Of all of a run's operations, in ns; 0 where the fabric is no bottleneck, or where what goes
+    over it is no unicast flows between ranks.
+
+    Args:
+        sizing: bytes of payload to bytes that count.
+    """
+    network = scenario.network()
+    if not is_oversubscribed(network):
+        return 0
+    steps = placed_steps(scenario, algorithm)
+    if not steps:
+        return 0
+    flows = Flows.together(steps)
+    sized = Flows(flows.source, flows.destination, sizing(flows.size_bytes))
+    loads = spray_loads(ClosPaths.of(network), sized).by_direction()
+    rates = np.array([direction.link.rate_bps for direction in network.directions], np.float64)
+    fabric = [direction.tier.startswith("fabric") for direction in network.directions]
+    longest_s = float((loads * 8 / rates)[fabric].max())
+    return round(scenario.operations * longest_s * 1e9)
+
+
+def is_oversubscribed(network: Topology) -> bool:
+    """Whether the hosts of some leaf can send more than its uplinks carry."""
+    for leaf in network.switches_of("leaf"):
+        rates = {"host": 0, "fabric": 0}
+        for direction in network.outward(leaf.name):
+            rates[direction.tier.split("_")[0]] += direction.link.rate_bps
+        if 0 < rates["fabric"] < rates["host"]:
+            return True
+    return False

@@ -1,0 +1,119 @@
+"""What `weft paths` looks at: the flows of a workload step by step, without a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from agents.collectives.names import ALGORITHMS
+from base.errors import InputError
+from controller.flows import Flows
+from experiments.scenario.checks import choose
+from experiments.scenario.workload_checks import check_algorithm
+from experiments.theory.flow_steps import steps_of, steps_of_graph
+from experiments.workloads.load import WorkloadOptions, graph_of
+
+MOST_FLOWS = 1 << 23
+"""Of an exchange between all ranks; more are not told apart but counted by pairs of leaves."""
+
+PERMUTATION = "permutation"
+NOT_UNICAST = ("multicast", "optcast", "switch")
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """Flows that leave together, so many times."""
+
+    flows: Flows | None
+    """Between ranks; None: every rank sends as much to every other."""
+    times: int
+    size_bytes: int = 0
+    """Where `flows` is None: of each flow."""
+
+    def number_of_flows(self, ranks: int) -> int:
+        """Each time."""
+        return ranks * (ranks - 1) if self.flows is None else len(self.flows)
+
+
+def workloads() -> dict[str, tuple[str, ...]]:
+    """Names of workloads, each with its algorithms."""
+    found = {
+        collective: tuple(name for name in names if name not in NOT_UNICAST)
+        for collective, names in ALGORITHMS.items()
+    }
+    return {**found, PERMUTATION: ("direct",)}
+
+
+def static_steps(
+    workload: str, algorithm: str, ranks: int, size_bytes: int, *, root: int = 0, seed: int = 1
+) -> list[Step]:
+    """The steps of a workload between so many ranks.
+
+    ``size_bytes`` is as in a scenario; of a permutation, what each rank sends, to the next in a
+    circle drawn by ``seed``. Raises InputError for an unknown workload or algorithm.
+    """
+    known = workloads()
+    choose("workload", workload, tuple(known))
+    choose(f"{workload} algorithm", algorithm, known[workload])
+    if ranks < 2:
+        raise InputError("1 rank sends nothing to others: choose a network of 2 hosts or more")
+    if workload == PERMUTATION:
+        circle = np.random.default_rng(seed).permutation(ranks)
+        return [Step(Flows(circle, np.roll(circle, -1), np.full(ranks, size_bytes)), 1)]
+    shard_bytes, rest = divmod(size_bytes, ranks)
+    exchange = algorithm == "direct" and workload in ("alltoall", "allreduce")
+    if exchange and ranks * (ranks - 1) > MOST_FLOWS:
+        if rest:
+            raise InputError(
+                f"size {size_bytes} of {ranks} ranks: of so many flows all are equal; choose a "
+                f"multiple of {ranks}"
+            )
+        return [Step(None, 2 if workload == "allreduce" else 1, shard_bytes)]
+    if algorithm == "ring":
+        turns = ranks - 1
+        if workload == "allreduce":
+            turns = 0 if rest else 2 * turns
+        else:
+            shard_bytes = size_bytes
+        if turns:
+            circle = np.arange(ranks)
+            flows = Flows(circle, np.roll(circle, -1), np.full(ranks, shard_bytes))
+            return [Step(flows, turns)]
+    return _counted(steps_of(workload, algorithm, ranks, size_bytes, root=root))
+
+
+def graph_steps(options: WorkloadOptions) -> list[Step]:
+    """The steps of a workload of flows, a file's or a model's.
+
+    Raises InputError for a file that makes no sense, or needs more ranks than there are.
+    """
+    check_algorithm(options.workload, options.algorithm)
+    return _counted(steps_of_graph(graph_of(options)))
+
+
+def most_sent(steps: Iterable[Step], ranks: int) -> int:
+    """The bytes that the rank which sends most sends in all steps."""
+    sent = np.zeros(ranks, np.int64)
+    for step in steps:
+        if step.flows is not None:
+            np.add.at(sent, step.flows.source, step.flows.size_bytes * step.times)
+    return int(sent.max(initial=0))
+
+
+def _counted(steps: Iterable[Flows]) -> list[Step]:
+    """Steps that follow each other and are alike, together."""
+    found: list[Step] = []
+    for flows in steps:
+        last = found[-1] if found else None
+        if last is not None and last.flows is not None and _alike(last.flows, flows):
+            found[-1] = Step(flows, last.times + 1)
+        else:
+            found.append(Step(flows, 1))
+    return found
+
+
+def _alike(one: Flows, other: Flows) -> bool:
+    columns = ("source", "destination", "size_bytes")
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in columns)
