@@ -142,9 +142,7 @@ class Document:
             {"type": "hexstr", "value": value, "mask": mask, "next_state": following}
             for value, mask, following in cases or []
         ]
-        transitions.append(
-            {"type": "default", "value": None, "mask": None, "next_state": default}
-        )
+        transitions.append({"type": "default", "value": None, "mask": None, "next_state": default})
         self.states.append(
             {
                 "name": name,
@@ -282,9 +280,7 @@ def router() -> str:
         [("0x05000011", None, "parse_udp")],
     )
     document.state("parse_udp", [extract("udp")])
-    ttl = expression(
-        "&", expression("+", field("ipv4", "ttl"), hexstr(0xFF)), hexstr(0xFF)
-    )
+    ttl = expression("&", expression("+", field("ipv4", "ttl"), hexstr(0xFF)), hexstr(0xFF))
     nothing = document.action("NoAction", [], [])
     count = document.action(
         "count_ingress",
@@ -396,6 +392,7 @@ def router() -> str:
     }
     return document.text
 
+
 COMMAND = [("op", 8), ("x", 16), ("y", 16), ("z", 32)]
 RESULT = [("ternary", 8), ("range", 8), ("lpm", 8), ("optional", 8), ("info", 32)]
 
@@ -476,11 +473,7 @@ def features() -> str:
             assign(field("item[0]", "number"), hexstr(5)),
             assign(field("item[0]", "last"), hexstr(0)),
         ],
-        0x13: [
-            assign(
-                field("cmd", "z"), {"type": "stack_field", "value": ["item", "number"]}
-            )
-        ],
+        0x13: [assign(field("cmd", "z"), {"type": "stack_field", "value": ["item", "number"]})],
     }
     actions = {
         op: document.action(f"op_{op:02x}", [], [*body, call("no_op")])
@@ -497,9 +490,7 @@ def features() -> str:
         [
             assign(
                 field("meta", "round"),
-                expression(
-                    "&", expression("+", field("meta", "round"), hexstr(1)), hexstr(0xFF)
-                ),
+                expression("&", expression("+", field("meta", "round"), hexstr(1)), hexstr(0xFF)),
             ),
             call("resubmit", lists),
         ],
@@ -563,9 +554,7 @@ def features() -> str:
                     ),
                 ),
             ),
-            assign(
-                field("res", "optional"), field("standard_metadata", "packet_length")
-            ),
+            assign(field("res", "optional"), field("standard_metadata", "packet_length")),
         ],
     )
     egress_show_round = document.action(
@@ -588,11 +577,20 @@ def features() -> str:
         }
 
     def const(
-        pipeline: str, name: str, keys: list[Any], acts: list[int], following: str | None,
+        pipeline: str,
+        name: str,
+        keys: list[Any],
+        acts: list[int],
+        following: str | None,
         entries: list[Json],
     ) -> None:
         document.table(
-            pipeline, name, keys, [*acts, nothing], following, default=(nothing, []),
+            pipeline,
+            name,
+            keys,
+            [*acts, nothing],
+            following,
+            default=(nothing, []),
             entries=entries,
         )
 
@@ -615,14 +613,19 @@ def features() -> str:
         "t_range",
         [
             entry(
-                [{"match_type": "ternary", "key": f"0x{value:04x}", "mask": f"0x{mask:04x}"},
-                 exact(1)],
+                [
+                    {"match_type": "ternary", "key": f"0x{value:04x}", "mask": f"0x{mask:04x}"},
+                    exact(1),
+                ],
                 marks["ternary"],
                 result,
                 priority=result,
             )
             for value, mask, result in (
-                (0x0001, 0x00FF, 1), (0x0100, 0xFF00, 2), (0x0101, 0xFFFF, 3), (0, 0, 9)
+                (0x0001, 0x00FF, 1),
+                (0x0100, 0xFF00, 2),
+                (0x0101, 0xFFFF, 3),
+                (0, 0, 9),
             )
         ],
     )
@@ -634,8 +637,10 @@ def features() -> str:
         "t_lpm",
         [
             entry(
-                [{"match_type": "range", "start": f"0x{low:04x}", "end": f"0x{high:04x}"},
-                 exact(1)],
+                [
+                    {"match_type": "range", "start": f"0x{low:04x}", "end": f"0x{high:04x}"},
+                    exact(1),
+                ],
                 marks["range"],
                 result,
                 priority=result,
@@ -677,10 +682,12 @@ def features() -> str:
         "show_egress",
         [entry([exact(0x0C)], egress_again), entry([exact(0x0D)], egress_clone)],
     )
-    document.table("egress", "show_egress", [], [egress_show], "show_round",
-                   default=(egress_show, []))
-    document.table("egress", "show_round", [], [egress_show_round], None,
-                   default=(egress_show_round, []))
+    document.table(
+        "egress", "show_egress", [], [egress_show], "show_round", default=(egress_show, [])
+    )
+    document.table(
+        "egress", "show_round", [], [egress_show_round], None, default=(egress_show_round, [])
+    )
     document.order = ["cmd", "item[0]", "item[1]", "item[2]", "res"]
     document.more = {
         "field_lists": [
@@ -693,8 +700,12 @@ def features() -> str:
                 "id": number,
                 "algo": name,
                 "input": [
-                    field("cmd", "x"), hexstr(0x5A5, 11), field("cmd", "y"), hexstr(3, 5),
-                    field("item[0]", "number"), field("meta", "round"),
+                    field("cmd", "x"),
+                    hexstr(0x5A5, 11),
+                    field("cmd", "y"),
+                    hexstr(3, 5),
+                    field("item[0]", "number"),
+                    field("meta", "round"),
                 ],
             }
             for number, name in enumerate(hashes)

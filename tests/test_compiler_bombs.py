@@ -44,9 +44,7 @@ ACTIONS = "action a0() { m.m = m.m + 1; }" + "".join(
 def compile_parts(folder: Path, **parts: str) -> str:
     """The JSON of the program with such parts."""
     source = folder / "bomb.p4"
-    source.write_text(
-        PROGRAM.format(**{"top": "", "fields": "", "local": "", "body": "", **parts})
-    )
+    source.write_text(PROGRAM.format(**{"top": "", "fields": "", "local": "", "body": "", **parts}))
     return compile_program(source).bmv2_json
 
 

@@ -319,8 +319,10 @@ def test_meters_are_set_and_read(bench: Bench) -> None:
         (written.replace("index: 2", "index: -1"), "INVALID_ARGUMENT"),
         (written.replace("index: 2", "index: 4"), "OUT_OF_RANGE"),
         (written.replace("@rates", "77"), "INVALID_ARGUMENT"),
-        (written.replace("config", "counter_data { red { byte_count: 1 } } config"),
-         "INVALID_ARGUMENT"),
+        (
+            written.replace("config", "counter_data { red { byte_count: 1 } } config"),
+            "INVALID_ARGUMENT",
+        ),
     ):
         assert bench.refused(MODIFY, text)[0] == code, text
     assert bench.refused(INSERT, written)[0] == "INVALID_ARGUMENT"

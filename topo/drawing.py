@@ -143,9 +143,7 @@ def _link_ends(topology: Topology, spots: Mapping[str, _Spot]) -> _Ends:
     for name, spot in spots.items():
         for upward in (True, False):
             there = [
-                each.destination.node
-                for each in topology.outward(name)
-                if each.upward == upward
+                each.destination.node for each in topology.outward(name) if each.upward == upward
             ]
             there.sort(key=lambda neighbour: spots[neighbour].x)
             spacing = min(END_SPACING, 2 * (spot.half_width - 5.0) / max(1, len(there)))
@@ -192,9 +190,7 @@ def _lane(
     )
 
 
-def _line(
-    x1: float, y1: float, x2: float, y2: float, colour: str, width: float, label: str
-) -> str:
+def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float, label: str) -> str:
     return (
         f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" '
         f'stroke-width="{width:.1f}" stroke-linecap="round"><title>{escape(label)}</title></line>'
@@ -262,9 +258,7 @@ def _colour(share: float) -> str:
     for (low, start), (high, end) in pairwise(RAMP):
         if share <= high:
             part = (share - low) / (high - low)
-            red, green, blue = (
-                round(a + part * (b - a)) for a, b in zip(start, end, strict=True)
-            )
+            red, green, blue = (round(a + part * (b - a)) for a, b in zip(start, end, strict=True))
             return f"#{red:02x}{green:02x}{blue:02x}"
     return "#000000"
 

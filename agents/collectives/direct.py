@@ -19,9 +19,7 @@ class Exchange:
     them; their blocks are numbered through.
     """
 
-    def __init__(
-        self, parts: Sequence[int], block_size: int, rank: int, lanes: int = 1
-    ) -> None:
+    def __init__(self, parts: Sequence[int], block_size: int, rank: int, lanes: int = 1) -> None:
         self.blocks = Blocks(parts, block_size)
         """Of one rank's vector."""
         self._rank = rank

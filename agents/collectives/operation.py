@@ -175,9 +175,7 @@ class Posts:
         self.open_writes += 1
         pair = self._communicator.pair_for(peer, length)
         self.flows.add(pair)
-        pair.post_write(
-            region, offset, length, address, rkey, immediate=immediate, context=ticket
-        )
+        pair.post_write(region, offset, length, address, rkey, immediate=immediate, context=ticket)
 
     def read(
         self, peer: int, region: MemoryRegion, offset: int, length: int, address: int, rkey: int,

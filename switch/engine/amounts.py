@@ -65,9 +65,7 @@ def _counts(document: dict[str, Any]) -> list[tuple[str, int, int]]:
         "conditionals": "conditions",
         "action_profiles": "action profiles",
     }
-    entries = [
-        len(table.get("entries") or ()) for each in pipelines for table in each["tables"]
-    ]
+    entries = [len(table.get("entries") or ()) for each in pipelines for table in each["tables"]]
     stacks = document.get("header_stacks") or ()
     parsers, deparsers = document["parsers"], document["deparsers"]
     return [

@@ -224,9 +224,7 @@ class Calculations:
                 groups.append((owner, pieces))
         return groups
 
-    def write_bytes(
-        self, writer: Writer, groups: list[tuple[Header | None, list[Piece]]]
-    ) -> None:
+    def write_bytes(self, writer: Writer, groups: list[tuple[Header | None, list[Piece]]]) -> None:
         """Groups of whole bytes: word by word."""
         for owner, pieces in groups:
             lines = write_pieces("scratch", pieces, self.translator.name_of)
@@ -236,9 +234,7 @@ class Calculations:
                 with writer.indented(f"if phv[{self.translator.valid_name(owner)}] != 0:"):
                     writer.extend(lines)
 
-    def write_bits(
-        self, writer: Writer, groups: list[tuple[Header | None, list[Piece]]]
-    ) -> None:
+    def write_bits(self, writer: Writer, groups: list[tuple[Header | None, list[Piece]]]) -> None:
         """Groups that end inside a byte: bit by bit."""
         total = sum(width_of(piece) for _, pieces in groups for piece in pieces)
         with writer.indented(f"for i in range(at, at + {(total + 7) // 8 + 8}):"):

@@ -162,9 +162,7 @@ def in_order(document: Json, headers: Iterable[Json]) -> list[Json]:
     return list(order.values())
 
 
-def read_groups(
-    document: Json, headers: dict[int, Header], next_slots: dict[str, int]
-) -> Groups:
+def read_groups(document: Json, headers: dict[int, Header], next_slots: dict[str, int]) -> Groups:
     """The groups of a program whose headers have been read; ``next_slots`` are the stacks'."""
     groups = Groups()
     types = {

@@ -219,9 +219,7 @@ class Objects:
                 wanted[cell] = state.entries[identity].idle_timeout_ns
             now = timeouts[state.table.hit_base :][: len(wanted)]
             for cell in np.flatnonzero(now != wanted).tolist():
-                self.host.set_timeout(
-                    self.switch, state.table.hit_base + cell, int(wanted[cell])
-                )
+                self.host.set_timeout(self.switch, state.table.hit_base + cell, int(wanted[cell]))
         rates = self.host.meters(self.switch)[at.M_RATES :: at.METER_CELL]
         for cell, config in list(self._rates.items()):
             if not rates[cell]:

@@ -298,9 +298,7 @@ class EngineControl(Objects):
                     for call, weight in self._live(target.actions, target.watch_ports)
                 ]
                 record = builder.group([at for at, weight in records for _ in range(weight)])
-            keys = [
-                encode_key(key, width) for key, width in zip(entry.keys, widths, strict=True)
-            ]
+            keys = [encode_key(key, width) for key, width in zip(entry.keys, widths, strict=True)]
             pairs = key_pairs(keys, widths)
             rows.append(Row(pairs, rank(table, entry), record, state.cells[identity]))
         default = 0

@@ -355,9 +355,7 @@ def describe_target(program: Program, target: object) -> str:
 
 def describe_entry(program: Program, table: Table, entry: TableEntry) -> Event:
     """An entry: its key, its priority, and how it reads."""
-    key = {
-        field.name: describe_key(one) for field, one in zip(table.keys, entry.keys, strict=True)
-    }
+    key = {field.name: describe_key(one) for field, one in zip(table.keys, entry.keys, strict=True)}
     target = describe_target(program, entry.target)
     left = ", ".join(f"{name}={value}" for name, value in key.items())
     event: Event = {"key": key, "target": target, "reads": f"{left} -> {target}"}

@@ -118,9 +118,7 @@ IDLE_NS = 1_000_000_000
 
 HISTOGRAM = 40 * 16
 
-_clock_gettime: Any = types.ExternalFunction(
-    "clock_gettime", types.int32(types.int32, types.int64)
-)
+_clock_gettime: Any = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.int64))
 _ppoll: Any = types.ExternalFunction(
     "ppoll", types.int32(types.int64, types.uint64, types.int64, types.int64)
 )

@@ -184,4 +184,3 @@ class EventHost:
             packets, self._packets_out = self._packets_out, []
         for switch, frame in packets:
             self.dataplane.inject(switch, frame, self.clock_ns())
-

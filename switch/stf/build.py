@@ -205,8 +205,7 @@ class _Builder:
             self.keyword,
             None if name is None else self._name(name),
             tuple(
-                self._index(item) if item.data == "index" else self._value(item)
-                for item in numbers
+                self._index(item) if item.data == "index" else self._value(item) for item in numbers
             ),
         )
 

@@ -40,9 +40,7 @@ def difference(expect: Expect, frame: bytes) -> Difference | None:
     return None
 
 
-def compare_port(
-    port: int, expected: Sequence[Expect], outputs: Sequence[Output]
-) -> list[Failure]:
+def compare_port(port: int, expected: Sequence[Expect], outputs: Sequence[Output]) -> list[Failure]:
     """Everything that is not as expected at a port."""
     failures = []
     for number, (expect, output) in enumerate(_pairs(expected, outputs), 1):
@@ -59,9 +57,7 @@ def compare_port(
             )
         elif expect is not None and output is None:
             failures.append(
-                Failure(
-                    "missing", expect.place, f"no packet left at port {port} for this", port
-                )
+                Failure("missing", expect.place, f"no packet left at port {port} for this", port)
             )
         elif expect is not None and output is not None:
             found = difference(expect, output.frame)
@@ -70,9 +66,7 @@ def compare_port(
     return failures
 
 
-def _differs(
-    port: int, number: int, expect: Expect, output: Output, found: Difference
-) -> Failure:
+def _differs(port: int, number: int, expect: Expect, output: Output, found: Difference) -> Failure:
     wanted_bytes, got_bytes = (len(found.expected) + 1) // 2, len(output.frame)
     if found.digit >= len(found.got):
         what = f"is too short: {got_bytes} bytes, expected are at least {wanted_bytes}"

@@ -91,8 +91,7 @@ def _parameter(action: Action, argument: Argument, place: int) -> str:
         if place < len(action.parameters):
             return action.parameters[place]
         raise argument.value.place.error(
-            f"action {action.name!r} has {len(action.parameters)} parameters: "
-            f"{_parameters(action)}"
+            f"action {action.name!r} has {len(action.parameters)} parameters: {_parameters(action)}"
         )
     if argument.name.text in action.parameters:
         return argument.name.text

@@ -208,5 +208,3 @@ def _priority(table: Table, given: int | None, place: Place) -> int:
     if given is not None and given >= GREATEST_PRIORITY:
         raise place.error(f"priority {given}: the greatest is {GREATEST_PRIORITY - 1}")
     return GREATEST_PRIORITY - LOWEST_BMV2_PRIORITY + (given or 0)
-
-

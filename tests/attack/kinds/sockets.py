@@ -38,9 +38,7 @@ def attack(trial: Trial) -> str:
     """Send garbage, and look whether the testbed still forwards and ends well."""
     random = trial.random
     options = ["--links", "patch"] if trial.chance(0.5) else []
-    weft = WeftProcess(
-        trial, "up", "--leaves", "2", "--hosts-per-leaf", "1", *options, speaks=True
-    )
+    weft = WeftProcess(trial, "up", "--leaves", "2", "--hosts-per-leaf", "1", *options, speaks=True)
     try:
         wait_until(lambda: _is_up(weft) or not weft.runs(), "the testbed to be up", UP_S)
         sockets = [path for folder in weft.folders() for path in _sockets(folder)]
