@@ -21,6 +21,7 @@ from experiments.results import Run
 from experiments.scenario import Scenario
 from experiments.simulation import simulate
 from switch.errors import WeftError
+from tests.golden.traces import trace_entry
 
 FOLDER = Path(__file__).parent
 SIZE = "64KiB"
@@ -37,8 +38,8 @@ LINK = ("from", "to", "tier", "tx_packets", "tx_bytes", "lost", "queue_dropped",
 
 
 def lines_of(kind: str) -> list[str]:
-    """The lines of a file of the set, comments left out: ``runs``, ``plans``, ``helps``,
-    ``errors``."""
+    """The lines of a file of the set, comments left out: ``runs``, ``plans``,
+    ``traces``, ``helps``, ``errors``."""
     lines = (FOLDER / f"{kind}.txt").read_text("utf-8").splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
@@ -152,6 +153,7 @@ def _command(arguments: Sequence[str], folder: Path) -> None:
 ENTRIES: dict[str, Callable[[str], Entry]] = {
     "runs": run_entry,
     "plans": plan_entry,
+    "traces": trace_entry,
     "helps": text_entry,
     "errors": text_entry,
 }
