@@ -11,8 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from agents.collectives.dtypes import dtype_of
 from agents.datagrams import ipv4
 from agents.transport import ChunkSink, Endpoint, RcQueuePair, TransportOptions
+from tests.aggregation_switches import JobPlan
+from tests.aggregation_workers import Workers
 from tests.memory_network import Faults, MemoryNetwork
 
 MTU = 256
@@ -113,40 +116,87 @@ class Exchange:
 
 def trace_entry(line: str) -> dict[str, Any]:
     """What came of the exchange that a line of ``traces.txt`` describes."""
-    exchange = Exchange({name: _value(text) for name, _, text in _pairs_of(line)})
-    choose = random.Random(exchange.told["seed"])
+    told = {name: _value(text) for name, _, text in (part.partition("=") for part in line.split())}
+    return _sums(told) if "ranks" in told else _exchange(told)
+
+
+def _exchange(told: Mapping[str, Any]) -> dict[str, Any]:
+    exchange = Exchange(told)
+    choose = random.Random(told["seed"])
     for turn in range(ROUNDS):
         exchange.act(choose, turn)
         for _ in range(choose.randrange(30)):
             exchange.network.step()
         exchange.poll()
-    end_ns = exchange.network.settle(60_000_000_000)
+    exchange.network.settle(60_000_000_000)
     exchange.poll()
-    digest = hashlib.sha256()
-    for arrival, receiver, datagram in exchange.network.trace:
-        digest.update(repr((arrival, receiver, tuple(datagram))).encode())
-    counted = [asdict(host.statistics) for host in exchange.hosts]
-    for own, sink in zip(exchange.memory, exchange.sinks, strict=True):
-        digest.update(own.tobytes())
-        digest.update(sink.buffer.tobytes())
+    seen: list[Any] = [own.tobytes() for own in exchange.memory]
+    for sink in exchange.sinks:
         gaps = [sink.gaps(shard) for shard in range(sink.shards)]
-        digest.update(repr((gaps, sink.missing, sink.duplicates, sink.received)).encode())
+        seen += [sink.buffer.tobytes(), gaps, sink.missing, sink.duplicates, sink.received]
     return {
-        "datagrams": len(exchange.network.trace),
-        "end_ns": end_ns,
-        "digest": digest.hexdigest()[:16],
-        "completions": hashlib.sha256(repr(exchange.done).encode()).hexdigest()[:16],
+        **_entry(exchange.network, seen),
+        "completions": _hash(exchange.done),
         "failed": sum(bool(each[6]) for each in exchange.done),
-        "statistics": {
-            name: [each[name] for each in counted]
-            for name in counted[0]
-            if any(each[name] for each in counted)
-        },
+        "statistics": _counted([host.statistics for host in exchange.hosts]),
     }
 
 
-def _pairs_of(line: str) -> list[tuple[str, str, str]]:
-    return [part.partition("=") for part in line.split()]
+def _sums(told: dict[str, Any]) -> dict[str, Any]:
+    """Reductions one after the other, and two at a time, of ``ranks`` workers below a tree of
+    switches of so many ``levels`` and at most ``fan`` children; of ``count`` elements."""
+    size, count = told["ranks"], told.get("count", 100)
+    faults = Faults(**{name: told[name] for name in sorted(told.keys() & FAULTS)})
+    job = JobPlan(slots=told.get("slots", 8), values=told.get("values", 4))
+    options = TransportOptions(**{name: told[name] for name in told.keys() & OPTIONS})
+    workers = Workers(
+        size, [job], levels=told.get("levels", 1), fan=told.get("fan", 0), faults=faults,
+        rate_bps=told.get("rate_bps", 10**9), keep_trace=True, options=options,
+    )  # fmt: skip
+    drawn = np.random.default_rng(told["seed"])
+    dtype = dtype_of(told.get("dtype", "float32"))
+    seen: list[Any] = []
+    kept: list[np.ndarray[Any, Any]] = []
+    for number, average in enumerate((False, True, False)):
+        scale = 10.0 ** drawn.integers(-6, 6, (size, count)) if told.get("mixed") else 1000.0
+        inputs = list((drawn.standard_normal((size, count)) * scale).astype(dtype))
+        shards = [count // size + (rank < count % size) for rank in range(size)]
+        posted, results = workers.post(
+            inputs, number, average=average, shards=shards if number == 1 else None
+        )
+        kept += [*inputs, *results]
+        if number != 1:  # the last one is posted while that is under way
+            seen += [workers.run(posted), [each.error for each in posted]]
+        if any(each.error for each in posted):
+            break
+    seen += [each.tobytes() for each in kept]
+    return {
+        **_entry(workers.network, seen),
+        "completions": _hash(
+            [
+                [(done.kind.value, done.context, done.length, done.error) for done in each]
+                for each in workers.completions
+            ]
+        ),
+        "statistics": _counted([host.statistics for host in workers.hosts]),
+        "jobs": _counted([pairs.statistics for pairs in workers.pairs[0]]),
+    }
+
+
+def _entry(network: MemoryNetwork, seen: list[Any]) -> dict[str, Any]:
+    trace = [(arrival, receiver, tuple(datagram)) for arrival, receiver, datagram in network.trace]
+    return {"datagrams": len(trace), "end_ns": network.now_ns, "digest": _hash((trace, seen))}
+
+
+def _hash(what: Any) -> str:
+    return hashlib.sha256(repr(what).encode()).hexdigest()[:16]
+
+
+def _counted(statistics: list[Any]) -> dict[str, list[int]]:
+    """What was counted, by name, of each host; names of which nothing was are left out."""
+    counted = [asdict(each) for each in statistics]
+    names = [name for name in counted[0] if any(each[name] for each in counted)]
+    return {name: [each[name] for each in counted] for name in names}
 
 
 def _value(text: str) -> Any:
