@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import multiprocessing
 import os
@@ -14,12 +15,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from controller import Plan
 from experiments.options import from_options
 from experiments.plan import plan_at_start, program_of
-from experiments.results import Run
+from experiments.results import Results, Run
 from experiments.scenario import Scenario
 from experiments.simulation import simulate
+from experiments.table import summary_table
 from switch.errors import WeftError
 from tests.golden.traces import trace_entry
 
@@ -38,8 +42,8 @@ LINK = ("from", "to", "tier", "tx_packets", "tx_bytes", "lost", "queue_dropped",
 
 
 def lines_of(kind: str) -> list[str]:
-    """The lines of a file of the set, comments left out: ``runs``, ``plans``,
-    ``traces``, ``helps``, ``errors``."""
+    """The lines of a file of the set, comments left out: ``runs``,
+    ``tables``, ``plans``, ``traces``, ``helps``, ``errors``."""
     lines = (FOLDER / f"{kind}.txt").read_text("utf-8").splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
@@ -62,7 +66,8 @@ def scenario_of(line: str, **more: Any) -> Scenario:
     options: dict[str, Any] = {"world": "simulated", "predict": False, **more}
     for name, value in zip(rest[::2], rest[1::2], strict=True):
         key = name.removeprefix("--")
-        options[key] = [*options.get(key, []), value] if key == "fault" else value
+        several = key in ("fault", "algorithm")
+        options[key] = [*options.get(key, []), value] if several else value
     if not options.keys() & {"size", "sizes", "model", "workload"}:
         options["size"] = SIZE
     return from_options({"collective": collective, **options})
@@ -77,7 +82,8 @@ def run(line: str) -> Run:
 
 def run_entry(line: str) -> Entry:
     """What is kept of a run: the digest of every frame, its times, and of all else a hash."""
-    document = run(line).to_dict()
+    came = run(line)
+    document = came.to_dict()
     return {
         "digest": document["digest"],
         "verified": document["verified"],
@@ -89,6 +95,7 @@ def run_entry(line: str) -> Entry:
         "ranks": _hash([{name: rank[name] for name in RANK} for rank in document["ranks"]]),
         "links": _hash([{name: link[name] for name in LINK} for link in document["links"]]),
         "flows": _hash(document["flows"]),
+        "table": _hash(_table_of([came])),
         "plan": plan_entry(line),
     }
 
@@ -96,6 +103,25 @@ def run_entry(line: str) -> Entry:
 def _rounded(figures: dict[str, float] | None) -> dict[str, str] | None:
     """numpy sums in another order on other processors."""
     return {name: f"{value:.5g}" for name, value in figures.items()} if figures else None
+
+
+def table_entry(line: str) -> Entry:
+    """The terminal's table of runs by several algorithms or under several seeds."""
+    scenarios = scenario_of(line).each_seed()
+    runs = [
+        simulate(each, program_of(each), algorithm, repetition, lambda _: None)
+        for each in scenarios
+        for algorithm, repetition, _ in each.runs()
+    ]
+    return {"table": _table_of(runs)}
+
+
+def _table_of(runs: Sequence[Run]) -> list[str]:
+    """Lines as they are where lines may be of any length."""
+    console = Console(file=io.StringIO(), width=300, color_system=None, _environ={})
+    with console.capture() as captured:
+        console.print(summary_table(Results(list(runs), run_id="golden", started="")))
+    return [line.rstrip() for line in captured.get().splitlines()]
 
 
 def plan_entry(line: str) -> Entry:
@@ -152,6 +178,7 @@ def _command(arguments: Sequence[str], folder: Path) -> None:
 
 ENTRIES: dict[str, Callable[[str], Entry]] = {
     "runs": run_entry,
+    "tables": table_entry,
     "plans": plan_entry,
     "traces": trace_entry,
     "helps": text_entry,
