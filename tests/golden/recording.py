@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -14,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from rich.console import Console
 
@@ -31,6 +33,8 @@ FOLDER = Path(__file__).parent
 SIZE = "64KiB"
 """Of a run that does not say its own, in the simulated world."""
 
+PLAIN_TERMINAL = {"COLUMNS": "80", "TERM": "dumb", "NO_COLOR": "1"}
+
 Entry = dict[str, Any]
 
 FIGURES = ("completion_ns", "bound_ns", "goodput_bps", "tiers", "queues", "load_bin_ns")
@@ -43,7 +47,8 @@ LINK = ("from", "to", "tier", "tx_packets", "tx_bytes", "lost", "queue_dropped",
 
 def lines_of(kind: str) -> list[str]:
     """The lines of a file of the set, comments left out: ``runs``,
-    ``tables``, ``plans``, ``traces``, ``helps``, ``errors``."""
+    ``tables``, ``plans``, ``traces``, ``outputs``,
+    ``helps``, ``errors``."""
     lines = (FOLDER / f"{kind}.txt").read_text("utf-8").splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
@@ -147,6 +152,21 @@ def _hash(what: Any) -> str:
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def output_entry(line: str) -> Entry:
+    """What ``weft`` prints for a line that is in order; in this process. ``FOLDER`` is an empty
+    one."""
+    from experiments.cli import app
+
+    printed = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = [each.replace("FOLDER", f"{folder}/out.svg") for each in shlex.split(line)]
+        with mock.patch.dict(os.environ, PLAIN_TERMINAL), contextlib.redirect_stdout(printed):
+            app(arguments, prog_name="weft", standalone_mode=False)
+        text = printed.getvalue().replace(folder, "FOLDER")
+        drawn = [hashlib.sha256(each.read_bytes()).hexdigest() for each in Path(folder).iterdir()]
+    return {"output": [each.rstrip() for each in text.splitlines()], "files": drawn}
+
+
 def text_entry(line: str) -> Entry:
     """What ``weft`` prints for a line, and its status; called in a folder that is empty.
 
@@ -166,7 +186,7 @@ def text_entry(line: str) -> Entry:
 def _command(arguments: Sequence[str], folder: Path) -> None:
     from experiments.cli import main
 
-    os.environ.update(COLUMNS="80", TERM="dumb", NO_COLOR="1")
+    os.environ.update(PLAIN_TERMINAL)
     for name, number in (("output", 1), ("errors", 2)):
         os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT), number)
     sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
@@ -181,6 +201,7 @@ ENTRIES: dict[str, Callable[[str], Entry]] = {
     "tables": table_entry,
     "plans": plan_entry,
     "traces": trace_entry,
+    "outputs": output_entry,
     "helps": text_entry,
     "errors": text_entry,
 }
