@@ -375,3 +375,10 @@ def test_a_worker_that_makes_no_sense_is_refused() -> None:
     worker = ReceiveWorker(HERE, GROUPS, staged=True, slot_bytes=8)
     with pytest.raises(TransportMisuse, match="slots of 8"):
         worker.attach(ChunkSink(np.zeros(20, np.uint8), 5, 10, [20]))
+
+
+def test_chunks_as_large_as_a_staging_slot_fit() -> None:
+    worker = ReceiveWorker(HERE, GROUPS, staged=True, slots=4, slot_bytes=CHUNK_BYTES)
+    worker.attach(ChunkSink(np.zeros(64, np.uint8), 1, CHUNK_BYTES, [64]))
+    with pytest.raises(TransportMisuse, match=r"chunks of 17 bytes do not fit .* slots of 16"):
+        worker.attach(ChunkSink(np.zeros(64, np.uint8), 2, CHUNK_BYTES + 1, [64]))

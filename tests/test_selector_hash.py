@@ -16,7 +16,13 @@ from base.errors import InputError
 from controller import Controller, fabric_plan
 from controller.clos_paths import ClosPaths
 from controller.flows import WITHIN_LEAF
-from controller.selector_hash import Salts, ecmp_paths, selector_hash, source_ports
+from controller.selector_hash import (
+    Salts,
+    ecmp_paths,
+    selector_hash,
+    source_ports,
+    uplink_masks,
+)
 from switch.engine.dataplane import Dataplane
 from tests.controller_networks import built_in_switches, unicast
 from tests.p4runtime_support import FABRIC, compiled
@@ -143,3 +149,10 @@ def test_pairs_have_to_be_pairs() -> None:
     paths = ClosPaths.leaf_spine(2, 2, 2)
     with pytest.raises(InputError, match="2 sources and 1 destinations: name pairs"):
         source_ports(paths, Salts.of(paths, 1), [0, 1], [2])
+
+
+def test_the_first_leaves_without_a_path_between_them_are_named() -> None:
+    paths = ClosPaths.of(leaf_spine(4, 2, 1), ["leaf2-spine0", "leaf2-spine1"])
+    leaf, far_leaf = np.array([0, 1, 3, 2]), np.array([1, 2, 2, 3])
+    with pytest.raises(InputError, match="no path up and down is left between leaf1 and leaf2:"):
+        uplink_masks(paths, leaf, far_leaf)

@@ -298,3 +298,43 @@ def test_a_server_that_breaks_the_protocol_is_named() -> None:
             assert isinstance(event, Failed)
             assert "server 0 (10.0.2.1) broke the protocol" in event.error
             assert why in event.error
+
+
+def test_a_server_that_answers_with_another_length_than_its_chunk_is_named() -> None:
+    group = ServerGroup(4, servers=2, rate_bps=10_000_000)
+    group.start(replace(TREE, counts=20_000))
+    waiting: list[tuple[int, int, int]] = []
+
+    def a_server_waits_for_another() -> bool:
+        for number, server in enumerate(group.servers):
+            for operation in server.jobs[0].operations.values():
+                for parent, outgoing in operation._outgoing.items():
+                    waiting.extend((number, parent, chunk) for chunk in outgoing.unanswered)
+        return bool(waiting)
+
+    group.network.run(a_server_waits_for_another, 10**9)
+    child, parent, chunk = waiting[0]
+    root = group.servers[parent - 4]
+    region = root.endpoint.register(np.zeros(1, np.uint8))
+    root.jobs[0].queue_pairs[4 + child].post_write(region, 0, 0, 0, 0, immediate=chunk)
+    for event in group.finish(5_000_000_000):
+        assert isinstance(event, Failed)
+        assert f"server {parent - 4} (" in event.error
+        assert f"an RDMA WRITE of 0 bytes announced chunk {chunk}, which has " in event.error
+
+
+def test_a_server_waits_for_those_that_have_not_said_where_to_write_or_not_answered() -> None:
+    group = ServerGroup(4, servers=2, rate_bps=10_000_000)
+    group.start(replace(TREE, counts=20_000), ranks=[0, 1])
+    seen: set[int] = set()
+
+    def no_answer_is_due() -> bool:
+        for server in group.servers:
+            for operation in server.jobs[0].operations.values():
+                asked = {each for each, one in operation._outgoing.items() if one.window is None}
+                assert asked <= operation.waits_on()
+                seen.update(asked)
+        return bool(seen)
+
+    group.network.run(no_answer_is_due, 10**9)
+    assert seen <= {4, 5}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import json
 import multiprocessing
 import os
@@ -13,19 +15,25 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
-from experiments.scenario.options import from_options
-from experiments.scenario.scenario import Scenario
+from rich.console import Console
 
 from base.errors import WeftError
 from controller import Plan
-from experiments.results.results import Run
+from experiments.results.results import Results, Run
+from experiments.results.table import summary_table
 from experiments.run.plan import plan_at_start, program_of
 from experiments.run.simulation import simulate
+from experiments.scenario.options import from_options
+from experiments.scenario.scenario import Scenario
+from tests.golden.traces import trace_entry
 
 FOLDER = Path(__file__).parent
 SIZE = "64KiB"
 """Of a run that does not say its own, in the simulated world."""
+
+PLAIN_TERMINAL = {"COLUMNS": "80", "TERM": "dumb", "NO_COLOR": "1"}
 
 Entry = dict[str, Any]
 
@@ -38,8 +46,9 @@ LINK = ("from", "to", "tier", "tx_packets", "tx_bytes", "lost", "queue_dropped",
 
 
 def lines_of(kind: str) -> list[str]:
-    """The lines of a file of the set, comments left out: ``runs``, ``plans``, ``helps``,
-    ``errors``."""
+    """The lines of a file of the set, comments left out: ``runs``,
+    ``tables``, ``plans``, ``traces``, ``outputs``,
+    ``helps``, ``errors``."""
     lines = (FOLDER / f"{kind}.txt").read_text("utf-8").splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
@@ -62,7 +71,8 @@ def scenario_of(line: str, **more: Any) -> Scenario:
     options: dict[str, Any] = {"world": "simulated", "predict": False, **more}
     for name, value in zip(rest[::2], rest[1::2], strict=True):
         key = name.removeprefix("--")
-        options[key] = [*options.get(key, []), value] if key == "fault" else value
+        several = key in ("fault", "algorithm")
+        options[key] = [*options.get(key, []), value] if several else value
     if not options.keys() & {"size", "sizes", "model", "workload"}:
         options["size"] = SIZE
     return from_options({"collective": collective, **options})
@@ -77,7 +87,8 @@ def run(line: str) -> Run:
 
 def run_entry(line: str) -> Entry:
     """What is kept of a run: the digest of every frame, its times, and of all else a hash."""
-    document = run(line).to_dict()
+    came = run(line)
+    document = came.to_dict()
     return {
         "digest": document["digest"],
         "verified": document["verified"],
@@ -89,6 +100,7 @@ def run_entry(line: str) -> Entry:
         "ranks": _hash([{name: rank[name] for name in RANK} for rank in document["ranks"]]),
         "links": _hash([{name: link[name] for name in LINK} for link in document["links"]]),
         "flows": _hash(document["flows"]),
+        "table": _hash(_table_of([came])),
         "plan": plan_entry(line),
     }
 
@@ -96,6 +108,25 @@ def run_entry(line: str) -> Entry:
 def _rounded(figures: dict[str, float] | None) -> dict[str, str] | None:
     """numpy sums in another order on other processors."""
     return {name: f"{value:.5g}" for name, value in figures.items()} if figures else None
+
+
+def table_entry(line: str) -> Entry:
+    """The terminal's table of runs by several algorithms or under several seeds."""
+    scenarios = scenario_of(line).each_seed()
+    runs = [
+        simulate(each, program_of(each), algorithm, repetition, lambda _: None)
+        for each in scenarios
+        for algorithm, repetition, _ in each.runs()
+    ]
+    return {"table": _table_of(runs)}
+
+
+def _table_of(runs: Sequence[Run]) -> list[str]:
+    """Lines as they are where lines may be of any length."""
+    console = Console(file=io.StringIO(), width=300, color_system=None, _environ={})
+    with console.capture() as captured:
+        console.print(summary_table(Results(list(runs), run_id="golden", started="")))
+    return [line.rstrip() for line in captured.get().splitlines()]
 
 
 def plan_entry(line: str) -> Entry:
@@ -121,6 +152,21 @@ def _hash(what: Any) -> str:
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def output_entry(line: str) -> Entry:
+    """What ``weft`` prints for a line that is in order; in this process. ``FOLDER`` is an empty
+    one."""
+    from experiments.commands.command_line import app
+
+    printed = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = [each.replace("FOLDER", f"{folder}/out.svg") for each in shlex.split(line)]
+        with mock.patch.dict(os.environ, PLAIN_TERMINAL), contextlib.redirect_stdout(printed):
+            app(arguments, prog_name="weft", standalone_mode=False)
+        text = printed.getvalue().replace(folder, "FOLDER")
+        drawn = [hashlib.sha256(each.read_bytes()).hexdigest() for each in Path(folder).iterdir()]
+    return {"output": [each.rstrip() for each in text.splitlines()], "files": drawn}
+
+
 def text_entry(line: str) -> Entry:
     """What ``weft`` prints for a line, and its status; called in a folder that is empty.
 
@@ -140,7 +186,7 @@ def text_entry(line: str) -> Entry:
 def _command(arguments: Sequence[str], folder: Path) -> None:
     from experiments.commands.command_line import main
 
-    os.environ.update(COLUMNS="80", TERM="dumb", NO_COLOR="1")
+    os.environ.update(PLAIN_TERMINAL)
     for name, number in (("output", 1), ("errors", 2)):
         os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT), number)
     sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
@@ -152,7 +198,10 @@ def _command(arguments: Sequence[str], folder: Path) -> None:
 
 ENTRIES: dict[str, Callable[[str], Entry]] = {
     "runs": run_entry,
+    "tables": table_entry,
     "plans": plan_entry,
+    "traces": trace_entry,
+    "outputs": output_entry,
     "helps": text_entry,
     "errors": text_entry,
 }

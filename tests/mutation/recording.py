@@ -49,7 +49,10 @@ COMPILED_ALONE = {
 """What runs in compiled form alone, or takes too long in the plain form: kernels in their plain
 form are tested without it."""
 
-PLAIN_TOO = {f"tests/test_{name}.py" for name in ("servers", "sums", "transport_aggregation")}
+PLAIN_TOO = {
+    f"tests/test_{name}.py"
+    for name in ("servers", "sums", "transport_aggregation", "transport_traces")
+}
 """Files of tests that are quick enough nevertheless."""
 
 Lines = dict[str, list[int]]

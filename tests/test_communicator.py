@@ -1,0 +1,51 @@
+"""A communicator's queue pairs, and the lanes among which data for a peer is spread."""
+
+from __future__ import annotations
+
+import pytest
+
+from agents.collectives.communicator import Communicator, Lanes, queue_pair_to
+from agents.datagrams import ipv4
+from agents.transport import Endpoint
+from agents.transport.local import LocalQueuePair
+from base.errors import InputError
+
+HERE, THERE = ipv4("10.0.0.1"), ipv4("10.0.1.2")
+
+
+def test_data_goes_by_the_lane_that_was_given_least() -> None:
+    lanes = Lanes(Endpoint(HERE, 4096, 10**9, seed=1), THERE, [(50_000,), (), (50_001, 50_002)])
+    first, _, third = lanes.pairs
+    sizes = [(100, first), (60, third), (60, third), (1, first), (1, first), (30, first)]
+    assert [lanes.take(size_bytes) for size_bytes, _ in sizes] == [pair for _, pair in sizes]
+
+
+def test_an_end_that_sends_no_data_sends_what_it_has_by_the_first_lane() -> None:
+    lanes = Lanes(Endpoint(HERE, 4096, 10**9, seed=1), THERE, [(), ()])
+    assert lanes.take(100) is lanes.pairs[0]
+    assert lanes.take(100) is lanes.pairs[0]
+
+
+def test_a_host_that_has_a_rank_and_a_server_takes_another_path_to_each() -> None:
+    endpoint = Endpoint(HERE, 4096, 10**9, seed=1)
+    members = [HERE, THERE, HERE, THERE]  # ranks 0 and 1, servers 0 and 1
+    for own, peer in [(0, 1), (0, 3), (2, 1), (2, 3)]:
+        queue_pair_to(endpoint, members, own, peer, 2)
+    assert len(set(endpoint.source_ports)) == 4
+
+
+def test_a_server_on_a_ranks_own_host_is_reached_without_packets() -> None:
+    endpoint = Endpoint(HERE, 4096, 10**9, seed=1)
+    assert isinstance(queue_pair_to(endpoint, [HERE, THERE, HERE], 0, 2, 2), LocalQueuePair)
+    assert not endpoint.source_ports
+
+
+def test_both_ends_need_the_same_number_of_lanes() -> None:
+    endpoint = Endpoint(HERE, 4096, 10**9, seed=1)
+    lanes = {1: [(50_000,), (50_001,)]}
+    communicator = Communicator(endpoint, 0, [HERE, THERE], (), {1}, lanes=lanes)
+    assert len(communicator.introduction()[1]) == 4
+    with pytest.raises(InputError, match="rank 0 has 2 lanes with rank 1, which has 1"):
+        communicator.connect({1: (5, 6)})
+    with pytest.raises(InputError, match="rank 1 said nothing of its queue pair"):
+        communicator.connect({})
