@@ -62,9 +62,9 @@ def test_it_is_told_how_much_of_a_busy_machine_the_run_itself_took(cpu_busy: flo
          {"completion_ns": 10**7, "lateness_ns": {"rank_p99": 2_000_001}}, "ok", "strained"),
         ({"completion_ns": 10**7, "lateness_ns": {"rank_p99": 20_000_000}},
          {"completion_ns": 10**7, "lateness_ns": {"rank_p99": 20_000_001}}, "strained", "invalid"),
-        ({"predicted_ns": 500_000_000, "completion_ns": 550_000_000},
+        ({"predicted_ns": 500_000_000, "completion_ns": 549_999_999},
          {"predicted_ns": 500_000_000, "completion_ns": 550_000_001}, "ok", "strained"),
-        ({"predicted_ns": 500_000_000, "completion_ns": 650_000_000},
+        ({"predicted_ns": 500_000_000, "completion_ns": 649_999_999},
          {"predicted_ns": 500_000_000, "completion_ns": 650_000_001}, "strained", "invalid"),
     ],
 )  # fmt: skip
