@@ -380,7 +380,7 @@ def test_tests_kill_the_mutants_that_they_notice(tmp_path: Path, toys: Group) ->
     assert told[":endless: count -= 1 -> pass"].how.startswith("out of time: tests/test_toy.py::")
     again, _ = trial.try_all(found, records, 2, 0, lambda _: None)
     assert [each.how for each in again if each.killed] == [e.how for e in results if e.killed]
-    history = trial.history_at().read_text().splitlines()
+    history = recording.history_at().read_text().splitlines()
     assert all(json.loads(line)["how"].startswith("tests/test_toy.py::") for line in history)
     assert len(history) == sum(each.how.startswith("tests/") for each in results if each.killed)
     score = report.score(1, results, len(found), {":": "no such mutant"})
@@ -445,7 +445,7 @@ def test_a_mutant_that_cannot_be_put_in_place_is_imported(
 
     records = recording.record([toys], 1, lambda _: None)
     found = [each for each in all_subjects([toys]) if ":larger: a > b" in each.mutant.key]
-    trial.history_at().write_text('{"mutant": "half a li')
+    recording.history_at().write_text('{"mutant": "half a li')
     monkeypatch.setattr(trial, "put_in_place", no_place)
     results, failing = trial.try_all(found, records, 1, 1, lambda _: None)
     assert not failing
