@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import sweep
+from experiments.options import from_options
 from experiments.progress import Progress
 from experiments.results import Results
 from experiments.runner import _networks, run, run_to_folder
 from experiments.scenario import Scenario
+from experiments.summary import common_of
 from experiments.sweep import Experiment, Point, read_file
 from switch.errors import InputError, MachineError, RunError
 from tests.emulated_support import needs_machine
@@ -402,3 +404,25 @@ def test_every_experiment_of_the_project_can_be_read(file: Path) -> None:
     assert experiment.points
     for plot in experiment.plots:
         assert plot.name
+
+
+def test_a_title_says_what_all_points_have_in_common() -> None:
+    options = {"collective": "allgather", "rate": "20Mbit", "size": "64KiB", "loss": "1%"}
+    first, second, third = (
+        from_options({**options, **more}).to_dict()
+        for more in (
+            {"chains": 2, "workers": 2, "world": "simulated"},
+            {"chains": 2, "workers": 1, "world": "simulated"},
+            {"chains": 2, "loss": "2%", "world": "emulated"},
+        )
+    )
+    assert common_of([first], ["chains", "workers"]) == (
+        "Allgather of 64 KiB a rank, leaf-spine, 20 Mbit/s links, chains 2, workers 2, 1 % loss, "
+        "simulated"
+    )
+    assert common_of([first, second], ["chains", "workers", "split"]) == (
+        "Allgather of 64 KiB a rank, leaf-spine, 20 Mbit/s links, chains 2, 1 % loss, simulated"
+    )
+    assert common_of([first, third], ["loss", "world", "workers"]) == (
+        "Allgather of 64 KiB a rank, leaf-spine, 20 Mbit/s links"
+    )
