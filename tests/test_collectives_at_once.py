@@ -216,6 +216,15 @@ def test_the_time_limit_allows_for_what_runs_beside() -> None:
     assert group.duration_ns > RING.limit_ns(4, 1_000_000)
 
 
+def test_a_host_that_knows_no_rate_takes_its_link_for_one_of_1_gbit_s() -> None:
+    limits = []
+    for rate_bps in (0, 10**9):
+        group = Group(4, rate_bps=rate_bps)
+        group.start(replace(RING, counts=1_000_000))
+        limits.append([agent._running[0].limit_ns for agent in group.agents])
+    assert limits[0] == limits[1]
+
+
 @ALL
 def test_an_abort_does_not_wait_behind_the_data_of_many_operations(request_: Request) -> None:
     group = Group(4, rate_bps=20_000_000, path_mtu=4096)

@@ -136,6 +136,8 @@ def test_control_messages_survive_the_wire() -> None:
     long = Control(Kind.ABORT, 1, text="x" * 999).encode()
     assert len(Control.decode(long).text) == MAX_TEXT_BYTES
     assert Control.decode(long).text.endswith("x...")
+    whole = "x" * MAX_TEXT_BYTES
+    assert Control.decode(Control(Kind.ABORT, 1, text=whole).encode()).text == whole
 
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 40, Control(Kind.FETCH, 1).encode()[:-1]])

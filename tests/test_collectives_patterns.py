@@ -80,6 +80,17 @@ def test_partners_are_mutual(request_: Request, size: int) -> None:
                 assert all(rank in of[peer] for peer in of[rank])
 
 
+@pytest.mark.parametrize("size", range(2, 18))
+def test_partners_in_trees_are_no_more_than_those_that_are_written_to(size: int) -> None:
+    for request in UNICAST:
+        if request.algorithm in ("k-nomial", "binary-tree", "double-binary-tree"):
+            request = replace(request, counts=1000, root=size // 2)
+            bytes_ = sum(request.shard_bytes(size))
+            patterns = Ideal(request, size, [np.zeros(bytes_, np.uint8)] * size, 0).patterns
+            for rank, pattern in enumerate(patterns):
+                assert partners(request, rank, size) == {*pattern.expected, *pattern.targets}
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8, 13, 16])
 def test_ring_and_linear_send_each_rank_its_share(size: int) -> None:
     for request in UNICAST:

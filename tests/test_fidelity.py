@@ -49,6 +49,30 @@ def test_it_is_told_how_much_of_a_busy_machine_the_run_itself_took(cpu_busy: flo
     assert reason == (f"the processors were {cpu_busy:.0%} busy, 40% with this run's own processes")
 
 
+@pytest.mark.parametrize(
+    ("most", "more", "before", "behind"),
+    [
+        ({"lateness_ns": {"switch_p99": 6_000_000}}, {"lateness_ns": {"switch_p99": 6_000_001}},
+         "ok", "strained"),
+        ({"lateness_ns": {"switch_p99": 30_000_000}}, {"lateness_ns": {"switch_p99": 30_000_001}},
+         "strained", "invalid"),
+        ({"completion_ns": 10**7, "lateness_ns": {"rank_p99": 2_000_000}},
+         {"completion_ns": 10**7, "lateness_ns": {"rank_p99": 2_000_001}}, "ok", "strained"),
+        ({"completion_ns": 10**7, "lateness_ns": {"rank_p99": 20_000_000}},
+         {"completion_ns": 10**7, "lateness_ns": {"rank_p99": 20_000_001}}, "strained", "invalid"),
+        ({"predicted_ns": 500_000_000, "completion_ns": 549_999_999},
+         {"predicted_ns": 500_000_000, "completion_ns": 550_000_001}, "ok", "strained"),
+        ({"predicted_ns": 500_000_000, "completion_ns": 649_999_999},
+         {"predicted_ns": 500_000_000, "completion_ns": 650_000_001}, "strained", "invalid"),
+    ],
+)  # fmt: skip
+def test_a_verdict_changes_just_above_its_limit(
+    most: dict[str, Any], more: dict[str, Any], before: str, behind: str
+) -> None:
+    assert judge(**{**QUIET, **most}).verdict == before
+    assert judge(**{**QUIET, **more}).verdict == behind
+
+
 def test_lateness_is_judged_against_the_completion_time() -> None:
     slow = {**QUIET, "completion_ns": 10_000_000_000, "lateness_ns": {"switch_p99": 50_000_000}}
     assert judge(**slow).verdict == "ok"

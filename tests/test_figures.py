@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from base import files
 from base.errors import InputError, RunError
 from base.progress import Progress
 from experiments.figures import command, measure
@@ -17,7 +18,7 @@ from experiments.figures.plots import PlotNote, lines_of, with_plots
 from experiments.figures.tables import END, TableSpec, number, rendered, table
 from tests.results_samples import sample_results
 
-NOTE = "paths: completion-ms; rows algorithm; columns paths; placement in-order / random"
+NOTE = "paths: completion-ms; rows placement; columns paths; placement in-order / random"
 
 
 def row(
@@ -48,10 +49,10 @@ KEPT = Kept(
 
 def test_a_table_has_means_with_their_range_and_says_what_they_are_of() -> None:
     assert table(TableSpec.parse(NOTE), KEPT) == (
-        "| algorithm | ecmp | spray |\n"
+        "| placement | ecmp | spray |\n"
         "|---|---|---|\n"
-        "| ring | 643 / 1,874 (1,800 to 1,921) "
-        "| 652 (650 to 655) / 732 (731 to 732), 1 of 3 failed |\n"
+        "| in-order | 643 | 652 (650 to 655) |\n"
+        "| random | 1,874 (1,800 to 1,921) | 732 (731 to 732), 1 of 3 failed |\n"
         "\n"
         "*`paths.toml`, seeds 1 to 3: mean (least to greatest); commit abc123, 2026-11-22.*\n"
     )
@@ -127,11 +128,102 @@ def test_what_is_beneath_a_table_says_why_some_figures_are_of_fewer_runs() -> No
     assert beneath("ecmp", "spray") == (
         f"*`paths.toml`, seeds 1 to 4{mean}, 3 of them where a run takes over 60 s"
     )
-    strained = "4 processors; fidelity strained of 1 runs"
+    strained = "4 processors; 1 run strained, of 2"
     assert beneath("reps") == f"*`paths.toml`, 2 runs{mean}; {strained}"
     assert beneath("spray", "reps") == (
         f"*`paths.toml`, seeds 1 to 4{mean}; emulated 2 runs each; {strained}"
     )
+    assert beneath("plb", "reps") == (
+        f"*`paths.toml`, seeds 1 to 3, exact: all come to the same; emulated 2 runs each{mean}; "
+        f"{strained}"
+    )
+
+
+def beneath_of(note: str, *rows: Row) -> str:
+    """What stands beneath a table up to the commit."""
+    made = table(TableSpec.parse(note), Kept("paths", 4, list(rows)))
+    return made.splitlines()[-1].rpartition("; commit")[0]
+
+
+def test_what_is_beneath_a_table_is_of_the_figures_that_it_shows() -> None:
+    note = "paths: {}; rows algorithm; columns paths"
+    both = row("ring", "ecmp", "random", [1.0, 2.0])
+    assert beneath_of(note.format("retransmitted"), both) == (
+        "*`paths.toml`, seeds 1 to 2, exact: all come to the same"
+    )
+    assert beneath_of(note.format("completion-ms"), both).endswith(": mean (least to greatest)")
+    close = row("ring", "ecmp", "random", [600.01, 600.02])
+    assert beneath_of(note.format("completion-ms"), close) == (
+        "*`paths.toml`, seeds 1 to 2: all come to the same in the digits shown"
+    )
+
+
+def test_runs_that_all_failed_are_not_called_exact() -> None:
+    note = "paths: completion-ms; rows algorithm; columns paths"
+    exact = row("ring", "ecmp", "random", [1.0, 1.0, 1.0])
+    failed = row("ring", "spray", "random", [None, None, None])
+    assert "exact" not in beneath_of(note, exact, failed)
+    assert "exact" not in beneath_of(note, failed)
+    varied = row("ring", "plb", "random", [1.0, 2.0, 3.0, 4.0])
+    assert beneath_of(note, varied, failed).endswith("seeds 1 to 4: mean (least to greatest)")
+
+
+def emulated(algorithm: str, times: Sequence[float | None], verdicts: Sequence[str]) -> Row:
+    simulated = row(algorithm, "ecmp", "in-order", times)
+    options = {**simulated.options, "world": "emulated"}
+    return replace(simulated, options=options, verdicts=list(verdicts), seeds=[1] * len(times))
+
+
+def test_times_are_divided_only_where_both_runs_are_ok() -> None:
+    rows = [
+        emulated("ring", [100.0, 120.0, 300.0], ["ok", "ok", "strained"]),
+        emulated("optcast", [50.0, 10.0, 20.0], ["ok", "invalid", "ok"]),
+        emulated("switch", [50.0, 40.0, 30.0], ["strained", "invalid", "ok"]),
+        emulated("linear", [100.0, None, 100.0], ["ok", "failed", "ok"]),
+    ]
+    kept = Kept("paths", 2, rows)
+    made = table(
+        TableSpec.parse("paths: completion-ms; rows algorithm; columns paths; under ring"), kept
+    )
+    assert "| optcast | 2.00, 1 of 3 ok |" in made
+    assert "| switch | not ok |" in made
+    assert "| linear | 1.00, 1 of 3 ok, 1 of 3 failed |" in made
+    assert "; 6 of 9 pairs of runs not ok, and left out; commit" in made
+    plot = "paths: completion-ms; x paths; lines algorithm; under ring; file s.svg; title Speed-up"
+    shown = lines_of(PlotNote.parse(plot), kept)
+    assert [(line.algorithm, line.y) for line in shown.lines] == [
+        ("optcast", (2.0,)),
+        ("linear", (1.0,)),
+    ]
+
+
+def test_a_cell_of_emulated_runs_says_how_many_are_ok() -> None:
+    rows = [
+        emulated("ring", [100.0, 100.0], ["ok", "ok"]),
+        emulated("optcast", [50.0, 100.0], ["strained", "invalid"]),
+    ]
+    kept = Kept("paths", 2, rows)
+    note = "paths: completion-ms; rows algorithm; columns paths"
+    made = table(TableSpec.parse(note), kept)
+    assert "| ring | 100 |" in made
+    assert "| optcast | 75.0 (50.0 to 100), 0 of 2 ok |" in made
+    assert "1 run invalid and 1 strained, of 4; commit" in made
+    sent = table(TableSpec.parse(note.replace("completion-ms", "retransmitted")), kept)
+    assert "| optcast | 0 |" in sent
+
+
+def test_an_option_that_was_left_alone_is_by_default() -> None:
+    def with_options(**more: str) -> Row:
+        base = row("ring", "ecmp", "in-order", [1.0])
+        return replace(base, options={**base.options, **more})
+
+    rows = [with_options(block="none", fault="none"), with_options(block="1 MiB", fault="none")]
+    note = "paths: completion-ms; rows block fault; columns paths; block none / 1 MiB"
+    made = table(TableSpec.parse(note), Kept("paths", 2, rows))
+    assert "| by default | none | 1.00 |\n| 1 MiB | none | 1.00 |\n" in made
+    heads = "paths: completion-ms; rows fault; columns block"
+    made = table(TableSpec.parse(heads), Kept("paths", 2, rows))
+    assert made.startswith("| fault | by default | 1 MiB |\n")
 
 
 def test_metrics_are_of_the_slowest_rank_of_tiers_and_of_ranks_alone() -> None:
@@ -156,7 +248,7 @@ def test_metrics_are_of_the_slowest_rank_of_tiers_and_of_ranks_alone() -> None:
 def test_a_page_keeps_its_text_and_gets_its_tables() -> None:
     page = f"# Title\n\n<!-- figures {NOTE} -->\nan old table\n{END}\n\nText.\n"
     made = rendered(page, {"paths": KEPT}.__getitem__)
-    assert made.startswith(f"# Title\n\n<!-- figures {NOTE} -->\n| algorithm |")
+    assert made.startswith(f"# Title\n\n<!-- figures {NOTE} -->\n| placement |")
     assert made.endswith(f"*\n{END}\n\nText.\n")
     assert "an old table" not in made
     assert rendered(made, {"paths": KEPT}.__getitem__) == made
@@ -169,6 +261,15 @@ def test_a_page_keeps_its_text_and_gets_its_tables() -> None:
         ("paths: completion-ms; rows a; rows b", "'rows b' is no option with a value, told once"),
         ("paths: completion-ms; rows a; paths b", "does not say what rows and columns are"),
         ("paths: speed; rows a; columns b", "metric 'speed' is none of completion-ms, "),
+        (
+            "paths: completion-ms; rows placment; columns paths",
+            "'placment' is no option that figures differ in: did you mean 'placement'?",
+        ),
+        ("paths: completion-ms; rows paths; columns zzzz", "in: there are algorithm, at-once, "),
+        (
+            "paths: completion-ms; rows paths; columns ranks; wrld simulated",
+            "'wrld' is no option that figures differ in: did you mean 'world'?",
+        ),
     ],
 )
 def test_a_note_that_makes_no_sense_is_shown(note: str, message: str) -> None:
@@ -182,6 +283,9 @@ def test_figures_that_are_not_told_apart_are_an_error() -> None:
         table(spec, KEPT)
     spec = TableSpec.parse("paths: completion-ms; rows algorithm; columns paths; placement strided")
     with pytest.raises(InputError, match="none has"):
+        table(spec, KEPT)
+    spec = TableSpec.parse("paths: completion-ms; rows algorithm; columns rate; paths ecmp")
+    with pytest.raises(InputError, match=r"not told apart by 'rate': they are by algorithm, paths"):
         table(spec, KEPT)
 
 
@@ -222,7 +326,11 @@ def test_a_plot_has_numbers_as_they_are_and_a_line_for_each_value_of_the_rest() 
         ("lines algorithm", "lines placement", "first comes algorithm or paths"),
         ("a/b.svg", "../b.svg", r"file '../b.svg' is no name like folder/name-of-it.svg"),
         ("title", "log z; title", "log 'z' is none of x, y, xy"),
-        ("completion-ms", "imbalance; bound yes", "times alone have one"),
+        ("completion-ms", "links-mib; bound yes", "times alone have one"),
+        ("completion-ms", "imbalance", "'imbalance' is for tables; plots have completion-ms, "),
+        ("x paths", "x path", "'path' is no option .*did you mean 'paths'"),
+        ("lines algorithm", "lines algorithm wrld", "'wrld' is no option .*did you mean 'world'"),
+        ("placement {}", "placment {}", "'placment' is no option"),
         ("title", "over ring; under tree; title", "one of over, under and bound alone"),
     ],
 )
@@ -287,12 +395,20 @@ def test_a_file_of_flows_is_called_the_same_wherever_it_is() -> None:
     assert only.options["workload"] == "flows.cm"
 
 
-def test_a_run_that_failed_when_figures_were_kept_may_fail_again() -> None:
+def test_a_run_that_failed_when_figures_were_kept_may_fail_again_and_no_other() -> None:
     kept = Kept("paths", 2, [row("ring", "spray", "random", [None, 731.0, 732.0])])
     assert command.compared(kept, Kept("paths", 2, [row("ring", "spray", "random", [None])])) == []
     whole = Kept("paths", 2, [row("ring", "spray", "random", [731.0, 732.0])])
     (gone,) = command.compared(whole, Kept("paths", 2, [row("ring", "spray", "random", [None])]))
-    assert "completion-ms is gone" in gone
+    assert gone.endswith(": the run under seed 1 fails; it did not")
+    (well,) = command.compared(kept, Kept("paths", 2, [row("ring", "spray", "random", [731.5])]))
+    assert well.endswith(": the run under seed 1 no longer fails")
+    other = replace(row("ring", "spray", "random", [None]), seeds=[2])
+    (gone,) = command.compared(kept, Kept("paths", 2, [other]))
+    assert gone.endswith(": the run under seed 2 fails; it did not")
+    unknown = replace(row("ring", "spray", "random", [None]), verdicts=["ok"])
+    (gone,) = command.compared(whole, Kept("paths", 2, [unknown]))
+    assert "completion-ms is gone; it was 731.5" in gone
 
 
 def moved(**changes: float) -> Kept:
@@ -409,6 +525,60 @@ def test_a_plot_that_is_not_of_the_kept_figures_is_found(docs: Path) -> None:
     file.write_text(kept)
     (docs / "page" / "loss.svg").unlink()
     assert [page.name for page in command.stale_pages()] == ["loss.svg"]
+
+
+def test_points_of_the_other_world_stay_while_the_scenario_file_has_them(docs: Path) -> None:
+    both = SMALL.replace('"simulated"\n', '"simulated"\nsweep.world = ["simulated", "emulated"]\n')
+    both = both.replace('\nworld = "simulated"', "")
+    (measure.SCENARIOS / "small.toml").write_text(both)
+
+    def at(world: str, loss: str, algorithm: str = "ring") -> Row:
+        return Row(
+            algorithm, {"world": world, "loss": loss, "ranks": "2"}, [1],
+            {"completion-ms": [1.0]}, ["ok"],
+        )  # fmt: skip
+
+    fresh = Kept("small", 8, [at("simulated", "0 %")])
+    there, gone = at("emulated", "10 %"), at("emulated", "20 %")
+    unknown = at("emulated", "10 %", "linear")
+    before = Kept("small", 2, [at("simulated", "20 %"), there, gone, unknown])
+    found = command.with_others(fresh, before, ["simulated"])
+    assert found.rows == [there, *fresh.rows]
+    assert found.processors == 2  # that emulated
+    assert command.with_others(fresh, before, ["emulated"]).processors == 8
+
+
+def test_emulated_figures_alone_are_not_checked(docs: Path) -> None:
+    (docs / "figures").mkdir()
+    kept = Kept("real", 2, [emulated("ring", [1.0], ["ok"])])
+    kept.write(docs / "figures")
+    with pytest.raises(InputError, match="docs --check real: its figures are emulated ones alone"):
+        command.moved(["real"], Progress.silent())
+
+
+def test_pages_that_cannot_be_read_or_written_are_named(
+    docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command.keep(["small"], Progress.silent())
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "write_whole", refuse)
+        with pytest.raises(InputError, match=r"page\.md' cannot be made anew: Permission denied"):
+            command.make_pages()
+    command.make_pages()
+    (docs / "page" / "loss.svg").write_bytes(b"\xff")
+    assert [page.name for page in command.stale_pages()] == ["loss.svg"]
+    (docs / "page.md").write_bytes(b"Text \xff")
+    with pytest.raises(InputError, match=r"page\.md' is no UTF-8: byte 5 is 0xff"):
+        command.make_pages()
+
+
+def test_without_git_the_commit_is_unknown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert measure.commit_of(tmp_path) == "unknown"
 
 
 def test_tables_and_plots_of_the_pages_are_those_of_the_kept_figures() -> None:

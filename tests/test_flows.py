@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agents.collectives.agent import Failed
@@ -202,6 +202,7 @@ def test_a_rank_that_dies_is_named() -> None:
 
 
 @given(edge=st.integers(0, 9), peer=st.integers(0, 4), again=st.booleans())
+@example(edge=2, peer=0, again=False)
 def test_word_of_what_is_not_between_two_ranks_is_refused(
     edge: int, peer: int, again: bool
 ) -> None:

@@ -6,14 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from experiments.scenario.longest_path import (
-    WINDOW_BYTES,
-    LongestPath,
-    control_timeout_ns,
-    retransmit_timeout_ns,
-)
-from experiments.scenario.options import from_options
-from experiments.scenario.scenario import Scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +18,14 @@ from experiments.results.results import Run
 from experiments.run.emulation import network_key
 from experiments.run.plan import transport_of
 from experiments.run.simulation import simulate
+from experiments.scenario.longest_path import (
+    WINDOW_BYTES,
+    LongestPath,
+    control_timeout_ns,
+    retransmit_timeout_ns,
+)
+from experiments.scenario.options import from_options
+from experiments.scenario.scenario import Scenario
 from switch.compiler import compile_cached
 from switch.program_files import fabric_program
 from topo.clos import Topology, fat_tree, leaf_spine, single
@@ -71,14 +71,14 @@ def test_timeouts_follow_rate_delay_and_queue(
 ) -> None:
     path = LongestPath(3, rate_bps, 4 * delay_ns, queue_bytes, 4174)
     data = retransmit_timeout_ns(path, marks=True, emulated=emulated)
-    window = retransmit_timeout_ns(path, marks=False, emulated=emulated)
+    bottleneck = retransmit_timeout_ns(path, marks=False, emulated=emulated)
     control = control_timeout_ns(path, emulated=emulated)
     idle_ns = 8 * delay_ns + 4 * (4174 + 62) * 8e9 / rate_bps
     margin_ns = 10 * MS if emulated else 0
     assert data == pytest.approx(idle_ns + margin_ns + 24e9 * queue_bytes / rate_bps, abs=20)
-    assert window == pytest.approx(idle_ns + margin_ns + 8e9 * queue_bytes / rate_bps, abs=20)
+    assert bottleneck == pytest.approx(idle_ns + margin_ns + 8e9 * queue_bytes / rate_bps, abs=20)
     assert idle_ns - 20 <= control
-    assert control < window
+    assert control < bottleneck
 
 
 def test_at_100_gbit_the_first_timeout_is_a_matter_of_microseconds() -> None:

@@ -104,6 +104,15 @@ def test_many_operations_at_once(request_: Request) -> None:
     group.settled()
 
 
+@pytest.mark.parametrize("request_", [ALLREDUCE, SCATTER])
+def test_ranks_report_how_much_has_come(request_: Request) -> None:
+    group = ServerGroup(4, servers=2)
+    group.start(request_)
+    own = request_.counts * request_.item_bytes
+    for event in group.finish():
+        assert isinstance(event, Done) and event.report.received_bytes == own
+
+
 def test_operation_numbers_go_round() -> None:
     """Data packets carry 8 bits of them."""
     group = ServerGroup(2, servers=1)

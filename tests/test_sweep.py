@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from base.errors import InputError, MachineError, RunError
 from base.progress import Progress
 from experiments.results.results import Results
+from experiments.results.summary import common_of
 from experiments.run.runner import _networks, run, run_to_folder
 from experiments.scenario import sweep
+from experiments.scenario.options import from_options
 from experiments.scenario.scenario import Scenario
 from experiments.scenario.sweep import Experiment, Point, read_file
 from tests.emulated_support import needs_machine
@@ -83,6 +85,48 @@ def test_a_workload_is_found_beside_the_scenario_file(tmp_path: Path) -> None:
     (tmp_path / "other.toml").write_text(text.format("nowhere.cm"))
     with pytest.raises(InputError, match=r"nowhere\.cm"):
         read_file(tmp_path / "other.toml")
+
+
+def test_a_workload_in_the_current_folder_gives_way_to_one_beside_the_scenario_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = "Nodes 2\nConnections 1\n0->1 id 1 start 0 size 4096\n"
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder in (here, there):
+        folder.mkdir()
+        (folder / "flows.cm").write_text(flow)
+    scenario = there / "one.toml"
+    scenario.write_text('collective = "flows"\nworkload = "flows.cm"\nworld = "simulated"\n')
+    monkeypatch.chdir(here)
+
+    def found(overrides: dict[str, str]) -> str | None:
+        (point,) = read_file(scenario, overrides).points
+        return point.scenario.workload
+
+    assert found({}) == str(there / "flows.cm")
+    assert found({"workload": "flows.cm"}) == "flows.cm"
+    (here / "flows.cm").unlink()
+    assert found({"workload": "flows.cm"}) == str(there / "flows.cm")
+    (here / "flows.cm").write_text(flow)
+    (there / "flows.cm").unlink()
+    assert found({}) == "flows.cm"
+
+
+@pytest.mark.parametrize(
+    ("workload", "message"),
+    [("x" * 300 + ".cm", r"workload 'x.*\.cm' cannot be read: File name too long"),
+     ("a\\u0000b.cm", r"workload 'a\\x00b.cm' cannot be read: embedded null byte"),
+     ("own.toml/flows.cm", r"workload 'own.toml/flows.cm' cannot be read: No such file"),
+     ("loop.cm", r"workload 'loop.cm' cannot be read: Too many levels of symbolic links")],
+)  # fmt: skip
+def test_a_workload_whose_name_no_file_can_have_is_said(
+    tmp_path: Path, workload: str, message: str
+) -> None:
+    (tmp_path / "loop.cm").symlink_to("loop.cm")
+    scenario = tmp_path / "own.toml"
+    scenario.write_text(f'collective = "flows"\nworkload = "{workload}"\nworld = "simulated"\n')
+    with pytest.raises(InputError, match=message):
+        read_file(scenario)
 
 
 def test_parts_go_before_the_files_own_keys_and_have_sweeps_of_their_own(tmp_path: Path) -> None:
@@ -360,3 +404,25 @@ def test_every_experiment_of_the_project_can_be_read(file: Path) -> None:
     assert experiment.points
     for plot in experiment.plots:
         assert plot.name
+
+
+def test_a_title_says_what_all_points_have_in_common() -> None:
+    options = {"collective": "allgather", "rate": "20Mbit", "size": "64KiB", "loss": "1%"}
+    first, second, third = (
+        from_options({**options, **more}).to_dict()
+        for more in (
+            {"chains": 2, "workers": 2, "world": "simulated"},
+            {"chains": 2, "workers": 1, "world": "simulated"},
+            {"chains": 2, "loss": "2%", "world": "emulated"},
+        )
+    )
+    assert common_of([first], ["chains", "workers"]) == (
+        "Allgather of 64 KiB a rank, leaf-spine, 20 Mbit/s links, chains 2, workers 2, 1 % loss, "
+        "simulated"
+    )
+    assert common_of([first, second], ["chains", "workers", "split"]) == (
+        "Allgather of 64 KiB a rank, leaf-spine, 20 Mbit/s links, chains 2, 1 % loss, simulated"
+    )
+    assert common_of([first, third], ["loss", "world", "workers"]) == (
+        "Allgather of 64 KiB a rank, leaf-spine, 20 Mbit/s links"
+    )

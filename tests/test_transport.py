@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Literal
 
 import numpy as np
@@ -10,9 +10,11 @@ import pytest
 
 from agents.datagrams import Datagram, Datagrams, ipv4
 from agents.transport import (
+    AggregationStatistics,
     CompletionKind,
     Endpoint,
     RemoteQueuePair,
+    Statistics,
     TransportMisuse,
     TransportOptions,
 )
@@ -376,3 +378,8 @@ def test_queue_pairs_and_groups_may_be_many() -> None:
     assert sorted(done.data[0] for done in pair.at_a if done.kind is received) == list(
         range(100, 140)
     )
+
+
+def test_nothing_is_counted_before_anything_has_happened() -> None:
+    assert not any(asdict(Statistics()).values())
+    assert not any(asdict(AggregationStatistics()).values())

@@ -369,6 +369,12 @@ def test_ports_and_options_that_make_no_sense_are_refused() -> None:
     ):
         with pytest.raises(TransportMisuse, match=text):
             Endpoint(A, options=options)
+    for options in (
+        TransportOptions(reorder_packets=1, entropies=1, alternates=1),
+        TransportOptions(entropies=1 << 14, freeze_ns=0, explore_packets=0),
+        TransportOptions(first_timeout_ns=1, minimum_timeout_ns=1, control_timeout_ns=1),
+    ):
+        Endpoint(A, options=options)
 
 
 @pytest.mark.parametrize("options", ALL)

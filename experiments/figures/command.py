@@ -12,15 +12,17 @@ from base import files
 from base.cache import CHECKOUT
 from base.errors import InputError, RunError
 from base.progress import Progress
-from experiments.figures.kept import Kept, Row
+from experiments.figures.kept import METRICS, Kept, Row, options_of
 from experiments.figures.measure import SEEDS, WORLDS, measure, scenario_file
 from experiments.figures.plots import PlotNote, is_fresh, notes_in, svg_of, with_plots
 from experiments.figures.tables import rendered
 from experiments.results.spread import Spread
+from experiments.scenario.sweep import read_file
 
 DOCS = CHECKOUT / "docs"
 QUICK_S = 60.0
-"""Of processor time under one seed: a check makes so many figures anew, the quickest first."""
+"""Of processor time under one seed: figures that take so long in all are made anew by a check, the
+quickest first."""
 _SLACK = 1e-9
 """Of figures that are equal but for how they were written."""
 
@@ -59,10 +61,16 @@ def make_pages() -> list[Path]:
         for note in _notes(page, text):
             files_of[page.parent / note.file] = svg_of(note, read(note.name))
         for path, content in files_of.items():
-            if not path.is_file() or path.read_bytes() != content:
-                files.make_folder(path.parent)
-                files.write_whole(path, content)
-                changed.append(path)
+            try:
+                if not path.is_file() or path.read_bytes() != content:
+                    files.make_folder(path.parent)
+                    files.write_whole(path, content)
+                    changed.append(path)
+            except OSError as error:
+                raise InputError(
+                    f"{str(path)!r} cannot be made anew: {error.strerror}; the pages and their "
+                    "plots have to be writable"
+                ) from None
     return changed
 
 
@@ -81,7 +89,19 @@ def stale_pages() -> list[Path]:
 
 
 def _pages() -> list[tuple[Path, str]]:
-    return [(page, page.read_text("utf-8")) for page in sorted(DOCS.glob("*.md"))]
+    return [(page, _text_of(page)) for page in sorted(DOCS.glob("*.md"))]
+
+
+def _text_of(page: Path) -> str:
+    try:
+        return page.read_text("utf-8")
+    except OSError as error:
+        raise InputError(f"the page {str(page)!r} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"the page {str(page)!r} is no UTF-8: byte {error.start} is "
+            f"{page.read_bytes()[error.start]:#04x}; pages are text in UTF-8"
+        ) from None
 
 
 def _notes(page: Path, text: str) -> list[PlotNote]:
@@ -101,6 +121,8 @@ def _rendered(page: Path, text: str, read: Callable[[str], Kept]) -> str:
 def keep(names: Sequence[str], progress: Progress, worlds: Collection[str] = WORLDS) -> list[Path]:
     """Measure figures in some worlds and keep them, with what is kept of others; the files.
 
+    Of other worlds the points stay that the scenario file still has.
+
     Raises `InputError`, `RunError`.
     """
     for name in names:
@@ -112,8 +134,7 @@ def keep(names: Sequence[str], progress: Progress, worlds: Collection[str] = WOR
         failed = [verdict for row in kept.rows for verdict in row.verdicts].count("failed")
         before = figures_folder() / f"{name}.json"
         if before.is_file():
-            others = [row for row in Kept.read(before).rows if row.options["world"] not in worlds]
-            kept = replace(kept, rows=[*others, *kept.rows])
+            kept = with_others(kept, Kept.read(before), worlds)
         try:
             files.make_folder(figures_folder())
             written.append(kept.write(figures_folder()))
@@ -122,6 +143,28 @@ def keep(names: Sequence[str], progress: Progress, worlds: Collection[str] = WOR
         if failed:
             progress.say(f"{name}: {failed} runs failed, and the table says so")
     return written
+
+
+def with_others(kept: Kept, before: Kept, worlds: Collection[str]) -> Kept:
+    """Figures just measured in some worlds, with those from before of the other worlds' points that
+    the scenario file still has.
+
+    Raises `InputError`.
+    """
+    experiment = read_file(scenario_file(kept.name))
+    there = [
+        (algorithm, options_of(point.scenario.to_dict(), experiment.swept, ""))
+        for point in experiment.points
+        for algorithm in point.scenario.algorithms
+    ]
+    others = [
+        row
+        for row in before.rows
+        if row.options["world"] not in worlds
+        and (row.algorithm, {**row.options, "ranks": ""}) in there
+    ]
+    processors = kept.processors if "emulated" in worlds else before.processors
+    return replace(kept, rows=[*others, *kept.rows], processors=processors)
 
 
 def quick_names() -> list[str]:
@@ -146,6 +189,11 @@ def moved(names: Sequence[str], progress: Progress) -> list[str]:
     found = []
     for name in names:
         kept = _simulated(read(name))
+        if not kept.rows:
+            raise InputError(
+                f"docs --check {name}: its figures are emulated ones alone, and these are not made "
+                f"anew: 'weft docs --measure {name}' measures them"
+            )
         seeds = [min(seed for row in kept.rows for seed in row.seeds)]
         with progress.stage(name, f"Measure {name} anew") as advance:
             fresh = measure(name, seeds, advance, ["simulated"])
@@ -158,7 +206,8 @@ def _simulated(kept: Kept) -> Kept:
 
 
 def compared(kept: Kept, fresh: Kept) -> list[str]:
-    """What of fresh figures is beyond the range of those that are kept, in words."""
+    """What of fresh figures is beyond the range of those that are kept, in words; and runs that
+    failed, or no longer do, where the one that was kept of the same seed was otherwise."""
     found = []
     for row in kept.rows:
         place = f"{kept.name}: {_named(row)}"
@@ -166,19 +215,51 @@ def compared(kept: Kept, fresh: Kept) -> list[str]:
         if len(like) != 1:
             found.append(f"{place} is no longer run")
             continue
-        for metric, values in row.values.items():
-            spread, now = Spread.of(values), like[0].values.get(metric, [None])
-            for value in now:
-                if spread is None or value is None:
-                    if spread is not None and None not in values:
-                        found.append(f"{place}: {metric} is gone; it was {spread.mean:g}")
-                elif not _within(value, spread):
-                    was = f"{spread.mean:g}"
-                    if spread.least != spread.greatest:
-                        was += f" ({spread.least:g} to {spread.greatest:g})"
-                    found.append(f"{place}: {metric} is {value:g}; it was {was}")
+        (now,) = like
+        found += [f"{place}: {change}" for change in _failures(row, now)]
+        for metric in (each for each in METRICS if each in row.values):
+            found += [f"{place}: {change}" for change in _changes(row, now, metric)]
     missing = {_named(row) for row in fresh.rows} - {_named(row) for row in kept.rows}
     return found + [f"{kept.name}: {name} is run and not kept" for name in sorted(missing)]
+
+
+def _failures(row: Row, now: Row) -> list[str]:
+    """Of the seeds under which both were run."""
+    found = []
+    for seed in sorted(set(row.seeds) & set(now.seeds)):
+        was, failed = _count_failed(row, seed), _count_failed(now, seed)
+        if bool(was) != bool(failed):
+            change = "fails; it did not" if failed else "no longer fails"
+            found.append(f"the run under seed {seed} {change}")
+    return found
+
+
+def _count_failed(row: Row, seed: int) -> int:
+    pairs = zip(row.seeds, row.verdicts, strict=True)
+    return sum(each == seed and verdict == "failed" for each, verdict in pairs)
+
+
+def _changes(row: Row, now: Row, metric: str) -> list[str]:
+    """Of the fresh runs that did not fail."""
+    values = row.values[metric]
+    spread = Spread.of(values)
+    if spread is None:
+        return []
+    pairs = zip(values, row.verdicts, strict=True)
+    always = all(value is not None or verdict == "failed" for value, verdict in pairs)
+    found = []
+    fresh = now.values.get(metric, [None] * len(now.verdicts))
+    for value, verdict in zip(fresh, now.verdicts, strict=True):
+        if verdict == "failed":
+            continue
+        if value is None and always:
+            found.append(f"{metric} is gone; it was {spread.mean:g}")
+        elif value is not None and not _within(value, spread):
+            was = f"{spread.mean:g}"
+            if spread.least != spread.greatest:
+                was += f" ({spread.least:g} to {spread.greatest:g})"
+            found.append(f"{metric} is {value:g}; it was {was}")
+    return found
 
 
 def _named(row: Row) -> str:

@@ -7,6 +7,7 @@ metric for each run. Tables of the documentation are made of nothing else.
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -20,7 +21,7 @@ from base.units import said, shown
 from experiments.results.path_figures import path_figures
 from experiments.results.results import TIERS, Run, scenario_of
 from experiments.results.summary import Summary
-from experiments.scenario.options import field_of
+from experiments.scenario.options import OPTIONS, field_of
 from experiments.theory.traffic_model import tier_model_frame_bytes
 
 SCHEMA = "weft.figures"
@@ -35,7 +36,7 @@ METRICS = {
     "data-us": "the slowest rank's time for data, us",
     "handshake-us": "the slowest rank's last handshake, us",
     "bound-ms": "the least completion time by theory, ms",
-    "predicted-ms": "the same as simulated, of emulated runs under the same seed, ms",
+    "predicted-ms": "completion time as simulated, of emulated runs under the same seed, ms",
     "over-bound": "completion time over the bound",
     "imbalance": "bytes of the fullest link between switches over the mean",
     "retransmitted": "packets sent again",
@@ -45,7 +46,6 @@ METRICS = {
     "host-mib": "MiB on all hosts' links",
     "ranks-mib": "MiB on the links of ranks' hosts",
     "fabric-mib": "MiB on all links between switches",
-    **{f"{tier}-mib": f"MiB on all {tier} links" for tier in _TIERS},
     **{f"{tier}-over-model": f"bytes on all {tier} links over the model's" for tier in _TIERS},
     "error-rms": "root mean square of a sum's errors over that of the exact sum",
     "error-of-terms": "greatest error of an element over the magnitudes added to it",
@@ -53,6 +53,8 @@ METRICS = {
 }
 """Names and what they are. Bytes are those of Ethernet frames without FCS; the model's are those of
 all data packets with their headers, without acknowledgements, control and what is sent again."""
+TIMES = ("completion-ms", "completion-us", "over-bound", "barrier-us", "data-us", "handshake-us")
+"""Those that are of the machine where a run's fidelity is not ``ok``."""
 COUNTS = ("retransmitted", "reordered", "queue-dropped")
 """Those that are whole numbers in each run."""
 
@@ -76,6 +78,17 @@ class Row:
     source: str = ""
     """The commit that was run, with a ``+`` where files differed from it, and the day."""
 
+    def value(self, option: str) -> str:
+        """Its value of an option, of ``ranks``, or of ``algorithm``. Raises `InputError`."""
+        if option == "algorithm":
+            return self.algorithm
+        if option not in self.options:
+            raise InputError(
+                f"figures of {self.algorithm} are not told apart by {shown(option)}: they are by "
+                f"{', '.join(('algorithm', *self.options))}"
+            )
+        return self.options[option]
+
     def is_like(self, wanted: Mapping[str, str]) -> bool:
         """Whether options (and ``algorithm``) have the values that are wanted."""
         mine = {**self.options, "algorithm": self.algorithm}
@@ -88,6 +101,7 @@ class Kept:
 
     name: str
     processors: int
+    """Of the machine that emulated."""
     rows: list[Row] = field(default_factory=list)
 
     def write(self, folder: Path) -> Path:
@@ -145,7 +159,6 @@ def metrics_of(run: Run) -> dict[str, float | None]:
         "host-mib": (run.tiers["host_up"] + run.tiers["host_down"]) / 2**20,
         "ranks-mib": ranks_bytes / 2**20,
         "fabric-mib": (run.tiers["fabric_up"] + run.tiers["fabric_down"]) / 2**20,
-        **{f"{name}-mib": run.tiers[tier] / 2**20 for name, tier in _TIERS.items()},
         **{
             f"{name}-over-model": run.tiers[tier] / model[tier] if model.get(tier) else None
             for name, tier in _TIERS.items()
@@ -175,8 +188,7 @@ def rows_of(runs: Sequence[tuple[Run, float]], swept: Sequence[str], source: str
     found: dict[str, Row] = {}
     for run, cost_s in runs:
         scenario = run.scenario
-        options = {name: _said(name, scenario) for name in swept if name != "seed"}
-        options |= {"ranks": str(len(run.ranks)), "world": str(scenario.get("world"))}
+        options = options_of(scenario, swept, str(len(run.ranks)))
         key = json.dumps([run.algorithm, options])
         row = found.setdefault(key, Row(run.algorithm, options, [], {}, []))
         row.seeds.append(int(scenario.get("seed", 1)))
@@ -185,6 +197,12 @@ def rows_of(runs: Sequence[tuple[Run, float]], swept: Sequence[str], source: str
         row.verdicts.append(run.fidelity.verdict if run.verified else "failed")
         found[key] = replace(row, cost_s=row.cost_s + cost_s, source=source)
     return list(found.values())
+
+
+def options_of(scenario: Mapping[str, Any], swept: Sequence[str], ranks: str) -> dict[str, str]:
+    """As `Row.options`, of a scenario's point."""
+    options = {name: _said(name, scenario) for name in swept if name != "seed"}
+    return options | {"ranks": ranks, "world": str(scenario.get("world"))}
 
 
 def _said(option: str, scenario: Mapping[str, Any]) -> str:
@@ -197,4 +215,14 @@ def check_metric(name: str, place: str) -> str:
     """A metric's name. Raises `InputError` for one that is none."""
     if name not in METRICS:
         raise InputError(f"{place}: metric {shown(name)} is none of {', '.join(METRICS)}")
+    return name
+
+
+def check_option(name: str, place: str) -> str:
+    """The name of what rows may differ in. Raises `InputError` for one that is none."""
+    known = (*OPTIONS, "ranks")
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(known))}"
+        raise InputError(f"{place}: {shown(name)} is no option that figures differ in: {hint}")
     return name

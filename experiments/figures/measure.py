@@ -60,6 +60,7 @@ def measure(
         InputError: the file makes no sense.
         RunError: a world could not be brought up.
     """
+    commit = commit_of(CHECKOUT)  # what is run is what is there now, whatever comes meanwhile
     path = scenario_file(name)
     first = read_file(path)
     order = {_key(point.scenario.to_dict()): at for at, point in enumerate(first.points)}
@@ -78,7 +79,7 @@ def measure(
         ]
     done.sort(key=lambda each: each[:2])
     today = datetime.datetime.now(datetime.timezone.utc).date()
-    source = f"commit {commit_of(CHECKOUT)}, {today.isoformat()}"
+    source = f"commit {commit}, {today.isoformat()}"
     rows = rows_of([timed for _, _, timed in done], first.swept, source)
     return Kept(name, len(os.sched_getaffinity(0)), rows)
 
@@ -151,10 +152,16 @@ def _emulated(points: Sequence[Point], experiment: Experiment) -> Iterator[Timed
 
 
 def commit_of(checkout: Path) -> str:
-    """The commit that is checked out, shortened; with a ``+`` where files differ from it."""
+    """The commit that is checked out, shortened; with a ``+`` where files differ from it.
+
+    ``unknown`` where git is not installed, or does not know the folder.
+    """
     git = ["git", "-C", str(checkout)]
-    told = subprocess.run(
-        [*git, "describe", "--always", "--dirty=+", "--abbrev=10", "--exclude=*"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    try:
+        told = subprocess.run(
+            [*git, "describe", "--always", "--dirty=+", "--abbrev=10", "--exclude=*"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    except OSError:
+        return "unknown"
     return told.stdout.strip() or "unknown"

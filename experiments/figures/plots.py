@@ -9,7 +9,8 @@ In a page a plot stands between two notes, as a table does::
 After the metric come what the x axis is, what lines are told apart by (``algorithm`` or ``paths``,
 which gives the colour, and more options), the picture's file, from the page's folder, its title,
 and the values that all its figures have. ``log x`` makes an axis logarithmic, ``bound yes`` draws
-the bound of times, too. ``over`` and ``under`` are those of tables.
+the bound of times, too. ``over`` and ``under`` are those of tables, and as there no quotient is
+taken where a run is not ``ok``.
 
 Every picture holds the numbers that it shows as its description. By them a check knows whether it
 is of the kept figures: how lines look differs between versions of matplotlib.
@@ -27,9 +28,18 @@ from typing import Any
 
 from base.errors import InputError
 from base.units import shown
-from experiments.figures.kept import Kept, Row, check_metric
-from experiments.figures.tables import END, blocks, caption, divided, parse_note, values_of
-from experiments.plots.series import Axis, Line, Lines
+from experiments.figures.kept import Kept, Row, check_metric, check_option
+from experiments.figures.tables import (
+    END,
+    blocks,
+    caption,
+    divided,
+    is_exact,
+    parse_note,
+    rows_with,
+    values_of,
+)
+from experiments.plots.series import Y_LABELS, Axis, Line, Lines
 from experiments.plots.spec import PlotSpec
 from experiments.results.spread import Spread
 from experiments.scenario.options import OPTIONS, read_option
@@ -42,15 +52,10 @@ _DESCRIPTION = re.compile(r"<dc:description>(.*?)</dc:description>", re.DOTALL)
 COLOURED = ("algorithm", "paths")
 """What lines may be told apart by first."""
 LABELS = {
-    "completion-ms": ("completion", "completion time (ms)"),
+    "completion-ms": ("completion", Y_LABELS["completion"]),
     "completion-us": ("completion", "completion time (us)"),
-    "predicted-ms": ("completion", "predicted completion time (ms)"),
-    "over-bound": ("over-bound", "completion time / bound"),
-    "imbalance": ("imbalance", "fullest link between switches / mean"),
-    "retransmitted": ("retransmitted", "packets sent again"),
-    "reordered": ("reordered", "packets that overtook others"),
+    "over-bound": ("over-bound", Y_LABELS["over-bound"]),
     "links-mib": ("bytes", "bytes on all links (MiB)"),
-    "host-mib": ("bytes", "bytes on all hosts' links (MiB)"),
     "fabric-mib": ("bytes", "bytes on all links between switches (MiB)"),
 }
 """By metric: that of `PlotSpec`, and what stands at the y axis."""
@@ -75,12 +80,20 @@ class PlotNote:
     over: str = ""
     under: str = ""
 
+    @property
+    def divides(self) -> bool:
+        """Whether its figures are quotients."""
+        return bool(self.over or self.under)
+
     @staticmethod
     def parse(text: str) -> PlotNote:
         """Read a note's text. Raises `InputError` that shows it."""
         place = f"plot {shown(text)}"
         name, metric, told = parse_note(place, text, _NEEDED)
-        check_metric(metric, place)
+        if check_metric(metric, place) not in LABELS:
+            raise InputError(
+                f"{place}: metric {shown(metric)} is for tables; plots have {', '.join(LABELS)}"
+            )
         x, lines, file, title = (told.pop(key) for key in _NEEDED)
         log, bound = told.pop("log", ""), told.pop("bound", "")
         over, under = told.pop("over", ""), told.pop("under", "")
@@ -94,6 +107,8 @@ class PlotNote:
             raise InputError(f"{place}: bound is yes, or not there, and times alone have one")
         if bool(over) + bool(under) + bool(bound) > 1:
             raise InputError(f"{place}: one of over, under and bound alone makes sense")
+        for option in (x, *lines.split(), *told):
+            check_option(option, place)
         return PlotNote(
             name, metric, x, tuple(lines.split()), values_of(told), file, title, log, bool(bound),
             over, under,
@@ -101,14 +116,8 @@ class PlotNote:
 
     def rows_of(self, kept: Kept) -> list[Row]:
         """The rows that it shows. Raises `InputError` for none."""
-        rows = [
-            row
-            for row in kept.rows
-            if all(
-                any(row.is_like({name: value}) for value in values) for name, values in self.shared
-            )
-        ]
-        if self.over or self.under:
+        rows = rows_with(self.shared, kept)
+        if self.divides:
             rows = divided(rows, kept, self.over, self.under)
         rows = [row for row in rows if Spread.of(row.values.get(self.metric, []))]
         if not rows:
@@ -126,7 +135,14 @@ def with_plots(text: str, kept_of: Callable[[str], Kept]) -> str:
     def made(block: re.Match[str]) -> str:
         note = PlotNote.parse(block["spec"])
         kept = kept_of(note.name)
-        below = caption(kept, note.rows_of(kept))
+        metrics = (note.metric,)
+        below = caption(
+            kept,
+            note.rows_of(kept),
+            metrics,
+            lambda row: not is_exact(row, metrics),
+            divides=note.divides,
+        )
         return f"<!-- plot {block['spec']} -->\n![{note.title}]({note.file})\n\n{below}\n{END}"
 
     return _PLOTS.sub(made, text)
@@ -140,19 +156,19 @@ def notes_in(text: str) -> list[PlotNote]:
 def lines_of(note: PlotNote, kept: Kept) -> Lines:
     """What a plot shows. Raises `InputError`."""
     rows = note.rows_of(kept)
-    axis, positions = _axis(note.x, [_value(row, note.x) for row in rows])
+    axis, positions = _axis(note.x, [row.value(note.x) for row in rows])
     found: dict[tuple[str, ...], dict[float, Row]] = {}
     for row in rows:
-        line = found.setdefault(tuple(_value(row, option) for option in note.lines), {})
-        x = positions[_value(row, note.x)]
+        line = found.setdefault(tuple(row.value(option) for option in note.lines), {})
+        x = positions[row.value(note.x)]
         if x in line:
             raise InputError(
-                f"figures of {kept.name}: several are at {note.x} {_value(row, note.x)} of a line: "
+                f"figures of {kept.name}: several are at {note.x} {row.value(note.x)} of a line: "
                 "share an option more, or have more lines"
             )
         line[x] = row
     y_label = LABELS[note.metric][1]
-    if note.over or note.under:
+    if note.divides:
         y_label = f"{y_label.partition(' (')[0]} / {note.over}'s"
         if note.under:
             y_label = f"speed-up over {note.under}"
@@ -169,6 +185,7 @@ def _line(note: PlotNote, name: str, world: str, other: str, at: dict[float, Row
     xs = sorted(at)
     spreads = [Spread.of(at[x].values[note.metric]) for x in xs]
     known = [spread for spread in spreads if spread]  # `rows_of` has left no other
+    doubts = {"failed"} if note.divides else {"invalid", "failed"}
     return Line(
         name, name, world, other,
         x=tuple(xs),
@@ -176,7 +193,7 @@ def _line(note: PlotNote, name: str, world: str, other: str, at: dict[float, Row
         low=tuple(spread.least for spread in known),
         high=tuple(spread.greatest for spread in known),
         model=tuple(_bound(note, at[x]) for x in xs),
-        doubtful=tuple(bool({"invalid", "failed"} & set(at[x].verdicts)) for x in xs),
+        doubtful=tuple(bool(doubts & set(at[x].verdicts)) for x in xs),
         predicted=(False,) * len(xs),
     )  # fmt: skip
 
@@ -189,10 +206,6 @@ def _bound(note: PlotNote, row: Row) -> float | None:
     pairs = zip(row.values["completion-ms"], row.values["over-bound"], strict=True)
     found = Spread.of(time / over for time, over in pairs if time is not None and over)
     return found.mean if found else None
-
-
-def _value(row: Row, option: str) -> str:
-    return row.algorithm if option == "algorithm" else row.options.get(option, "")
 
 
 def _axis(option: str, values: Sequence[str]) -> tuple[Axis, dict[str, float]]:
@@ -233,7 +246,7 @@ def is_fresh(file: Path, note: PlotNote, kept: Kept) -> bool:
     """Whether a picture is there and shows what the kept figures come to. Raises `InputError`."""
     try:
         found = _DESCRIPTION.search(file.read_text("utf-8"))
-    except OSError:
+    except (OSError, UnicodeDecodeError):
         return False
     return found is not None and html.unescape(found[1]) == description_of(note, kept)
 
@@ -242,7 +255,7 @@ def svg_of(note: PlotNote, kept: Kept) -> bytes:
     """The picture, as an SVG file's content. Raises `InputError`."""
     from experiments.plots.draw import svg_of_lines
 
-    metric = "speed-up" if note.under or note.over else LABELS[note.metric][0]
+    metric = "speed-up" if note.divides else LABELS[note.metric][0]
     spec = PlotSpec(y=metric, x=note.x, title=note.title, log=note.log)
     shared = ", ".join(f"{key.replace('-', ' ')} {' and '.join(of)}" for key, of in note.shared)
     below = ", ".join(filter(None, (f"{note.name}.toml", shared)))

@@ -6,15 +6,16 @@ In a page a table stands between two notes that a reader of the page does not se
     | algorithm | ecmp | ... |
     <!-- end of figures -->
 
-Of runs that failed a cell has the number; its figures are those of the others.
+Of runs that failed a cell has the number; its figures are those of the others. Of times of
+emulated runs of which some have a fidelity other than ``ok``, a cell says how many are ``ok``.
 
 After the metric come what the rows and the columns are (``algorithm``, ``ranks``, ``world``, or an
-option that the scenario file sweeps), then the values that all its figures share. Several metrics,
-or values of a shared option, stand beside each other in a cell: ``completion-ms imbalance``,
-``placement in-order / random``; of an option that has rows or columns, they choose these. Where
-rows or columns are of ``metric``, each metric has its own. With ``over ring`` figures are divided
-by those of ``ring`` at the same point and seed, with ``under ring`` the other way round, which
-makes speed-ups of times.
+option that the scenario file sweeps), then the values that all its figures share; several values of
+an option that has rows or columns choose these: ``placement in-order / random``. Several metrics
+stand beside each other in a cell: ``completion-ms imbalance``. Where rows or columns are of
+``metric``, each metric has its own. With ``over ring`` figures are divided by those of ``ring`` at
+the same point and seed, with ``under ring`` the other way round, which makes speed-ups of times. No
+quotient is taken where either of both runs is not ``ok``: times of such runs are not compared.
 """
 
 from __future__ import annotations
@@ -22,13 +23,16 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import TypeVar
 
 from base.errors import InputError
 from base.units import shown
-from experiments.figures.kept import COUNTS, Kept, Row, check_metric
+from experiments.figures.kept import COUNTS, TIMES, Kept, Row, check_metric, check_option
 from experiments.figures.measure import LONG_S
 from experiments.results.spread import Spread
+from experiments.scenario.options import OPTIONS, field_of
+from experiments.scenario.scenario import Scenario
 
 METRIC = "metric"
 """As rows or columns: each metric by itself."""
@@ -44,6 +48,8 @@ def blocks(kind: str) -> re.Pattern[str]:
 
 
 _TABLES = blocks("figures")
+_DEFAULTS = {each.name: each.default for each in fields(Scenario)}
+T = TypeVar("T")
 _NEEDED = {"rows": "OPTION", "columns": "OPTION"}
 
 
@@ -89,7 +95,7 @@ class TableSpec:
     rows: tuple[str, ...]
     columns: str
     shared: tuple[tuple[str, tuple[str, ...]], ...]
-    """Options with the values that figures have; several stand beside each other in a cell."""
+    """Options, each with the values that figures may have."""
     over: str = ""
     under: str = ""
     """The algorithm that figures are divided by, or that is divided by them."""
@@ -104,19 +110,15 @@ class TableSpec:
         if over and under:
             raise InputError(f"{place}: figures are over another, or under it, but not both")
         metrics = tuple(check_metric(each, place) for each in metric.split())
+        for option in (*rows, columns, *told):
+            if option != METRIC:
+                check_option(option, place)
         return TableSpec(name, metrics, rows, columns, values_of(told), over, under)
 
     @property
     def axes(self) -> tuple[str, ...]:
         """What rows and columns are of."""
         return (*self.rows, self.columns)
-
-    @property
-    def places(self) -> list[dict[str, str]]:
-        """What the figures have in common that stand at the same place of every cell."""
-        names = [name for name, _ in self.shared]
-        chosen = itertools.product(*(values for _, values in self.shared))
-        return [dict(zip(names, values, strict=True)) for values in chosen]
 
 
 def rendered(text: str, kept_of: Callable[[str], Kept]) -> str:
@@ -138,8 +140,9 @@ def rendered(text: str, kept_of: Callable[[str], Kept]) -> str:
 
 def table(spec: TableSpec, kept: Kept) -> str:
     """A table as Markdown, with what it is of beneath. Raises `InputError`."""
-    rows = [row for row in kept.rows if any(row.is_like(place) for place in spec.places)]
-    if spec.over or spec.under:
+    rows = rows_with(spec.shared, kept)
+    divides = bool(spec.over or spec.under)
+    if divides:
         rows = divided(rows, kept, spec.over, spec.under)
     if not rows:
         raise InputError(f"figures of {kept.name}: none has {spec.shared}")
@@ -149,8 +152,9 @@ def table(spec: TableSpec, kept: Kept) -> str:
     if all(head.isdecimal() for head in heads):
         heads.sort(key=int)
     names = list(dict.fromkeys(tuple(_value(*each, axis) for axis in spec.rows) for each in held))
+    shown_heads = [_written(spec.columns, head) for head in heads]
     lines = [
-        f"| {' | '.join((*(each.replace('-', ' ') for each in spec.rows), *heads))} |",
+        f"| {' | '.join((*(each.replace('-', ' ') for each in spec.rows), *shown_heads))} |",
         f"|{'---|' * (len(spec.rows) + len(heads))}",
     ]
     for name in names:
@@ -158,13 +162,27 @@ def table(spec: TableSpec, kept: Kept) -> str:
         for head in heads:
             wanted = {**dict(zip(spec.rows, name, strict=True)), spec.columns: head}
             cells.append(_cell(spec, rows, wanted))
-        lines.append(f"| {' | '.join((*name, *cells))} |")
-    return "\n".join(lines) + f"\n\n{caption(kept, rows)}\n"
+        lines.append(f"| {' | '.join((*map(_written, spec.rows, name), *cells))} |")
+
+    def has_range(row: Row) -> bool:
+        return any(" to " in _figure(row, metric, divides=divides) for metric in spec.metrics)
+
+    below = caption(kept, rows, spec.metrics, has_range, divides=divides)
+    return "\n".join(lines) + f"\n\n{below}\n"
+
+
+def rows_with(shared: Sequence[tuple[str, tuple[str, ...]]], kept: Kept) -> list[Row]:
+    """The rows that have one of the values of each option."""
+    return [
+        row
+        for row in kept.rows
+        if all(any(row.is_like({name: value}) for value in values) for name, values in shared)
+    ]
 
 
 def divided(rows: Sequence[Row], kept: Kept, over: str, under: str) -> list[Row]:
     """Rows with their figures over (under) those of an algorithm at the same point, seed by seed;
-    without its own.
+    without its own, and with no figure where either run is not ``ok``.
 
     Raises `InputError` where it was not run.
     """
@@ -176,6 +194,7 @@ def _divided(row: Row, other: str, kept: Kept, is_over: bool) -> Row:
     found = [each for each in kept.rows if (each.algorithm, each.options) == (other, row.options)]
     if not found:
         raise InputError(f"figures of {kept.name}: no {other!r} at {row.options}")
+    its = found[0]
 
     def quotient(mine: float | None, its: float | None) -> float | None:
         above, below = (mine, its) if is_over else (its, mine)
@@ -183,16 +202,26 @@ def _divided(row: Row, other: str, kept: Kept, is_over: bool) -> Row:
 
     # Where all seeds come to the same figures, fewer of them were run.
     values = {
-        metric: list(map(quotient, *_as_many(mine, found[0].values[metric])))
-        for metric, mine in row.values.items()
+        metric: list(map(quotient, *_as_many(_of_ok(row, metric), _of_ok(its, metric))))
+        for metric in row.values
     }
-    seeds = max(row.seeds, found[0].seeds, key=len)[: max(map(len, values.values()), default=0)]
-    return replace(row, seeds=seeds, values=values)
+    seeds = max(row.seeds, its.seeds, key=len)[: max(map(len, values.values()), default=0)]
+    verdicts = list(map(_of_both, *_as_many(row.verdicts, its.verdicts)))
+    return replace(row, seeds=seeds, values=values, verdicts=verdicts)
 
 
-def _as_many(
-    ones: list[float | None], others: list[float | None]
-) -> tuple[list[float | None], list[float | None]]:
+def _of_ok(row: Row, metric: str) -> list[float | None]:
+    """Figures of the runs that may be compared; None for each of the others."""
+    pairs = zip(row.values[metric], row.verdicts, strict=True)
+    return [value if verdict == "ok" else None for value, verdict in pairs]
+
+
+def _of_both(one: str, other: str) -> str:
+    """The verdict of a quotient."""
+    return "failed" if "failed" in (one, other) else other if one == "ok" else one
+
+
+def _as_many(ones: list[T], others: list[T]) -> tuple[list[T], list[T]]:
     count = max(len(ones), len(others))
     if any(len(each) < count and len(set(each)) > 1 for each in (ones, others)):
         count = min(len(ones), len(others))
@@ -204,42 +233,45 @@ def _as_many(
 def _value(row: Row, metric: str, name: str) -> str:
     if name == METRIC:
         return metric.replace("-", " ").replace("mib", "MiB")
-    return row.algorithm if name == "algorithm" else row.options.get(name, "")
+    return row.value(name)
+
+
+def _written(option: str, value: str) -> str:
+    """An option's value as a reader has it: nothing, where that is the default, says little."""
+    unset = value == "none" and option in OPTIONS and _DEFAULTS[field_of(option)] is None
+    return "by default" if unset else value
 
 
 def _cell(spec: TableSpec, rows: Sequence[Row], wanted: dict[str, str]) -> str:
-    found = []
-    divided = bool(spec.over or spec.under)
+    divides = bool(spec.over or spec.under)
     said = wanted.pop(METRIC, "")
-    for place in spec.places:
-        if any(wanted.get(name, value) != value for name, value in place.items()):
-            continue
-        matching = [row for row in rows if row.is_like({**wanted, **place})]
-        if len(matching) > 1:
-            raise InputError(
-                f"figures of {spec.name}: several rows have {wanted | place}: share an option more"
-            )
-        for row in matching:
-            metrics = [each for each in spec.metrics if said in ("", _value(row, each, METRIC))]
-            failed = row.verdicts.count("failed")
-            figures = [
-                _figure(row, each, divided=divided)
-                for each in metrics
-                if failed < len(row.verdicts)
-            ]
-            if failed:
-                figures.append(f"{failed} of {len(row.verdicts)} failed")
-            found.append(", ".join(figures))
-    return " / ".join(found)
+    matching = [row for row in rows if row.is_like(wanted)]
+    if len(matching) > 1:
+        raise InputError(
+            f"figures of {spec.name}: several rows have {wanted}: share an option more"
+        )
+    if not matching:
+        return ""
+    (row,) = matching
+    runs, ok, failed = len(row.verdicts), row.verdicts.count("ok"), row.verdicts.count("failed")
+    if divides and not ok and failed < runs:
+        return "not ok"
+    metrics = [each for each in spec.metrics if said in ("", _value(row, each, METRIC))]
+    told = [_figure(row, each, divides=divides) for each in metrics if failed < runs]
+    if ok + failed < runs and (divides or set(metrics) & set(TIMES)):
+        told.append(f"{ok} of {runs} ok")
+    if failed:
+        told.append(f"{failed} of {runs} failed")
+    return ", ".join(told)
 
 
-def _figure(row: Row, metric: str, *, divided: bool) -> str:
+def _figure(row: Row, metric: str, *, divides: bool) -> str:
     if metric not in row.values:
         raise InputError(f"figures of {row.algorithm}: no {metric} is kept: measure them anew")
     spread = Spread.of(row.values[metric])
     if spread is None:
         return "none"
-    shown = "{:,.0f}".format if metric in COUNTS and not divided else number
+    shown = "{:,.0f}".format if metric in COUNTS and not divides else number
     mean, least, greatest = map(shown, (spread.mean, spread.least, spread.greatest))
     return mean if least == greatest else f"{mean} ({least} to {greatest})"
 
@@ -256,43 +288,75 @@ def number(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def caption(kept: Kept, rows: Sequence[Row]) -> str:
-    """What rows are of: the file, seeds, the commit."""
+def caption(
+    kept: Kept,
+    rows: Sequence[Row],
+    metrics: Sequence[str],
+    has_range: Callable[[Row], bool],
+    *,
+    divides: bool,
+) -> str:
+    """What rows are of: the file, seeds, the commit.
+
+    Args:
+        metrics: the figures that are shown.
+        has_range: whether those of a row are shown with their least and greatest.
+        divides: they are quotients.
+    """
     emulated = [row for row in rows if row.options.get("world") == "emulated"]
     simulated = [row for row in rows if row not in emulated]
-    told = [_seeds_of(simulated)] if simulated else []
+    told = [_seeds_of(simulated, metrics, any(map(has_range, simulated)))] if simulated else []
     if emulated:
         counts = sorted({len(row.seeds) for row in emulated})
-        runs = f"{_ranges(counts)} runs"
-        told.append(f"emulated {runs} each" if told else runs + ": mean (least to greatest)")
-        told.append(f"{kept.processors} processors")
-    verdicts = [verdict for row in rows for verdict in row.verdicts]
-    doubtful = {each: verdicts.count(each) for each in sorted(set(verdicts) - {"ok", "failed"})}
-    told += [f"fidelity {name} of {count} runs" for name, count in doubtful.items()]
+        runs = f"emulated {_ranges(counts)} runs each" if told else f"{_ranges(counts)} runs"
+        if any(map(has_range, emulated)) and not any(_MEAN in each for each in told):
+            runs += _MEAN
+        told += [runs, f"{kept.processors} processors", *_doubts_of(emulated, divides)]
     sources = " and ".join(dict.fromkeys(row.source for row in rows))
     return f"*`{kept.name}.toml`, {'; '.join(told)}; {sources}.*"
 
 
-def _seeds_of(rows: Sequence[Row]) -> str:
+_MEAN = ": mean (least to greatest)"
+
+
+def _doubts_of(rows: Sequence[Row], divides: bool) -> list[str]:
+    """How many emulated runs are not ``ok``, in words; nothing where all are."""
+    verdicts = [verdict for row in rows for verdict in row.verdicts]
+    doubtful = {each: verdicts.count(each) for each in sorted(set(verdicts) - {"ok", "failed"})}
+    if not doubtful:
+        return []
+    if divides:
+        return [f"{sum(doubtful.values())} of {len(verdicts)} pairs of runs not ok, and left out"]
+    (first, count), *others = doubtful.items()
+    told = [f"{count} run{'s' if count > 1 else ''} {first}"]
+    told += [f"{number_of} {name}" for name, number_of in others]
+    return [f"{' and '.join(told)}, of {len(verdicts)}"]
+
+
+def _seeds_of(rows: Sequence[Row], metrics: Sequence[str], has_ranges: bool) -> str:
     """Of simulated runs: their seeds, and why some have fewer."""
     seeds = sorted({seed for row in rows for seed in row.seeds})
     told = f"seeds {_ranges(seeds)}"
-    if len(seeds) > 1 and all(map(_is_exact, rows)):
+    verified = [row for row in rows if set(row.verdicts) != {"failed"}]
+    if len(seeds) > 1 and all(is_exact(row, metrics) for row in rows):
         return f"{told}, exact: all come to the same"
     if len(seeds) > 1:
-        told += ": mean (least to greatest)"
-    fewer = [row for row in rows if len(row.seeds) < len(seeds)]
-    if any(_is_exact(row) for row in fewer):
+        told += _MEAN if has_ranges else ": all come to the same in the digits shown"
+    fewer = [row for row in verified if len(row.seeds) < len(seeds)]
+    if has_ranges and any(is_exact(row, metrics) for row in fewer):
         told += ", one figure where all come to the same"
-    if any(not _is_exact(row) for row in fewer):
+    if any(not is_exact(row, metrics) for row in fewer):
         least = min(len(row.seeds) for row in fewer)
         told += f", {least} of them where a run takes over {LONG_S:.0f} s"
     return told
 
 
-def _is_exact(row: Row) -> bool:
-    spreads = map(Spread.of, row.values.values())
-    return all(spread is None or spread.least == spread.greatest for spread in spreads)
+def is_exact(row: Row, metrics: Sequence[str]) -> bool:
+    """Whether all runs came to the same figures; not where one failed."""
+    spreads = [Spread.of(row.values.get(metric, [])) for metric in metrics]
+    return "failed" not in row.verdicts and all(
+        spread is None or spread.least == spread.greatest for spread in spreads
+    )
 
 
 def _ranges(numbers: Sequence[int]) -> str:

@@ -160,11 +160,18 @@ def _saved(figure: Figure, ending: str, description: str | None = None) -> bytes
 
 
 @contextlib.contextmanager
-def _drawn(results: Results, spec: PlotSpec) -> Iterator[Figure]:
-    """A plot, drawn; it is saved inside, under the same settings."""
+def _empty_figure() -> Iterator[Figure]:
+    """A figure with nothing on it, under the settings that all plots are drawn and saved with."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), layout=ConstrainedLayoutEngine())
         FigureCanvasAgg(figure)
+        yield figure
+
+
+@contextlib.contextmanager
+def _drawn(results: Results, spec: PlotSpec) -> Iterator[Figure]:
+    """A plot, drawn; it is saved inside, under the same settings."""
+    with _empty_figure() as figure:
         if spec.kind == "lines":
             shown = lines_of(results, spec)
             if shown.lines:
@@ -199,9 +206,7 @@ def svg_of_lines(shown: Lines, spec: PlotSpec, common: str, description: str) ->
         common: stands below the title.
         description: stands in the file, where readers of the picture do not see it.
     """
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), layout=ConstrainedLayoutEngine())
-        FigureCanvasAgg(figure)
+    with _empty_figure() as figure:
         _draw_lines(figure, shown, spec)
         _head(figure, title_of(spec), common)
         return _saved(figure, "svg", description)

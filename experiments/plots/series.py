@@ -20,6 +20,9 @@ TIMED = ("completion", "over-bound", "goodput", "speed-up")
 Value = Callable[[Summary, Summary | None], float | None]
 """What is plotted of a summary; the second one is that of the denominator, where there is one."""
 
+Y_LABELS = {"completion": "completion time (ms)", "over-bound": "completion time / bound"}
+"""What stands at the y axis of times."""
+
 _OF_PATHS: dict[str, tuple[str, Value]] = {
     "imbalance": ("fullest link between switches / mean", lambda each, _: each.paths.imbalance),
     "marks": ("packets with a congestion mark", lambda each, _: each.paths.marks),
@@ -207,13 +210,13 @@ def _measure(points: Sequence[Sequence[Summary]], spec: PlotSpec) -> tuple[str, 
 
     if spec.y == "completion":
         return (
-            "completion time (ms)",
+            Y_LABELS[spec.y],
             lambda each, _: (each.completion_ns or 0) / 1e6,
             lambda each, _: each.bound_ns / 1e6,
         )
     if spec.y == "over-bound":
         return (
-            "completion time / bound",
+            Y_LABELS[spec.y],
             lambda each, _: _over(each.completion_ns or 0, each.bound_ns),
             lambda each, _: 1.0,
         )

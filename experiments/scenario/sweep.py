@@ -10,6 +10,7 @@ the file are those of its parts. ``[plot]`` or ``[[plot]]`` say what is plotted.
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from experiments.scenario.options import (
     read_option,
 )
 from experiments.scenario.scenario import Scenario
+from experiments.scenario.workload_checks import is_model
 
 MAX_POINTS = 10_000
 
@@ -106,7 +108,8 @@ def _experiment(document: Options, overrides: Options, source: str, path: Path) 
     ):
         chosen = {name: options[name] for name in given if name in options}
         try:
-            scenario = from_options(_with_workload(options, path.parent))
+            places = [Path(), path.parent] if "workload" in overrides else [path.parent, Path()]
+            scenario = from_options(_with_workload(options, places))
         except InputError as error:
             if not given:
                 raise
@@ -128,13 +131,21 @@ def _experiment(document: Options, overrides: Options, source: str, path: Path) 
     return Experiment(_points(scenarios, differing), differing, read, name)
 
 
-def _with_workload(options: Options, folder: Path) -> Options:
-    """Options whose workload is a file beside the scenario file, if it is not where it is said."""
+def _with_workload(options: Options, places: Sequence[Path]) -> Options:
+    """Options with the file of their workload, if there is one, in the first place that has it."""
     workload = options.get("workload")
-    if not isinstance(workload, str) or Path(workload).exists():
+    if not isinstance(workload, str) or is_model(workload):
         return options
-    beside = folder / workload
-    return over(options, {"workload": str(beside)}) if beside.is_file() else options
+    for place in places:
+        try:
+            os.stat(place / workload)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError) as error:  # a name with a NUL
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            raise InputError(f"workload {shown(workload)} cannot be read: {why}") from None
+        return over(options, {"workload": str(place / workload)})
+    return options
 
 
 def _points(scenarios: Sequence[Scenario], swept: Sequence[str]) -> tuple[Point, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import itertools
 import json
 import multiprocessing
 import os
@@ -19,7 +20,7 @@ from unittest import mock
 
 from rich.console import Console
 
-from base.errors import WeftError
+from base.errors import InputError, WeftError
 from controller import Plan
 from experiments.results.results import Results, Run
 from experiments.results.table import summary_table
@@ -34,6 +35,8 @@ SIZE = "64KiB"
 """Of a run that does not say its own, in the simulated world."""
 
 PLAIN_TERMINAL = {"COLUMNS": "80", "TERM": "dumb", "NO_COLOR": "1"}
+LONGEST_S = 60.0
+"""For a command that prints a text; it takes a moment."""
 
 Entry = dict[str, Any]
 
@@ -45,10 +48,12 @@ LINK = ("from", "to", "tier", "tx_packets", "tx_bytes", "lost", "queue_dropped",
 """What is looked at of a run, its ranks and its links. Results may come to have more."""
 
 
+class EndlessError(Exception):
+    """A command does not end, which is nothing that could be kept of it."""
+
+
 def lines_of(kind: str) -> list[str]:
-    """The lines of a file of the set, comments left out: ``runs``,
-    ``tables``, ``plans``, ``traces``, ``outputs``,
-    ``helps``, ``errors``."""
+    """The lines of a file of the set, named as in `ENTRIES`, comments left out."""
     lines = (FOLDER / f"{kind}.txt").read_text("utf-8").splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
@@ -66,10 +71,12 @@ def write(kind: str, entries: dict[str, Entry]) -> None:
 
 
 def scenario_of(line: str, **more: Any) -> Scenario:
-    """The scenario of a line of ``runs.txt`` or ``plans.txt``."""
+    """The scenario of a line of ``runs.txt`` or ``plans.txt``. Raises `InputError`."""
     collective, *rest = shlex.split(line)
     options: dict[str, Any] = {"world": "simulated", "predict": False, **more}
-    for name, value in zip(rest[::2], rest[1::2], strict=True):
+    for name, value in itertools.zip_longest(rest[::2], rest[1::2]):
+        if not name.startswith("--") or value is None:
+            raise InputError(f"{line!r}: write a collective, and options as --name value")
         key = name.removeprefix("--")
         several = key in ("fault", "algorithm")
         options[key] = [*options.get(key, []), value] if several else value
@@ -170,14 +177,21 @@ def output_entry(line: str) -> Entry:
 def text_entry(line: str) -> Entry:
     """What ``weft`` prints for a line, and its status; called in a folder that is empty.
 
-    In a forked process, which has imported the command line already; 80 columns wide.
+    In a forked process, which has imported the command line already; 80 columns wide. Raises
+    `EndlessError` if it does not end.
     """
     with tempfile.TemporaryDirectory() as folder:
         process = multiprocessing.get_context("fork").Process(
             target=_command, args=(shlex.split(line), Path(folder))
         )
         process.start()
-        process.join()
+        try:
+            process.join(LONGEST_S)
+            if process.is_alive():
+                raise EndlessError(f"'weft {line}' has not ended after {LONGEST_S:g} s")
+        finally:
+            process.kill()
+            process.join()
         told = {name: Path(folder, name).read_text("utf-8") for name in ("output", "errors")}
         told = {name: text.replace(folder, "FOLDER") for name, text in told.items()}
         return {"status": process.exitcode, **told}

@@ -1,7 +1,8 @@
 """The command: ``./weft mutate`` or ``python -m tests.mutation``.
 
-Exit status: 0 enough mutants were killed; 1 too few, too many are equivalent, or tests fail without
-any; 2 bad options; 130 or 143 if it was interrupted.
+Exit status: 0 enough mutants were killed; 1 too few, too many are equivalent, one that is listed as
+equivalent was killed, or tests fail without a mutant; 2 bad options; 128 and its number if a signal
+(Ctrl-C, SIGTERM, SIGHUP) ended it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from pathlib import Path
 from rich.console import Console
 
 from base.cache import cache_dir
-from base.errors import WeftError
+from base.errors import RunError, WeftError
 from tests.mutation import report
+from tests.mutation.ending import Ended, ending_on_signals
 from tests.mutation.recording import record
 from tests.mutation.subjects import GROUPS, ROOT, groups_of
 from tests.mutation.trial import Result, all_subjects, drawn, try_all
@@ -29,7 +31,9 @@ from tests.terminal import progress_line
 
 CI_SEED = 1
 """In continuous integration a change is judged by the same mutants as the one before it."""
+MUTANTS = 500
 CONTROLS = 10
+PROCESSES = min(2, len(os.sched_getaffinity(0)))
 SLOW_IMPORTS = ("hypothesis", "ml_dtypes", "numba", "numba.core.types", "numpy", "pytest", "typer")
 """What children find imported; nothing that is mutated."""
 
@@ -41,17 +45,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if seed is None:
         seed = CI_SEED if os.environ.get("CI") else secrets.randbelow(1 << 32)
     try:
-        return _mutate(options, seed, Console(highlight=False))
+        with ending_on_signals():
+            return _mutate(options, seed, Console(highlight=False))
     except WeftError as error:
         print(f"weft: {error}", file=sys.stderr)
         return error.exit_status
-    except KeyboardInterrupt:
-        return 130
+    except Ended as ended:
+        return ended.status
 
 
 def _mutate(options: argparse.Namespace, seed: int, console: Console) -> int:
     groups = groups_of(options.module)
     equivalents = report.read_equivalents()
+    report.check_places(options.out, kept=options.keep)
     every = all_subjects(groups)
     chosen = drawn(every, options.mutants, seed)
     if options.again is not None:
@@ -103,15 +109,14 @@ def _mutate(options: argparse.Namespace, seed: int, console: Console) -> int:
         # Imported at the end: it brings what is mutated, which children must not find.
         commit_of = import_module("experiments.figures.measure").commit_of
         score = replace(score, commit=f"commit {commit_of(ROOT)}, {date.today().isoformat()}")
-    if options.out is not None:
-        score.write(options.out)
-        console.print(f"Written: {options.out}")
-    if options.keep:
-        report.KEPT.mkdir(exist_ok=True)
-        score.write(report.KEPT / f"seed-{seed}.json")
-        page = report.PAGE.read_text("utf-8")
-        report.PAGE.write_text(report.with_table(page, report.kept_scores()), "utf-8")
-        console.print(f"Kept in {report.KEPT}, and in {report.PAGE.name}")
+    try:
+        if options.out is not None:
+            score.write(options.out)
+            console.print(f"Written: {options.out}")
+        if options.keep:
+            console.print(f"Kept in {report.keep(score)}, and in {report.PAGE.name}")
+    except OSError as error:
+        raise RunError(f"the score cannot be written: {error.strerror}") from None
     return 0 if score.passes and not wrong and not failing else 1
 
 
@@ -122,10 +127,10 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         description="Change Weft's code in small ways, and see whether its tests notice.",
     )
     parser.add_argument("--seed", type=int, help=f"of the draw [random; with CI set, {CI_SEED}]")
-    parser.add_argument("--mutants", type=int, default=500, metavar="N", help="how many [500]")
+    parser.add_argument("--mutants", type=int, metavar="N", help=f"how many [{MUTANTS}]")
     parser.add_argument(
-        "--processes", type=int, default=min(2, len(os.sched_getaffinity(0))), metavar="N",
-        help="mutants tried side by side [2]",
+        "--processes", type=int, default=PROCESSES, metavar="N",
+        help=f"mutants tried side by side [{PROCESSES}]",
     )  # fmt: skip
     parser.add_argument(
         "--module", action="append", default=[], metavar="NAME",
@@ -141,11 +146,18 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         help=f"mutants whose tests are run without them, too [{CONTROLS}]",
     )  # fmt: skip
     options = parser.parse_args(arguments)
+    if options.again and (options.module or options.mutants is not None):
+        parser.error("--again: those that lived in a score are all tried; leave --module and "
+                     "--mutants")  # fmt: skip
+    if options.mutants is None:
+        options.mutants = MUTANTS
     for name, least in (("mutants", 1), ("processes", 1), ("controls", 0)):
         if getattr(options, name) < least:
             parser.error(f"--{name} {getattr(options, name)}: at least {least}")
     if options.keep and (options.again or options.module):
         parser.error("--keep: what is kept is drawn of all modules; leave --again and --module")
+    if options.keep and options.mutants < MUTANTS:
+        parser.error(f"--mutants {options.mutants}: a score that is kept is of at least {MUTANTS}")
     return options
 
 

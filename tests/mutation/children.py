@@ -15,16 +15,20 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.mutation.ending import leave_signals_to_the_parent, signals_held
 
 MEMORY_BYTES = 12 << 30
 """Of addresses, beyond which a child gets no more; gRPC's threads take some GiB that they do not
 fill."""
 FILE_BYTES = 256 << 20
 LOOK_S = 0.02
+PATIENCE_S = 20.0
+"""For a child that ends all that it has started; then it is killed."""
 _PR_SET_PDEATHSIG = 1
 _M_ARENA_MAX = -8
 
@@ -35,7 +39,7 @@ class Job:
 
     name: str
     work: Callable[[Path], Any]
-    """Is given a folder of its own, in which it is called; what it returns, JSON can say."""
+    """Is given a folder of its own, in which it is called; what it returns is kept as JSON."""
     limit_s: float
     """After so much time on the clock the child is killed."""
     processor_s: float
@@ -52,7 +56,8 @@ class Outcome:
     notes: list[Any]
     """What it noted on its way, as far as it came."""
     status: str
-    """``done``, ``out of time``, ``crashed`` (by a signal), or ``failed`` with a traceback."""
+    """``done``, ``out of time``, ``crashed`` (by a signal), ``ended with status`` (by the work
+    itself), or ``failed`` with a traceback."""
     elapsed_s: float
 
 
@@ -64,8 +69,11 @@ class _Child:
     killed: bool = False
 
 
-def run_all(jobs: Iterable[Job], processes: int) -> Iterator[Outcome]:
-    """Run jobs, so many at a time, each in a forked process; outcomes as they come."""
+def run_all(jobs: Iterable[Job], processes: int) -> Generator[Outcome, None, None]:
+    """Run jobs, so many at a time, each in a forked process; outcomes as they come.
+
+    To be closed by whoever does not take all of them: that ends what still runs.
+    """
     waiting = iter(jobs)
     children: dict[int, _Child] = {}
     try:
@@ -76,18 +84,22 @@ def run_all(jobs: Iterable[Job], processes: int) -> Iterator[Outcome]:
                 if job is None:
                     more = False
                     break
-                folder = Path(tempfile.mkdtemp(prefix="weft-mutate-"))
-                children[_fork(job, folder)] = _Child(job, folder, time.monotonic())
+                with signals_held():  # or what has just begun would not be ended
+                    folder = Path(tempfile.mkdtemp(prefix="weft-mutate-"))
+                    children[_fork(job, folder)] = _Child(job, folder, time.monotonic())
             for pid in list(children):
-                if (outcome := _look(pid, children[pid])) is not None:
-                    _remove(children.pop(pid).folder)
+                with signals_held():
+                    if (outcome := _look(pid, children[pid])) is not None:
+                        _remove(children.pop(pid).folder)
+                if outcome is not None:
                     yield outcome
             time.sleep(LOOK_S)
     finally:
-        for pid, child in children.items():
-            _end(pid)
-            os.waitpid(pid, 0)
-            _remove(child.folder)
+        with signals_held():
+            for pid, child in children.items():
+                _end(pid)
+                os.waitpid(pid, 0)
+                _remove(child.folder)
 
 
 def note(folder: Path, what: Any) -> None:
@@ -96,9 +108,29 @@ def note(folder: Path, what: Any) -> None:
         file.write(json.dumps(what) + "\n")
 
 
-def end_with_parent() -> None:
-    """From now on the calling process is killed when the one that forked it ends."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+def end_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
+    """From now on the calling process gets a signal when the one that forked it ends.
+
+    Args:
+        parent: the number of that one; if it has ended already, the caller does so here.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(70)
+
+
+def end_child(pid: int) -> int:
+    """End a child that may have children, by SIGTERM, and wait for it; its status as `os.wait`
+    has it. One that has ended already is waited for."""
+    os.kill(pid, signal.SIGTERM)
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return status
+        time.sleep(LOOK_S)
+    os.kill(pid, signal.SIGKILL)
+    return os.waitpid(pid, 0)[1]
 
 
 def _fork(job: Job, folder: Path) -> int:
@@ -111,11 +143,8 @@ def _fork(job: Job, folder: Path) -> int:
     status = 70
     try:
         os.setpgid(0, 0)
-        end_with_parent()
-        if os.getppid() != parent:
-            os._exit(status)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        leave_signals_to_the_parent()
+        end_with_parent(parent)
         _limit(job.processor_s)
         os.chdir(folder)
         os.environ["TMPDIR"] = os.environ["PYTEST_DEBUG_TEMPROOT"] = str(folder)
@@ -175,7 +204,7 @@ def _said(status: int, child: _Child) -> str:
     if status < 0:
         return f"crashed ({signal.Signals(-status).name})"
     told = child.folder / "traceback"
-    return f"failed: {told.read_text()}" if told.exists() else f"failed with status {status}"
+    return f"failed: {told.read_text()}" if told.exists() else f"ended with status {status}"
 
 
 def _end(pid: int) -> None:

@@ -1,9 +1,9 @@
 """The mutants of a module: every small change that is made to its source.
 
 The operators are those of PIT and mutmut (bounds and sense of comparisons, arithmetic, constants,
-removed statements, returned values and so on). Their own programs, and cosmic-ray's, write each
-mutant to the working tree and start pytest for it, 5 to 10 seconds a mutant before a test has run,
-and none runs compiled kernels in their plain form; so only the operators are taken over.
+removed statements, returned values and so on). Only these are taken over: PIT is for Java, mutmut 2
+and cosmic-ray write each mutant to the working tree and start pytest for it, which takes seconds
+before a test has run, and none of them runs compiled kernels in their plain form.
 
 Strings, f-strings, docstrings, annotations, decorators, imports and what only type checkers see are
 left as they are. A plain name's assignment is not removed: the name would be missing, which any

@@ -7,8 +7,10 @@ import changes.
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import json
+import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from base import files
 from base.cache import cache_dir
+from base.errors import RunError
 from tests.mutation.children import Job, Outcome, note, run_all
 from tests.mutation.running import Watch, prepare, run_pytest, with_probes
 from tests.mutation.subjects import ROOT, Group
@@ -25,7 +29,19 @@ from tests.mutation.subjects import ROOT, Group
 LONGEST_TEST_S = {False: 10.0, True: 8.0}
 """Of processor time, by whether in the plain form; a test that takes longer is left out."""
 LONGEST_FILE_S = 150.0
+"""Of processor time; the tests of a file that have not begun by then are left out."""
+IMPORTS_S = 60.0
+"""Of processor time, beside that."""
+ENDLESS_S = 3000.0
+"""On the clock, for a file of tests that wait."""
+UNUSED_S = 7 * 24 * 3600
+"""After so long a record that nobody has used is removed."""
+MOST_BYTES = 256 << 20
 PACKAGES = ("base", "switch", "agents", "topo", "controller", "experiments")
+
+READ = {".cm", ".css", ".js", ".json", ".lark", ".p4", ".py", ".stf", ".toml", ".txt"}
+"""The kinds of files in packages, p4/ and tests/ that code and tests consist of or read."""
+TOOLS = {("tests", "attack"), ("tests", "mutation")}
 
 LEFT_OUT = {
     f"test_{name}"
@@ -80,7 +96,7 @@ class FileRecord:
 
     @staticmethod
     def read(text: str) -> FileRecord:
-        """From what `asdict` made of it, as JSON."""
+        """From what `asdict` made of it, as JSON. Raises ValueError, KeyError or TypeError."""
         known = json.loads(text)
         tests = [Record(**test) for test in known["tests"]]
         return FileRecord(known["file"], known["imported"], tests)
@@ -140,28 +156,42 @@ def record(
     groups = list(groups)
     found: dict[bool, list[FileRecord]] = {}
     for plain in sorted({group.plain for group in groups}):
-        files = files_of_tests(group for group in groups if group.plain == plain)
-        kept = {file: _kept_at(file, plain) for file in files}
-        jobs = [_job(file, plain) for file in files if not kept[file].exists()]
-        for number, outcome in enumerate(run_all(jobs, processes), 1):
-            made = _made_of(outcome)
-            kept[outcome.name].write_text(json.dumps(asdict(made)))
-            passed = sum(test.passed for test in made.tests)
-            form = ", plain form" if plain else ""
-            ending = "" if outcome.status == "done" else f" ({outcome.status.splitlines()[-1]})"
-            said(
-                f"{number} of {len(jobs)}: {outcome.name}{form}: {passed} of "
-                f"{len(made.tests)} tests usable, {outcome.elapsed_s:.0f} s{ending}"
-            )
-        found[plain] = [FileRecord.read(kept[file].read_text()) for file in files]
+        names = files_of_tests(group for group in groups if group.plain == plain)
+        known = {name: _kept(_kept_at(name, plain)) for name in names}
+        jobs = [_job(name, plain) for name in names if known[name] is None]
+        form = ", plain form" if plain else ""
+        with contextlib.closing(run_all(jobs, processes)) as outcomes:
+            for number, outcome in enumerate(outcomes, 1):
+                made = known[outcome.name] = _made_of(outcome)
+                if outcome.status == "done":  # another time it may be
+                    _keep(made, _kept_at(outcome.name, plain))
+                passed = sum(test.passed for test in made.tests)
+                said(
+                    f"{number} of {len(jobs)}: {outcome.name}{form}: {passed} of "
+                    f"{len(made.tests)} tests usable, {outcome.elapsed_s:.0f} s{_ending(outcome)}"
+                )
+        if jobs:
+            _remove_unused()
+        found[plain] = [made for made in known.values() if made is not None]
     return found
 
 
+def _ending(outcome: Outcome) -> str:
+    """How a file's tests ended, if not as they should."""
+    if outcome.status != "done":
+        return f" ({outcome.status.splitlines()[-1]})"
+    if outcome.value:
+        return f" (the others not within {LONGEST_FILE_S:g} s of processor time)"
+    return ""
+
+
 def _job(file: str, plain: bool) -> Job:
-    return Job(file, lambda folder: _run(file, plain, folder), 20 * LONGEST_FILE_S, LONGEST_FILE_S)
+    processor_s = LONGEST_FILE_S + IMPORTS_S
+    return Job(file, lambda folder: _run(file, plain, folder), ENDLESS_S, processor_s)
 
 
-def _run(file: str, plain: bool, folder: Path) -> None:
+def _run(file: str, plain: bool, folder: Path) -> bool:
+    """Run a file's tests; whether there was no time for all of them."""
     from tests.mutation.subjects import GROUPS
 
     paths = [path for group in GROUPS for path in group.files() if plain or not group.plain]
@@ -195,8 +225,13 @@ def _run(file: str, plain: bool, folder: Path) -> None:
     signal.signal(signal.SIGALRM, too_long)
 
     prepare(sources, reached, plain_form=plain)
-    watch = Watch(began=began, ended=ended, collected=lambda: note(folder, taken()))
-    run_pytest([file], watch, stop=False)
+    watch = Watch(
+        began=began, ended=ended, collected=lambda: note(folder, taken()), longest_s=LONGEST_FILE_S
+    )
+    status = run_pytest([file], watch, stop=False)
+    if status not in (0, 1, 5) and not watch.late:  # passed, failed, has no tests
+        raise RunError(f"pytest ended with status {status}")
+    return watch.late
 
 
 def _made_of(outcome: Outcome) -> FileRecord:
@@ -206,10 +241,42 @@ def _made_of(outcome: Outcome) -> FileRecord:
     return FileRecord(outcome.name, imported, [Record(**each) for each in tests])
 
 
-def _kept_at(file: str, plain: bool) -> Path:
+def _folder() -> Path:
     folder = cache_dir() / "mutation"
     folder.mkdir(exist_ok=True)
-    return folder / f"{Path(file).stem}-{'plain' if plain else 'compiled'}-{digest_of(file)}.json"
+    return folder
+
+
+def _kept_at(file: str, plain: bool) -> Path:
+    form = "plain" if plain else "compiled"
+    return _folder() / f"{Path(file).stem}-{form}-{digest_of(file)}.json"
+
+
+def history_at() -> Path:
+    """Where it is kept how mutants of this code were killed."""
+    return _folder() / f"killed-{digest_of()}.jsonl"
+
+
+def _kept(path: Path) -> FileRecord | None:
+    """A record that is kept, and from now on counts as used; None if it is not, or is damaged."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        made = FileRecord.read(files.read_text(path, MOST_BYTES))
+        os.utime(path)
+        return made
+    return None
+
+
+def _keep(made: FileRecord, path: Path) -> None:
+    with contextlib.suppress(OSError):  # of a full disk: then it is made anew another time
+        files.write_whole(path, json.dumps(asdict(made)), keep=True)
+
+
+def _remove_unused() -> None:
+    """Remove what was found of code that has changed since, but nothing that another run needs."""
+    for path in _folder().glob("*.json*"):
+        with contextlib.suppress(OSError):
+            if path != history_at() and time.time() - path.stat().st_mtime > UNUSED_S:
+                path.unlink()
 
 
 def digest_of(file: str = "") -> str:
@@ -220,12 +287,14 @@ def digest_of(file: str = "") -> str:
 
 @cache
 def _digest() -> str:
-    """Of all that tests may import but files of tests."""
+    """Of all that tests may import or read, but files of tests and the tools that run for long."""
     digest = hashlib.sha256()
-    for folder in (*PACKAGES, "tests"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            if not path.name.startswith("test_") and not {"attack", "mutation"} & {*path.parts}:
-                digest.update(f"{path} ".encode() + path.read_bytes())
+    for folder in (*PACKAGES, "p4", "tests"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            name = path.relative_to(ROOT)
+            left_out = name.parts[:2] in TOOLS or name.match("tests/test_*.py")
+            if path.suffix in READ and not left_out:
+                digest.update(f"{name} ".encode() + path.read_bytes())
     return digest.hexdigest()
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import stat
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from base import documents as documents
 from base import files
 from base.errors import InputError
+from base.units import shown
 from tests.mutation.subjects import ROOT
 from tests.mutation.trial import KILLED, NOT_REACHED, SURVIVED, Result
 
@@ -26,15 +32,24 @@ BEGIN, END = "<!-- mutants -->\n", "<!-- end of mutants -->"
 LEAST_KILLED = 0.90
 MOST_EQUIVALENT = 0.05
 SCHEMA = "weft.mutants"
+MOST_BYTES = 64 << 20
 
 
 def read_equivalents(path: Path = EQUIVALENTS) -> dict[str, str]:
     """The mutants that change nothing that can be observed, by their keys, and the reasons.
 
-    Raises `InputError` for one that is listed twice or without a reason.
+    Raises `InputError` for one that is listed twice or without a reason, and for another file.
     """
+    try:
+        listed = tomllib.loads(files.read_text(path, MOST_BYTES)).get("equivalent", [])
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:  # tomllib's own, and no UTF-8
+        raise InputError(f"{path} is not valid TOML: {error}") from None
+    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+        raise InputError(f"{path}: equivalent is {shown(listed)}: write tables [[equivalent]]")
     found: dict[str, str] = {}
-    for each in tomllib.loads(path.read_text("utf-8")).get("equivalent", []):
+    for each in listed:
         key, reason = each.get("mutant", ""), each.get("reason", "")
         if not key or not reason or key in found:
             raise InputError(f"{path}: {key!r} needs a reason, and to be listed once")
@@ -59,7 +74,7 @@ class Score:
 
     seed: int
     drawn: int
-    all: int
+    every: int
     """Mutants that there are."""
     killed: int
     by_time: int
@@ -69,7 +84,6 @@ class Score:
     equivalent: list[str]
     modules: list[Count]
     commit: str = ""
-    processor: str = ""
 
     @property
     def share(self) -> float:
@@ -89,13 +103,19 @@ class Score:
     def read(path: Path) -> Score:
         """Read what `write` wrote. Raises `InputError`."""
         try:
-            known: dict[str, Any] = json.loads(path.read_text("utf-8"))
-            if known.pop("schema") != SCHEMA:
-                raise KeyError("schema")
-            modules = [Count(**each) for each in known.pop("modules")]
-            return Score(modules=modules, **known)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path} holds no score of 'weft mutate': {error!r}") from None
+            known: Any = json.loads(files.read_text(path, MOST_BYTES))
+        except OSError as error:
+            raise InputError(f"score {str(path)!r} cannot be read: {error.strerror}") from None
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"score {str(path)!r} is not valid JSON: {error}") from None
+        if not isinstance(known, dict) or known.pop("schema", None) != SCHEMA:
+            raise InputError(
+                f"{str(path)!r} holds no score: name a file that 'weft mutate --out FILE' wrote"
+            )
+        try:
+            return documents.read(Score, known)
+        except documents.Damage as damage:
+            raise InputError(f"score {str(path)!r} is damaged: {damage}") from None
 
 
 def score(
@@ -180,7 +200,8 @@ def page_part(scores: Sequence[Score]) -> str:
     if not scores:
         return f"{BEGIN}*No score is kept yet: `./weft mutate --keep` measures one.*\n{END}"
     sources = "; ".join(
-        f"seed {each.seed}: {each.drawn} of {each.all:,} mutants, {each.commit}" for each in scores
+        f"seed {each.seed}: {each.drawn} of {each.every:,} mutants, {each.commit}"
+        for each in scores
     )
     table = "\n".join(table_lines(scores))
     return f"{BEGIN}{table}\n\n*`./weft mutate --seed N --keep`; {sources}.*\n{END}"
@@ -189,6 +210,41 @@ def page_part(scores: Sequence[Score]) -> str:
 def kept_scores() -> list[Score]:
     """What is kept, by seed."""
     return sorted((Score.read(path) for path in KEPT.glob("*.json")), key=lambda each: each.seed)
+
+
+def keep(score: Score) -> Path:
+    """Keep a score, in its file and in the page; the file. Raises `InputError` and OSError."""
+    kept = KEPT / f"seed-{score.seed}.json"
+    files.make_folder(KEPT)
+    score.write(kept)
+    files.write_whole(PAGE, with_table(PAGE.read_text("utf-8"), kept_scores()))
+    return kept
+
+
+def check_places(out: Path | None, *, kept: bool) -> None:
+    """Raise `InputError` if a score could not be written to a file, or not be kept."""
+    if out is not None:
+        _check_place(out, f"--out {str(out)!r}")
+    if kept:
+        for path in (KEPT / "seed.json" if KEPT.is_dir() else KEPT, PAGE):
+            _check_place(path, f"--keep: a file in {path.parent}")
+        with_table(PAGE.read_text("utf-8"), kept_scores())
+
+
+def _check_place(path: Path, what: str) -> None:
+    """Files are written beside what they are to replace: whether there can be one."""
+    try:
+        mode = path.stat().st_mode if path.exists() else 0
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISCHR(mode) and not stat.S_ISFIFO(mode):
+            with tempfile.TemporaryFile(dir=path.parent):
+                pass
+    except OSError as error:
+        raise InputError(
+            f"{what} cannot be written: {error.strerror}; it needs a folder that is there and that "
+            "you may write to"
+        ) from None
 
 
 def with_table(page: str, scores: Sequence[Score]) -> str:

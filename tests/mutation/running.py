@@ -7,9 +7,11 @@ import contextlib
 import gc
 import importlib.abc
 import importlib.machinery
+import math
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -127,6 +129,10 @@ class Watch:
     began: Callable[[str], None] | None = None
     loop: Callable[[list[pytest.Item]], None] | None = None
     """Called with all tests, in place of running them."""
+    longest_s: float = math.inf
+    """Of this process's processor time, after which no other test begins."""
+    late: bool = False
+    """Whether that has come to pass with tests left."""
     failed: str = ""
     """The first test that failed, or the file that could not be imported."""
     _passed: bool = True
@@ -166,7 +172,9 @@ class Watch:
         return True
 
     @pytest.hookimpl(hookwrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, None]:
+    def pytest_runtest_protocol(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Generator[None, Any, None]:
         self._passed = False
         if self.began is not None:
             self.began(item.nodeid)
@@ -179,6 +187,9 @@ class Watch:
         signal.setitimer(signal.ITIMER_REAL, 0)
         if self.ended is not None:
             self.ended(item.nodeid, self._passed)
+        if nextitem is not None and time.process_time() > self.longest_s:
+            self.late = True
+            item.session.shouldstop = f"more than {self.longest_s:g} s"
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call":

@@ -81,21 +81,22 @@ as another; of everything what only the emulated world runs, which builds networ
 
 
 def groups_of(names: list[str]) -> list[Group]:
-    """The groups that are named, and groups of single modules; all without names.
+    """The groups that are named, or of them the modules that are; all without names. What is named
+    twice is there once.
 
     Raises `InputError` for what is neither a group nor a module of one.
     """
     if not names:
         return list(GROUPS)
-    found = []
     for name in names:
-        named = [group for group in GROUPS if group.name == name]
-        single = [group for group in GROUPS if name in group.files()]
-        if not named and not single:
+        if not any(name in (group.name, *group.files()) for group in GROUPS):
             known = ", ".join(group.name for group in GROUPS)
             raise InputError(f"mutate --module {name!r}: name a group, {known}, or a module of one")
-        for group in named:
+    found = []
+    for group in GROUPS:
+        paths = tuple(path for path in group.files() if path in names)
+        if group.name in names:
             found.append(group)
-        for group in single:
-            found.append(Group(group.name, (name,), plain=group.plain))
+        elif paths:
+            found.append(Group(group.name, paths, plain=group.plain))
     return found

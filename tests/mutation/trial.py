@@ -13,8 +13,9 @@ import json
 import os
 import random
 import re
+import signal
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FunctionType
@@ -22,11 +23,24 @@ from typing import TextIO
 
 import pytest
 
-from base.cache import cache_dir
+from base import files
 from base.errors import RunError
-from tests.mutation.children import Job, Outcome, end_with_parent, note, run_all
+from tests.mutation.children import Job, Outcome, end_child, end_with_parent, note, run_all
+from tests.mutation.ending import (
+    Ended,
+    ending_on_signals,
+    leave_signals_to_the_parent,
+    signals_held,
+)
 from tests.mutation.operators import Mutant, mutants_of
-from tests.mutation.recording import FileRecord, Record, digest_of, mentions
+from tests.mutation.recording import (
+    MOST_BYTES,
+    FileRecord,
+    Record,
+    digest_of,
+    history_at,
+    mentions,
+)
 from tests.mutation.running import (
     Watch,
     functions_of_checkout,
@@ -214,11 +228,15 @@ class _Trial:
         source = self.subject.source
         return self.subject.mutant.applied(source) if self.changed else source
 
-    def job(self, work: Callable[[_Trial, Path], str]) -> Job:
+    @property
+    def name(self) -> str:
+        """Of its job."""
+        return f"{self.number}" if self.changed else f"control {self.number}"
+
+    def job(self, work: Callable[[_Trial, Path], str | None]) -> Job:
         """As a job of that work, which is given a folder, too."""
         processor_s = 30 + 3 * sum(test.seconds for test in self.tests)
-        name = f"{self.number}" if self.changed else f"control {self.number}"
-        return Job(name, lambda folder: work(self, folder), 30 * processor_s, processor_s)
+        return Job(self.name, lambda folder: work(self, folder), 30 * processor_s, processor_s)
 
 
 def _watch(
@@ -232,11 +250,9 @@ def _files_of(tests: Iterable[Record]) -> list[str]:
     return list(dict.fromkeys(test.test.partition("::")[0] for test in tests))
 
 
-def _run_afresh(trials: Sequence[_Trial], processes: int) -> Iterator[Outcome]:
-    return run_all([trial.job(_try_afresh) for trial in trials], processes)
-
-
-def _run_in_place(trials: Sequence[_Trial], processes: int, *, plain: bool) -> Iterator[Outcome]:
+def _run_in_place(
+    trials: Sequence[_Trial], processes: int, *, plain: bool
+) -> Generator[Outcome, None, None]:
     """Try mutants in children of a process that has imported all tests: nothing is imported anew.
 
     That process is a child of this one, which so stays without them; outcomes come by a pipe.
@@ -244,25 +260,44 @@ def _run_in_place(trials: Sequence[_Trial], processes: int, *, plain: bool) -> I
     if not trials:
         return
     reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            os.close(reading)
-            end_with_parent()
-            with open(writing, "w") as outcomes:
-                _serve(trials, processes, plain, outcomes)
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    os.close(writing)
-    with open(reading) as outcomes:
-        for line in outcomes:
-            yield Outcome(**json.loads(line))
-    if os.waitpid(pid, 0)[1]:
+    pid = status = 0
+    try:
+        with signals_held():
+            pid = _fork_server(trials, processes, plain, (reading, writing))
+        with open(reading) as outcomes:
+            for line in outcomes:
+                yield Outcome(**json.loads(line))
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    finally:
+        if pid:
+            with signals_held():
+                status = end_child(pid)
+    if status:
         raise RunError("the process that has imported the tests has failed; its message is above")
+
+
+def _fork_server(
+    trials: Sequence[_Trial], processes: int, plain: bool, pipe: tuple[int, int]
+) -> int:
+    reading, writing = pipe
+    parent = os.getpid()
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        return pid
+    status = 1
+    try:
+        os.close(reading)
+        leave_signals_to_the_parent()
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it comes to the parent, too
+        end_with_parent(parent, signal.SIGTERM)
+        with open(writing, "w") as outcomes:
+            _serve(trials, processes, plain, outcomes)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
 
 
 def _serve(trials: Sequence[_Trial], processes: int, plain: bool, outcomes: TextIO) -> None:
@@ -278,14 +313,19 @@ def _serve(trials: Sequence[_Trial], processes: int, plain: bool, outcomes: Text
         gc.collect()
         gc.freeze()
 
-        def work(trial: _Trial, folder: Path) -> str:
+        def work(trial: _Trial, folder: Path) -> str | None:
             watch.began = lambda test: note(folder, test)
             return _try_in_place(trial, functions, by_name, watch)
 
-        for outcome in run_all([trial.job(work) for trial in trials], processes):
-            outcomes.write(json.dumps(asdict(outcome)) + "\n")
-            outcomes.flush()
-            done += 1
+        jobs = [trial.job(work) for trial in trials]
+        try:
+            with ending_on_signals(), contextlib.closing(run_all(jobs, processes)) as found:
+                for outcome in found:
+                    outcomes.write(json.dumps(asdict(outcome)) + "\n")
+                    outcomes.flush()
+                    done += 1
+        except Ended as ended:
+            os._exit(ended.status)  # pytest would go on
 
     watch = _watch(tests, serve)
     told = io.StringIO()
@@ -300,11 +340,15 @@ def _try_in_place(
     functions: Mapping[str, list[FunctionType]],
     items: Mapping[str, pytest.Item],
     watch: Watch,
-) -> str:
+) -> str | None:
+    """The test that failed, or nothing; None for a mutant that has to be imported."""
     mutant = trial.subject.mutant
     watch.failed = ""  # what could not be imported is not run
     if trial.changed:
-        put_in_place(functions.get(mutant.path, []), mutant.path, trial.source)
+        try:
+            put_in_place(functions.get(mutant.path, []), mutant.path, trial.source)
+        except LookupError:
+            return None
     names = [test.test for batch in batches(trial.tests) for test in batch]
     chosen = [items[name] for name in names if name in items]
     for item, following in itertools.zip_longest(chosen, chosen[1:]):
@@ -321,23 +365,33 @@ class History:
     """
 
     def __init__(self) -> None:
-        self._path = cache_dir() / "mutation" / f"killed-{digest_of()}.jsonl"
-        lines = self._path.read_text().splitlines() if self._path.exists() else []
-        self._known = {known["mutant"]: known for known in map(json.loads, lines)}
+        self._path = history_at()
+        self._known: dict[str, tuple[str, str]] = {}
+        text = ""
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            text = files.read_text(self._path, MOST_BYTES)
+        self._torn = bool(text) and not text.endswith("\n")
+        for line in text.splitlines():
+            with contextlib.suppress(ValueError, KeyError, TypeError):  # half a line
+                known = json.loads(line)
+                self._known[str(known["mutant"])] = (str(known["how"]), str(known["file"]))
 
     def killer_of(self, subject: Subject) -> str | None:
         """How a mutant was killed; None if it was not, or that may be no longer so."""
-        known = self._known.get(_named(subject), {})
-        file = _file_in(known.get("how", ""))
-        return known["how"] if file and known["file"] == digest_of(file) else None
+        how, digest = self._known.get(_named(subject), ("", ""))
+        file = _file_in(how)
+        with contextlib.suppress(OSError):  # the file is gone
+            return how if file and digest == digest_of(file) else None
+        return None
 
     def add(self, result: Result) -> None:
         """Take up a result."""
         file = _file_in(result.how)
         if result.killed and file:
             known = {"mutant": _named(result.subject), "how": result.how, "file": digest_of(file)}
-            with self._path.open("a") as history:
-                history.write(json.dumps(known) + "\n")
+            begin, self._torn = "\n" if self._torn else "", False
+            with contextlib.suppress(OSError), self._path.open("a") as history:
+                history.write(f"{begin}{json.dumps(known)}\n")
 
 
 def _named(subject: Subject) -> str:
@@ -346,8 +400,9 @@ def _named(subject: Subject) -> str:
 
 
 def _file_in(how: str) -> str:
-    """The file of the test that killed a mutant; empty if none is named."""
-    named = re.search(r"\S+\.py(?=::)", how)
+    """The file of the test that failed with a mutant; empty if none did: time that ran out, or a
+    crash, may come from what else the machine did."""
+    named = re.match(r"\S+\.py(?=::)", how)
     return named[0] if named else ""
 
 
@@ -393,23 +448,31 @@ def try_all(
             said(results[number])
         else:
             trials[place].append(_Trial(number, subject, tests))
+    by_name = {trial.name: trial for found in trials.values() for trial in found}
     failed: list[str] = []
-    for outcome in itertools.chain(
-        _run_in_place(trials["plain"], processes, plain=True),
-        _run_in_place(trials["compiled"], processes, plain=False),
-        _run_afresh(trials["afresh"], processes),
-    ):
-        kind, _, last = outcome.name.rpartition(" ")
-        number = int(last)
-        tests = choosers[subjects[number].group.plain].tests_of(subjects[number].mutant)
-        result = _result(subjects[number], len(tests), outcome)
-        if not kind:
-            results[number] = result
-            history.add(result)
-            said(result)
-        elif result.killed:
-            failed.append(f"{subjects[number].mutant.path}: {result.how}")
+    with contextlib.closing(_outcomes(trials, processes)) as outcomes:
+        for outcome in outcomes:
+            trial = by_name[outcome.name]
+            if outcome.status == "done" and outcome.value is None:
+                trials["afresh"].append(trial)
+                continue
+            result = _result(trial.subject, len(trial.tests), outcome)
+            if trial.changed:
+                results[trial.number] = result
+                history.add(result)
+                said(result)
+            elif result.killed:
+                failed.append(f"{trial.subject.mutant.path}: {result.how}")
     return [results[number] for number in range(len(subjects))], failed
+
+
+def _outcomes(
+    trials: Mapping[str, Sequence[_Trial]], processes: int
+) -> Generator[Outcome, None, None]:
+    """Outcomes as they come; those afresh last, and of the trials that are there by then."""
+    yield from _run_in_place(trials["plain"], processes, plain=True)
+    yield from _run_in_place(trials["compiled"], processes, plain=False)
+    yield from run_all([trial.job(_try_afresh) for trial in trials["afresh"]], processes)
 
 
 def _result(subject: Subject, count: int, outcome: Outcome) -> Result:
