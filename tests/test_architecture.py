@@ -10,7 +10,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-FLOORS = (("base",), ("switch", "agents"), ("topo",), ("controller",), ("experiments",))
+FLOORS = (
+    ("base",),
+    ("switch", "agents"),
+    ("topo",),
+    ("controller",),
+    ("analysis",),
+    ("experiments",),
+)
 """Each package knows only those of the floors below it."""
 PACKAGES = tuple(package for floor in FLOORS for package in floor)
 
@@ -34,8 +41,8 @@ SANS_IO = (
     "controller/clos_paths.py",
     "controller/ethereal.py",
     "controller/selector_hash.py",
-    "controller/link_loads.py",
-    "controller/uniform_loads.py",
+    "analysis/link_loads.py",
+    "analysis/uniform_loads.py",
 )
 """Machines that are handed packets and the time, what is pure data, who plans with it, and the
 world whose time is virtual."""

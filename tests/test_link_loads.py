@@ -11,11 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from base.errors import InputError
-from controller.clos_paths import ClosPaths
-from controller.ethereal import ethereal
-from controller.flows import WITHIN_LEAF, Flows
-from controller.link_loads import (
+from analysis.link_loads import (
     LinkLoads,
     destination_loads,
     destination_paths,
@@ -25,14 +21,18 @@ from controller.link_loads import (
     loads_of,
     spray_loads,
 )
-from controller.routes import plan_routes
-from controller.selector_hash import Salts, ecmp_paths
-from controller.uniform_loads import (
+from analysis.uniform_loads import (
     uniform_destination,
     uniform_ecmp,
     uniform_ethereal,
     uniform_spray,
 )
+from base.errors import InputError
+from controller.clos_paths import ClosPaths
+from controller.ethereal import ethereal
+from controller.flows import WITHIN_LEAF, Flows
+from controller.routes import plan_routes
+from controller.selector_hash import Salts, ecmp_paths
 from tests.test_controller_planners import tables_of
 from topo.clos import Topology, fat_tree, leaf_spine, single
 

@@ -82,9 +82,9 @@ def test_pip_installs_the_weft_command_with_its_p4_sources_and_without_the_tests
     (wheel,) = tmp_path.glob("weft-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     folders = {name.split("/")[0] for name in names}
-    assert {"base", "switch", "agents", "topo", "controller", "experiments"} <= folders
+    assert {"base", "switch", "agents", "topo", "controller", "analysis", "experiments"} <= folders
     assert not {"p4", "tests", "requirements", "docs"} & folders
-    folder = re.compile(r"(base|switch|agents|topo|controller|experiments)/")
+    folder = re.compile(r"(base|switch|agents|topo|controller|analysis|experiments)/")
     packaged = {name for name in tracked if folder.match(name)}
     assert {name for name in packaged if not name.endswith(".md")} <= set(names)
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from agents.transport import aggregation_layout as job
-from agents.transport.compiled_quantize import (
+from agents.transport.kernels.quantize import (
     add_saturating,
     block_exponent,
     dequantize,

@@ -7,7 +7,6 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from experiments.scenario.scenario import Scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,10 +16,11 @@ from agents.drivers.messages import OperationConfig
 from agents.participant import Cast
 from agents.transport import Endpoint, TransportOptions
 from agents.transport.source_ports import FIRST_PORT, PORTS, source_port
+from analysis.link_loads import FloatArray
 from controller.clos_paths import ClosPaths
 from controller.flows import Flows, IntArray
-from controller.link_loads import FloatArray
 from experiments.run.plan import cast_of, operation_of, plan_at_start, transport_of
+from experiments.scenario.scenario import Scenario
 from experiments.theory.lanes import assignment_of, drawn_ports
 from experiments.theory.static_paths import Situation, analyse
 from experiments.theory.static_workloads import Step

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from experiments.scenario.scenario import Scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from analysis.link_loads import LinkLoads
 from base.errors import InputError
 from controller.clos_paths import ClosPaths
-from controller.link_loads import LinkLoads
 from experiments.commands.command_line import app
 from experiments.commands.paths import analysis_of
+from experiments.scenario.scenario import Scenario
 from experiments.theory import static_workloads
 from experiments.theory.static_paths import Situation, analyse, check_schemes, figures
 from experiments.theory.static_workloads import static_steps, workloads

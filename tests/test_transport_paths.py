@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from agents.datagrams import Datagram, Datagrams, ipv4
 from agents.transport import CompletionKind, Endpoint, TransportMisuse, TransportOptions
-from agents.transport import compiled_entropy as entropy
 from agents.transport import layout as at
+from agents.transport.kernels import entropy as entropy
 from agents.wire.compiled import numba
 from agents.wire.headers import Opcode, Packet
 from tests.memory_network import Faults, MemoryNetwork

@@ -9,16 +9,16 @@ import numpy.typing as npt
 from agents.datagrams import Datagrams
 from agents.transport import Endpoint
 from agents.transport import layout as at
-from agents.transport.compiled_chunks import NEVER, chunk_time, send_chunk
-from agents.transport.compiled_echo import send_echo
-from agents.transport.compiled_frames import frame_size
-from agents.transport.compiled_requester import can_request, request_is_read, send_request
-from agents.transport.compiled_responder import (
+from agents.transport.kernels.chunks import NEVER, chunk_time, send_chunk
+from agents.transport.kernels.echo import send_echo
+from agents.transport.kernels.frames import frame_size
+from agents.transport.kernels.requester import can_request, request_is_read, send_request
+from agents.transport.kernels.responder import (
     acknowledgement_waits,
     send_acknowledgement,
     send_response,
 )
-from agents.transport.compiled_transmit import echo_waits, serve_timeout
+from agents.transport.kernels.transmit import echo_waits, serve_timeout
 from agents.wire.compiled import internal, numba, table_at
 
 Words = npt.NDArray[np.int64]

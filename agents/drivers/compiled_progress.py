@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from agents.drivers.compiled_udp import receive_many, wait_ready
 from agents.transport import layout as at
-from agents.transport.compiled_worker import receive_chunks
+from agents.transport.kernels.worker import receive_chunks
 from agents.wire.compiled import compiled
 
 Words = npt.NDArray[np.int64]

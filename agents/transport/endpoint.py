@@ -21,11 +21,11 @@ from agents.datagrams import Datagrams, ipv4_text
 from agents.transport import aggregation_layout as job
 from agents.transport import layout as at
 from agents.transport.aggregation import AggregationQueuePair, make_job
-from agents.transport.compiled_board import free_boards
-from agents.transport.compiled_chunks import NEVER
-from agents.transport.compiled_receive import receive_batch
-from agents.transport.compiled_state import free_read_blocks
-from agents.transport.compiled_transmit import deadline_of, transmit_batch
+from agents.transport.kernels.board import free_boards
+from agents.transport.kernels.chunks import NEVER
+from agents.transport.kernels.receive import receive_batch
+from agents.transport.kernels.state import free_read_blocks
+from agents.transport.kernels.transmit import deadline_of, transmit_batch
 from agents.transport.local import FIRST_LOCAL_NUMBER, LocalQueuePair
 from agents.transport.queue_pairs import RcQueuePair, UdQueuePair, check_word
 from agents.transport.receive_worker import ReceiveWorker

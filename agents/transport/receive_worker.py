@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from agents.datagrams import Datagrams, ipv4_text
 from agents.transport import layout as at
-from agents.transport.compiled_worker import receive_chunks, wait_for_batch
+from agents.transport.kernels.worker import receive_chunks, wait_for_batch
 from agents.transport.sink import MAXIMUM_OPERATIONS, ChunkSink, own_lines
 from agents.transport.types import Statistics, TransportMisuse
 from agents.wire.packets import FIELDS

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agents.transport import layout
-from agents.transport.compiled_chunks import count_missing
+from agents.transport.kernels.chunks import count_missing
 from agents.transport.types import Gap, MemoryRegion, TransportMisuse
 
 MAXIMUM_CHUNKS = 1 << 24

@@ -34,7 +34,7 @@ _SOURCES = (
     "datagrams.py",
     "wire/*.py",
     "transport/*layout.py",
-    "transport/compiled_*.py",
+    "transport/kernels/*.py",
     "servers/compiled_*.py",
     "drivers/compiled_*.py",
 )

@@ -12,11 +12,11 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from analysis.link_loads import LinkLoads, direction_name
 from base import files
 from base.errors import InputError
 from base.units import format_rate, format_size, parse_number, shown
 from controller.clos_paths import ClosPaths
-from controller.link_loads import LinkLoads, direction_name
 from experiments.results.summary import short_duration
 from experiments.scenario.checks import choose
 from experiments.scenario.options import read_option

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
+from analysis.link_loads import FloatArray, Numbers
 from controller.clos_paths import ClosPaths
-from controller.link_loads import FloatArray, Numbers
 from experiments.plots.draw import SOFT, STYLE
 from experiments.theory.static_paths import SchemeLoads
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from analysis.link_loads import spray_loads
 from controller.clos_paths import ClosPaths
 from controller.flows import Flows
-from controller.link_loads import spray_loads
 from experiments.scenario.scenario import Scenario
 from experiments.theory.lanes import placed_steps
 from experiments.theory.transfers import Sizing

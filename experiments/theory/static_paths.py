@@ -13,11 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from base.errors import InputError
-from controller.clos_paths import ClosPaths
-from controller.ethereal import ethereal
-from controller.flows import WITHIN_LEAF, Flows, IntArray
-from controller.link_loads import (
+from analysis.link_loads import (
     FloatArray,
     LinkLoads,
     destination_loads,
@@ -27,14 +23,18 @@ from controller.link_loads import (
     pieces_loads,
     spray_loads,
 )
-from controller.selector_hash import Salts, source_ports
-from controller.uniform_loads import (
+from analysis.uniform_loads import (
     uniform_destination,
     uniform_ecmp,
     uniform_ethereal,
     uniform_pieces,
     uniform_spray,
 )
+from base.errors import InputError
+from controller.clos_paths import ClosPaths
+from controller.ethereal import ethereal
+from controller.flows import WITHIN_LEAF, Flows, IntArray
+from controller.selector_hash import Salts, source_ports
 from experiments.scenario.path_schemes import scheme_of
 from experiments.theory.lanes import drawn_ports
 from experiments.theory.static_workloads import Step

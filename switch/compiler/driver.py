@@ -15,14 +15,14 @@ from base.errors import InputError
 from base.files import write_whole
 from base.garbage import uncollected
 from switch.compiler import syntax
-from switch.compiler.check_flow import FlowChecker
-from switch.compiler.check_unused import warn_of_unused
-from switch.compiler.checker import Checker
+from switch.compiler.check.checker import Checker
+from switch.compiler.check.flow import FlowChecker
+from switch.compiler.check.unused import warn_of_unused
 from switch.compiler.deep import run_deep
 from switch.compiler.diagnostics import Abandon, Diagnostic, Reporter, Span
-from switch.compiler.emit_json import Emitter
-from switch.compiler.lower import lower
-from switch.compiler.p4info import InfoEmitter, info_text
+from switch.compiler.emit.bmv2_json import Emitter
+from switch.compiler.emit.p4info import InfoEmitter, info_text
+from switch.compiler.lower.lower import lower
 from switch.compiler.parser import parse_annotation_expressions, parse_program
 from switch.compiler.preprocess import Preprocessed, display_name, preprocess
 

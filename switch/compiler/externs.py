@@ -9,9 +9,9 @@ from functools import cached_property
 
 from switch.compiler import arithmetic, ir, syntax
 from switch.compiler.annotations import find, local_name, string_of
-from switch.compiler.check_calls import Target
-from switch.compiler.check_operations import type_of
-from switch.compiler.lower_expressions import ExpressionLowering
+from switch.compiler.check.calls import Target
+from switch.compiler.check.operations import type_of
+from switch.compiler.lower.expressions import ExpressionLowering
 from switch.compiler.storage import (
     FieldPlace,
     HeaderPlace,

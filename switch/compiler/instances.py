@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from switch.compiler import ir, syntax
 from switch.compiler.annotations import local_name
-from switch.compiler.check_calls import Target
-from switch.compiler.lower_statements import StatementLowering
+from switch.compiler.check.calls import Target
+from switch.compiler.lower.statements import StatementLowering
 from switch.compiler.types import (
     BitType,
     EnumType,

@@ -37,7 +37,7 @@ ENDLESS_S = 3000.0
 UNUSED_S = 7 * 24 * 3600
 """After so long a record that nobody has used is removed."""
 MOST_BYTES = 256 << 20
-PACKAGES = ("base", "switch", "agents", "topo", "controller", "experiments")
+PACKAGES = ("base", "switch", "agents", "topo", "controller", "analysis", "experiments")
 
 READ = {".cm", ".css", ".js", ".json", ".lark", ".p4", ".py", ".stf", ".toml", ".txt"}
 """The kinds of files in packages, p4/ and tests/ that code and tests consist of or read."""

@@ -37,9 +37,9 @@ GROUPS = (
     Group(
         "transport",
         ("agents/transport/*.py",),
-        without=("agents/transport/compiled_*.py", "agents/transport/*layout.py"),
+        without=("agents/transport/*layout.py",),
     ),
-    Group("kernels", ("agents/transport/compiled_*.py", "agents/servers/compiled_sums.py"),
+    Group("kernels", ("agents/transport/kernels/*.py", "agents/servers/compiled_sums.py"),
           plain=True),
     Group("wire", ("agents/wire/crc.py", "agents/wire/headers.py", "agents/wire/packets.py"),
           plain=True),
@@ -50,8 +50,8 @@ GROUPS = (
         (
             "controller/plan.py", "controller/routes.py", "controller/multicast.py",
             "controller/faults.py", "controller/flows.py", "controller/clos_paths.py",
-            "controller/ethereal.py", "controller/selector_hash.py", "controller/link_loads.py",
-            "controller/uniform_loads.py", "controller/pinned_paths.py", "controller/spraying.py",
+            "controller/ethereal.py", "controller/selector_hash.py", "analysis/link_loads.py",
+            "analysis/uniform_loads.py", "controller/pinned_paths.py", "controller/spraying.py",
             "controller/congestion.py", "controller/aggregation.py",
         ),
     ),

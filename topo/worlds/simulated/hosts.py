@@ -8,8 +8,8 @@ import numpy as np
 
 from agents.transport import layout as transport
 from agents.transport.aggregation_layout import AGGREGATION_QKEY
-from agents.transport.compiled_receive import receive_batch
-from agents.transport.compiled_transmit import transmit_batch
+from agents.transport.kernels.receive import receive_batch
+from agents.transport.kernels.transmit import transmit_batch
 from agents.wire.compiled import load8, load16, load32, memcpy, store8, store16, store32
 from switch.engine.layout import (
     BUFFER_STRIDE,

@@ -1,0 +1,1 @@
+"""Figures from plans: what links carry. Nothing here controls or runs a network."""

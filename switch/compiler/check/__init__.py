@@ -1,0 +1,1 @@
+"""What a program may not do: types, calls, flow of control."""

@@ -1,0 +1,545 @@
+"""What a call calls, which argument goes to which parameter, and the types that are inferred.
+
+Specification, sections "Method invocations and function calls", "Constructor invocations", and
+"Calling convention".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from switch.compiler import syntax
+from switch.compiler.check.expressions import ExpressionChecker
+from switch.compiler.check.operations import type_of
+from switch.compiler.diagnostics import Abandon
+from switch.compiler.order import is_static
+from switch.compiler.scope import Context, Overloads, Scope, TypeEntry, closest
+from switch.compiler.types import (
+    BOOL,
+    INTEGER,
+    UNKNOWN,
+    VOID,
+    ApplyResultType,
+    Bindings,
+    BlockTypeType,
+    ExternType,
+    IntegerType,
+    ListType,
+    PackageTypeType,
+    StackType,
+    StructType,
+    TableType,
+    TupleType,
+    Type,
+    TypeVariable,
+    VarbitType,
+    is_header,
+    is_header_stack,
+    is_union,
+    resolved,
+    size_in_bits,
+    substitute,
+    unify,
+)
+
+
+@dataclass
+class Target:
+    """What a call refers to.
+
+    `kind` is one of: action, function, extern_function, extern_method, table, parser, control,
+    builtin (of headers and stacks), constructor (of an extern, parser, control or package).
+    `parameters` and `arguments` go together; an argument that was left out or is ``_`` is None.
+    `base` is the object that a method is called on.
+    """
+
+    kind: str
+    name: str
+    declaration: syntax.Node | None = None
+    base: syntax.Expression | None = None
+    parameters: list[syntax.Parameter] = field(default_factory=list)
+    parameter_types: list[Type] = field(default_factory=list)
+    arguments: list[syntax.Expression | None] = field(default_factory=list)
+    returns: Type = VOID
+    bindings: Bindings = field(default_factory=dict)
+
+
+@dataclass
+class _Signature:
+    """Something callable, before it is known whether the arguments fit."""
+
+    parameters: list[syntax.Parameter]
+    types: list[Type]
+    returns: Type
+    variables: list[TypeVariable]
+
+
+_SIZES = ("minSizeInBits", "minSizeInBytes", "maxSizeInBits", "maxSizeInBytes")
+
+
+class CallChecker:
+    def __init__(self, context: Context, expressions: ExpressionChecker) -> None:
+        self.context = context
+        self.reporter = context.reporter
+        self.expressions = expressions
+        expressions.calls = self
+        self.signatures: dict[int, _Signature] = {}
+        self.specialize: Callable[[syntax.Function, Bindings], syntax.Function]  # set by `Checker`
+
+    def declare(
+        self, node: syntax.Node, parameters: list[syntax.Parameter], types: list[Type],
+        returns: Type, variables: list[TypeVariable],
+    ) -> None:  # fmt: skip
+        """Make a function, method, action, parser, control or package known to calls."""
+        self.signatures[id(node)] = _Signature(parameters, types, returns, variables)
+
+    def signature(self, node: syntax.Node) -> _Signature:
+        return self.signatures[id(node)]
+
+    # Which thing is called
+
+    def check(self, node: syntax.Call, scope: Scope, expected: Type | None) -> None:
+        callee = node.callee
+        if isinstance(callee, syntax.TypeExpression):
+            self._constructor(node, callee, scope)
+        elif isinstance(callee, syntax.Name):
+            self._function(node, callee, scope, expected)
+        elif isinstance(callee, syntax.Member):
+            if isinstance(callee.base, syntax.TypeExpression) and callee.name in _SIZES:
+                kind = self.expressions.types.resolve(callee.base.reference, scope)
+                self._size(node, kind, callee.name)
+            elif isinstance(callee.base, syntax.TypeExpression):
+                self._direct_application(node, callee, callee.base, scope)
+            else:
+                self._method(node, callee, scope, expected)
+        else:
+            raise self.reporter.fail(node.span, "this cannot be called")
+
+    def _function(
+        self, node: syntax.Call, callee: syntax.Name, scope: Scope, expected: Type | None
+    ) -> None:
+        symbol = (scope.root() if callee.absolute else scope).find(callee.name)
+        if isinstance(symbol, Overloads):
+            candidates: list[syntax.Node] = list(symbol.functions)
+            chosen = self._choose(node, callee.name, candidates)
+            kind = "function" if isinstance(chosen, syntax.Function) else "extern_function"
+            node.target = self._bind(node, Target(kind, callee.name, chosen), scope, expected)
+            if isinstance(chosen, syntax.Function) and chosen.prototype.type_parameters:
+                self._specialized(node.target, chosen)
+            self._static_assert(node, callee.name)
+        elif isinstance(symbol, syntax.Action):
+            node.target = self._bind(node, Target("action", callee.name, symbol), scope, None)
+        elif symbol is None:
+            near = closest(callee.name, scope.names())
+            message = f"'{callee.name}' is not declared{near}"
+            raise self.context.undeclared(callee.name, callee.span, message)
+        else:
+            raise self.reporter.fail(callee.span, f"'{callee.name}' cannot be called")
+        node.type = node.target.returns
+
+    def _specialized(self, target: Target, declaration: syntax.Function) -> None:
+        """Let a call of a generic function call the function for its types."""
+        if any(has_variables(kind) for kind in target.bindings.values()):
+            return  # inside a generic function, which is checked once more for each use
+        function = self.specialize(declaration, target.bindings)
+        defaults = {id(item.default): item for item in target.parameters if item.default}
+        target.declaration, target.parameters = function, function.prototype.parameters
+        target.arguments = [
+            parameter.default if id(argument) in defaults else argument
+            for parameter, argument in zip(target.parameters, target.arguments, strict=True)
+        ]
+
+    def _static_assert(self, node: syntax.Call, name: str) -> None:
+        if name != "static_assert":
+            return
+        check, *message = node.target.arguments
+        if check.constant is None:
+            raise self.reporter.fail(node.span, "static_assert needs a value known at compile time")
+        if not check.constant:
+            text = message[0].constant if message and message[0] is not None else "it does not hold"
+            raise self.reporter.fail(node.span, f"static assertion: {text}")
+        node.constant = True
+
+    def _choose(self, node: syntax.Call, name: str, candidates: list[syntax.Node]) -> syntax.Node:
+        """The overload that takes these arguments, by their number and names."""
+        names = [argument.name for argument in node.arguments]
+        fitting: list[syntax.Node] = []
+        for candidate in candidates:
+            parameters = self.signature(candidate).parameters
+            required = sum(1 for item in parameters if item.default is None and not _optional(item))
+            if not required <= len(names) <= len(parameters):
+                continue
+            if all(key is None or any(item.name == key for item in parameters) for key in names):
+                fitting.append(candidate)
+        if len(fitting) > 1:
+            places = " and ".join(f"{item.span.file}:{item.span.line}" for item in fitting)
+            message = f"which '{name}' is meant? Those at {places} take these arguments"
+            raise self.reporter.fail(node.span, message)
+        if fitting:
+            return fitting[0]
+        counts = sorted({len(self.signature(item).parameters) for item in candidates})
+        wanted = " or ".join(str(count) for count in counts)
+        raise self.reporter.fail(
+            node.span, f"'{name}' takes {wanted} argument(s), but {len(names)} are given"
+        )
+
+    def _method(
+        self, node: syntax.Call, callee: syntax.Member, scope: Scope, expected: Type | None
+    ) -> None:
+        base = callee.base = self.expressions.check(callee.base, scope)
+        kind = resolved(type_of(base))
+        name = callee.name
+        if isinstance(kind, TableType) and name == "apply":
+            node.target = Target("table", kind.declaration.name, kind.declaration, base)
+            node.type = node.target.returns = ApplyResultType(kind.declaration)
+            if node.arguments:
+                raise self.reporter.fail(node.span, "a table's apply() takes no arguments")
+        elif isinstance(kind, BlockTypeType) and name == "apply":
+            target = Target(kind.kind, kind.name, kind.declaration, base)
+            node.target = self._bind(node, target, scope, None)
+            node.type = VOID
+        elif isinstance(kind, ExternType):
+            self._extern_method(node, callee, kind, scope, expected)
+        elif name in _SIZES and not isinstance(kind, (ExternType, BlockTypeType)):
+            self._size(node, kind, name)
+        elif is_header(kind) or is_union(kind):
+            self._header_method(node, callee, kind)
+        elif is_header_stack(kind):
+            self._stack_method(node, callee, scope)
+        else:
+            raise self.reporter.fail(callee.name_span, f"{kind} has no method '{name}'")
+
+    def _extern_method(
+        self, node: syntax.Call, callee: syntax.Member, kind: ExternType, scope: Scope,
+        expected: Type | None,
+    ) -> None:  # fmt: skip
+        methods: list[syntax.Node] = [
+            method
+            for method in kind.declaration.methods
+            if method.name == callee.name and not method.is_constructor
+        ]
+        if not methods:
+            known = {item.name for item in kind.declaration.methods if not item.is_constructor}
+            hint = closest(callee.name, known) or f"; it has {', '.join(sorted(known)) or 'none'}"
+            raise self.reporter.fail(
+                callee.name_span, f"{kind} has no method '{callee.name}'{hint}"
+            )
+        chosen = self._choose(node, callee.name, methods)
+        owner = self.signature(kind.declaration).variables
+        bindings: Bindings = dict(zip(owner, kind.arguments, strict=False))
+        target = Target("extern_method", callee.name, chosen, callee.base, bindings=bindings)
+        node.target = self._bind(node, target, scope, expected)
+        node.type = node.target.returns
+
+    def _size(self, node: syntax.Call, kind: Type, name: str) -> None:
+        size = size_in_bits(kind)
+        if size is None:
+            raise self.reporter.fail(node.span, f"{kind} has no size")
+        if name.startswith("min") and isinstance(kind, StructType):
+            size -= sum(item.width for item in kind.fields.values() if isinstance(item, VarbitType))
+        node.target = Target("builtin", name)
+        node.type = INTEGER
+        node.constant = size if name.endswith("Bits") else (size + 7) // 8
+
+    def _header_method(self, node: syntax.Call, callee: syntax.Member, kind: Type) -> None:
+        name = callee.name
+        allowed = ("isValid",) if is_union(kind) else ("isValid", "setValid", "setInvalid")
+        if name not in allowed:
+            message = f"{kind} has no method '{name}'; it has {', '.join(allowed)}"
+            raise self.reporter.fail(callee.name_span, message)
+        if node.arguments:
+            raise self.reporter.fail(node.span, f"{name}() takes no arguments")
+        if name != "isValid":
+            self.expressions.check_writable(callee.base)
+        node.target = Target("builtin", name, base=callee.base)
+        node.type = node.target.returns = BOOL if name == "isValid" else VOID
+
+    def _stack_method(self, node: syntax.Call, callee: syntax.Member, scope: Scope) -> None:
+        name = callee.name
+        if name not in ("push_front", "pop_front"):
+            message = f"a header stack has push_front and pop_front, not '{name}'"
+            raise self.reporter.fail(callee.name_span, message)
+        if len(node.arguments) != 1 or node.arguments[0].value is None:
+            raise self.reporter.fail(node.span, f"{name} takes one argument, a number")
+        if self.expressions.in_parser:
+            raise self.reporter.fail(node.span, f"'{name}' cannot be called in a parser")
+        self.expressions.check_writable(callee.base)
+        count = self.expressions.check(node.arguments[0].value, scope)
+        if isinstance(count.constant, bool) or not isinstance(count.constant, int):
+            raise self.reporter.fail(count.span, f"{name} takes a number known at compile time")
+        node.target = Target("builtin", name, base=callee.base, arguments=[count])
+        node.type = VOID
+
+    def _direct_application(
+        self, node: syntax.Call, callee: syntax.Member, base: syntax.TypeExpression, scope: Scope
+    ) -> None:
+        kind = self.expressions.types.resolve(base.reference, scope)
+        if kind == UNKNOWN:
+            raise Abandon
+        block = kind.declaration if isinstance(kind, BlockTypeType) else None
+        if not isinstance(block, (syntax.Parser, syntax.Control)) or callee.name != "apply":
+            raise self.reporter.fail(node.span, f"{kind} cannot be applied")
+        assert isinstance(kind, BlockTypeType)
+        if block.constructor_parameters:
+            message = f"{kind} has constructor parameters; instantiate it first"
+            raise self.reporter.fail(node.span, message)
+        target = Target(kind.kind, kind.name, block, None)
+        node.target = self._bind(node, target, scope, None)
+        node.type = VOID
+
+    def _constructor(self, node: syntax.Call, callee: syntax.TypeExpression, scope: Scope) -> None:
+        reference = callee.reference
+        kind = self.expressions.types.resolve(reference, scope)
+        if kind == UNKNOWN:
+            raise Abandon
+        entry = scope.find(getattr(reference, "name", ""))
+        variables = entry.parameters if isinstance(entry, TypeEntry) else []
+        explicit: Bindings = {}
+        if getattr(reference, "arguments", None):
+            assert isinstance(kind, (ExternType, BlockTypeType, PackageTypeType, StructType))
+            explicit = dict(zip(variables, kind.arguments, strict=False))
+        if isinstance(kind, ExternType):
+            constructors: list[syntax.Node] = [
+                method for method in kind.declaration.methods if method.is_constructor
+            ]
+            if not constructors:
+                raise self.reporter.fail(node.span, f"extern {kind.name} has no constructor")
+            declaration = self._choose(node, kind.name, constructors)
+        elif (
+            isinstance(kind, BlockTypeType)
+            and isinstance(kind.declaration, (syntax.Parser, syntax.Control))
+        ) or isinstance(kind, PackageTypeType):
+            declaration = kind.declaration
+        else:
+            raise self.reporter.fail(node.span, f"{kind} cannot be instantiated")
+        target = Target("constructor", kind.name, declaration, bindings=explicit)
+        node.target = self._bind(node, target, scope, None, constructor=True)
+        node.type = substitute(kind, node.target.bindings)
+        if isinstance(kind, ExternType):
+            unbound = [item for item in variables if item not in node.target.bindings]
+            if unbound:
+                names = ", ".join(item.name for item in unbound)
+                raise self.reporter.fail(
+                    node.span, f"{kind.name} needs type arguments for <{names}>"
+                )
+
+    # Arguments
+
+    def _bind(
+        self, node: syntax.Call, target: Target, scope: Scope, expected: Type | None,
+        constructor: bool = False,
+    ) -> Target:  # fmt: skip
+        """Match arguments to parameters, infer type variables, cast, and check directions."""
+        assert target.declaration is not None
+        declaration = target.declaration
+        signature = self.signature(declaration)
+        if constructor and isinstance(declaration, (syntax.Parser, syntax.Control)):
+            signature = self.signatures[id(declaration.constructor_parameters)]
+        target.parameters = signature.parameters
+        self._explicit_types(node, signature, target, scope)
+        given = self._match(node, target)
+        checked: dict[str, syntax.Expression] = {}
+        for parameter, formal in zip(signature.parameters, signature.types, strict=True):
+            argument = given.get(parameter.name)
+            if argument is None or argument.value is None:
+                continue
+            checked[parameter.name] = self._check_argument(
+                argument.value, formal, target.bindings, scope
+            )
+        if expected is not None:
+            unify(signature.returns, expected, dict(target.bindings))
+        for parameter, formal in zip(signature.parameters, signature.types, strict=True):
+            kind = substitute(formal, target.bindings)
+            target.parameter_types.append(kind)
+            value = checked.get(parameter.name)
+            if value is None:
+                target.arguments.append(self._default(parameter, given, target, node))
+                continue
+            self._check_static(value, parameter, target)
+            if isinstance(kind, TupleType) and _lacks_width(kind) and parameter.direction:
+                message = "a value of type int has no width here: write one, such as 32w1"
+                raise self.reporter.fail(value.span, message)
+            if isinstance(kind, IntegerType) and parameter.direction:
+                message = f"a number with a width is needed for '{parameter.name}', such as 32w1"
+                raise self.reporter.fail(value.span, message)
+            if not isinstance(kind, (BlockTypeType, PackageTypeType)):
+                what = f"argument '{parameter.name}' of '{target.name}'"
+                value = self.expressions.coercer.coerce(value, kind, what)
+            if parameter.direction in ("out", "inout"):
+                self.expressions.check_writable(value)
+            target.arguments.append(value)
+        target.returns = substitute(signature.returns, target.bindings)
+        if isinstance(target.returns, TypeVariable) and target.returns in signature.variables:
+            message = (
+                f"cannot infer the type that '{target.name}' gives: write {target.name}<T>(...)"
+            )
+            raise self.reporter.fail(node.span, message)
+        return target
+
+    def _check_static(
+        self, value: syntax.Expression, parameter: syntax.Parameter, target: Target
+    ) -> None:
+        """Functions and methods take compile-time known values for parameters without direction."""
+        if parameter.direction or target.kind not in _WITH_STATIC_PARAMETERS:
+            return
+        if value.constant is None and not is_static(value):
+            message = (
+                f"'{parameter.name}' of '{target.name}' has no direction: its value must be known "
+                "at compile time"
+            )
+            raise self.reporter.fail(value.span, message)
+
+    def _explicit_types(
+        self, node: syntax.Call, signature: _Signature, target: Target, scope: Scope
+    ) -> None:
+        if not node.type_arguments:
+            return
+        own = [item for item in signature.variables if item not in target.bindings]
+        if len(own) != len(node.type_arguments):
+            message = (
+                f"'{target.name}' takes {len(own)} type argument(s), not {len(node.type_arguments)}"
+            )
+            raise self.reporter.fail(node.span, message)
+        for variable, reference in zip(own, node.type_arguments, strict=True):
+            target.bindings[variable] = self.expressions.types.resolve(reference, scope)
+
+    def _match(self, node: syntax.Call, target: Target) -> dict[str, syntax.Argument]:
+        """Which argument goes to which parameter."""
+        parameters = target.parameters
+        given: dict[str, syntax.Argument] = {}
+        for position, argument in enumerate(node.arguments):
+            if argument.name is None and position >= len(parameters):
+                counts = f"{len(parameters)} argument(s), not {len(node.arguments)}"
+                message = f"'{target.name}' takes {counts}"
+                raise self.reporter.fail(argument.span, message)
+            name = argument.name or parameters[position].name
+            if argument.name and not any(item.name == name for item in parameters):
+                near = closest(name, {item.name for item in parameters})
+                message = f"'{target.name}' has no parameter '{name}'{near}"
+                raise self.reporter.fail(argument.span, message)
+            if name in given:
+                raise self.reporter.fail(argument.span, f"parameter '{name}' is given twice")
+            given[name] = argument
+        for parameter in parameters:
+            if parameter.name in given or parameter.default is not None or _optional(parameter):
+                continue
+            counts = f"which takes {len(parameters)}, not {len(node.arguments)}"
+            message = f"no argument for '{parameter.name}' of '{target.name}', {counts}"
+            raise self.reporter.fail(node.span, message)
+        return given
+
+    def _default(
+        self, parameter: syntax.Parameter, given: dict[str, syntax.Argument], target: Target,
+        node: syntax.Call,
+    ) -> syntax.Expression | None:  # fmt: skip
+        if parameter.name in given:  # "_"
+            if parameter.direction == "out" or _optional(parameter):
+                return None
+            message = f"'_' can only be given for an 'out' parameter, not for '{parameter.name}'"
+            raise self.reporter.fail(given[parameter.name].span, message)
+        if parameter.default is not None:
+            return parameter.default
+        assert _optional(parameter)  # or `_match` had refused the call
+        return None
+
+    def _check_argument(
+        self, value: syntax.Expression, formal: Type, bindings: Bindings, scope: Scope
+    ) -> syntax.Expression:
+        known = substitute(formal, bindings)
+        composite = isinstance(value, (syntax.ListExpression, syntax.RecordExpression, syntax.Dots))
+        if composite and not has_variables(known):
+            return self.expressions.check(value, scope, known)
+        checked = self.expressions.check(value, scope)
+        actual = type_of(checked)
+        if isinstance(known, BlockTypeType) and isinstance(actual, BlockTypeType):
+            self._check_block(checked, known, actual, bindings)
+        elif has_variables(formal) and not unify(formal, actual, bindings):
+            message = f"this has type {actual}, but {substitute(formal, bindings)} is expected"
+            if not isinstance(actual, IntegerType):
+                raise self.reporter.fail(value.span, message)
+        return checked
+
+    def _check_block(
+        self, node: syntax.Expression, formal: BlockTypeType, actual: BlockTypeType,
+        bindings: Bindings,
+    ) -> None:  # fmt: skip
+        """Whether a parser or control has the parameters that a package wants; infer types."""
+        wanted = self.signature(formal.declaration)
+        found = self.signature(actual.declaration)
+        rename: Bindings = dict(zip(wanted.variables, formal.arguments, strict=False))
+        if formal.kind != actual.kind or len(wanted.types) != len(found.types):
+            message = f"{actual} does not fit {formal}, which has {len(wanted.types)} parameter(s)"
+            raise self.reporter.fail(node.span, message)
+        for left, left_type, right, right_type in zip(
+            wanted.parameters, wanted.types, found.parameters, found.types, strict=True
+        ):
+            kind = substitute(left_type, rename)
+            if left.direction != right.direction or not unify(kind, right_type, bindings):
+                expected = f"{left.direction} {substitute(kind, bindings)}".strip()
+                actual_text = f"{right.direction} {right_type}".strip()
+                message = (
+                    f"{actual} does not fit {formal}: parameter '{right.name}' is '{actual_text}', "
+                    f"but '{expected}' is expected"
+                )
+                raise self.reporter.fail(node.span, message)
+
+    def check_action_reference(
+        self, reference: syntax.ActionReference, scope: Scope, complete: bool
+    ) -> syntax.Action | None:
+        """Resolve an action in a table's actions, entries or default action.
+
+        In the list of actions only the parameters with a direction take arguments; in entries and
+        default actions (`complete`) all of them do.
+        """
+        call = reference.call
+        name = call.callee
+        assert isinstance(name, syntax.Name)
+        symbol = (scope.root() if name.absolute else scope).find(name.name)
+        if symbol is None and name.name in self.context.broken:
+            return None
+        if not isinstance(symbol, syntax.Action):
+            near = closest(name.name, {
+                item for item in scope.names() if isinstance(scope.find(item), syntax.Action)
+            })  # fmt: skip
+            self.reporter.error(name.span, f"'{name.name}' is not an action{near}")
+            return None
+        name.declaration = symbol
+        signature = self.signature(symbol)
+        if complete:
+            count = len(signature.parameters)
+        else:
+            count = sum(1 for item in signature.parameters if item.direction)
+        partial = _Signature(signature.parameters[:count], signature.types[:count], VOID, [])
+        self.signatures[id(reference)] = partial
+        try:
+            target = Target("action", symbol.name, reference)
+            call.target = self._bind(call, target, scope, None)
+        except Abandon:
+            return symbol
+        call.target.declaration = symbol
+        call.type = VOID
+        return symbol
+
+
+_WITH_STATIC_PARAMETERS = ("function", "extern_function", "extern_method")
+
+
+def _lacks_width(kind: Type) -> bool:
+    """Whether a type is that of a number without a width, or of a list with one."""
+    if isinstance(kind, TupleType):
+        return any(_lacks_width(item) for item in kind.elements)
+    return isinstance(kind, IntegerType)
+
+
+def _optional(parameter: syntax.Parameter) -> bool:
+    return any(item.name == "optional" for item in parameter.annotations)
+
+
+def has_variables(kind: Type) -> bool:
+    if isinstance(kind, TypeVariable):
+        return True
+    nested = getattr(kind, "arguments", None) or getattr(kind, "elements", None) or ()
+    if isinstance(kind, (StackType, ListType)):
+        nested = (kind.element,)
+    return any(has_variables(item) for item in nested)

@@ -1,0 +1,374 @@
+"""Name resolution and type checking of a whole program.
+
+Declarations are taken in the order in which they stand; each may refer only to what stands before
+it (specification, section "Name resolution"). After an error in one the others are checked
+nevertheless.
+"""
+
+from __future__ import annotations
+
+import copy
+
+from switch.compiler import syntax
+from switch.compiler.check.calls import CallChecker
+from switch.compiler.check.expressions import ExpressionChecker
+from switch.compiler.check.parsers import ParserChecker
+from switch.compiler.check.statements import StatementChecker
+from switch.compiler.check.tables import TableChecker
+from switch.compiler.diagnostics import Abandon, Reporter, Span
+from switch.compiler.scope import Context, Overloads, Scope, TypeEntry
+from switch.compiler.types import (
+    UNKNOWN,
+    VOID,
+    Bindings,
+    BitType,
+    BlockTypeType,
+    CallableType,
+    EnumType,
+    ExternType,
+    IntType,
+    NewType,
+    PackageTypeType,
+    SerializableEnumType,
+    StructType,
+    Type,
+    TypeVariable,
+    is_varbit,
+)
+
+
+class Checker:
+    """Checks a program; `context` then knows its errors, match kinds and global names."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self.reporter = reporter
+        self.context = Context(reporter)
+        self.expressions = ExpressionChecker(self.context)
+        self.calls = CallChecker(self.context, self.expressions)
+        self.statements = StatementChecker(self.context, self.expressions)
+        self.tables = TableChecker(self.context, self.expressions, self.calls)
+        self.parsers = ParserChecker(self.context, self.expressions, self.statements)
+        self.generic: dict[int, syntax.Function] = {}  # as they were before they were checked
+        self.specialized: dict[tuple[int, tuple[Type, ...]], syntax.Function] = {}
+        self.calls.specialize = self._specialize
+
+    def check(self, program: syntax.Program) -> None:
+        self.context.broken |= program.broken
+        for node in program.declarations:
+            self.declaration(node, self.context.globals)
+
+    def declaration(self, node: syntax.Node, scope: Scope) -> None:
+        method = getattr(self, "_" + type(node).__name__.lower())
+        try:
+            method(node, scope)
+        except Abandon:
+            if isinstance(node, syntax.Declaration) and node.name not in scope.symbols:
+                self.context.broken.add(node.name)
+
+    # Types
+
+    def _struct(self, node: syntax.Struct, scope: Scope) -> None:
+        variables = self.context.type_variables(node.type_parameters)
+        inner = self._with_types(scope, variables)
+        fields: dict[str, Type] = {}
+        for item in node.fields:
+            try:
+                item.type = self.expressions.types.resolve(item.reference, inner)
+            except Abandon:
+                item.type = UNKNOWN
+            if item.name in fields:
+                self.reporter.error(
+                    item.name_span, f"{node.kind} {node.name} has two fields '{item.name}'"
+                )
+            self.expressions.types.check_field(item.type, node.kind, item.span, item.name)
+            before = [name for name, kind in fields.items() if is_varbit(kind)]
+            if node.kind == "header" and before and is_varbit(item.type):
+                message = f"{node.kind} {node.name} has two varbit fields, '{before[0]}' and this"
+                self.reporter.error(item.name_span, message)
+            fields[item.name] = item.type
+        kind = StructType(node.name, node.kind, tuple(variables), fields, node)
+        self.expressions.types.check_count(kind, node.name_span)
+        self.context.declare(scope, node, TypeEntry(kind, node, variables))
+
+    def _with_types(self, scope: Scope, variables: list[TypeVariable]) -> Scope:
+        inner = Scope(scope)
+        for variable in variables:
+            inner.symbols[variable.name] = TypeEntry(variable)
+        return inner
+
+    def _enum(self, node: syntax.Enum, scope: Scope) -> None:
+        names = [name for name, _ in node.members]
+        self._distinct(node.members, f"enum {node.name}")
+        kind = EnumType(node.name, tuple(names), node)
+        self.context.declare(scope, node, TypeEntry(kind, node))
+        self.context.enums.append(node)
+
+    def _distinct(self, members: list[tuple[str, Span]], what: str) -> None:
+        seen: set[str] = set()
+        for name, span in members:
+            if name in seen:
+                self.reporter.error(span, f"{what} has two members '{name}'")
+            seen.add(name)
+
+    def _serializableenum(self, node: syntax.SerializableEnum, scope: Scope) -> None:
+        underlying = self.expressions.types.resolve(node.reference, scope)
+        if not isinstance(underlying, (BitType, IntType)):
+            message = f"an enum's values must have type bit<N> or int<N>, not {underlying}"
+            raise self.reporter.fail(node.reference.span, message)
+        self._distinct([(name, span) for name, span, _ in node.members], f"enum {node.name}")
+        members: dict[str, int] = {}
+        kind = SerializableEnumType(node.name, underlying, members, node)
+        inner = Scope(scope)
+        for name, span, value in node.members:
+            checked = self.expressions.check(value, inner, underlying)
+            earlier = syntax.Constant(span, [], name, span, node.reference, checked)
+            earlier.type, inner.symbols[name] = underlying, earlier
+            if not isinstance(checked.constant, int):
+                self.reporter.error(value.span, "an enum's values must be known at compile time")
+                continue
+            members[name] = checked.constant
+        self.context.declare(scope, node, TypeEntry(kind, node))
+
+    def _typedef(self, node: syntax.Typedef, scope: Scope) -> None:
+        if isinstance(node.reference, syntax.Struct):
+            self._struct(node.reference, scope)
+            entry = scope.symbols[node.reference.name]
+            assert isinstance(entry, TypeEntry)
+            kind = entry.type
+        else:
+            kind = self.expressions.types.resolve(node.reference, scope)
+        if node.is_new_type:
+            kind = NewType(node.name, kind, node)
+        self.context.declare(scope, node, TypeEntry(kind, node))
+
+    def _errordeclaration(self, node: syntax.ErrorDeclaration, scope: Scope) -> None:
+        for name, span in node.members:
+            if name in self.context.errors:
+                self.reporter.error(span, f"error '{name}' is declared twice")
+            else:
+                self.context.errors.append(name)
+
+    def _matchkinddeclaration(self, node: syntax.MatchKindDeclaration, scope: Scope) -> None:
+        for name, span in node.members:
+            if name in self.context.match_kinds:
+                self.reporter.error(span, f"match kind '{name}' is declared twice")
+            else:
+                self.context.match_kinds.append(name)
+
+    # Parameters and signatures
+
+    def parameters(self, parameters: list[syntax.Parameter], scope: Scope) -> list[Type]:
+        """Resolve the types of parameters."""
+        seen: set[str] = set()
+        types: list[Type] = []
+        for item in parameters:
+            item.type = self.expressions.types.resolve(item.reference, scope)
+            types.append(item.type)
+            if item.name in seen:
+                self.reporter.error(item.name_span, f"there are two parameters '{item.name}'")
+            seen.add(item.name)
+            if item.default is not None:
+                item.default = self.expressions.check(item.default, scope, item.type)
+            if item.direction and isinstance(
+                item.type, (ExternType, BlockTypeType, PackageTypeType)
+            ):
+                message = f"a parameter of type {item.type} cannot have a direction"
+                self.reporter.error(item.span, message)
+        return types
+
+    def _prototype(
+        self, node: syntax.Node, prototype: syntax.Prototype, scope: Scope
+    ) -> tuple[Scope, Type]:
+        variables = self.context.type_variables(prototype.type_parameters)
+        inner = self._with_types(scope, variables)
+        returns: Type = VOID
+        if prototype.returns is not None:
+            returns = self.expressions.types.resolve(prototype.returns, inner)
+        types = self.parameters(prototype.parameters, inner)
+        self.calls.declare(node, prototype.parameters, types, returns, variables)
+        return inner, returns
+
+    def _overload(self, node: syntax.Function | syntax.ExternFunction, scope: Scope) -> None:
+        known = scope.symbols.get(node.name)
+        if isinstance(known, Overloads):
+            known.functions.append(node)
+        else:
+            self.context.declare(scope, node, Overloads([node]))
+
+    def _externfunction(self, node: syntax.ExternFunction, scope: Scope) -> None:
+        self._prototype(node, node.prototype, scope)
+        self._overload(node, scope)
+
+    def _externobject(self, node: syntax.ExternObject, scope: Scope) -> None:
+        variables = self.context.type_variables(node.type_parameters)
+        inner = self._with_types(scope, variables)
+        kind = ExternType(node.name, tuple(variables), node)
+        self.context.declare(scope, node, TypeEntry(kind, node, variables))
+        self.calls.declare(node, [], [], VOID, variables)
+        for method in node.methods:
+            _method_scope, _returns = self._prototype(method, method.prototype, inner)
+            if method.is_constructor:
+                if method.name != node.name:
+                    message = f"a constructor must be called '{node.name}'"
+                    self.reporter.error(method.name_span, message)
+                signature = self.calls.signature(method)
+                self.calls.declare(
+                    method, signature.parameters, signature.types, VOID, list(variables)
+                )
+
+    def _blocktype(self, node: syntax.BlockType, scope: Scope) -> None:
+        variables = self.context.type_variables(node.type_parameters)
+        types = self.parameters(node.parameters, self._with_types(scope, variables))
+        self.calls.declare(node, node.parameters, types, VOID, variables)
+        kind = BlockTypeType(node.name, node.kind, tuple(variables), node)
+        self.context.declare(scope, node, TypeEntry(kind, node, variables))
+
+    def _packagetype(self, node: syntax.PackageType, scope: Scope) -> None:
+        variables = self.context.type_variables(node.type_parameters)
+        types = self.parameters(node.parameters, self._with_types(scope, variables))
+        self.calls.declare(node, node.parameters, types, VOID, variables)
+        kind = PackageTypeType(node.name, tuple(variables), node)
+        self.context.declare(scope, node, TypeEntry(kind, node, variables))
+
+    # Actions and functions
+
+    def _action(self, node: syntax.Action, scope: Scope) -> None:
+        inner = Scope(scope)
+        types = self.parameters(node.parameters, scope)
+        directionless = False
+        for item in node.parameters:
+            if directionless and item.direction:
+                message = "parameters with a direction must come before those of the control plane"
+                self.reporter.error(item.span, message)
+            directionless = directionless or not item.direction
+            self.context.declare(inner, item)
+        self.calls.declare(node, node.parameters, types, VOID, [])
+        node.type = CallableType("action", node.name)
+        self.context.declare(scope, node)
+        self._body(node.body, inner, "action", VOID)
+
+    def _function(self, node: syntax.Function, scope: Scope) -> None:
+        if node.prototype.type_parameters:
+            self.generic[id(node)] = copy.deepcopy(node)
+        inner, returns = self._prototype(node, node.prototype, scope)
+        self._function_body(node, inner, returns)
+        self._overload(node, scope)
+
+    def _specialize(self, node: syntax.Function, bindings: Bindings) -> syntax.Function:
+        """A generic function with its type parameters replaced by types."""
+        variables = self.calls.signature(node).variables
+        types = tuple(bindings[item] for item in variables)
+        key = (id(node), types)
+        known = self.specialized.get(key)
+        if known is None:
+            known = self.specialized[key] = copy.deepcopy(self.generic[id(node)])
+            inner = Scope(self.context.globals)
+            for variable, kind in zip(variables, types, strict=True):
+                inner.symbols[variable.name] = TypeEntry(kind)
+            returns: Type = VOID
+            if known.prototype.returns is not None:
+                returns = self.expressions.types.resolve(known.prototype.returns, inner)
+            parameters = known.prototype.parameters
+            kinds = self.parameters(parameters, inner)
+            self.calls.declare(known, parameters, kinds, returns, [])
+            self._function_body(known, inner, returns)
+        return known
+
+    def _function_body(self, node: syntax.Function, scope: Scope, returns: Type) -> None:
+        body_scope = Scope(scope)
+        for item in node.prototype.parameters:
+            self.context.declare(body_scope, item)
+        node.type = CallableType("function", node.name)
+        self._body(node.body, body_scope, "function", returns)
+        if returns != VOID and not _always_returns(node.body):
+            message = f"function '{node.name}' does not return a value on every path"
+            self.reporter.error(node.name_span, message)
+
+    def _body(self, body: syntax.Block, scope: Scope, place: str, returns: Type) -> None:
+        before = self.statements.place, self.statements.returns
+        self.statements.place, self.statements.returns = place, returns
+        self.statements.check_all(body.statements, Scope(scope))
+        self.statements.place, self.statements.returns = before
+
+    # Constants, variables, instances
+
+    def _constant(self, node: syntax.Constant, scope: Scope) -> None:
+        self.statements.constant(node, scope)
+
+    def _variable(self, node: syntax.Variable, scope: Scope) -> None:
+        self.statements.check(node, scope)
+
+    def _instantiation(self, node: syntax.Instantiation, scope: Scope) -> None:
+        if node.initializer:
+            message = f"not supported: abstract methods of an instance ('{node.name}')"
+            raise self.reporter.fail(node.name_span, message)
+        callee = syntax.TypeExpression(node.reference.span, node.reference)
+        span = node.reference.span.to(node.name_span)
+        call = syntax.Call(span, callee, [], node.arguments)
+        checked = self.expressions.check(call, scope)
+        node.call, node.type = call, checked.type
+        if scope is self.context.globals and isinstance(node.type, BlockTypeType):
+            message = f"{node.type} cannot be instantiated outside of a parser, control or package"
+            raise self.reporter.fail(node.span, message)
+        self.context.declare(scope, node)
+
+    def _valueset(self, node: syntax.ValueSet, scope: Scope) -> None:
+        self.parsers.value_set(node, scope)
+
+    # Parsers and controls
+
+    def _block_scope(self, node: syntax.Parser | syntax.Control, scope: Scope) -> Scope:
+        if node.type_parameters:
+            message = f"a {node.kind} with a body cannot have type parameters"
+            raise self.reporter.fail(node.name_span, message)
+        types = self.parameters(node.parameters, scope)
+        constructor = self.parameters(node.constructor_parameters, scope)
+        self.calls.declare(node, node.parameters, types, VOID, [])
+        # The constructor's signature is kept under the list of its parameters.
+        self.calls.declare(
+            node.constructor_parameters,  # type: ignore[arg-type]
+            node.constructor_parameters, constructor, VOID, [],
+        )  # fmt: skip
+        inner = Scope(scope)
+        for item in [*node.parameters, *node.constructor_parameters]:
+            self.context.declare(inner, item)
+        node.type = BlockTypeType(node.name, node.kind, (), node)
+        return inner
+
+    def _control(self, node: syntax.Control, scope: Scope) -> None:
+        inner = Scope(self._block_scope(node, scope), hides_parameters=True)
+        for item in node.locals:
+            self.declaration(item, inner)
+        self._body(node.body, inner, "control", VOID)
+        self.context.declare(scope, node, TypeEntry(_known(node.type), node))
+
+    def _table(self, node: syntax.Table, scope: Scope) -> None:
+        self.tables.check(node, scope)
+
+    def _parser(self, node: syntax.Parser, scope: Scope) -> None:
+        inner = Scope(self._block_scope(node, scope), hides_parameters=True)
+        for item in node.locals:
+            self.declaration(item, inner)
+        self.parsers.check(node, inner)
+        self.context.declare(scope, node, TypeEntry(_known(node.type), node))
+
+
+def _known(kind: Type | None) -> Type:
+    assert kind is not None
+    return kind
+
+
+def _always_returns(node: syntax.Node | None) -> bool:
+    """Whether control cannot run past this statement."""
+    if isinstance(node, syntax.Return):
+        return True
+    if isinstance(node, syntax.Block):
+        return any(_always_returns(item) for item in node.statements)
+    if isinstance(node, syntax.If):
+        return _always_returns(node.then) and _always_returns(node.otherwise)
+    if isinstance(node, syntax.Switch) and node.cases:
+        has_default = isinstance(node.cases[-1].label, syntax.AnyKeyset)
+        return has_default and all(
+            item.body is None or _always_returns(item.body) for item in node.cases
+        )
+    return False

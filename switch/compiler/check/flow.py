@@ -1,0 +1,426 @@
+"""Warnings of values that are read before they are set, and of headers that may be invalid.
+
+Control flow is followed through the bodies of parsers, controls and functions, and from tables
+into their actions. Specification, section "Reading uninitialized values and writing fields of
+invalid headers".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from switch.compiler import syntax
+from switch.compiler.check.calls import Target
+from switch.compiler.diagnostics import Reporter, Span
+from switch.compiler.flow_facts import Facts, Key, joined, key_of, leaves, written_key
+from switch.compiler.types import StructType, is_header, resolved
+
+_LEAVING = (syntax.Return, syntax.Exit, syntax.Break, syntax.Continue)
+MAXIMUM_DEPTH = 20
+"""Of actions that call actions."""
+
+
+class FlowChecker:
+    def __init__(self, reporter: Reporter) -> None:
+        self.reporter = reporter
+        self.quiet = False
+        self.depth = 0
+        self.returned: list[Facts] = []
+        self.left: list[Facts] = []  # by break and continue
+        self.by_action: dict[str, Facts | None] = {}  # after the last table
+
+    def check(self, program: syntax.Program) -> None:
+        for node in program.declarations:
+            if isinstance(node, syntax.Function):
+                self._body(node.prototype.parameters, [], node.body.statements)
+            elif isinstance(node, syntax.Control):
+                self._body(node.parameters, node.locals, node.body.statements)
+            elif isinstance(node, syntax.Parser):
+                self._parser(node)
+
+    def _begin(self, parameters: list[syntax.Parameter], locals_: Sequence[syntax.Node]) -> Facts:
+        facts = Facts()
+        for item in parameters:
+            if item.direction == "out" and item.type is not None:
+                facts.begin(item, item.type)
+        for local in locals_:
+            if isinstance(local, syntax.Variable):
+                self._variable(local, facts)
+        return facts
+
+    def _body(
+        self, parameters: list[syntax.Parameter], locals_: Sequence[syntax.Node],
+        statements: list[syntax.Node],
+    ) -> None:  # fmt: skip
+        self.returned = []
+        end = self.block(statements, self._begin(parameters, locals_))
+        self._end(parameters, joined([end, *self.returned]))
+
+    def _end(self, parameters: list[syntax.Parameter], facts: Facts | None) -> None:
+        """Warn of ``out`` parameters that may be left without a value."""
+        for item in parameters:
+            if facts is None or item.direction != "out":
+                continue
+            missing = [path for number, path in facts.unset if number == id(item)]
+            if missing:
+                fields = sorted(".".join(path) for path in missing if path)
+                named = f" ({_listed(fields)})" if fields else ""
+                message = f"out parameter '{item.name}'{named} may be left without a value"
+                self.warn(item.name_span, message, "uninitialized-out-param")
+
+    def _parser(self, node: syntax.Parser) -> None:
+        """Find what holds at each state, then warn."""
+        states = {state.name: state for state in node.states}
+        before: dict[str, Facts] = {}
+        if "start" in states:
+            self.quiet = True
+            before["start"] = self._begin(node.parameters, node.locals)
+            waiting = ["start"]
+            while waiting:
+                name = waiting.pop()
+                if name not in states:
+                    continue
+                after = self._state(states[name], before[name].copy())
+                for target in _targets(states[name]):
+                    known = before.get(target)
+                    reached = after if known is None else known.join(after)
+                    if reached != known:
+                        before[target] = reached
+                        waiting.append(target)
+            self.quiet = False
+        for name, facts in before.items():
+            if name in states:
+                self._state(states[name], facts.copy())
+        self._end(node.parameters, before.get("accept"))
+
+    def _state(self, state: syntax.ParserState, facts: Facts) -> Facts:
+        after = self.block(state.statements, facts) or facts
+        if state.transition is not None:
+            for key in state.transition.keys:
+                self.read(key, after)
+        return after
+
+    def warn(self, span: Span, message: str, kind: str) -> None:
+        if not self.quiet:
+            self.reporter.warning(span, message, kind)
+
+    # Statements
+
+    def block(self, nodes: list[syntax.Node], facts: Facts) -> Facts | None:
+        """The facts after statements; None if control does not get past them."""
+        now: Facts | None = facts
+        for place, node in enumerate(nodes):
+            if now is None:
+                if isinstance(nodes[place - 1], _LEAVING):
+                    self.warn(node.span, "no packet comes to this statement", "unreachable")
+                return None
+            now = self.statement(node, now)
+        return now
+
+    def statement(self, node: syntax.Node | None, facts: Facts) -> Facts | None:
+        method = getattr(self, "_" + type(node).__name__.lower(), None)
+        if method is None:
+            return facts
+        result: Facts | None = method(node, facts)
+        return result
+
+    def _block(self, node: syntax.Block, facts: Facts) -> Facts | None:
+        return self.block(node.statements, facts)
+
+    def _variable(self, node: syntax.Variable, facts: Facts) -> Facts:
+        if node.initializer is not None:
+            self.read(node.initializer, facts)
+            facts.set((id(node), ()))
+            self._copy_validity((id(node), ()), node.initializer, facts)
+        elif node.type is not None:
+            facts.begin(node, node.type)
+        return facts
+
+    def _assignment(self, node: syntax.Assignment, facts: Facts) -> Facts:
+        self.read(node.value, facts)
+        if node.operator != "=":
+            self.read(node.target, facts)
+        self._write(node.target, facts)
+        key = written_key(node.target)
+        if key is not None:
+            self._copy_validity(key, node.value, facts)
+        return facts
+
+    def _copy_validity(self, key: Key, value: syntax.Expression, facts: Facts) -> None:
+        source = key_of(value)
+        if isinstance(value, syntax.InvalidHeader):
+            facts.set_valid(key, valid=False)
+        elif source in facts.invalid:
+            facts.invalid.add(key)
+            facts.valid -= {key}
+            facts.valid |= {key} if source in facts.valid else set()
+
+    def _write(self, node: syntax.Expression, facts: Facts) -> None:
+        for part in _indices(node):
+            self.read(part, facts)
+        key = written_key(node)
+        if key is None:
+            return
+        header = (key[0], key[1][:-1])
+        if key[1] and header in facts.invalid and header not in facts.valid:
+            self.warn(node.span, f"{_header_of(node)} is not valid here", "invalid-header")
+        facts.set(key)
+
+    def _callstatement(self, node: syntax.CallStatement, facts: Facts) -> Facts | None:
+        return self.call(node.call, facts)
+
+    def _if(self, node: syntax.If, facts: Facts) -> Facts | None:
+        self.read(node.condition, facts)
+        then = self.statement(node.then, self.assume(node.condition, True, facts.copy()))
+        otherwise = self.assume(node.condition, False, facts.copy())
+        rest = otherwise if node.otherwise is None else self.statement(node.otherwise, otherwise)
+        if node.condition.constant is not None:
+            return then if node.condition.constant else rest
+        return joined([then, rest])
+
+    def _switch(self, node: syntax.Switch, facts: Facts) -> Facts | None:
+        self.by_action = {}
+        self.read(node.subject, facts)
+        by_action, has_default = self.by_action, False
+        ways: list[Facts | None] = []
+        pending: list[Facts | None] = []
+        for case in node.cases:
+            name = getattr(case.label, "name", "")
+            has_default |= isinstance(case.label, syntax.AnyKeyset)
+            entry = by_action.get(name, facts) if by_action else facts
+            pending.append(None if entry is None else entry.copy())
+            if case.body is not None:
+                start = joined(pending)
+                ways.append(None if start is None else self.statement(case.body, start.copy()))
+                pending = []
+        if not has_default:
+            ways.append(facts)
+        return joined(ways)
+
+    def _for(self, node: syntax.For, facts: Facts) -> Facts | None:
+        for item in node.initial:
+            facts = self.statement(item, facts) or facts
+        self.read(node.condition, facts)
+        body = [node.body, *node.update]
+        return self._loop(body, facts)
+
+    def _forin(self, node: syntax.ForIn, facts: Facts) -> Facts | None:
+        self.read(node.collection, facts)
+        return self._loop([node.body], facts)
+
+    def _loop(self, body: list[syntax.Node], facts: Facts) -> Facts | None:
+        outer, self.left = self.left, []
+        once = self.block(body, facts.copy())
+        start = joined([facts, once, *self.left]) or facts
+        twice = self.block(body, start.copy())
+        result = joined([start, twice, *self.left])
+        self.left = outer
+        return result
+
+    def _break(self, node: syntax.Break, facts: Facts) -> None:
+        self.left.append(facts)
+
+    def _continue(self, node: syntax.Continue, facts: Facts) -> None:
+        self.left.append(facts)
+
+    def _return(self, node: syntax.Return, facts: Facts) -> None:
+        if node.value is not None:
+            self.read(node.value, facts)
+        self.returned.append(facts)
+
+    def _exit(self, node: syntax.Exit, facts: Facts) -> None:
+        return None
+
+    # Expressions
+
+    def assume(self, condition: syntax.Expression, holds: bool, facts: Facts) -> Facts:
+        """Add what follows from a condition that holds, or does not."""
+        if isinstance(condition, syntax.Unary) and condition.operator == "!":
+            return self.assume(condition.operand, not holds, facts)
+        if isinstance(condition, syntax.Binary) and condition.operator == ("&&" if holds else "||"):
+            return self.assume(condition.right, holds, self.assume(condition.left, holds, facts))
+        target = getattr(condition, "target", None)
+        if isinstance(target, Target) and target.name == "isValid" and target.base is not None:
+            key = key_of(target.base)
+            if key is not None and key in facts.invalid:
+                facts.set_valid(key, holds)
+        return facts
+
+    def read(self, node: syntax.Expression | None, facts: Facts) -> None:
+        """Evaluate an expression: warn of what it reads, and note what calls in it set."""
+        if node is None or (facts.nothing() and not _may_call(node)):
+            return
+        if node.constant is not None and not isinstance(node, syntax.Call):
+            return
+        if isinstance(node, syntax.Call):
+            self.call(node, facts)
+        elif isinstance(node, syntax.Binary) and node.operator in ("&&", "||"):
+            self.read(node.left, facts)
+            self.read(node.right, self.assume(node.left, node.operator == "&&", facts.copy()))
+        elif isinstance(node, syntax.Conditional):
+            self.read(node.condition, facts)
+            self.read(node.then, self.assume(node.condition, True, facts.copy()))
+            self.read(node.otherwise, self.assume(node.condition, False, facts.copy()))
+        elif key_of(node) is not None:
+            self._read_place(node, key_of(node), facts)
+        else:
+            for item in _parts(node):
+                self.read(item, facts)
+
+    def _read_place(self, node: syntax.Expression, key: Key | None, facts: Facts) -> None:
+        if key is None:
+            return
+        header = (key[0], key[1][:-1])
+        if key[1] and header in facts.invalid:
+            verb = "may not be" if header in facts.valid else "is not"
+            self.warn(node.span, f"{_header_of(node)} {verb} valid here", "invalid-header")
+            return
+        missing = [path for path, _ in leaves(node.type) if (key[0], key[1] + path) in facts.unset]
+        if not missing:
+            return
+        text = ".".join([_root(node), *key[1]])
+        fields = sorted(".".join(path) for path in missing if path)
+        what = f"'{text}' ({_listed(fields)})" if fields else f"'{text}'"
+        self.warn(node.span, f"{what} may be read before it has a value", "uninitialized-use")
+
+    def call(self, node: syntax.Call, facts: Facts) -> Facts | None:
+        """The facts after a call, which may also be noted in `facts` itself."""
+        target = node.target
+        if not isinstance(target, Target):
+            return facts
+        if target.kind == "builtin":
+            return self._builtin(target, facts)
+        if target.kind == "table":
+            return self._apply(target.declaration, facts)
+        if target.kind == "extern_method" and target.base is not None:
+            self.read(target.base, facts)
+        for parameter, argument in zip(target.parameters, target.arguments, strict=False):
+            if argument is None or argument is parameter.default:
+                continue
+            if parameter.direction != "out":
+                self.read(argument, facts)
+            if parameter.direction in ("out", "inout"):
+                self._write(argument, facts)
+        if target.kind == "action" and isinstance(target.declaration, syntax.Action):
+            after = self._action(target.declaration, facts)
+            if after is None:
+                return None
+            facts.unset, facts.invalid, facts.valid = after.unset, after.invalid, after.valid
+        return facts
+
+    def _builtin(self, target: Target, facts: Facts) -> Facts:
+        key = None if target.base is None else key_of(target.base)
+        sets = target.name in ("setValid", "setInvalid")
+        if key is not None and sets and is_header(_bare(target.base)):
+            facts.set_valid(key, target.name == "setValid")
+        return facts
+
+    def _apply(self, table: syntax.Node | None, facts: Facts) -> Facts:
+        assert isinstance(table, syntax.Table)
+        for key in table.keys:
+            self.read(key.expression, facts)
+        ways: dict[str, Facts | None] = {}
+        implicit = table.default_action is None
+        for reference in table.actions:
+            target = reference.call.target
+            if not isinstance(target, Target) or not isinstance(target.declaration, syntax.Action):
+                continue
+            entry = facts.copy()
+            for parameter, argument in zip(target.parameters, target.arguments, strict=False):
+                if argument is not None and parameter.direction != "out":
+                    self.read(argument, entry)
+                if argument is not None and parameter.direction in ("out", "inout"):
+                    self._write(argument, entry)
+            ways[target.declaration.name] = self._action(target.declaration, entry)
+        after = joined([*ways.values(), facts.copy() if implicit else None])
+        self.by_action = ways
+        if after is not None:
+            facts.unset, facts.invalid, facts.valid = after.unset, after.invalid, after.valid
+        return facts
+
+    def _action(self, node: syntax.Action, facts: Facts) -> Facts | None:
+        """The facts after an action's body; None if it always exits."""
+        if self.depth >= MAXIMUM_DEPTH or (
+            facts.nothing()
+            and not any(isinstance(item, syntax.Variable) for item in node.body.statements)
+            and not any(item.direction == "out" for item in node.parameters)
+        ):
+            return facts
+        outer, self.returned = self.returned, []
+        for item in node.parameters:
+            if item.direction == "out" and item.type is not None:
+                facts.begin(item, item.type)
+        self.depth += 1
+        end = self.block(node.body.statements, facts)
+        self.depth -= 1
+        after = joined([end, *self.returned])
+        self.returned = outer
+        self._end(node.parameters, after)
+        return after
+
+
+def _targets(state: syntax.ParserState) -> list[str]:
+    transition = state.transition
+    if transition is None:
+        return ["reject"]
+    if transition.cases is None:
+        return [transition.state or "reject"]
+    return [case.state for case in transition.cases]
+
+
+def _bare(node: syntax.Expression | None) -> StructType | None:
+    kind = None if node is None or node.type is None else resolved(node.type)
+    return kind if isinstance(kind, StructType) else None
+
+
+def _root(node: syntax.Expression) -> str:
+    while isinstance(node, syntax.Member):
+        node = node.base
+    return getattr(node, "name", "")
+
+
+def _header_of(node: syntax.Expression) -> str:
+    while isinstance(node, syntax.Slice):
+        node = node.base
+    names: list[str] = []
+    while isinstance(node, syntax.Member):
+        names.append(node.name)
+        node = node.base
+    return "header '" + ".".join([_root(node), *reversed(names[1:])]) + "'"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _parts(node: syntax.Expression) -> list[syntax.Expression]:
+    """The expressions directly inside an expression."""
+    found: list[syntax.Expression] = []
+    for value in vars(node).values():
+        if isinstance(value, syntax.Expression):
+            found.append(value)
+        elif isinstance(value, list):
+            for item in value:
+                inner = item[1] if isinstance(item, tuple) else item
+                if isinstance(inner, syntax.Expression):
+                    found.append(inner)
+    return found
+
+
+def _indices(node: syntax.Expression) -> list[syntax.Expression]:
+    """The indices in what is assigned to."""
+    found: list[syntax.Expression] = []
+    while isinstance(node, (syntax.Member, syntax.Index, syntax.Slice)):
+        if isinstance(node, syntax.Index):
+            found.append(node.index)
+        node = node.base
+    return found
+
+
+def _may_call(node: syntax.Expression) -> bool:
+    """Whether an expression may hold a call."""
+    if isinstance(node, syntax.Call):
+        return True
+    if node.constant is not None or isinstance(node, syntax.Name):
+        return False
+    return any(_may_call(item) for item in _parts(node))

@@ -1,0 +1,190 @@
+"""Checks of parsers' states, select expressions, key sets and value sets."""
+
+from __future__ import annotations
+
+from switch.compiler import syntax
+from switch.compiler.check.expressions import ExpressionChecker
+from switch.compiler.check.operations import type_of
+from switch.compiler.check.statements import StatementChecker
+from switch.compiler.diagnostics import Abandon, Span
+from switch.compiler.scope import Context, Scope, closest
+from switch.compiler.types import (
+    BitType,
+    IntegerType,
+    IntType,
+    SetType,
+    StructType,
+    TupleType,
+    Type,
+    base_type,
+    resolved,
+    scalar_width,
+)
+
+
+def check_keyset(
+    expressions: ExpressionChecker, node: syntax.Expression, scope: Scope, types: list[Type]
+) -> syntax.Expression:
+    """Check a key set against the types of what it is matched with.
+
+    Specification, section "Operations on sets".
+    """
+    reporter = expressions.reporter
+    if isinstance(node, syntax.AnyKeyset):
+        return node
+    if isinstance(node, syntax.ListExpression) and len(types) > 1:
+        node = syntax.TupleKeyset(node.span, node.items)
+    if isinstance(node, syntax.TupleKeyset):
+        if len(node.items) != len(types):
+            message = f"{len(node.items)} value(s) to match {len(types)} key(s)"
+            raise reporter.fail(node.span, message)
+        node.items = [
+            check_keyset(expressions, item, scope, [kind])
+            for item, kind in zip(node.items, types, strict=True)
+        ]
+        return node
+    if isinstance(node, syntax.Name):
+        symbol = scope.find(node.name)
+        if isinstance(symbol, syntax.ValueSet):
+            node = expressions.check(node, scope)
+            assert isinstance(symbol.type, SetType)
+            bare = resolved(symbol.type.element)
+            wanted = list(bare.fields.values()) if isinstance(bare, StructType) else [bare]
+            if [resolved(kind) for kind in wanted] != [
+                resolved(kind) for kind in _flattened(types)
+            ]:
+                message = f"a value set of {symbol.type.element} does not fit what is selected on"
+                raise reporter.fail(node.span, message)
+            return node
+    if len(types) != 1:
+        raise reporter.fail(node.span, f"expected a tuple of {len(types)} values in parentheses")
+    kind = types[0]
+    if isinstance(node, syntax.MaskKeyset):
+        if not isinstance(base_type(kind), (BitType, IntType)):
+            raise reporter.fail(node.span, f"a mask cannot be used on {kind}")
+        node.value = expressions.check(node.value, scope, base_type(kind))
+        node.mask = expressions.check(node.mask, scope, base_type(kind))
+        parts = [node.value, node.mask]
+    elif isinstance(node, syntax.RangeKeyset):
+        if not isinstance(base_type(kind), (BitType, IntType)):
+            raise reporter.fail(node.span, f"a range cannot be used on {kind}")
+        node.low = expressions.check(node.low, scope, base_type(kind))
+        node.high = expressions.check(node.high, scope, base_type(kind))
+        parts = [node.low, node.high]
+        low, high = node.low.constant, node.high.constant
+        if isinstance(low, int) and isinstance(high, int) and low > high:
+            reporter.warning(node.span, f"the range {low} .. {high} is empty", "mismatch")
+    else:
+        node = expressions.check(node, scope, kind)
+        parts = [node]
+    for part in parts:
+        if part.constant is None and not isinstance(part, (syntax.ListExpression, syntax.Name)):
+            raise reporter.fail(part.span, "this must be known at compile time")
+    return node
+
+
+def _flattened(types: list[Type]) -> list[Type]:
+    """Types with structs and tuples replaced by those of their members."""
+    found: list[Type] = []
+    for kind in types:
+        bare = resolved(kind)
+        if isinstance(bare, StructType):
+            found += _flattened(list(bare.fields.values()))
+        elif isinstance(bare, TupleType):
+            found += _flattened(list(bare.elements))
+        else:
+            found.append(kind)
+    return found
+
+
+class ParserChecker:
+    def __init__(
+        self, context: Context, expressions: ExpressionChecker, statements: StatementChecker
+    ) -> None:
+        self.context = context
+        self.reporter = context.reporter
+        self.expressions = expressions
+        self.statements = statements
+
+    def value_set(self, node: syntax.ValueSet, scope: Scope) -> None:
+        element = self.expressions.types.resolve(node.reference, scope)
+        bare = resolved(element)
+        fits = isinstance(base_type(bare), (BitType, IntType)) or (
+            isinstance(bare, StructType)
+            and all(isinstance(base_type(item), BitType) for item in bare.fields.values())
+        )
+        if not fits:
+            message = (
+                f"not supported: a value set of {element}; it can hold bit<N> or a struct of those"
+            )
+            raise self.reporter.fail(node.reference.span, message)
+        size = self.expressions.constant_integer(node.size, scope)
+        node.size = syntax.IntegerLiteral(node.size.span, size)
+        node.size.constant = size
+        node.type = SetType(element)
+        self.context.declare(scope, node)
+
+    def check(self, node: syntax.Parser, scope: Scope) -> None:
+        names = {"accept", "reject"}
+        for state in node.states:
+            if state.name in names:
+                self.reporter.error(state.name_span, f"there are two states '{state.name}'")
+            names.add(state.name)
+        if "start" not in names:
+            self.reporter.error(node.name_span, f"parser '{node.name}' has no state 'start'")
+        self.statements.place, self.expressions.in_parser = "parser", True
+        for state in node.states:
+            inner = Scope(scope)
+            self.statements.check_all(state.statements, inner)
+            if state.transition is not None:
+                self._transition(state.transition, inner, names)
+        self.statements.place, self.expressions.in_parser = "control", False
+        self._unreachable(node)
+
+    def _state(self, name: str, span: Span, names: set[str]) -> None:
+        if name not in names:
+            self.reporter.error(span, f"there is no state '{name}'{closest(name, names)}")
+
+    def _transition(self, node: syntax.Transition, scope: Scope, names: set[str]) -> None:
+        if node.cases is None:
+            self._state(node.state or "", node.span, names)
+            return
+        types: list[Type] = []
+        try:
+            node.keys = [self.expressions.check(key, scope) for key in node.keys]
+        except Abandon:
+            return
+        for key in node.keys:
+            kind = type_of(key)
+            if isinstance(kind, IntegerType) or (
+                scalar_width(kind) is None and not isinstance(kind, (TupleType, StructType))
+            ):
+                self.reporter.error(key.span, f"a value of type {kind} cannot be selected on")
+                return
+            types.append(kind)
+        for case in node.cases:
+            self._state(case.state, case.state_span, names)
+            try:
+                case.keyset = check_keyset(self.expressions, case.keyset, scope, types)
+            except Abandon:
+                continue
+
+    def _unreachable(self, node: syntax.Parser) -> None:
+        """Warn of states that no transition leads to."""
+        states = {state.name: state for state in node.states}
+        reached: set[str] = set()
+        waiting = ["start"]
+        while waiting:
+            name = waiting.pop()
+            if name in reached or name not in states:
+                continue
+            reached.add(name)
+            transition = states[name].transition
+            if transition is not None:
+                waiting += [case.state for case in transition.cases or ()]
+                waiting += [transition.state] if transition.state else []
+        for name, state in states.items():
+            if name not in reached:
+                self.reporter.warning(
+                    state.name_span, f"state '{name}' is never reached", "unreachable"
+                )

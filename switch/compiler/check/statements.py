@@ -1,0 +1,257 @@
+"""Checks of statements (specification, chapter "Statements")."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from switch.compiler import syntax
+from switch.compiler.check.expressions import ExpressionChecker
+from switch.compiler.check.operations import type_of
+from switch.compiler.diagnostics import Abandon
+from switch.compiler.scope import Context, Scope, closest
+from switch.compiler.types import (
+    BOOL,
+    VOID,
+    ActionEnumType,
+    BitType,
+    BoolType,
+    IntegerType,
+    IntType,
+    ListType,
+    StackType,
+    Type,
+    base_type,
+    resolved,
+    scalar_width,
+)
+
+_COMPOUND = ("*=", "/=", "%=", "+=", "-=", "|+|=", "|-|=", "<<=", ">>=", "&=", "|=", "^=")
+
+
+class StatementChecker:
+    """Checks the statements of one place: a parser, an action, a function or a control's body."""
+
+    def __init__(self, context: Context, expressions: ExpressionChecker) -> None:
+        self.context = context
+        self.reporter = context.reporter
+        self.expressions = expressions
+        self.place = "control"  # or parser, action, function
+        self.returns: Type = VOID
+        self.loops = 0  # that the statement is inside of
+
+    def check_all(self, nodes: list[syntax.Node], scope: Scope) -> None:
+        for node in nodes:
+            self.check(node, scope)
+
+    def check(self, node: syntax.Node, scope: Scope) -> None:
+        """Check a statement or declaration; after an error in it the next is checked too."""
+        method = getattr(self, "_" + type(node).__name__.lower())
+        try:
+            method(node, scope)
+        except Abandon:
+            if isinstance(node, syntax.Declaration) and node.name not in scope.symbols:
+                self.context.broken.add(node.name)
+
+    def _block(self, node: syntax.Block, scope: Scope) -> None:
+        self.check_all(node.statements, Scope(scope))
+
+    def _empty(self, node: syntax.Empty, scope: Scope) -> None:
+        pass
+
+    def _constant(self, node: syntax.Constant, scope: Scope) -> None:
+        self.constant(node, scope)
+
+    def constant(self, node: syntax.Constant, scope: Scope) -> None:
+        """A ``const`` declaration, at any level."""
+        node.type = self.expressions.types.resolve(node.reference, scope)
+        node.value = self.expressions.check(node.value, scope, node.type)
+        self._declare(node, scope)
+        is_static = isinstance(node.value, (syntax.ListExpression, syntax.RecordExpression))
+        if node.value.constant is None and not is_static:
+            raise self.reporter.fail(
+                node.value.span, f"the value of constant '{node.name}' is not known at compile time"
+            )
+
+    def _variable(self, node: syntax.Variable, scope: Scope) -> None:
+        node.type = self.expressions.types.resolve(node.reference, scope)
+        kind = resolved(node.type)
+        storable = scalar_width(kind) is not None or type(kind).__name__ in (
+            "StructType", "StackType", "TupleType", "UnknownType", "TypeVariable",
+        )  # fmt: skip
+        if not storable:
+            raise self.reporter.fail(node.reference.span, f"a variable cannot have type {kind}")
+        if node.initializer is not None:
+            node.initializer = self.expressions.check(node.initializer, scope, node.type)
+        self._declare(node, scope)
+
+    def _declare(self, node: syntax.Declaration, scope: Scope) -> None:
+        outer = None if scope.parent is None else scope.parent.find(node.name)
+        if isinstance(outer, syntax.Parameter) and not scope.hides_parameters:
+            message = f"'{node.name}' has the name of a parameter (line {outer.span.line}), which "
+            self.reporter.error(node.name_span, f"{message}it would hide; give it another one")
+        self.context.declare(scope, node)
+
+    def _instantiation(self, node: syntax.Instantiation, scope: Scope) -> None:
+        raise self.reporter.fail(node.span, "nothing can be instantiated among statements")
+
+    def _assignment(self, node: syntax.Assignment, scope: Scope) -> None:
+        node.target = self.expressions.check(node.target, scope)
+        self.expressions.check_writable(node.target)
+        if node.operator in _COMPOUND:
+            operation = syntax.Binary(node.span, node.operator[:-1], node.target, node.value)
+            node.value, node.operator = operation, "="
+        node.value = self.expressions.check(node.value, scope, type_of(node.target))
+
+    def _callstatement(self, node: syntax.CallStatement, scope: Scope) -> None:
+        self.expressions.check(node.call, scope)
+        target = node.call.target
+        if target is None:
+            return
+        if target.kind == "constructor":
+            raise self.reporter.fail(node.span, "an instance needs a name")
+        if target.kind in ("table", "control") and self.place != "control":
+            what = "a table" if target.kind == "table" else "a control"
+            message = f"{what} can only be applied in a control's apply block"
+            raise self.reporter.fail(node.span, message)
+        if target.kind == "parser" and self.place != "parser":
+            raise self.reporter.fail(node.span, "a parser can only be applied in a parser's state")
+
+    def _if(self, node: syntax.If, scope: Scope) -> None:
+        with suppress(Abandon):
+            node.condition = self._condition(node.condition, scope, "if")
+        self.check(node.then, Scope(scope))
+        if node.otherwise is not None:
+            self.check(node.otherwise, Scope(scope))
+
+    def _condition(self, node: syntax.Expression, scope: Scope, what: str) -> syntax.Expression:
+        checked = self.expressions.check(node, scope)
+        return self.expressions.coercer.coerce(checked, BOOL, f"the condition of '{what}'")
+
+    def _return(self, node: syntax.Return, scope: Scope) -> None:
+        if self.place == "parser":
+            raise self.reporter.fail(node.span, "'return' cannot stand in a parser")
+        if self.returns == VOID:
+            if node.value is not None:
+                raise self.reporter.fail(
+                    node.value.span, "nothing is returned here, but there is a value"
+                )
+            return
+        if node.value is None:
+            raise self.reporter.fail(node.span, f"a value of type {self.returns} must be returned")
+        node.value = self.expressions.check(node.value, scope, self.returns)
+
+    def _exit(self, node: syntax.Exit, scope: Scope) -> None:
+        if self.place in ("parser", "function"):
+            raise self.reporter.fail(node.span, f"'exit' cannot stand in a {self.place}")
+
+    def _break(self, node: syntax.Node, scope: Scope) -> None:
+        if not self.loops:
+            raise self.reporter.fail(node.span, "'break' and 'continue' can only stand in a loop")
+
+    _continue = _break
+
+    def _for(self, node: syntax.For, scope: Scope) -> None:
+        self._not_in_parser(node, "for")
+        inner = Scope(scope, hides_parameters=True)
+        self.check_all(node.initial, inner)
+        with suppress(Abandon):
+            node.condition = self._condition(node.condition, inner, "for")
+        self.check_all(node.update, inner)
+        self._loop_body(node.body, inner)
+
+    def _forin(self, node: syntax.ForIn, scope: Scope) -> None:
+        self._not_in_parser(node, "for")
+        variable = node.variable
+        self._variable(variable, Scope(scope, hides_parameters=True))
+        assert variable.type is not None
+        self._collection(node, variable.type, scope)
+        inner = Scope(scope)
+        self.context.declare(inner, variable)
+        self._loop_body(node.body, inner)
+
+    def _collection(self, node: syntax.ForIn, kind: Type, scope: Scope) -> None:
+        """What the loop runs over: a range, a list, or the elements of a stack or array."""
+        collection = node.collection
+        check = self.expressions.check
+        if isinstance(collection, syntax.RangeKeyset):
+            if not isinstance(base_type(kind), (BitType, IntType)):
+                message = f"a loop over a range needs a variable of bit<N> or int<N>, not {kind}"
+                raise self.reporter.fail(node.variable.span, message)
+            collection.low = check(collection.low, scope, kind)
+            collection.high = check(collection.high, scope, kind)
+            return
+        if isinstance(collection, syntax.ListExpression):
+            node.collection = check(collection, scope, ListType(kind))
+            return
+        node.collection = check(collection, scope)
+        found = resolved(type_of(node.collection))
+        if not isinstance(found, (ListType, StackType)):
+            message = f"a loop runs over a range, a list, an array or a stack, not over {found}"
+            raise self.reporter.fail(collection.span, message)
+        if found.element != kind:
+            message = f"the elements have type {found.element}, but the variable has type {kind}"
+            raise self.reporter.fail(node.variable.span, message)
+
+    def _loop_body(self, body: syntax.Node, scope: Scope) -> None:
+        self.loops += 1
+        self.check(body, Scope(scope))
+        self.loops -= 1
+
+    def _not_in_parser(self, node: syntax.Node, what: str) -> None:
+        if self.place == "parser":
+            raise self.reporter.fail(node.span, f"'{what}' cannot stand in a parser")
+
+    def _switch(self, node: syntax.Switch, scope: Scope) -> None:
+        self._not_in_parser(node, "switch")
+        node.subject = self.expressions.check(node.subject, scope)
+        kind = type_of(node.subject)
+        if isinstance(kind, ActionEnumType):
+            self._action_labels(node, kind)
+        else:
+            self._value_labels(node, kind, scope)
+        for position, case in enumerate(node.cases):
+            if isinstance(case.label, syntax.AnyKeyset) and position != len(node.cases) - 1:
+                self.reporter.error(case.label.span, "'default' must be the last case")
+            if case.body is not None:
+                self.check(case.body, scope)
+
+    def _action_labels(self, node: syntax.Switch, kind: ActionEnumType) -> None:
+        names = {_last(item.call.callee) for item in kind.declaration.actions}
+        if kind.declaration.default_action is None:
+            names.add("NoAction")
+        seen: set[str] = set()
+        for case in node.cases:
+            if isinstance(case.label, syntax.AnyKeyset):
+                continue
+            name = case.label.name if isinstance(case.label, syntax.Name) else ""
+            if name not in names:
+                known = ", ".join(sorted(names))
+                message = f"expected an action of table {kind.declaration.name}: {known}"
+                self.reporter.error(case.label.span, message + closest(name, names))
+            elif name in seen:
+                self.reporter.error(case.label.span, f"there are two cases for '{name}'")
+            seen.add(name)
+
+    def _value_labels(self, node: syntax.Switch, kind: Type, scope: Scope) -> None:
+        if scalar_width(kind) is None or isinstance(base_type(kind), (IntegerType, BoolType)):
+            message = f"'switch' takes an action_run, a number with a width or an enum, not {kind}"
+            raise self.reporter.fail(node.subject.span, message)
+        seen: set[object] = set()
+        for case in node.cases:
+            if isinstance(case.label, syntax.AnyKeyset):
+                continue
+            try:
+                case.label = self.expressions.check(case.label, scope, kind)
+            except Abandon:
+                continue
+            if case.label.constant is None:
+                self.reporter.error(case.label.span, "a case must be known at compile time")
+            elif case.label.constant in seen:
+                self.reporter.error(
+                    case.label.span, f"there are two cases for {case.label.constant}"
+                )
+            seen.add(case.label.constant)
+
+
+def _last(node: syntax.Expression) -> str:
+    return node.name if isinstance(node, syntax.Name) else ""

@@ -1,0 +1,244 @@
+"""Checks of tables (specification, section "Tables")."""
+
+from __future__ import annotations
+
+from switch.compiler import syntax
+from switch.compiler.check.calls import CallChecker
+from switch.compiler.check.expressions import ExpressionChecker
+from switch.compiler.check.operations import type_of
+from switch.compiler.check.parsers import check_keyset
+from switch.compiler.diagnostics import Abandon
+from switch.compiler.scope import Context, Scope, closest
+from switch.compiler.types import (
+    BOOL,
+    ExternType,
+    IntegerType,
+    TableType,
+    Type,
+    scalar_width,
+)
+
+_EXTERN_PROPERTIES = {
+    "implementation": ("action_profile", "action_selector"),
+    "counters": ("direct_counter",),
+    "meters": ("direct_meter",),
+}
+_PROPERTIES = {
+    *_EXTERN_PROPERTIES, "size", "default_action", "support_timeout", "largest_priority_wins",
+    "priority_delta",
+}  # fmt: skip
+
+
+class TableChecker:
+    def __init__(
+        self, context: Context, expressions: ExpressionChecker, calls: CallChecker
+    ) -> None:
+        self.context = context
+        self.reporter = context.reporter
+        self.expressions = expressions
+        self.calls = calls
+
+    def check(self, node: syntax.Table, scope: Scope) -> None:
+        types = [self._key(key, scope) for key in node.keys]
+        self._one_prefix(node)
+        names: set[str] = set()
+        for name, span in node.repeated:
+            self.reporter.error(span, f"table '{node.name}' has two properties '{name}'")
+        if not node.has_actions:
+            self.reporter.error(node.name_span, f"table '{node.name}' has no actions")
+        for reference in node.actions:
+            action = self.calls.check_action_reference(reference, scope, complete=False)
+            if action is None:
+                continue
+            if action.name in names:
+                self.reporter.error(reference.span, f"action '{action.name}' is listed twice")
+            names.add(action.name)
+        for item in node.properties.values():
+            try:
+                self._property(node, item, scope)
+            except Abandon:
+                continue
+        self._default_action(node, scope)
+        symbol = scope.find("NoAction")
+        node.no_action = symbol if isinstance(symbol, syntax.Action) else None
+        known = [kind for kind in types if kind is not None]
+        if len(known) == len(types):
+            self._entries(node, known, scope)
+        node.type = TableType(node)
+        self.context.declare(scope, node)
+
+    def _key(self, key: syntax.KeyElement, scope: Scope) -> Type | None:
+        if key.match_kind not in self.context.match_kinds:
+            near = closest(key.match_kind, set(self.context.match_kinds)) or (
+                f"; there are {', '.join(self.context.match_kinds)}"
+            )
+            message = f"'{key.match_kind}' is not a match kind{near}"
+            self.reporter.error(key.match_kind_span, message)
+        try:
+            key.expression = self.expressions.check(key.expression, scope)
+        except Abandon:
+            return None
+        self._key_name(key)
+        kind = type_of(key.expression)
+        if scalar_width(kind) is None or isinstance(kind, IntegerType):
+            self.reporter.error(key.expression.span, f"a value of type {kind} cannot be a key")
+            return None
+        return kind
+
+    def _key_name(self, key: syntax.KeyElement) -> None:
+        """What is no field, slice or mask has no name that the control plane could use."""
+        if any(note.name == "name" for note in key.annotations) or _has_name(key.expression):
+            return
+        message = 'a key that is computed needs a name: write @name("...") after its match kind'
+        self.reporter.error(key.expression.span, message)
+
+    def _one_prefix(self, node: syntax.Table) -> None:
+        prefixes = [key for key in node.keys if key.match_kind == "lpm"]
+        for key in prefixes[1:]:
+            message = f"not supported: table '{node.name}' has several keys of kind lpm (BMv2)"
+            self.reporter.error(key.span, message)
+
+    def _property(self, node: syntax.Table, item: syntax.Property, scope: Scope) -> None:
+        if item.name == "default_action":
+            return
+        if item.name not in _PROPERTIES:
+            near = closest(item.name, _PROPERTIES)
+            message = f"table property '{item.name}' is not known here and ignored{near}"
+            self.reporter.warning(item.span, message)
+            return
+        item.value = self.expressions.check(item.value, scope)
+        kind = type_of(item.value)
+        if item.name in _EXTERN_PROPERTIES:
+            wanted = _EXTERN_PROPERTIES[item.name]
+            if not isinstance(kind, ExternType) or kind.name not in wanted:
+                message = f"'{item.name}' must be a {' or '.join(wanted)}, not {kind}"
+                raise self.reporter.fail(item.value.span, message)
+        elif item.name in ("support_timeout", "largest_priority_wins"):
+            if kind != BOOL or item.value.constant is None:
+                raise self.reporter.fail(item.value.span, f"'{item.name}' must be true or false")
+        elif not isinstance(item.value.constant, int) or item.value.constant < 0:
+            is_parameter = isinstance(item.value, syntax.Name) and isinstance(
+                item.value.declaration, syntax.Parameter
+            )
+            if not is_parameter or item.name != "size":
+                message = f"'{item.name}' must be a number known at compile time"
+                raise self.reporter.fail(item.value.span, message)
+
+    def _default_action(self, node: syntax.Table, scope: Scope) -> None:
+        item = node.properties.get("default_action")
+        if item is None:
+            return
+        value = item.value
+        if isinstance(value, syntax.Name):
+            call = syntax.Call(value.span, value, [], [])
+        elif isinstance(value, syntax.Call) and isinstance(value.callee, syntax.Name):
+            call = value
+        else:
+            self.reporter.error(value.span, "the default action must be an action of the table")
+            return
+        assert isinstance(call.callee, syntax.Name)
+        listed = self._listed(node, call.callee.name)
+        if listed is None:
+            self.reporter.error(value.span, _not_listed(node, call.callee.name))
+            return
+        if any(note.name == "tableonly" for note in listed.annotations):
+            message = f"'{call.callee.name}' is @tableonly and cannot be the default action"
+            self.reporter.error(value.span, message)
+        reference = syntax.ActionReference(value.span, call, bool(call.arguments))
+        self._prepend_bound(reference, listed)
+        if self.calls.check_action_reference(reference, scope, complete=True) is not None:
+            node.default_action = reference
+
+    def _listed(self, node: syntax.Table, name: str) -> syntax.ActionReference | None:
+        for item in node.actions:
+            callee = item.call.callee
+            if isinstance(callee, syntax.Name) and callee.name == name:
+                return item
+        return None
+
+    def _prepend_bound(
+        self, reference: syntax.ActionReference, listed: syntax.ActionReference
+    ) -> None:
+        """Entries may leave out the arguments that the list of actions binds already."""
+        target = listed.call.target
+        bound = len(listed.call.arguments)
+        if target is None or not bound or not isinstance(listed.call.callee, syntax.Name):
+            return
+        action = listed.call.callee.declaration
+        if (
+            isinstance(action, syntax.Action)
+            and len(reference.call.arguments) == len(action.parameters) - bound
+        ):
+            reference.call.arguments = [*listed.call.arguments, *reference.call.arguments]
+            return
+        for given, wanted in zip(reference.call.arguments, listed.call.arguments, strict=False):
+            if given.name is None and wanted.name is None and _differ(given.value, wanted.value):
+                message = "this argument is not the one that the table's list of actions gives"
+                self.reporter.error(given.span, message)
+
+    def _entries(self, node: syntax.Table, types: list[Type], scope: Scope) -> None:
+        if node.entries and not node.keys:
+            self.reporter.error(node.name_span, f"table '{node.name}' has entries but no key")
+            return
+        for entry in node.entries:
+            try:
+                entry.keyset = check_keyset(self.expressions, entry.keyset, scope, types)
+                if entry.priority is not None:
+                    value = self.expressions.constant_integer(entry.priority, scope)
+                    entry.priority.constant = value
+                    if node.entries_are_constant:
+                        message = (
+                            "entries of 'const entries' have no priorities; their order counts"
+                        )
+                        self.reporter.error(entry.priority.span, message)
+            except Abandon:
+                continue
+            callee = entry.action.call.callee
+            assert isinstance(callee, syntax.Name)
+            listed = self._listed(node, callee.name)
+            if listed is None:
+                self.reporter.error(callee.span, _not_listed(node, callee.name))
+                continue
+            if any(note.name == "defaultonly" for note in listed.annotations):
+                message = f"'{callee.name}' is @defaultonly and cannot be in an entry"
+                self.reporter.error(callee.span, message)
+            self._prepend_bound(entry.action, listed)
+            self.calls.check_action_reference(entry.action, scope, complete=True)
+
+
+def _differ(one: syntax.Expression | None, other: syntax.Expression | None) -> bool:
+    """Whether two expressions certainly are different places."""
+    if isinstance(one, syntax.Name) and isinstance(other, syntax.Name):
+        return one.name != other.name
+    if isinstance(one, syntax.Member) and isinstance(other, syntax.Member):
+        return one.name != other.name or _differ(one.base, other.base)
+    if isinstance(one, syntax.IntegerLiteral) and isinstance(other, syntax.IntegerLiteral):
+        return one.value != other.value
+    return False
+
+
+def _has_name(node: syntax.Expression) -> bool:
+    """Whether a name can be made of a key (specification, "Control plane names", keys)."""
+    if node.constant is not None or isinstance(node, syntax.Name):
+        return True
+    if isinstance(node, syntax.Member):
+        return isinstance(node.base, syntax.TypeExpression) or _has_name(node.base)
+    if isinstance(node, (syntax.Index, syntax.Slice)):
+        return _has_name(node.base) and (isinstance(node, syntax.Slice) or _has_name(node.index))
+    if isinstance(node, syntax.Binary):
+        return node.operator == "&" and _has_name(node.left) and _has_name(node.right)
+    return (
+        isinstance(node, syntax.Call)
+        and isinstance(node.callee, syntax.Member)
+        and node.callee.name == "isValid"
+        and _has_name(node.callee.base)
+    )
+
+
+def _not_listed(table: syntax.Table, name: str) -> str:
+    callees = [action.call.callee for action in table.actions]
+    names = [callee.name for callee in callees if isinstance(callee, syntax.Name)]
+    return (
+        f"'{name}' is not among the actions of table '{table.name}'"
+        f"{closest(name, set(names)) or '; it has ' + ', '.join(names)}"
+    )

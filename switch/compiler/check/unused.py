@@ -1,0 +1,87 @@
+"""Warnings of declarations that nothing uses: variables, parameters, actions, tables, instances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from switch.compiler import syntax
+from switch.compiler.annotations import find, string_of
+from switch.compiler.check.calls import Target
+from switch.compiler.diagnostics import Reporter
+from switch.compiler.preprocess import INCLUDE_FOLDER
+from switch.compiler.types import BlockTypeType
+
+_OWN_INCLUDES = str(INCLUDE_FOLDER)
+
+
+def warn_of_unused(program: syntax.Program, reporter: Reporter) -> None:
+    """Warn of what no expression, call, table or property names; ``@noWarn("unused")`` keeps it."""
+    declared: list[tuple[str, syntax.Declaration]] = []
+    used: set[int] = set()
+    for node in program.declarations:
+        if node.span.file.startswith(_OWN_INCLUDES):
+            continue
+        if isinstance(node, (syntax.Parser, syntax.Control)):
+            declared += [("", item) for item in node.locals if isinstance(item, _NAMED)]
+        elif isinstance(node, (syntax.Action, syntax.Instantiation, syntax.Function)):
+            declared.append(("", node))
+        _walk(node, declared, used)
+    for what, item in declared:
+        if id(item) in used or item.name == "main" or _is_kept(item):
+            continue
+        kind = what or _KINDS[type(item)]
+        if kind == "instance" and isinstance(getattr(item, "type", None), BlockTypeType):
+            kind = str(getattr(item.type, "kind", kind))  # type: ignore[attr-defined]
+        reporter.warning(item.name_span, f"{kind} '{item.name}' is not used", "unused")
+
+
+_KINDS: dict[type, str] = {
+    syntax.Variable: "variable",
+    syntax.Action: "action",
+    syntax.Table: "table",
+    syntax.Instantiation: "instance",
+    syntax.Function: "function",
+    syntax.ValueSet: "value set",
+}
+_NAMED = tuple(_KINDS)
+
+
+def _is_kept(item: syntax.Declaration) -> bool:
+    annotation = find(item.annotations, "noWarn")
+    return annotation is not None and string_of(annotation) == "unused"
+
+
+def _walk(
+    node: syntax.Node, declared: list[tuple[str, syntax.Declaration]], used: set[int]
+) -> None:
+    """Note what is declared and used in a part of the tree."""
+    waiting: list[Any] = [node]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, syntax.Name):
+            if item.declaration is not None:
+                used.add(id(item.declaration))
+            continue
+        if isinstance(item, syntax.Call):
+            if isinstance(item.target, Target) and item.target.declaration is not None:
+                used.add(id(item.target.declaration))
+        elif isinstance(item, syntax.Action):
+            declared += [("parameter", parameter) for parameter in item.parameters]
+        elif isinstance(item, (syntax.Block, syntax.ParserState)):
+            declared += [
+                ("", inner) for inner in item.statements if isinstance(inner, syntax.Variable)
+            ]
+        waiting += _children(item)
+
+
+def _children(node: Any) -> Iterator[syntax.Node]:
+    for value in vars(node).values():
+        if isinstance(value, syntax.Node):
+            yield value
+        elif isinstance(value, (list, dict)):
+            for item in value if isinstance(value, list) else value.values():
+                if isinstance(item, syntax.Node):
+                    yield item
+                elif isinstance(item, tuple):
+                    yield from (part for part in item if isinstance(part, syntax.Node))

@@ -1,0 +1,1 @@
+"""From the intermediate form to BMv2 JSON and P4Info."""

@@ -1,0 +1,345 @@
+"""Lowering of for statements (specification, section "For statement").
+
+A loop whose number of rounds is known at compile time is written out round by round. Others become
+jumps backwards in an action, cycles in a control's graph and in the graph of a parser's states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from switch.compiler import arithmetic, ir, syntax
+from switch.compiler.check.operations import type_of
+from switch.compiler.constants import EvaluationError
+from switch.compiler.diagnostics import Abandon
+from switch.compiler.lower.calls import CallLowering
+from switch.compiler.lower.expressions import parts
+from switch.compiler.order import operands
+from switch.compiler.shared import Shared
+from switch.compiler.storage import FieldPlace, Place, is_flag
+from switch.compiler.types import BOOL, is_header_stack, resolved
+from switch.compiler.values import Environment, Value
+
+MAXIMUM_ROUNDS = 256
+"""Rounds of a loop that are written out."""
+
+Counters = dict[syntax.Variable, ir.Expression]
+
+
+class LoopLowering(CallLowering):
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self.loops: list[tuple[int, int]] = []  # labels of what break and continue leave
+
+    def _do_break(self, node: syntax.Break, env: Environment) -> None:
+        self.code.append(ir.Leave(self.loops[-1][0]))
+
+    def _do_continue(self, node: syntax.Continue, env: Environment) -> None:
+        self.code.append(ir.Leave(self.loops[-1][1]))
+
+    def _loop(self, rounds: Callable[[int], None]) -> None:
+        """A loop; `rounds` emits its code, with the label that ends it."""
+        label = self.shared.label()
+        code = self.captured(lambda: rounds(label))
+        self.code.append(ir.Labelled(label, code))
+
+    def _round(self, node: syntax.Node, env: Environment, label: int) -> None:
+        """The body once, which ``continue`` leaves."""
+        inner = self.shared.label()
+        self.loops.append((label, inner))
+        code = self.captured(lambda: self.statement(node, env))
+        self.loops.pop()
+        self.code.append(ir.Labelled(inner, code))
+
+    # for (...; ...; ...)
+
+    def _do_for(self, node: syntax.For, env: Environment) -> None:
+        rounds = None if _applies(node.body) else self._rounds(node, env)
+        if rounds is None:
+            self._repeated(node, env)
+        else:
+            self._loop(lambda label: self._written_out(node, env, rounds, label))
+
+    def _written_out(
+        self, node: syntax.For, env: Environment, rounds: list[Counters], label: int
+    ) -> None:
+        *rounds, last = rounds
+        outside = [item for item in last if item not in node.initial]
+
+        def store(counters: Counters) -> None:
+            for item in outside:
+                self.assign(self._place_of(item, env), counters[item], node)
+
+        for statement in node.initial:
+            if _counter_set(statement, last) is None:
+                self.statement(statement, env)
+        for counters in rounds:
+            inner = Environment(env, env.path)
+            for item, value in counters.items():
+                inner.bind(item, value)
+            store(counters)
+            self._round(node.body, inner, label)
+            for statement in node.update:
+                if _counter_set(statement, last) is None:
+                    self.statement(statement, inner)
+        store(last)
+
+    def _place_of(self, node: syntax.Variable, env: Environment) -> Place:
+        place = env.find(node)
+        assert isinstance(place, FieldPlace)
+        return place
+
+    def _rounds(self, node: syntax.For, env: Environment) -> list[Counters] | None:
+        """The values of the loop's counters in each round and after the last; None if unknown."""
+        changed: set[int] = set()
+        _note_changed(node.body, changed)
+        counters: Counters = {}
+        for statement in node.initial:
+            found = _assigned(statement)
+            if found is None:
+                _note_changed(statement, changed)
+                continue
+            value = self._known_value(found[1], env)
+            if value is None or not isinstance(found[0], syntax.Variable):
+                return None
+            counters[found[0]] = value
+        for statement in node.update:
+            if _counter_set(statement, counters) is None:
+                _note_changed(statement, changed)
+        if not counters or any(id(item) in changed for item in counters):
+            return None
+        rounds: list[Counters] = []
+        while len(rounds) <= MAXIMUM_ROUNDS:
+            inner = Environment(env, env.path)
+            for item, value in counters.items():
+                inner.bind(item, value)
+            condition = self._known_value(node.condition, inner)
+            if not isinstance(condition, ir.Truth):
+                return None
+            rounds.append(dict(counters))
+            if not condition.value:
+                return rounds
+            for statement in node.update:
+                setting = _counter_set(statement, counters)
+                if setting is None:
+                    continue
+                value = self._known_value(setting[1], inner)
+                if value is None:
+                    return None
+                counters[setting[0]] = value
+                inner.bind(setting[0], value)
+        return None
+
+    def _known_value(self, node: syntax.Expression, env: Environment) -> ir.Expression | None:
+        """The value of an expression if it is known, and nothing else comes of it."""
+        if self.shared.effects.of(node):
+            return None
+        found: list[Value] = []
+        errors = len(self.reporter.errors)
+        try:
+            code = self.captured(lambda: found.append(self.value(node, env)))
+        except (Abandon, EvaluationError):
+            del self.reporter.errors[errors:]
+            return None
+        value = found[0]
+        if code or not isinstance(value, (ir.Number, ir.Truth)):
+            return None
+        return arithmetic.truth(value) if is_flag(type_of(node)) else value
+
+    def _repeated(self, node: syntax.For, env: Environment) -> None:
+        for statement in node.initial:
+            self.statement(statement, env)
+
+        def once(label: int) -> None:
+            condition = self.truth(node.condition, env)
+            self._leave_unless(condition, label, node.condition)
+            self._round(node.body, env, label)
+            for statement in node.update:
+                self.statement(statement, env)
+
+        self._loop(lambda label: self._repeat(lambda: once(label), node))
+
+    def _repeat(self, body: Callable[[], None], node: syntax.Node) -> None:
+        self.code.append(ir.Repeat(self.captured(body), node.span))
+
+    def _leave_unless(self, condition: ir.Expression, label: int, node: syntax.Node) -> None:
+        if isinstance(condition, ir.Truth):
+            if not condition.value:
+                self.code.append(ir.Leave(label))
+            return
+        self.code.append(ir.Branch(arithmetic.negate(condition), [ir.Leave(label)], [], node.span))
+
+    # for (... in ...)
+
+    def _do_forin(self, node: syntax.ForIn, env: Environment) -> None:
+        collection = node.collection
+        if isinstance(collection, syntax.RangeKeyset):
+            low, high = (
+                self.expression_of(value, collection)
+                for value in self.in_order(operands(collection), env)
+            )
+            numbers = _numbers(low, high)
+            if numbers is None or _applies(node.body):
+                self._over_range(node, low, high, env)
+                return
+            values: list[Value] = [ir.Number(number) for number in numbers]
+        else:
+            value = self.value(collection, env)
+            if is_header_stack(resolved(type_of(collection))) or not isinstance(value, ir.Number):
+                value = self.kept(value, collection)  # the body may change it
+            values = parts(value)
+        self._loop(lambda label: self._over_values(node, values, env, label))
+
+    def _over_values(
+        self, node: syntax.ForIn, values: list[Value], env: Environment, label: int
+    ) -> None:
+        changed: set[int] = set()
+        _note_changed(node.body, changed)
+        for value in values:
+            inner = Environment(env, env.path)
+            if isinstance(value, ir.Number) and id(node.variable) not in changed:
+                inner.bind(node.variable, value)
+            else:
+                self.declare_variable(node.variable, inner)
+                place = inner.find(node.variable)
+                self.assign(place, value, node)  # type: ignore[arg-type]
+            self._round(node.body, inner, label)
+
+    def _over_range(
+        self, node: syntax.ForIn, low: ir.Expression, high: ir.Expression, env: Environment
+    ) -> None:
+        """A range that is not known at compile time; it may end with the largest number."""
+        kind = node.variable.type
+        assert kind is not None
+        places = [self.temporary(kind, f"{node.variable.name}_{name}") for name in ("at", "end")]
+        at, end = places
+        more = self.temporary(BOOL, f"{node.variable.name}_more")
+        self.assign(at, low, node)
+        self.assign(end, high, node)
+        first = arithmetic.binary("<=", self.read(at, node), self.read(end, node), kind, kind)
+        self.assign(more, first, node)
+        inner = Environment(env, env.path)
+
+        def once(label: int) -> None:
+            self._leave_unless(self.read(more, node), label, node)
+            self.declare_variable(node.variable, inner)
+            self.assign(inner.find(node.variable), at, node)  # type: ignore[arg-type]
+            self._round(node.body, inner, label)
+            different = arithmetic.negate(
+                ir.Operation("==", self.read(at, node), self.read(end, node))
+            )
+            self.assign(more, different, node)
+            step = arithmetic.binary("+", self.read(at, node), ir.Number(1), kind, kind)
+            self.assign(at, step, node)
+
+        self._loop(lambda label: self._repeat(lambda: once(label), node))
+
+    # Provided by the classes that build on this one
+
+    def statement(self, node: syntax.Node, env: Environment) -> None:
+        raise NotImplementedError
+
+    def declare_variable(self, node: syntax.Variable, env: Environment) -> None:
+        raise NotImplementedError
+
+
+def _numbers(low: ir.Expression, high: ir.Expression) -> range | None:
+    """The numbers of a range that is known, and not too long to be written out."""
+    if not isinstance(low, ir.Number) or not isinstance(high, ir.Number):
+        return None
+    numbers = range(low.value, high.value + 1)
+    return numbers if len(numbers) <= MAXIMUM_ROUNDS else None
+
+
+def _assigned(node: syntax.Node) -> tuple[syntax.Node | None, syntax.Expression] | None:
+    """The variable that a statement gives a value, and the value, if that is all that it does."""
+    if isinstance(node, syntax.Variable) and node.initializer is not None:
+        return node, node.initializer
+    if isinstance(node, syntax.Assignment) and isinstance(node.target, syntax.Name):
+        return node.target.declaration, node.value
+    return None
+
+
+def _counter_set(
+    node: syntax.Node, counters: Counters
+) -> tuple[syntax.Variable, syntax.Expression] | None:
+    found = _assigned(node)
+    if found is None or not isinstance(found[0], syntax.Variable) or found[0] not in counters:
+        return None
+    return found[0], found[1]
+
+
+def _statements(node: syntax.Node) -> list[syntax.Node]:
+    """The statements inside a statement."""
+    if isinstance(node, syntax.Block):
+        return node.statements
+    if isinstance(node, syntax.If):
+        return [node.then, node.otherwise] if node.otherwise is not None else [node.then]
+    if isinstance(node, syntax.Switch):
+        return [case.body for case in node.cases if case.body is not None]
+    if isinstance(node, syntax.For):
+        return [*node.initial, *node.update, node.body]
+    return [node.body] if isinstance(node, syntax.ForIn) else []
+
+
+def _expressions(node: syntax.Node) -> list[syntax.Expression]:
+    """The expressions of a statement itself."""
+    if isinstance(node, syntax.Assignment):
+        return [node.target, node.value]
+    if isinstance(node, syntax.CallStatement):
+        return [node.call]
+    if isinstance(node, (syntax.If, syntax.For)):
+        return [node.condition]
+    if isinstance(node, syntax.Switch):
+        return [node.subject]
+    if isinstance(node, syntax.ForIn):
+        return [node.collection]
+    value = node.initializer if isinstance(node, syntax.Variable) else None
+    if isinstance(node, syntax.Return):
+        value = node.value
+    return [] if value is None else [value]
+
+
+def _root(node: syntax.Expression) -> syntax.Node | None:
+    while isinstance(node, (syntax.Member, syntax.Index, syntax.Slice)):
+        node = node.base
+    return node.declaration if isinstance(node, syntax.Name) else None
+
+
+def _note_changed(node: syntax.Node, changed: set[int]) -> None:
+    """Add the variables that a statement may change, by the identity of their declarations."""
+    if isinstance(node, syntax.Assignment):
+        changed.add(id(_root(node.target)))
+    for expression in _expressions(node):
+        _note_arguments(expression, changed)
+    for inner in _statements(node):
+        _note_changed(inner, changed)
+
+
+def _note_arguments(node: syntax.Expression, changed: set[int]) -> None:
+    if isinstance(node, syntax.Call) and node.target.kind not in ("builtin", "table"):
+        target = node.target
+        for parameter, argument in zip(target.parameters, target.arguments, strict=False):
+            if argument is not None and parameter.direction in ("out", "inout"):
+                changed.add(id(_root(argument)))
+        if target.kind == "action":
+            _note_changed(target.declaration.body, changed)
+    for operand in operands(node):
+        _note_arguments(operand, changed)
+
+
+def _applies(node: syntax.Node) -> bool:
+    """Whether a table is applied in a statement: BMv2 has it in one place only."""
+    if any(_has_table(expression) for expression in _expressions(node)):
+        return True
+    return any(_applies(inner) for inner in _statements(node))
+
+
+def _has_table(node: syntax.Expression) -> bool:
+    if isinstance(node, syntax.Call):
+        if node.target.kind == "table":
+            return True
+        if node.target.kind == "control":
+            control = node.target.declaration
+            return isinstance(control, syntax.Control) and _applies(control.body)
+    return any(_has_table(item) for item in operands(node))

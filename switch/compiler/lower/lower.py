@@ -1,0 +1,263 @@
+"""Lowering of a checked program for V1Switch to what BMv2's simple_switch runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from switch.compiler import ir, syntax
+from switch.compiler.diagnostics import NOWHERE, Abandon, Reporter, Span
+from switch.compiler.lower.checksums import ListLowering
+from switch.compiler.lower.controls import ControlLowering, PipelineBuilder
+from switch.compiler.lower.parsers import ParserLowering
+from switch.compiler.scope import Context
+from switch.compiler.shared import Shared
+from switch.compiler.storage import (
+    FieldPlace,
+    HeaderPlace,
+    Place,
+    StackPlace,
+    StructPlace,
+    UnionPlace,
+    header_fields,
+)
+from switch.compiler.types import StructType, Type, is_header, is_union, resolved
+from switch.compiler.values import BlockInstance, Environment, ExternInstance, full_name
+
+_ROLES = ("p", "vr", "ig", "eg", "ck", "dep")
+_V1MODEL_ENUMS = {"CounterType", "MeterType", "HashAlgorithm", "CloneType"}
+_USER_METADATA = "userMetadata"
+
+
+def lower(
+    program: syntax.Program,
+    context: Context,
+    parse_annotation: Callable[[syntax.Annotation], list[syntax.Expression]],
+) -> ir.Program:
+    """The lowered program. Errors go to the context's reporter; then the result is incomplete."""
+    reporter = context.reporter
+    main = context.globals.find("main")
+    if not isinstance(main, syntax.Instantiation):
+        last = program.declarations[-1].span if program.declarations else NOWHERE
+        raise reporter.fail(
+            last, "there is no 'main': the program must end with V1Switch(...) main;"
+        )
+    if main.call is None:
+        raise Abandon
+    if main.call.target.name != "V1Switch":
+        message = (
+            f"not supported: the architecture of '{main.call.target.name}'; only V1Switch (v1model)"
+        )
+        raise reporter.fail(main.span, message)
+    return _Assembly(program, context, parse_annotation, main).program()
+
+
+class _Assembly:
+    def __init__(
+        self,
+        program: syntax.Program,
+        context: Context,
+        parse_annotation: Callable[[syntax.Annotation], list[syntax.Expression]],
+        main: syntax.Instantiation,
+    ) -> None:
+        self.tree = program
+        self.context = context
+        self.reporter: Reporter = context.reporter
+        self.shared = Shared(context, parse_annotation)
+        self.main = main
+        assert main.call is not None
+        self.call = main.call
+        self.parsers = ParserLowering(self.shared)
+        self.controls = ControlLowering(self.shared)
+        self.lists = ListLowering(self.shared)
+
+    def program(self) -> ir.Program:
+        result = self.shared.program
+        self.shared.note_places(self.tree)
+        headers, metadata, standard = self._roots()
+        self._field_lists(metadata)
+        self._global_instances()
+        blocks = dict(
+            zip(_ROLES, (self._instance(item) for item in self.call.target.arguments), strict=True)
+        )
+        packet_in = ExternInstance("packet_in", "packet")
+        packet_out = ExternInstance("packet_out", "packet")
+        self.parsers.top_parser(blocks["p"], [packet_in, headers, metadata, standard])
+        result.value_sets = [item for item in result.value_sets if item.is_used]
+        self.lists.checksums(blocks["vr"], [headers, metadata], "verify")
+        for name, role in (("ingress", "ig"), ("egress", "eg")):
+            self.shared.pipeline = name
+            code = self.controls.top_level(blocks[role], [headers, metadata, standard])
+            if not self.reporter.errors:
+                result.pipelines.append(PipelineBuilder(self.shared, name).build(code))
+        self.lists.checksums(blocks["ck"], [headers, metadata], "update")
+        self.lists.deparser(blocks["dep"], [packet_out, headers])
+        self.shared.storage.finish()
+        for kind, bits in self.shared.storage.uneven:
+            message = f"not supported: {kind} has {bits} bits, not a multiple of 8 (BMv2)"
+            self.reporter.error(kind.declaration.name_span, message)
+        self._place_profiles()
+        self._check_direct_objects()
+        self._enums()
+        self._controller_headers()
+        result.package_annotations = self.main.annotations
+        return result
+
+    # The structs that the architecture hands from block to block
+
+    def _roots(self) -> tuple[Place, Place, Place]:
+        parser = self.call.target.arguments[0]
+        assert parser is not None and parser.type is not None
+        block = parser.type.declaration
+        headers_type, metadata_type, standard_type = (item.type for item in block.parameters[1:4])
+        storage = self.shared.storage
+        standard = resolved(standard_type)
+        assert isinstance(standard, StructType)
+        place = storage.metadata_header("standard_metadata", standard)
+        for item in standard.declaration.fields:
+            for annotation in item.annotations:
+                if annotation.name == "alias" and annotation.body:
+                    field = ir.Field("standard_metadata", item.name)
+                    self.shared.program.aliases.append((annotation.body[0].text.strip('"'), field))
+        headers = self._struct("", headers_type, block.parameters[1].span, "headers")
+        metadata = self._struct(_USER_METADATA, metadata_type, block.parameters[2].span, "metadata")
+        return headers, metadata, place
+
+    def _struct(self, name: str, kind: Type, span: Span, what: str) -> Place:
+        bare = resolved(kind)
+        if not isinstance(bare, StructType) or bare.kind != "struct":
+            raise self.reporter.fail(span, f"the {what} of V1Switch must be a struct, not {kind}")
+        if what == "headers":
+            count = len(self.reporter.errors)
+            self._check_headers(bare, span)
+            if len(self.reporter.errors) > count:
+                raise Abandon
+        try:
+            return self.shared.storage.allocate(name, kind)
+        except KeyError as problem:
+            message = f"not supported: a value of type {problem.args[0]} in {bare}"
+            raise self.reporter.fail(span, message) from None
+
+    def _check_headers(self, kind: StructType, span: Span) -> None:
+        for name, item in kind.fields.items():
+            bare = resolved(item)
+            element = resolved(getattr(bare, "element", bare))
+            if isinstance(element, StructType) and element.kind == "struct":
+                self._check_headers(element, span)
+            elif not is_header(element) and not is_union(element):
+                message = (
+                    f"not supported: field '{name}' of type {item} in {kind}: the headers of "
+                    "V1Switch may only hold headers, header stacks and header unions (BMv2)"
+                )
+                self.reporter.error(span, message)
+
+    def _field_lists(self, metadata: Place) -> None:
+        """Find the metadata fields that are annotated ``@field_list(...)``."""
+        if not isinstance(metadata, StructPlace):
+            return
+        kind = resolved(metadata.type)
+        if not isinstance(kind, StructType):
+            return
+        for item in kind.declaration.fields:
+            place = metadata.members[item.name]
+            for annotation in item.annotations:
+                if annotation.name != "field_list":
+                    continue
+                indices: set[int] = set()
+                for expression in self.shared.parse_annotation(annotation):
+                    if isinstance(expression.constant, int):
+                        indices.add(expression.constant)
+                self._keep(place, indices)
+            if isinstance(place, StructPlace):
+                self._field_lists(place)
+
+    def _keep(self, place: Place, indices: set[int]) -> None:
+        if isinstance(place, FieldPlace):
+            self.shared.kept_fields.append((ir.Field(place.header, place.name), indices))
+        elif isinstance(place, HeaderPlace):
+            for name, _ in [*header_fields(place.type), ("$valid$", None)]:
+                self.shared.kept_fields.append((ir.Field(place.name, name), indices))
+        elif isinstance(place, StackPlace):
+            for element in place.elements:
+                self._keep(element, indices)
+        elif isinstance(place, (StructPlace, UnionPlace)):
+            for member in place.members.values():
+                self._keep(member, indices)
+
+    # Instances
+
+    def _global_instances(self) -> None:
+        for node in self.tree.declarations:
+            if node is self.main or not isinstance(node, syntax.Instantiation):
+                continue
+            if node.call is not None:
+                self.controls.instantiate(node, self.shared.globals)
+
+    def _instance(self, argument: syntax.Expression | None) -> BlockInstance:
+        """A block of the package; its control-plane name is that of its type, as with p4c."""
+        assert argument is not None
+        if not isinstance(argument, syntax.Call):
+            raise self.reporter.fail(argument.span, "a parser or control must be instantiated here")
+        block = argument.target.declaration
+        number = self.call.target.arguments.index(argument)
+        outer = Environment(self.shared.globals, order=(len(self.tree.declarations), number))
+        value = self.controls.construct(argument, full_name("", block), None, outer)
+        if not isinstance(value, BlockInstance):
+            raise self.reporter.fail(argument.span, "a parser or control is expected here")
+        return value
+
+    # What remains
+
+    def _place_profiles(self) -> None:
+        """Each action profile is listed in the pipeline of the tables that use it."""
+        for pipeline in self.shared.program.pipelines:
+            for node in pipeline.nodes:
+                if isinstance(node, ir.TableNode) and node.table.profile is not None:
+                    profile = node.table.profile
+                    if profile.pipeline not in ("", pipeline.name):
+                        message = f"'{profile.name}' is used in ingress and in egress (BMv2 cannot)"
+                        self.reporter.error(profile.span, message)
+                    profile.pipeline = pipeline.name
+        present = self._tables_that_packets_reach()
+        for profile in self.shared.program.profiles:
+            profile.tables = [name for name in profile.tables if name in present]
+            profile.pipeline = profile.pipeline or "ingress"  # of no table
+
+    def _tables_that_packets_reach(self) -> set[str]:
+        return {
+            node.table.name
+            for pipeline in self.shared.program.pipelines
+            for node in pipeline.nodes
+            if isinstance(node, ir.TableNode)
+        }
+
+    def _check_direct_objects(self) -> None:
+        program = self.shared.program
+        present = self._tables_that_packets_reach()
+        program.counters = [
+            item for item in program.counters if item.table in present or not item.is_direct
+        ]
+        for meter in program.meters:
+            if meter.is_direct and meter.table is None and meter.result is not None:
+                message = f"direct meter '{meter.name}' is read, but is not the meter of any table"
+                self.reporter.error(meter.span, message)
+        program.meters = [
+            item for item in program.meters if item.table in present or not item.is_direct
+        ]
+        for pipeline in self.shared.program.pipelines:
+            for node in pipeline.nodes:
+                own = node.table.meter if isinstance(node, ir.TableNode) else None
+                if own is not None and own.result is None:
+                    message = f"direct meter '{own.name}' is never read in an action of its table"
+                    self.reporter.error(own.span, message)
+
+    def _enums(self) -> None:
+        for node in self.context.enums:
+            if node.name not in _V1MODEL_ENUMS:
+                self.shared.program.enums.append((node.name, [name for name, _ in node.members]))
+
+    def _controller_headers(self) -> None:
+        for node in self.tree.declarations:
+            if isinstance(node, syntax.Struct) and any(
+                item.name == "controller_header" for item in node.annotations
+            ):
+                self.shared.program.controller_headers.append(node)

@@ -1,0 +1,378 @@
+"""Lowering of tables and their actions."""
+
+from __future__ import annotations
+
+from switch.compiler import arithmetic, ir, syntax
+from switch.compiler.annotations import find, has_annotation, local_name, string_of
+from switch.compiler.check.calls import Target
+from switch.compiler.check.operations import type_of
+from switch.compiler.describe import source_text
+from switch.compiler.entries import annotated_ranks, largest_priority_wins, priorities
+from switch.compiler.instances import MAXIMUM_SIZE, InstanceLowering
+from switch.compiler.shared import Shared
+from switch.compiler.storage import FieldPlace, is_flag
+from switch.compiler.types import ErrorType, VarbitType, base_type, scalar_width
+from switch.compiler.values import (
+    Environment,
+    ExternInstance,
+    full_name,
+)
+
+
+class TableLowering(InstanceLowering):
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self.tables: dict[tuple[int, int], ir.Table] = {}
+        self.actions: dict[tuple[int, ...], ir.Action] = {}
+        self.key_places: dict[int, FieldPlace] = {}
+        self.anonymous = 0
+
+    # Actions
+
+    def action_of(self, reference: syntax.ActionReference, env: Environment) -> ir.Action:
+        """The action that a table refers to, with the arguments that the reference binds."""
+        target: Target = reference.call.target
+        declaration = target.declaration
+        assert isinstance(declaration, syntax.Action)
+        is_global = self.shared.is_global(declaration)
+        owner = self.shared.globals if is_global else env.owner()
+        bound = any(item.direction for item in declaration.parameters)
+        key: tuple[int, ...] = (id(declaration), id(owner))
+        if bound:
+            key = (*key, id(reference))
+        known = self.actions.get(key)
+        if known is None:
+            known = self.actions[key] = self._action_model(
+                declaration, target, owner, env, is_global
+            )
+            self.shared.program.actions.append(known)
+        return known
+
+    def _action_model(
+        self, declaration: syntax.Action, target: Target, owner: Environment, env: Environment,
+        is_global: bool,
+    ) -> ir.Action:  # fmt: skip
+        name = full_name("" if is_global else owner.path, declaration)
+        model = ir.Action(name, declaration.annotations, declaration.span)
+        model.order = self.shared.order(declaration, owner)
+        model.hidden = has_annotation(declaration.annotations, "hidden")
+        model.is_global = is_global
+        callee = Environment(owner, owner.path)
+        model.parameters = self.control_plane_parameters(declaration)
+        directionless = [item for item in declaration.parameters if not item.direction]
+        for index, parameter in enumerate(directionless):
+            assert parameter.type is not None
+            value: ir.Expression = ir.ActionParameter(index)
+            callee.bind(parameter, arithmetic.truth(value) if is_flag(parameter.type) else value)
+
+        before = self.context, self.returning, self.pending
+        self.context, self.returning, self.pending = "action", [], []
+
+        def body() -> None:
+            # The arguments of the parameters with a direction are in the table's scope.
+            copies = self.bind(target, env, callee, isolated=True)
+            self.in_line(declaration.body.statements, callee, copies)
+
+        model.body = self.captured(body)
+        self.context, self.returning, self.pending = before
+        return model
+
+    def control_plane_parameters(self, declaration: syntax.Action) -> list[ir.Parameter]:
+        parameters: list[ir.Parameter] = []
+        for item in declaration.parameters:
+            if item.direction:
+                continue
+            assert item.type is not None
+            width = scalar_width(item.type)
+            if width is None or isinstance(base_type(item.type), (ErrorType, VarbitType)):
+                message = f"not supported: a parameter of type {item.type} from the control plane"
+                raise self.fail(item, message)
+            parameters.append(
+                ir.Parameter(local_name(item).removeprefix("."), item.type, width, item.annotations)
+            )
+        return parameters
+
+    def note_called(self, declaration: syntax.Action, owner: Environment) -> None:
+        """An action that a control calls directly is in P4Info too, with nothing to be given to it.
+
+        One that only other actions call is not: it is in line there.
+        """
+        is_global = self.shared.is_global(declaration)
+        name = full_name("" if is_global else owner.path, declaration)
+        called = self.shared.program.called_actions
+        if all(item.name != name or item.span != declaration.span for item in called):
+            model = ir.Action(name, declaration.annotations, declaration.span)
+            model.order = self.shared.order(declaration, owner)
+            if is_global:
+                model.order = (*owner.order[:2], -1, 1, len(called))
+            model.is_global = is_global
+            model.hidden = has_annotation(declaration.annotations, "hidden")
+            called.append(model)
+
+    # Tables
+
+    def prepare_table(self, call: syntax.Call, env: Environment) -> ir.Apply:
+        if self.context != "control":
+            raise self.fail(call, f"a table cannot be applied in {_article(self.context)}")
+        declaration = call.target.declaration
+        owner = env.owner()
+        key = (id(declaration), id(owner))
+        table = self.tables.get(key)
+        if table is None:
+            table = self.tables[key] = self._table(declaration, owner)
+        self._evaluate_keys(declaration, table, env)
+        return ir.Apply(table, span=call.span)
+
+    def _table(self, node: syntax.Table, env: Environment) -> ir.Table:
+        table = ir.Table(full_name(env.path, node), node.annotations, node.span)
+        table.order = self.shared.order(node, env)
+        table.hidden = has_annotation(node.annotations, "hidden")
+        for key in node.keys:
+            self._key(table, key, env)
+        for reference in node.actions:
+            table.actions.append(
+                ir.ActionChoice(self.action_of(reference, env), reference.annotations)
+            )
+        self._default_action(node, table, env)
+        self._properties(node, table, env)
+        for entry, priority in zip(node.entries, priorities(node, self.reporter), strict=True):
+            arguments = self._arguments(entry.action, env)
+            keys = self._entry_keys(entry, node, env)
+            table.entries.append(
+                ir.Entry(
+                    keys, self._listed(entry.action, node, table), arguments, priority,
+                    entry.is_constant or node.entries_are_constant, entry.span,
+                )
+            )  # fmt: skip
+        smallest_wins = not largest_priority_wins(node)
+        table.entries.sort(key=lambda item: item.priority if smallest_wins else -item.priority)
+        ranks = annotated_ranks(node, self.parse_number)
+        for written, rank in zip(table.entries, ranks, strict=False):
+            written.rank = rank
+        if ranks:
+            table.entries.sort(key=lambda item: item.rank or 0)
+        table.entries_constant = node.entries_are_constant
+        for item in (table.counter, table.meter):
+            if item is not None:
+                item.size = table.capacity
+        return table
+
+    def parse_number(self, annotation: syntax.Annotation) -> int | None:
+        values = [item.constant for item in self.shared.parse_annotation(annotation)]
+        return int(values[0]) if len(values) == 1 and isinstance(values[0], int) else None
+
+    def _key(self, table: ir.Table, key: syntax.KeyElement, env: Environment) -> None:
+        kind = type_of(key.expression)
+        name = source_text(key.expression)
+        for annotation in key.annotations:
+            if annotation.name == "name" and annotation.body:
+                name = annotation.body[0].text.strip('"')
+        field = self._key_field(key, env)
+        width = scalar_width(kind)
+        assert width is not None
+        table.keys.append(ir.Key(name, key.match_kind, field, width, kind, key.annotations))
+
+    def _key_field(self, key: syntax.KeyElement, env: Environment) -> ir.Field:
+        """The field to match on: the key itself, or a variable that it is put into."""
+        node = key.expression
+        if isinstance(node, syntax.Call) and node.target.kind == "builtin":
+            value = self.value(node, env)
+            if isinstance(value, ir.Operation) and isinstance(value.right, ir.Field):
+                return value.right
+        if isinstance(node, (syntax.Name, syntax.Member)) and node.constant is None:
+            value = self.value(node, env)
+            if isinstance(value, FieldPlace):
+                return ir.Field(value.header, value.name)
+        place = self.temporary(type_of(node), "key")
+        assert isinstance(place, FieldPlace)
+        self.key_places[id(key)] = place
+        return ir.Field(place.header, place.name)
+
+    def _evaluate_keys(self, node: syntax.Table, table: ir.Table, env: Environment) -> None:
+        """Code that puts the keys that are not fields into their variables."""
+        for key in node.keys:
+            place = self.key_places.get(id(key))
+            if place is not None:
+                self.assign(place, self.value(key.expression, env), key)
+
+    def _listed(
+        self, reference: syntax.ActionReference, node: syntax.Table, table: ir.Table
+    ) -> ir.Action:
+        """The table's own version of an action named in an entry or as the default action."""
+        name = reference.call.callee
+        for item, choice in zip(node.actions, table.actions, strict=False):
+            callee = item.call.callee
+            assert isinstance(callee, syntax.Name) and isinstance(name, syntax.Name)
+            if callee.name == name.name:
+                return choice.action
+        raise self.fail(reference, "this action is not among the table's actions")
+
+    def _arguments(self, reference: syntax.ActionReference, env: Environment) -> list[int]:
+        target: Target = reference.call.target
+        arguments: list[int] = []
+        for parameter, argument in zip(target.parameters, target.arguments, strict=True):
+            if parameter.direction:
+                continue
+            assert argument is not None
+            value = self.value(argument, env)
+            if isinstance(value, ir.Truth):
+                value = ir.Number(int(value.value))
+            if not isinstance(value, ir.Number):
+                raise self.fail(argument, "this must be known at compile time")
+            width = scalar_width(type_of(argument)) or 0
+            arguments.append(value.value & arithmetic.mask_of(width))
+        return arguments
+
+    def _default_action(self, node: syntax.Table, table: ir.Table, env: Environment) -> None:
+        if node.default_action is not None:
+            table.default_action = self._listed(node.default_action, node, table)
+            table.default_arguments = self._arguments(node.default_action, env)
+            table.default_constant = node.properties["default_action"].is_constant
+            return
+        symbol = node.no_action
+        if symbol is None:
+            raise self.fail(
+                node, f"table '{node.name}' needs a default action: core.p4 is not included"
+            )
+        for choice, reference in zip(table.actions, node.actions, strict=True):
+            if reference.call.target.declaration is symbol:
+                table.default_action = choice.action
+                return
+        call = syntax.Call(node.name_span, syntax.Name(node.name_span, symbol.name), [], [])
+        call.target = Target("action", symbol.name, symbol)
+        action = self.action_of(syntax.ActionReference(node.name_span, call, False), env)
+        table.actions.append(ir.ActionChoice(action, [], implicit=True))
+        table.default_action = action
+
+    def _properties(self, node: syntax.Table, table: ir.Table, env: Environment) -> None:
+        for name, item in node.properties.items():
+            if name == "size":
+                size = self.known_number(item.value, env, "the size of a table")
+                if not 0 <= size < MAXIMUM_SIZE:
+                    raise self.fail(
+                        item.value,
+                        f"a table's size must be 0 to {MAXIMUM_SIZE - 1}, not {size}",
+                    )
+                table.size = size or table.size
+            elif name == "support_timeout":
+                table.support_timeout = bool(item.value.constant)
+            elif name in ("implementation", "counters", "meters"):
+                instance = self._instance(item, env)
+                self._attach(table, node, item, instance)
+
+    def _instance(self, item: syntax.Property, env: Environment) -> ExternInstance:
+        """An extern object that a property names, or constructs in place."""
+        value = item.value
+        if isinstance(value, syntax.Call) and value.target.kind == "constructor":
+            named = find(item.annotations, "name")
+            text = None if named is None else string_of(named)
+            name = text.removeprefix(".") if text else self._anonymous(value.target.name)
+            found = self.construct(value, name, None, env, item.annotations)
+        else:
+            found = self.value(value, env)
+        assert isinstance(found, ExternInstance)
+        return found
+
+    def _anonymous(self, kind: str) -> str:
+        stem = "action_profile" if kind.startswith("action") else kind
+        self.anonymous += 1
+        return f"{stem}_{self.anonymous - 1}"
+
+    def _attach(
+        self, table: ir.Table, node: syntax.Table, item: syntax.Property, instance: ExternInstance
+    ) -> None:
+        model = instance.object
+        if isinstance(model, ir.ActionProfile):
+            inputs = [key.target for key in table.keys if key.match_kind == "selector"]
+            if model.algorithm is not None:
+                if not inputs:
+                    message = (
+                        f"table '{node.name}' has an action selector but no key of kind selector: "
+                        "all packets take the same member of a group"
+                    )
+                    self.reporter.warning(item.value.span, message, "mismatch")
+                if model.inputs is not None and model.inputs != inputs:
+                    message = (
+                        "tables that share an action selector must have the same selector keys"
+                    )
+                    raise self.fail(item.value, message)
+                model.inputs = inputs
+            if "default_action" in node.properties:
+                message = (
+                    f"the default action of '{node.name}' is ignored: in BMv2 a table with an "
+                    "action profile gets it from the control plane"
+                )
+                self.reporter.warning(node.name_span, message, "ignore")
+            model.tables.append(table.name)
+            table.profile = model
+            return
+        if not isinstance(model, (ir.Counter, ir.Meter)):
+            raise self.fail(item.value, "not supported: this property's value")
+        if model.table is not None:
+            message = f"'{model.name}' belongs to table {model.table} already"
+            raise self.fail(item.value, message)
+        model.table = table.name
+        if isinstance(model, ir.Counter):
+            table.counter = model
+        else:
+            table.meter = model
+
+    # Entries
+
+    def _entry_keys(
+        self, entry: syntax.Entry, node: syntax.Table, env: Environment
+    ) -> list[object]:
+        keyset = entry.keyset
+        if isinstance(keyset, syntax.TupleKeyset):
+            items = keyset.items
+        else:
+            items = [keyset] * (len(node.keys) if isinstance(keyset, syntax.AnyKeyset) else 1)
+        keys: list[object] = []
+        for key, item in zip(node.keys, items, strict=True):
+            width = scalar_width(type_of(key.expression)) or 0
+            keys.append(self._entry_key(key, item, width, env))
+        return keys
+
+    def _entry_key(
+        self, key: syntax.KeyElement, item: syntax.Expression, width: int, env: Environment
+    ) -> object:
+        """An entry's value for one key, in the form that its match kind has."""
+        full = arithmetic.mask_of(width)
+        kind = key.match_kind
+        low = high = mask = None
+        if isinstance(item, syntax.AnyKeyset):
+            low, high, value, mask = 0, full, 0, 0
+        elif isinstance(item, syntax.MaskKeyset):
+            value = self._known(item.value, env) & full
+            mask = self._known(item.mask, env) & full
+        elif isinstance(item, syntax.RangeKeyset):
+            low, high = self._known(item.low, env) & full, self._known(item.high, env) & full
+            value = low
+        else:
+            value = self._known(item, env) & full
+            low, high, mask = value, value, full
+        if kind == "selector":
+            return None
+        if kind == "range" and low is not None and high is not None:
+            if low > high:
+                raise self.fail(item, f"the range {low} .. {high} is empty")
+            return (low, high)
+        if kind in ("ternary", "lpm", "optional", "exact") and mask is not None:
+            if mask == full and kind == "exact":
+                return value
+            if kind == "ternary" or (kind == "optional" and mask in (0, full)):
+                return (value & mask, mask)
+            length = mask.bit_count() if hasattr(mask, "bit_count") else bin(mask).count("1")
+            if kind == "lpm" and mask == full ^ arithmetic.mask_of(width - length):
+                return (value & mask, length)
+        raise self.fail(item, f"this cannot be matched by a key of kind {kind}")
+
+    def _known(self, node: syntax.Expression, env: Environment) -> int:
+        value = self.number(node, env)
+        if not isinstance(value, ir.Number):
+            raise self.fail(node, "this must be known at compile time")
+        return value.value
+
+
+def _article(context: str) -> str:
+    return "an action" if context == "action" else f"a {context}"
