@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from experiments.results.results import Results
-    from experiments.run.runner import run
+    from experiments.runs.runner import run
     from experiments.scenario.scenario import Fault, Scenario
 
 __all__ = ["Fault", "Results", "Scenario", "run"]
@@ -26,7 +26,7 @@ def __getattr__(name: str) -> Any:
     """Everything is imported when it is first asked for: the command line is quick without what
     runs, and ``python -m experiments`` first sees to it where modules are looked for."""
     if name == "run":
-        from experiments.run.runner import run
+        from experiments.runs.runner import run
 
         return run
     if name == "Results":

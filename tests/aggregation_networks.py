@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from experiments.scenario.scenario import Scenario
-
 from agents.drivers.messages import OperationConfig, RankResult
 from controller import Controller
 from controller.counters import AggregationCounters
-from experiments.run.plan import cast_of, operation_of, plan_of, program_of
+from experiments.runs.plan import cast_of, operation_of, plan_of, program_of
+from experiments.scenario.scenario import Scenario
 from topo.packet_faults import parse_faults
 from topo.worlds.simulated import layout as at
 from topo.worlds.simulated.world import SimulatedWorld

@@ -15,7 +15,7 @@ from experiments.report.overview import ERRORS, key_figures
 from experiments.results.results import Accuracy, Results, Run
 from experiments.results.summary import Summary, summarize
 from experiments.results.table import summary_table
-from experiments.run.measured import accuracy_of
+from experiments.runs.measured import accuracy_of
 from tests.results_samples import sample_results
 
 SMALL: dict[str, Any] = {"world": "simulated", "topology": "single", "hosts_per_leaf": 4}

@@ -6,14 +6,14 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from experiments.scenario.options import from_options
-from experiments.scenario.scenario import Scenario
 
 from controller.clos_paths import ClosPaths
 from controller.flows import WITHIN_LEAF
 from controller.selector_hash import Salts, ecmp_paths
-from experiments.run.plan import cast_of, plan_around, plan_of, program_of
-from experiments.run.simulation import simulate
+from experiments.runs.plan import cast_of, plan_around, plan_of, program_of
+from experiments.runs.simulation import simulate
+from experiments.scenario.options import from_options
+from experiments.scenario.scenario import Scenario
 from experiments.theory.fabric_bound import fabric_bound_ns, is_oversubscribed
 from experiments.theory.lanes import assignment_of, placed_steps
 from experiments.theory.transfers import payload

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from experiments.bench import benchmarks
 from experiments.commands import command_line as cli
-from experiments.run.busyness import Busyness, Reading, between, watched
+from experiments.runs.busyness import Busyness, Reading, between, watched
 from topo.worlds.emulated.machine import CpuTimes
 
 SPIN = "while True: pass"

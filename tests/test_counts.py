@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from experiments.run.measured import Counts, assemble
-from experiments.run.simulation import IN_VIRTUAL_TIME
+from experiments.runs.measured import Counts, assemble
+from experiments.runs.simulation import IN_VIRTUAL_TIME
 from experiments.scenario.options import from_options
 
 

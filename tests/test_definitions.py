@@ -6,7 +6,7 @@ import pytest
 
 from agents.drivers.messages import RankResult
 from experiments import Fault, Scenario, run
-from experiments.run.measured import completion_of
+from experiments.runs.measured import completion_of
 
 P, N, B, MTU = 4, 1 << 18, 100_000_000, 4096
 """Ranks, bytes of each, bits a second, bytes of payload a packet."""

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from experiments.scenario.outages import Network as Carried
-from experiments.scenario.outages import Outages
-from experiments.scenario.scenario import Fault, Scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from base.errors import InputError
 from experiments.results.results import LinkResult, Run
-from experiments.run.plan import plan_around, plan_at_start, plan_of
-from experiments.run.simulation import simulate
+from experiments.runs.plan import plan_around, plan_at_start, plan_of
+from experiments.runs.simulation import simulate
+from experiments.scenario.outages import Network as Carried
+from experiments.scenario.outages import Outages
+from experiments.scenario.scenario import Fault, Scenario
 from switch.compiler import compile_cached
 from switch.program_files import fabric_program
 from tests.simulated_support import completion_ns, network

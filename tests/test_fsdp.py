@@ -8,10 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from experiments.scenario.fsdp import operation_name
-from experiments.scenario.fsdp_models import MODELS, block_parameters, layer_bytes
-from experiments.scenario.options import from_options
-from experiments.scenario.scenario import Scenario
 
 from agents.collectives.series import Series
 from base.errors import InputError
@@ -21,8 +17,12 @@ from experiments.plots.timeline import Bar, gaps, timelines_of
 from experiments.results.results import Results, Run, scenario_of
 from experiments.results.summary import summarize
 from experiments.results.table import summary_table
-from experiments.run.plan import cast_of, operation_of, plan_of
-from experiments.run.runner import run
+from experiments.runs.plan import cast_of, operation_of, plan_of
+from experiments.runs.runner import run
+from experiments.scenario.fsdp import operation_name
+from experiments.scenario.fsdp_models import MODELS, block_parameters, layer_bytes
+from experiments.scenario.options import from_options
+from experiments.scenario.scenario import Scenario
 from experiments.theory.bounds import completion_bound_ns, step_bound_bytes, tier_model_frame_bytes
 from tests.collective_group import Group
 from tests.emulated_support import needs_machine

@@ -15,9 +15,9 @@ from base.errors import InputError
 from base.units import said
 from experiments.report.scenarios import command_line
 from experiments.results.results import Run
-from experiments.run.emulation import network_key
-from experiments.run.plan import transport_of
-from experiments.run.simulation import simulate
+from experiments.runs.emulation import network_key
+from experiments.runs.plan import transport_of
+from experiments.runs.simulation import simulate
 from experiments.scenario.longest_path import (
     WINDOW_BYTES,
     LongestPath,

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from experiments.scenario.marking import Marking
-from experiments.scenario.options import from_options
-from experiments.scenario.scenario import Scenario
 from hypothesis import given
 from hypothesis import strategies as st
 
 from base.errors import InputError
 from experiments.report.scenarios import command_line
-from experiments.run.runner import run
+from experiments.runs.runner import run
+from experiments.scenario.marking import Marking
+from experiments.scenario.options import from_options
+from experiments.scenario.scenario import Scenario
 
 FAST: dict[str, Any] = {"world": "simulated", "rate_bps": 10**11, "delay_ns": 1000}
 

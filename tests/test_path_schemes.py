@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import chain
 
 import pytest
-from experiments.scenario.options import from_options
-from experiments.scenario.path_schemes import NAMES, scheme_of
-from experiments.scenario.placement import place
-from experiments.scenario.scenario import Scenario
 from hypothesis import given
 from hypothesis import strategies as st
 
 from base.errors import InputError
-from experiments.run.emulation import network_key
+from experiments.runs.emulation import network_key
+from experiments.scenario.options import from_options
+from experiments.scenario.path_schemes import NAMES, scheme_of
+from experiments.scenario.placement import place
+from experiments.scenario.scenario import Scenario
 
 SCHEMES = [name.replace("N", "4") for name in NAMES]
 

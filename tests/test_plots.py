@@ -385,7 +385,7 @@ def test_labels_below_the_axis_do_not_run_into_each_other(log: str) -> None:
 
 def test_nothing_but_drawing_waits_for_matplotlib() -> None:
     code = (
-        "import sys, experiments.commands.command_line, experiments.run.runner;"
+        "import sys, experiments.commands.command_line, experiments.runs.runner;"
         "import experiments.results.table, experiments.report;"
         "sys.exit('matplotlib' in sys.modules)"
     )

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from experiments.scenario.scenario import Fault, Scenario
 
 from agents.transport import TransportOptions
 from controller.clos_paths import ClosPaths
 from controller.selector_hash import Salts, ecmp_paths
-from experiments.run.plan import transport_of
-from experiments.run.simulation import simulate
+from experiments.runs.plan import transport_of
+from experiments.runs.simulation import simulate
+from experiments.scenario.scenario import Fault, Scenario
 from switch.compiler import compile_cached
 from switch.program_files import fabric_program
 

@@ -277,9 +277,9 @@ def test_without_root_roots_runs_are_told_to_need_it(root: Path) -> None:
 
 OPEN_RUN = """
 import os, sys
-from experiments.run.emulation import testbed_of
-from experiments.run.operation import gathered_ranks
-from experiments.run.plan import cast_of, operation_of, plan_of, program_of
+from experiments.runs.emulation import testbed_of
+from experiments.runs.operation import gathered_ranks
+from experiments.runs.plan import cast_of, operation_of, plan_of, program_of
 from base.progress import Progress
 from experiments.scenario.scenario import Scenario
 from topo.worlds.emulated.world import EmulatedWorld

@@ -6,16 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
-from experiments.scenario.options import from_options
-from experiments.scenario.path_schemes import scheme_of
-from experiments.scenario.scenario import Fault, Scenario
-from experiments.scenario.sweep import read_file
 from hypothesis import given
 from hypothesis import strategies as st
 
 from base.errors import InputError
 from controller.routes import PATHS as PLANNED_PATHS
-from experiments.run.plan import plan_of
+from experiments.runs.plan import plan_of
+from experiments.scenario.options import from_options
+from experiments.scenario.path_schemes import scheme_of
+from experiments.scenario.scenario import Fault, Scenario
+from experiments.scenario.sweep import read_file
 
 
 def test_the_default_is_eight_ranks_on_a_leaf_spine() -> None:

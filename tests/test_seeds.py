@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from experiments.scenario.options import from_options
-from experiments.scenario.sweep import Experiment, read_file
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -27,7 +25,9 @@ from experiments.results.results import Results
 from experiments.results.spread import Spread
 from experiments.results.summary import by_point, summarize, which_run
 from experiments.results.table import summary_table
-from experiments.run.runner import _networks
+from experiments.runs.runner import _networks
+from experiments.scenario.options import from_options
+from experiments.scenario.sweep import Experiment, read_file
 from experiments.theory.chance import chances
 from tests.results_samples import sample_experiment
 

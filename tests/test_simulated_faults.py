@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from experiments.scenario.sweep import read_file
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from experiments.run.simulation import simulate
+from experiments.runs.simulation import simulate
+from experiments.scenario.sweep import read_file
 from switch.compiler import compile_cached
 from switch.program_files import fabric_program
 from tests.simulated_support import Network, completion_ns, network

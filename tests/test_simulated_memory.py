@@ -14,9 +14,9 @@ import pytest
 
 from experiments import Scenario
 from experiments.results.results import Run
-from experiments.run import simulation
-from experiments.run.plan import program_of
-from experiments.run.simulation import simulate
+from experiments.runs import simulation
+from experiments.runs.plan import program_of
+from experiments.runs.simulation import simulate
 from switch.engine.dataplane import Dataplane
 from switch.engine.state import EngineControl
 from switch.engine.tracer import Tracer

@@ -19,7 +19,7 @@ from agents.transport.source_ports import FIRST_PORT, PORTS, source_port
 from analysis.link_loads import FloatArray
 from controller.clos_paths import ClosPaths
 from controller.flows import Flows, IntArray
-from experiments.run.plan import cast_of, operation_of, plan_at_start, transport_of
+from experiments.runs.plan import cast_of, operation_of, plan_at_start, transport_of
 from experiments.scenario.scenario import Scenario
 from experiments.theory.lanes import assignment_of, drawn_ports
 from experiments.theory.static_paths import Situation, analyse

@@ -14,7 +14,7 @@ from base.errors import InputError, MachineError, RunError
 from base.progress import Progress
 from experiments.results.results import Results
 from experiments.results.summary import common_of
-from experiments.run.runner import _networks, run, run_to_folder
+from experiments.runs.runner import _networks, run, run_to_folder
 from experiments.scenario import sweep
 from experiments.scenario.options import from_options
 from experiments.scenario.scenario import Scenario
@@ -319,7 +319,7 @@ def test_all_points_run_and_are_told_apart_by_their_scenarios(tmp_path: Path) ->
 def test_a_point_that_fails_is_in_the_results_and_the_rest_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from experiments.run import runner, simulation
+    from experiments.runs import runner, simulation
 
     def simulate(scenario: Scenario, *rest: Any) -> Any:
         if scenario.hosts_per_leaf == 2:
@@ -339,7 +339,7 @@ def test_a_point_that_fails_is_in_the_results_and_the_rest_goes_on(
 def test_an_interrupted_sweep_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from experiments.run import runner
+    from experiments.runs import runner
 
     def simulate(*_: Any) -> Any:
         raise SystemExit(130)
@@ -364,7 +364,7 @@ def test_what_a_machine_cannot_do_is_said_of_the_point(tmp_path: Path) -> None:
 def test_emulated_points_share_a_network_and_one_that_breaks_ends_its_own_point_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from experiments.run import emulation, operation
+    from experiments.runs import emulation, operation
 
     brought_up = []
 

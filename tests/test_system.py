@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from experiments.scenario.scenario import Scenario
 
 from base.cache import CHECKOUT
 from base.errors import RunError
 from base.progress import Progress
-from experiments.run import emulation
-from experiments.run.operation import operate
-from experiments.run.plan import program_of
+from experiments.runs import emulation
+from experiments.runs.operation import operate
+from experiments.runs.plan import program_of
+from experiments.scenario.scenario import Scenario
 from tests.system_support import (
     ENVIRONMENT,
     WEFT,

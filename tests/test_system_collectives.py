@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from experiments.scenario.scenario import Fault, Scenario
-from experiments.scenario.sweep import Experiment, Point
 from rich.console import Console
 
 from agents.collectives.names import ALGORITHMS, OFFLOADED
 from base.progress import Progress
 from experiments.results.results import Run
-from experiments.run.runner import run
+from experiments.runs.runner import run
+from experiments.scenario.scenario import Fault, Scenario
+from experiments.scenario.sweep import Experiment, Point
 from tests.emulated_support import needs_machine
 from tests.system_support import left_as_it_was, runs_of
 from topo.worlds.emulated.cleanup import marked_processes

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from experiments.scenario.scenario import Fault, Scenario
 from google.protobuf import text_format
 from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2
@@ -21,8 +20,9 @@ from base.progress import Progress
 from controller import fabric
 from controller.clos_paths import ClosPaths
 from experiments.results.results import Run
-from experiments.run import emulation, operation
-from experiments.run.plan import program_of
+from experiments.runs import emulation, operation
+from experiments.runs.plan import program_of
+from experiments.scenario.scenario import Fault, Scenario
 from experiments.theory.lanes import assignment_of
 from experiments.theory.static_paths import Situation, analyse
 from experiments.theory.static_workloads import static_steps

@@ -11,7 +11,6 @@ from typing import NoReturn
 
 import numpy as np
 import pytest
-from experiments.scenario.scenario import Scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +24,8 @@ from experiments.results.telemetry import (
     queue_figures,
     trimmed,
 )
-from experiments.run.simulation import simulate
+from experiments.runs.simulation import simulate
+from experiments.scenario.scenario import Scenario
 from switch.compiler import compile_cached
 from switch.engine.dataplane import Queue
 from switch.engine.layout import DEPTH_BUCKETS, LOAD_BINS

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from experiments.scenario.scenario import Scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,8 +15,9 @@ from agents.collectives.flow_graph import FlowGraph, GraphBuilder
 from agents.collectives.names import FLOW_ALGORITHMS
 from agents.collectives.requests import Request
 from base.errors import InputError
-from experiments.run.plan import program_of
-from experiments.run.simulation import simulate
+from experiments.runs.plan import program_of
+from experiments.runs.simulation import simulate
+from experiments.scenario.scenario import Scenario
 from experiments.theory.bounds import completion_bound_ns, expected_ns
 from experiments.theory.flow_steps import steps_of, steps_of_graph
 from experiments.theory.traffic_model import tier_model_bytes

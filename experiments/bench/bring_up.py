@@ -9,9 +9,9 @@ from typing import Any
 from base.children import last_words, run_tool
 from base.errors import RunError
 from base.progress import Progress
-from experiments.run.emulation import testbed_of
-from experiments.run.operation import gathered_ranks
-from experiments.run.plan import cast_of, operation_of, plan_of, program_of
+from experiments.runs.emulation import testbed_of
+from experiments.runs.operation import gathered_ranks
+from experiments.runs.plan import cast_of, operation_of, plan_of, program_of
 from experiments.scenario.scenario import Scenario
 from topo.worlds.emulated.runs import Run
 from topo.worlds.emulated.world import EmulatedWorld

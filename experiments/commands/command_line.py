@@ -379,7 +379,7 @@ def _run(asked: Experiment, out: Path | None, as_json: bool, name: str | None = 
     from experiments.results import table
     from experiments.results.results import DOCUMENT
     from experiments.results.summary import doubts, which_run
-    from experiments.run import runner
+    from experiments.runs import runner
 
     errors = make_console(stderr=True)
     with Progress(errors, quiet=as_json and not errors.is_terminal) as progress:
@@ -495,7 +495,7 @@ def bench(
     ] = None,
 ) -> None:
     """Measure something on this machine; figures come with something to compare them to."""
-    from experiments.run.busyness import watched
+    from experiments.runs.busyness import watched
 
     module = benchmarks.load(name)
     folder = output_folder(out)
@@ -558,7 +558,7 @@ def docs(
 def prepare() -> None:
     """Compile what the first run would otherwise compile; set-up calls it."""
     from base.progress import Progress
-    from experiments.run.prepare import prepare as fill_cache
+    from experiments.runs.prepare import prepare as fill_cache
 
     with Progress(make_console(stderr=True)) as progress:
         fill_cache(progress)

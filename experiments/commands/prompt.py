@@ -16,7 +16,7 @@ from base.children import check_not_killed, how_it_ended
 from base.errors import InputError, RunError
 from controller.inspection import Inspector
 from experiments.commands.load import load
-from experiments.run.standing import Standing
+from experiments.runs.standing import Standing
 from switch.engine.trace_text import packets_text
 from topo.worlds.emulated.mininet_nodes import CommandLine
 

@@ -13,8 +13,8 @@ from rich.console import Console
 from base.progress import Progress
 from controller import Controller
 from experiments.commands.prompt import Prompt
-from experiments.run.plan import plan_of, program_of
-from experiments.run.standing import Standing
+from experiments.runs.plan import plan_of, program_of
+from experiments.runs.standing import Standing
 from experiments.scenario.scenario import Scenario
 from switch.commands.switch_options import check_program
 from switch.compiler import compile_cached

@@ -17,9 +17,9 @@ from base.cache import CHECKOUT
 from base.errors import InputError, RunError
 from experiments.figures.kept import Kept, metrics_of, rows_of
 from experiments.results.results import Run
-from experiments.run.plan import program_of
-from experiments.run.runner import run as run_experiment
-from experiments.run.simulation import simulate
+from experiments.runs.plan import program_of
+from experiments.runs.runner import run as run_experiment
+from experiments.runs.simulation import simulate
 from experiments.scenario.scenario import Scenario
 from experiments.scenario.sweep import Experiment, Point, read_file
 

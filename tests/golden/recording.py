@@ -24,8 +24,8 @@ from base.errors import InputError, WeftError
 from controller import Plan
 from experiments.results.results import Results, Run
 from experiments.results.table import summary_table
-from experiments.run.plan import plan_at_start, program_of
-from experiments.run.simulation import simulate
+from experiments.runs.plan import plan_at_start, program_of
+from experiments.runs.simulation import simulate
 from experiments.scenario.options import from_options
 from experiments.scenario.scenario import Scenario
 from tests.golden.traces import trace_entry

@@ -68,8 +68,8 @@ GROUPS = (
     Group(
         "results",
         (
-            "experiments/results/results.py", "experiments/run/measured.py",
-            "experiments/results/summary.py", "experiments/run/fidelity.py",
+            "experiments/results/results.py", "experiments/runs/measured.py",
+            "experiments/results/summary.py", "experiments/runs/fidelity.py",
             "experiments/results/spread.py", "experiments/results/comparison.py",
             "experiments/results/path_figures.py", "experiments/scenario/outages.py",
             "experiments/theory/lanes.py", "experiments/results/telemetry.py",

@@ -9,8 +9,8 @@ from typing import Any
 from agents.collectives.names import ALGORITHMS, OPS
 from base.errors import InputError
 from experiments.results.results import Run
-from experiments.run.plan import program_of
-from experiments.run.simulation import simulate
+from experiments.runs.plan import program_of
+from experiments.runs.simulation import simulate
 from experiments.scenario.checks import DTYPES
 from experiments.scenario.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
 from experiments.scenario.fsdp_models import FSDP

@@ -20,11 +20,11 @@ from base.errors import InputError, MachineError, RunError
 from base.progress import Progress
 from experiments.report import render
 from experiments.results.results import DOCUMENT, Results, Run
-from experiments.run.capacity import check_capacity
-from experiments.run.measured import broken_off
-from experiments.run.plan import program_of
-from experiments.run.simulation import simulate
-from experiments.run.traces import TRACE_FILES
+from experiments.runs.capacity import check_capacity
+from experiments.runs.measured import broken_off
+from experiments.runs.plan import program_of
+from experiments.runs.simulation import simulate
+from experiments.runs.traces import TRACE_FILES
 from experiments.scenario.marking import Marking
 from experiments.scenario.path_schemes import scheme_of
 from experiments.scenario.scenario import Scenario
@@ -249,7 +249,7 @@ def _run(
             check_capacity(point.scenario)
     for network in networks:
         if network[0].scenario.world == "emulated":
-            from experiments.run.emulation import check
+            from experiments.runs.emulation import check
 
             with _named(network[0]):
                 check(network[0].scenario)
@@ -334,7 +334,7 @@ def _networks(points: Sequence[Point]) -> list[list[Point]]:
     for point in points:
         key: object = point
         if point.scenario.world == "emulated":
-            from experiments.run.emulation import network_key
+            from experiments.runs.emulation import network_key
 
             key = network_key(point.scenario)
         networks.setdefault(key, []).append(point)
@@ -377,7 +377,7 @@ def _emulate(
     Where one of several points cannot be brought up, its runs have the error.
     """
     from base.signals import signals_held
-    from experiments.run.emulation import emulate
+    from experiments.runs.emulation import emulate
     from topo.worlds.emulated.runs import Run as Record
 
     record = None

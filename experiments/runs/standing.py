@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from controller import Controller
-from experiments.run.plan import plan_around
+from experiments.runs.plan import plan_around
 from experiments.scenario.scenario import Scenario
 from topo.network import Topology
 from topo.worlds.emulated.testbeds import RunningTestbed

@@ -13,11 +13,11 @@ from base.errors import RunError
 from base.progress import Progress
 from controller import Controller
 from experiments.results.results import Run
-from experiments.run.measured import broken_off
-from experiments.run.operation import Testbed, operate
-from experiments.run.plan import plan_of
-from experiments.run.simulation import simulate
-from experiments.run.traces import traced
+from experiments.runs.measured import broken_off
+from experiments.runs.operation import Testbed, operate
+from experiments.runs.plan import plan_of
+from experiments.runs.simulation import simulate
+from experiments.runs.traces import traced
 from experiments.scenario.scenario import Scenario
 from experiments.scenario.sweep import Point
 from switch.compiler import ProgramFiles

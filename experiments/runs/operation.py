@@ -16,9 +16,9 @@ from base.errors import RunError
 from controller import Controller
 from experiments.results.results import Fidelity, Run
 from experiments.results.telemetry import first_bin_ns
-from experiments.run.fidelity import judge
-from experiments.run.measured import Counts, assemble, completion_of
-from experiments.run.plan import cast_of, operation_of, plan_around, plan_at_start
+from experiments.runs.fidelity import judge
+from experiments.runs.measured import Counts, assemble, completion_of
+from experiments.runs.plan import cast_of, operation_of, plan_around, plan_at_start
 from experiments.scenario.outages import Network, Outages
 from experiments.scenario.scenario import Scenario
 from experiments.theory.bounds import completion_bound_ns

@@ -9,8 +9,8 @@ from base.errors import RunError
 from controller import Controller
 from experiments.results.results import Fidelity, LinkResult, Run
 from experiments.results.telemetry import first_bin_ns
-from experiments.run.measured import Counts, assemble
-from experiments.run.plan import cast_of, operation_of, plan_around, plan_at_start
+from experiments.runs.measured import Counts, assemble
+from experiments.runs.plan import cast_of, operation_of, plan_around, plan_at_start
 from experiments.scenario.scenario import Scenario
 from experiments.theory.bounds import completion_bound_ns
 from switch.compiler import ProgramFiles

@@ -21,7 +21,7 @@ from experiments.results.results import (
     tier_bytes,
 )
 from experiments.results.telemetry import queue_figures, trimmed
-from experiments.run.plan import operation_of
+from experiments.runs.plan import operation_of
 from experiments.scenario.scenario import Scenario
 from experiments.theory.bounds import completion_bound_ns
 from topo.network import HOST_PORT, Topology
