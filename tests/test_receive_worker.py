@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from agents.datagrams import FRAME_OVERHEAD_BYTES, Datagram, Datagrams, ipv4
 from agents.transport import ChunkSink, Endpoint, ReceiveWorker, Statistics, TransportMisuse
+from agents.transport import layout as at
 from agents.wire import MalformedPacket, Opcode, Packet
 from agents.wire.crc import icrc
 from tests.transport_pair import pattern
@@ -403,3 +404,5 @@ def test_a_staging_ring_that_is_full_is_emptied_before_more_is_staged() -> None:
         0,
     )
     assert (sink.buffer == data).all() and worker.poll() == [sink]
+    assert worker.words[at.WORKER_STAGED] == 7
+    assert ReceiveWorker(HERE, GROUPS).words[at.WORKER_STAGING] == 0
