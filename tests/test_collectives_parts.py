@@ -276,3 +276,15 @@ def test_a_request_that_makes_no_sense_is_refused(field: str, value: object) -> 
     good = {"number": 0, "collective": "allgather", "algorithm": "ring", "counts": 1}
     with pytest.raises(InputError, match=field):
         Request(**{**good, field: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("shard", "asked", "expected"),
+    [(0, 0, 4096), (1, 0, 4096), (9_000, 0, 4096), (32_768, 0, 4096), (32_769, 0, 8192),
+     (40_000, 0, 8192), (10 << 20, 0, 65_536), (40_000, 1, 4096), (40_000, 4097, 8192)],
+)  # fmt: skip
+def test_blocks_are_an_eighth_of_a_shard_in_whole_packets(
+    shard: int, asked: int, expected: int
+) -> None:
+    request = Request(0, "allgather", "ring", 0, block_bytes=asked)
+    assert block_bytes(request, [shard] * 4, 4096) == expected

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agents.collectives.agent import Failed
-from agents.collectives.flow_graph import DONE, RECEIVED, FlowGraph, GraphBuilder
+from agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph, GraphBuilder
 from agents.collectives.flow_schedule import Schedule
 from agents.collectives.requests import Request
 from agents.drivers.messages import OperationConfig
@@ -199,6 +199,18 @@ def test_a_rank_that_dies_is_named() -> None:
     group.start(request_of(builder.build()), ranks=[0, 2])
     events = group.finish(60_000_000_000, ranks=[0, 2])
     assert all(isinstance(event, Failed) and "rank 1" in event.error for event in events)
+
+
+def test_a_graph_has_no_more_tasks_than_there_is_memory_for() -> None:
+    def graph(tasks: int) -> FlowGraph:
+        zeros, ones = (0,) * tasks, (1,) * tasks
+        return FlowGraph(
+            source=zeros, destination=ones, size_bytes=ones, delay_ns=zeros, needed=zeros
+        )
+
+    assert len(graph(MAX_TASKS).source) == MAX_TASKS
+    with pytest.raises(InputError, match=f"{MAX_TASKS + 1} flows and waits: 1 to {MAX_TASKS}"):
+        graph(MAX_TASKS + 1)
 
 
 @given(edge=st.integers(0, 9), peer=st.integers(0, 4), again=st.booleans())

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from agents.datagrams import FRAME_OVERHEAD_BYTES, Datagram, Datagrams, ipv4
 from agents.transport import ChunkSink, Endpoint, ReceiveWorker, Statistics, TransportMisuse
+from agents.transport import layout as at
 from agents.wire import MalformedPacket, Opcode, Packet
 from agents.wire.crc import icrc
 from tests.transport_pair import pattern
@@ -382,3 +383,26 @@ def test_chunks_as_large_as_a_staging_slot_fit() -> None:
     worker.attach(ChunkSink(np.zeros(64, np.uint8), 1, CHUNK_BYTES, [64]))
     with pytest.raises(TransportMisuse, match=r"chunks of 17 bytes do not fit .* slots of 16"):
         worker.attach(ChunkSink(np.zeros(64, np.uint8), 2, CHUNK_BYTES + 1, [64]))
+
+
+def test_a_staging_ring_that_is_full_is_emptied_before_more_is_staged() -> None:
+    worker = ReceiveWorker(HERE, GROUPS, staged=True, slots=2, slot_bytes=CHUNK_BYTES, window=5)
+    data = np.arange(7 * CHUNK_BYTES, dtype=np.uint8)
+    sink = ChunkSink(np.zeros(len(data), np.uint8), 1, CHUNK_BYTES, [len(data)])
+    worker.attach(sink)
+    worker.receive(
+        Datagrams.of(
+            [
+                chunk_datagram(
+                    1 << 24 | chunk,
+                    data[CHUNK_BYTES * chunk : CHUNK_BYTES * (chunk + 1)].tobytes(),
+                    GROUPS[0],
+                )
+                for chunk in range(7)
+            ]
+        ),
+        0,
+    )
+    assert (sink.buffer == data).all() and worker.poll() == [sink]
+    assert worker.words[at.WORKER_STAGED] == 7
+    assert ReceiveWorker(HERE, GROUPS).words[at.WORKER_STAGING] == 0

@@ -269,3 +269,16 @@ def test_a_server_needs_no_more_memory_for_more_data() -> None:
         assert all(isinstance(event, Done) for event in group.finish())
     group.settled()
     assert most < 1 << 20
+
+
+def test_a_server_is_due_when_the_first_thing_that_waits_is() -> None:
+    group = ServerGroup(2, servers=1, rate_bps=10_000_000)
+    group.start(ALLREDUCE)
+    server = group.servers[0]
+    group.network.run(lambda: server.running == 1, 10**9)
+    due_ns = server.due_ns
+    assert due_ns is not None
+    (operation,) = server.jobs[0].operations.values()
+    for other_ns in (due_ns - 5, due_ns + 5):
+        server._lingering = [(other_ns, operation)]
+        assert server.due_ns == min(due_ns, other_ns)

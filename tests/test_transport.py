@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from agents.datagrams import Datagram, Datagrams, ipv4
+from agents.datagrams import FRAME_OVERHEAD_BYTES, Datagram, Datagrams, ipv4
 from agents.transport import (
     AggregationStatistics,
     CompletionKind,
@@ -383,3 +383,26 @@ def test_queue_pairs_and_groups_may_be_many() -> None:
 def test_nothing_is_counted_before_anything_has_happened() -> None:
     assert not any(asdict(Statistics()).values())
     assert not any(asdict(AggregationStatistics()).values())
+
+
+@pytest.mark.parametrize("what", ["send", "immediate", "write", "write immediate", "read"])
+@pytest.mark.parametrize("recovery", ["go-back-n", "selective"])
+def test_a_packet_leaves_where_the_budget_is_that_of_its_frame_and_not_for_less(
+    what: str, recovery: Literal["go-back-n", "selective"]
+) -> None:
+    def posted() -> Pair:
+        pair = Pair(options=TransportOptions(recovery=recovery))
+        here, there = pair.a.register(pattern(100)), pair.b.register(np.zeros(100, np.uint8))
+        if what in ("send", "immediate"):
+            pair.left.post_send(bytes(100), immediate=None if what == "send" else 7)
+        elif what == "read":
+            pair.left.post_read(here, 0, 100, there.address, there.rkey)
+        else:
+            immediate = 7 if what.endswith("immediate") else None
+            pair.left.post_write(here, 0, 100, there.address, there.rkey, immediate)
+        return pair
+
+    (sent,) = posted().a.transmit(0).rows()
+    frame_bytes = len(sent.data) + FRAME_OVERHEAD_BYTES
+    assert len(posted().a.transmit(0, frame_bytes)) == 1
+    assert len(posted().a.transmit(0, frame_bytes - 1)) == 0

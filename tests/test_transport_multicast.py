@@ -473,3 +473,16 @@ def test_loops_back_nothing() -> None:
     group.pairs[0].post_chunks(region, 0, 1, 256, sink.immediate_base, 0)
     group.network.settle()
     assert sink.missing == 1
+
+
+def test_of_two_queue_pairs_on_a_group_the_one_with_the_sink_receives() -> None:
+    sender, host = (Endpoint(ipv4(f"10.0.0.{number}"), 256, seed=number) for number in (1, 2))
+    idle, busy = (host.create_ud(GROUP, QKEY) for _ in range(2))
+    sink = ChunkSink(np.zeros(1000, np.uint8), 3, 256, [1000])
+    busy.attach(sink)
+    data = pattern(1000)
+    sending = sender.create_ud(GROUP, QKEY)
+    sending.post_chunks(sender.register(data), 0, 4, 256, sink.immediate_base, 0)
+    MemoryNetwork([sender, host]).settle()
+    assert (sink.buffer == data).all() and sink.missing == 0
+    assert idle.sink is None and host.statistics.chunks_received == 4

@@ -388,3 +388,42 @@ def test_the_same_calls_give_the_same_packets(options: TransportOptions) -> None
         pair.settle()
         traces.append(pair.network.trace)
     assert traces[0] == traces[1]
+
+
+def test_acknowledgements_that_find_no_room_in_line_are_sent_after_the_others() -> None:
+    packets = at.ECHO_ROOM + 200
+    pair = Pair(options=replace(REPS, window_bytes=2 * packets * MTU))
+    place = np.zeros(packets * MTU, np.uint8)
+    data = pattern(len(place))
+    here, there = pair.a.register(data), pair.b.register(place)
+    pair.left.post_write(here, 0, len(data), there.address, there.rkey, context="write")
+    sent = 0
+    while len(batch := pair.a.transmit(0)):
+        sent += len(batch)
+        pair.b.receive(batch, 0)
+    assert sent == packets
+    pair.settle()
+    assert (data == place).all() and [done.context for done in pair.at_a] == ["write"]
+    assert pair.a.statistics.timeouts == pair.a.statistics.retransmitted_packets == 0
+
+
+@pytest.mark.parametrize("lost", range(6))
+def test_an_end_that_repeats_single_packets_understands_one_that_goes_back(lost: int) -> None:
+    """Nothing of a write of several packets that says its address once is kept ahead of a gap."""
+    a = Endpoint(A, MTU, 10**9, seed=1)
+    b = Endpoint(B, MTU, 10**9, seed=1, options=TransportOptions(recovery="selective"))
+    left, right = a.create_rc(), b.create_rc()
+    left.connect(right.local)
+    right.connect(left.local)
+    network = MemoryNetwork(
+        [a, b], faults=Faults(lose={lost}, only=lambda _, receiver: receiver == B)
+    )
+    data, place = pattern(4 * MTU + 7), np.zeros(4 * MTU + 7, np.uint8)
+    here, there = a.register(data), b.register(place)
+    left.post_send(b"first")
+    left.post_write(here, 0, len(data), there.address, there.rkey, immediate=5)
+    network.settle()
+    found = [(done.kind, done.data) for done in b.poll()]
+    assert found[0] == (CompletionKind.RECEIVED, b"first")
+    assert [kind for kind, _ in found[1:]] == [CompletionKind.WRITE_WITH_IMMEDIATE]
+    assert (place == data).all() and not any(done.error for done in a.poll())

@@ -33,7 +33,8 @@ class Exchange:
     def __init__(self, told: Mapping[str, Any]) -> None:
         """``told``: options of the transport, of `Faults` and of `MemoryNetwork` by their names;
         ``pairs`` between two hosts, of which ``lanes`` take turns; ``ports``: how many source
-        ports each has; ``seed``, ``actions`` a round, and ``longest`` of a message in bytes."""
+        ports each has; ``seed``, ``actions`` a round, ``longest`` of a message in bytes, and
+        ``reads``: whether there is nothing else."""
         self.told = dict(told)
         of_network = {"queue_bytes", "mark_bytes", "delay_ns", "batched"}
         options = TransportOptions(**{name: told[name] for name in told.keys() & OPTIONS})
@@ -87,7 +88,7 @@ class Exchange:
             offset = choose.randrange(MEMORY_BYTES - longest)
             length = choose.choice([0, 1, MTU, 700, longest])
             name, immediate = (turn, number), choose.choice([None, 77])
-            kind = choose.randrange(4)
+            kind = 2 if self.told.get("reads") else choose.randrange(4)
             far = there.address + offset
             if kind == 0:
                 pair.post_send(

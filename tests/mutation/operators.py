@@ -154,7 +154,9 @@ class _Finder:
             yield from self._block(statement.body, inside)
             return
         if outer.early:
-            place = replace(place, names=_names_of(statement))
+            of_class = outer.function.rpartition(".")[2]
+            names = (*_names_of(statement), *([of_class] if of_class else []))
+            place = replace(place, names=names)
         yield from self._whole(statement, place)
         for name, value in ast.iter_fields(statement):
             if name in ("annotation", "target", "targets") and not _is_stored_at(value):
