@@ -10,6 +10,7 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import FunctionType
 
@@ -388,6 +389,15 @@ def test_tests_kill_the_mutants_that_they_notice(tmp_path: Path, toys: Group) ->
     assert not score.passes
     score.write(tmp_path / "score.json")
     assert report.Score.read(tmp_path / "score.json") == score
+    living = [each for each in results if not each.killed]
+    first, *others = living
+    assert report.joined(score, report.score(9, living, 99, {})) == replace(score, equivalent=[])
+    caught = replace(first, status=KILLED, how="tests/test_toy.py::test_that_is_new")
+    both = report.joined(score, report.score(9, [caught, *others], 99, {}))
+    assert (both.seed, both.drawn, both.every) == (1, len(found), len(found))
+    assert both.killed == score.killed + 1 == sum(count.killed for count in both.modules)
+    with pytest.raises(InputError, match="the score is of 'no commit', and a module has changed"):
+        report.check_same(score)
 
 
 @pytest.mark.system  # as above

@@ -21,7 +21,7 @@ from pathlib import Path
 from rich.console import Console
 
 from base.cache import cache_dir
-from base.errors import RunError, WeftError
+from base.errors import InputError, RunError, WeftError
 from tests.mutation import report
 from tests.mutation.ending import Ended, ending_on_signals
 from tests.mutation.recording import record
@@ -60,8 +60,15 @@ def _mutate(options: argparse.Namespace, seed: int, console: Console) -> int:
     report.check_places(options.out, kept=options.keep)
     every = all_subjects(groups)
     chosen = drawn(every, options.mutants, seed)
-    if options.again is not None:
-        earlier = report.Score.read(options.again)
+    earlier = None if options.again is None else report.Score.read(options.again)
+    if earlier is not None:
+        report.check_same(earlier)
+        if options.keep and earlier.drawn < MUTANTS:
+            raise InputError(
+                f"--keep: {str(options.again)!r} is of {earlier.drawn} mutants; a score that is "
+                f"kept is of at least {MUTANTS}"
+            )
+        seed = earlier.seed
         again = {*earlier.survivors, *earlier.not_reached, *earlier.equivalent}
         chosen = [each for each in all_subjects(GROUPS) if each.mutant.key in again]
         groups = list(GROUPS)
@@ -92,6 +99,8 @@ def _mutate(options: argparse.Namespace, seed: int, console: Console) -> int:
 
         results, failing = try_all(chosen, records, options.processes, options.controls, said)
     score = report.score(seed, results, len(every), equivalents)
+    if earlier is not None:
+        score = report.joined(earlier, score)
     for count in score.modules:
         rest = f", {count.equivalent} equivalent" if count.equivalent else ""
         console.print(f"{count.module}: {count.killed} of {count.drawn} killed{rest}")
@@ -139,7 +148,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the score as JSON")
     parser.add_argument("--keep", action="store_true", help="keep the score in docs/")
     parser.add_argument(
-        "--again", type=Path, metavar="FILE", help="those that lived in a score, and no others"
+        "--again", type=Path, metavar="FILE", help="try those that lived in a score, and join both"
     )
     parser.add_argument(
         "--controls", type=int, default=CONTROLS, metavar="N",
@@ -154,8 +163,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     for name, least in (("mutants", 1), ("processes", 1), ("controls", 0)):
         if getattr(options, name) < least:
             parser.error(f"--{name} {getattr(options, name)}: at least {least}")
-    if options.keep and (options.again or options.module):
-        parser.error("--keep: what is kept is drawn of all modules; leave --again and --module")
+    if options.keep and options.module:
+        parser.error("--keep: what is kept is drawn of all modules; leave --module")
     if options.keep and options.mutants < MUTANTS:
         parser.error(f"--mutants {options.mutants}: a score that is kept is of at least {MUTANTS}")
     return options

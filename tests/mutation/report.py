@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import stat
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,8 @@ LEAST_KILLED = 0.90
 MOST_EQUIVALENT = 0.05
 SCHEMA = "weft.mutants"
 MOST_BYTES = 64 << 20
+_COMMIT = re.compile(r"commit ([0-9a-f]{7,40}), .*")
+"""Of a score; one of files that were in no commit has a ``+``."""
 
 
 def read_equivalents(path: Path = EQUIVALENTS) -> dict[str, str]:
@@ -150,6 +154,41 @@ def score(
         same,
         counts,
     )  # fmt: skip
+
+
+def joined(earlier: Score, again: Score) -> Score:
+    """The score of a draw of which those that lived were tried again, as the code is the same."""
+    by_module = {count.module: count for count in again.modules}
+    return replace(
+        again,
+        seed=earlier.seed,
+        drawn=earlier.drawn,
+        every=earlier.every,
+        killed=earlier.killed + again.killed,
+        by_time=earlier.by_time + again.by_time,
+        modules=[
+            replace(
+                count,
+                killed=count.killed + by_module[count.module].killed,
+                equivalent=by_module[count.module].equivalent,
+            )
+            if count.module in by_module
+            else count
+            for count in earlier.modules
+        ],
+    )
+
+
+def check_same(earlier: Score) -> None:
+    """Raise `InputError` unless the modules are as they were when a score was measured."""
+    found = _COMMIT.fullmatch(earlier.commit)
+    names = [count.module for count in earlier.modules]
+    git = ["git", "-C", str(ROOT), "diff", "--quiet", found[1] if found else "", "--", *names]
+    if found is None or subprocess.run(git, capture_output=True, check=False).returncode:
+        raise InputError(
+            f"--again: the score is of {shown(earlier.commit or 'no commit')}, and a module has "
+            "changed since, or that commit is not known here: draw anew, without --again"
+        )
 
 
 def wrongly_listed(results: Iterable[Result], equivalents: Mapping[str, str]) -> list[str]:
