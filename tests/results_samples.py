@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from experiments.scenario.scenario import Scenario
-from experiments.scenario.sweep import Experiment
-
 from experiments.results.results import Fidelity, LinkResult, RankResult, Results, Run, tier_bytes
 from experiments.results.telemetry import queue_figures
+from experiments.scenario.scenario import Scenario
+from experiments.scenario.sweep import Experiment
 from experiments.theory.bounds import completion_bound_ns
 from experiments.theory.traffic_model import tier_model_bytes
 

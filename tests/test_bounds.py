@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from experiments.scenario.scenario import Scenario
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.collectives.names import ALGORITHMS, OFFLOADED
 from base.errors import InputError
+from experiments.scenario.scenario import Scenario
 from experiments.theory.bounds import (
     bound_bytes,
     completion_bound_ns,

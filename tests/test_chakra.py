@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from experiments.scenario.scenario import Scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.collectives.flow_graph import FlowGraph
 from base.errors import InputError
+from experiments.scenario.scenario import Scenario
 from experiments.theory.flow_steps import steps_of
 from experiments.workloads.chakra import parse_traces, read_traces
 from experiments.workloads.chakra_schema import COLLECTIVE, COMP, MESSAGES, RECV, SEND, encode

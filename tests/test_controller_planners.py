@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from experiments.scenario.scenario import Fault
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +27,7 @@ from controller.faults import CERTAIN, losses, plan_faults
 from controller.multicast import plan_trees, tree_entities
 from controller.plan import Plan, Update, diff, fabric_plan, merge
 from controller.routes import PATHS, UPLINK_GROUP, Paths, plan_routes, plan_salts
+from experiments.scenario.scenario import Fault
 from topo.clos import Topology, fat_tree, leaf_spine, single
 
 TOPOLOGIES = [

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from experiments.scenario.scenario import Fault
 from p4.v1 import p4runtime_pb2
 
 from base.errors import InputError
@@ -17,6 +16,7 @@ from controller import Controller, LinkCounters, Pin, Plan, fabric_plan
 from controller.client import Program, Session, SwitchError, WriteError
 from controller.entities import Action, Entity, Exact, GroupRef, Lpm, entry
 from controller.plan import Update
+from experiments.scenario.scenario import Fault
 from switch.engine.dataplane import Dataplane
 from switch.p4runtime.arbitration import Client
 from switch.p4runtime.streams import Streams

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from experiments.scenario.options import load_toml
-from experiments.scenario.scenario import Scenario
 
 from base.errors import InputError
 from experiments.bench.switch_rows import TWELVE_TABLES
 from experiments.results.results import Results
+from experiments.scenario.options import load_toml
+from experiments.scenario.scenario import Scenario
 from experiments.workloads.chakra import has_collectives, read_traces
 from experiments.workloads.matrix import read_matrix
 from switch.commands.p4c import compile_to_files

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from experiments.scenario.scenario import Fault
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller import AggregationJob, Pin, Plan, fabric_plan
 from controller.routes import PATHS, Paths
+from experiments.scenario.scenario import Fault
 from switch.engine.dataplane import Queue
 from tests.aggregation_support import icrc, internet_checksum
 from tests.controller_networks import multicast

@@ -7,13 +7,13 @@ import shlex
 from pathlib import Path
 
 import pytest
-from experiments.scenario.sweep import Experiment, read_file
 
 from agents.collectives.names import ALGORITHMS
 from base.cache import CHECKOUT
 from base.units import format_rate
 from experiments.bench import benchmarks
 from experiments.commands import command_line as cli
+from experiments.scenario.sweep import Experiment, read_file
 
 TEXT = (CHECKOUT / "README.md").read_text()
 

@@ -17,9 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from experiments.scenario.options import from_options
-from experiments.scenario.scenario import Fault, Scenario
-from experiments.scenario.sweep import Experiment, Point
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib import image
@@ -48,6 +45,9 @@ from experiments.results.summary import (
     which_run,
 )
 from experiments.results.table import links_table, summary_table
+from experiments.scenario.options import from_options
+from experiments.scenario.scenario import Fault, Scenario
+from experiments.scenario.sweep import Experiment, Point
 from tests.results_samples import sample_experiment, sample_results
 
 VOID = {"meta", "br", "input", "col"}

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from experiments.scenario.scenario import Scenario
 
 from base.errors import InputError
 from experiments.results.results import Fidelity, LinkResult, RankResult, Results, Run, tier_bytes
+from experiments.scenario.scenario import Scenario
 
 
 def a_run(verified: bool = True) -> Run:

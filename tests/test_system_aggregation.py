@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from experiments.scenario.scenario import Fault
 
 from agents.collectives.names import ALGORITHMS
 from experiments import Scenario, run
 from experiments.results.results import Run
+from experiments.scenario.scenario import Fault
 from tests.emulated_support import needs_machine
 from tests.system_support import left_as_it_was, weft
 from tests.test_system import count_frames

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from experiments.scenario.scenario import Scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from agents.servers.plan import Plan, terms_of
 from base.errors import InputError
 from controller.aggregation import AggregationJob, plan_aggregation
 from controller.multicast import plan_trees
+from experiments.scenario.scenario import Scenario
 from experiments.theory.optcast_model import Optcast, optcast_rounds
 from experiments.theory.overheads import (
     RC_OVERHEAD_BYTES,

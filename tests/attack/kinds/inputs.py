@@ -13,13 +13,12 @@ from functools import lru_cache
 from pathlib import Path
 from random import Random
 
-from experiments.scenario.sweep import read_file
-
 from base.cache import CHECKOUT
 from base.errors import WeftError
 from experiments.report.page import render
 from experiments.results.results import Results
 from experiments.results.summary import summarize
+from experiments.scenario.sweep import read_file
 from experiments.workloads.chakra import read_traces
 from experiments.workloads.chakra_schema import COLLECTIVE, COMP, MESSAGES, RECV, SEND, encode
 from experiments.workloads.matrix import read_matrix
