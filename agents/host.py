@@ -1,7 +1,7 @@
 """Several agents on one endpoint: a rank and a reduction server on the same host; sans-I/O.
 
 It has a `HostAgent`'s verbs for whoever drives it, and gives each agent the completions of its own
-queue pairs. What the two say to each other is no packet (`agents.transport.local`).
+queue pairs. What the two say to each other is no packet (`weft.agents.transport.local`).
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import weakref
 from collections.abc import Collection, Sequence
 from functools import partial
 
-from agents.collectives.agent import HostAgent
-from agents.datagrams import Datagrams
-from agents.servers import ReductionServer
-from agents.transport.endpoint import Endpoint
-from agents.transport.types import Completion
-from base.errors import InputError
+from weft.agents.collectives.agent import HostAgent
+from weft.agents.datagrams import Datagrams
+from weft.agents.servers import ReductionServer
+from weft.agents.transport.endpoint import Endpoint
+from weft.agents.transport.types import Completion
+from weft.base.errors import InputError
 
 
 class Host:

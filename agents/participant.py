@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agents.collectives.agent import HostAgent
-from agents.collectives.aggregation import SwitchJob
-from agents.collectives.communicator import Communicator, Lane
-from agents.collectives.partners import partners
-from agents.collectives.requests import Request
-from agents.datagrams import ipv4
-from agents.host import Host
-from agents.servers.server import ReductionServer
-from agents.transport.endpoint import Endpoint
-from agents.transport.types import TransportOptions
+from weft.agents.collectives.agent import HostAgent
+from weft.agents.collectives.aggregation import SwitchJob
+from weft.agents.collectives.communicator import Communicator, Lane
+from weft.agents.collectives.partners import partners
+from weft.agents.collectives.requests import Request
+from weft.agents.datagrams import ipv4
+from weft.agents.host import Host
+from weft.agents.servers.server import ReductionServer
+from weft.agents.transport.endpoint import Endpoint
+from weft.agents.transport.types import TransportOptions
 
 Member = tuple[int, int]
 """(team, member of it): ranks are members 0 to P - 1, servers P to P + S - 1."""

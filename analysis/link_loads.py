@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from base.errors import InputError
-from controller.clos_paths import ClosPaths
-from controller.ethereal import ethereal
-from controller.flows import WITHIN_LEAF, BoolArray, Flows, IntArray, Pieces
-from controller.selector_hash import (
+from weft.base.errors import InputError
+from weft.controller.clos_paths import ClosPaths
+from weft.controller.ethereal import ethereal
+from weft.controller.flows import WITHIN_LEAF, BoolArray, Flows, IntArray, Pieces
+from weft.controller.selector_hash import (
     Salts,
     choose,
     core_masks,
@@ -156,7 +156,7 @@ def ecmp_loads(paths: ClosPaths, salts: Salts, flows: Flows, source_ports: IntAr
 
 
 def destination_loads(paths: ClosPaths, flows: Flows) -> LinkLoads:
-    """The loads of flows that go by destination, as `controller.routes` has it."""
+    """The loads of flows that go by destination, as `weft.controller.routes` has it."""
     path = destination_paths(paths, flows.source, flows.destination)
     return loads_of(paths, flows.source, flows.destination, flows.size_bytes, path)
 

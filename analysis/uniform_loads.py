@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from analysis.link_loads import (
+from weft.analysis.link_loads import (
     FloatArray,
     LinkLoads,
     demand_loads,
@@ -19,9 +19,9 @@ from analysis.link_loads import (
     kinds_of,
     loads_of,
 )
-from controller.clos_paths import ClosPaths
-from controller.ethereal import cut
-from controller.flows import BoolArray, IntArray
+from weft.controller.clos_paths import ClosPaths
+from weft.controller.ethereal import cut
+from weft.controller.flows import BoolArray, IntArray
 
 
 def uniform_spray(paths: ClosPaths, size_bytes: int) -> LinkLoads:

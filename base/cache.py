@@ -9,10 +9,12 @@ import stat
 import tempfile
 from pathlib import Path
 
-from base.errors import MachineError
+from weft.base.errors import MachineError
 
+PACKAGE = Path(__file__).parent.parent
+"""The folder of the package ``weft``: in a checkout ``src/weft``, whose folders are links."""
 CHECKOUT = Path(__file__).resolve().parent.parent
-"""The folder that holds the packages: a checkout's root, or site-packages."""
+"""A checkout's root; where pip installed Weft, the same as `PACKAGE`."""
 
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 

@@ -8,8 +8,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from base.cache import CHECKOUT
-from base.errors import RunError
+from weft.base.cache import PACKAGE
+from weft.base.errors import RunError
 
 DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
 """Prefix of a command: PR_SET_PDEATHSIG, which execution keeps, so that it dies with its parent."""
@@ -30,8 +30,8 @@ def python_command(module: str, *arguments: str) -> list[str]:
 
 
 def python_path(known: str | None) -> str:
-    """PYTHONPATH for such a process: these packages, then ``known``, but not the current folder."""
-    paths = [str(CHECKOUT), *(known or "").split(os.pathsep)]
+    """PYTHONPATH for such a process: where Weft is, then ``known``, but not the current folder."""
+    paths = [str(PACKAGE.parent), *(known or "").split(os.pathsep)]
     return os.pathsep.join(filter(None, paths))
 
 

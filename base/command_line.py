@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 from rich.console import Console
 
-from base.errors import InputError
+from weft.base.errors import InputError
 
 Text = Optional[str]  # noqa: UP045
 Place = Text

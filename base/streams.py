@@ -11,7 +11,7 @@ import io
 import os
 import sys
 
-from base.errors import RunError
+from weft.base.errors import RunError
 
 
 class _Descriptor(io.FileIO):

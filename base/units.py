@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
-from base.errors import InputError
+from weft.base.errors import InputError
 
 SIZE_UNITS = {
     "": 1, "B": 1,

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.aggregation import AggregationJob
-from controller.counters import AggregationCounters, LinkCounters
-from controller.multicast import Tree
-from controller.pinned_paths import Pin
-from controller.plan import Plan, diff, fabric_plan
+from weft.controller.aggregation import AggregationJob
+from weft.controller.counters import AggregationCounters, LinkCounters
+from weft.controller.multicast import Tree
+from weft.controller.pinned_paths import Pin
+from weft.controller.plan import Plan, diff, fabric_plan
 
 if TYPE_CHECKING:
-    from controller.controller import Controller
+    from weft.controller.controller import Controller
 
 __all__ = [
     "AggregationCounters",
@@ -33,7 +33,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Planning alone needs no gRPC: ``Controller`` is imported when it is first asked for."""
     if name == "Controller":
-        from controller.controller import Controller
+        from weft.controller.controller import Controller
 
         return Controller
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

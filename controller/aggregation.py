@@ -2,9 +2,9 @@
 
 A job is one communicator: its ranks send vectors to an IPv4 multicast address, every switch of the
 job's tree adds what its children send, and the root sends the sum down again. The tree is that of
-multicast (`controller.multicast`), with a direction: its root is one of the lowest switches below
-which all hosts are, and jobs are spread over these by their numbers. A switch's children are the
-ports of the tree that lead down, numbered in the order of the ranks that they lead to.
+multicast (`weft.controller.multicast`), with a direction: its root is one of the lowest switches
+below which all hosts are, and jobs are spread over these by their numbers. A switch's children are
+the ports of the tree that lead down, numbered in the order of the ranks that they lead to.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
 
-from base.errors import InputError
-from controller import fabric
-from controller.entities import Action, Entity, Exact, MulticastGroup, entry
-from controller.multicast import MAX_GROUPS, hosts_below, lowest_roots
-from controller.routes import live_directions
-from topo.clos import Direction, Topology
+from weft.base.errors import InputError
+from weft.controller import fabric
+from weft.controller.entities import Action, Entity, Exact, MulticastGroup, entry
+from weft.controller.multicast import MAX_GROUPS, hosts_below, lowest_roots
+from weft.controller.routes import live_directions
+from weft.topo.clos import Direction, Topology
 
 JOB_BASE_ADDRESS = 239 << 24 | 255 << 16
 SWITCH_BASE_ADDRESS = 10 << 24 | 254 << 16

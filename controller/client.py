@@ -36,11 +36,11 @@ from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 from p4runtime_sh.p4runtime import P4RuntimeClient
 
-from base.errors import InputError, RunError
-from controller.local import LocalClient
-from controller.names import Names
-from controller.plan import Update
-from switch.p4runtime.local import LocalSwitch
+from weft.base.errors import InputError, RunError
+from weft.controller.local import LocalClient
+from weft.controller.names import Names
+from weft.controller.plan import Update
+from weft.switch.p4runtime.local import LocalSwitch
 
 Address = str | LocalSwitch
 """Where a switch is: ``unix:PATH`` or ``HOST:PORT``, or the switch itself."""

@@ -18,10 +18,10 @@ from functools import cached_property
 
 import numpy as np
 
-from base.errors import InputError
-from controller.flows import BoolArray, IntArray
-from topo.clos import Topology
-from topo.network import host_address
+from weft.base.errors import InputError
+from weft.controller.flows import BoolArray, IntArray
+from weft.topo.clos import Topology
+from weft.topo.network import host_address
 
 _NODE = re.compile(r"([a-z]+)([0-9]{1,9})")
 
@@ -65,7 +65,7 @@ class ClosPaths:
 
     @staticmethod
     def fat_tree(k: int, tiers: int = 3) -> ClosPaths:
-        """The k-ary fat tree of `topo.clos.fat_tree`."""
+        """The k-ary fat tree of `weft.topo.clos.fat_tree`."""
         if k < 2 or k % 2 or tiers not in (2, 3):
             raise InputError(
                 f"fat tree of {k}-port switches in {tiers} tiers: k has to be even and at least 2, "
@@ -78,7 +78,7 @@ class ClosPaths:
 
     @staticmethod
     def of(topology: Topology, without: Collection[str] = ()) -> ClosPaths:
-        """The paths of a topology of `topo.clos` over the links that are not in ``without``.
+        """The paths of a topology of `weft.topo.clos` over the links that are not in ``without``.
 
         Raises InputError for a link that does not exist, one of a host, and for a network whose
         leaves are not alike.
@@ -197,7 +197,7 @@ class ClosPaths:
         return leaf // self.leaves_per_pod
 
     def address_of(self, host: IntArray) -> IntArray:
-        """The IPv4 addresses of hosts, as `topo.network.host_address` gives them."""
+        """The IPv4 addresses of hosts, as `weft.topo.network.host_address` gives them."""
         first = host_address(0, 0)
         return first + (self.leaf_of(host) << 8) + host % self.hosts_per_leaf
 

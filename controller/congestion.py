@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from base.errors import InputError
-from controller import fabric
-from controller.entities import Action, DefaultAction, Entity
-from topo.clos import Topology
+from weft.base.errors import InputError
+from weft.controller import fabric
+from weft.controller.entities import Action, DefaultAction, Entity
+from weft.topo.clos import Topology
 
 
 def plan_marking(topology: Topology, threshold_packets: int) -> dict[str, list[Entity]]:

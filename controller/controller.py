@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TypeVar
 
-from base.garbage import uncollected
-from controller import fabric
-from controller.aggregation import AggregationJob
-from controller.client import DEADLINE_S, Address, Program, ProgramPaths, Session, SwitchError
-from controller.counters import (
+from weft.base.garbage import uncollected
+from weft.controller import fabric
+from weft.controller.aggregation import AggregationJob
+from weft.controller.client import DEADLINE_S, Address, Program, ProgramPaths, Session, SwitchError
+from weft.controller.counters import (
     AggregationCounters,
     LinkCounters,
     aggregation_cells,
@@ -19,8 +19,8 @@ from controller.counters import (
     cells_of,
     link_counters,
 )
-from controller.plan import Plan, Update, diff
-from topo.clos import Switch, Topology
+from weft.controller.plan import Plan, Update, diff
+from weft.topo.clos import Switch, Topology
 
 MAX_THREADS = 16
 

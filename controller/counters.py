@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from controller import fabric
-from controller.aggregation import AggregationJob
-from topo.clos import Topology
+from weft.controller import fabric
+from weft.controller.aggregation import AggregationJob
+from weft.topo.clos import Topology
 
 Cell = tuple[str, int]
 """A counter's name and an index: a port's number, or a job's."""

@@ -1,8 +1,8 @@
 """What a controller puts into a switch, by name and as plain data.
 
-Names are those of the P4 program's P4Info. Nothing here knows protobuf (``controller.names`` makes
-messages of these) or a switch. Every entity has a ``key``, which tells it from the others of one
-switch, and a text for messages.
+Names are those of the P4 program's P4Info. Nothing here knows protobuf (``weft.controller.names``
+makes messages of these) or a switch. Every entity has a ``key``, which tells it from the others of
+one switch, and a text for messages.
 """
 
 from __future__ import annotations

@@ -20,10 +20,10 @@ from collections.abc import Collection, Iterable
 import numpy as np
 import numpy.typing as npt
 
-from base.errors import InputError
-from controller.clos_paths import ClosPaths
-from controller.flows import WITHIN_LEAF, Flows, IntArray, Pieces
-from topo.clos import Topology
+from weft.base.errors import InputError
+from weft.controller.clos_paths import ClosPaths
+from weft.controller.flows import WITHIN_LEAF, Flows, IntArray, Pieces
+from weft.topo.clos import Topology
 
 Network = Topology | ClosPaths
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from base.errors import InputError
-from controller import fabric
-from controller.entities import Action, Entity, Exact, entry
-from topo.clos import Topology
+from weft.base.errors import InputError
+from weft.controller import fabric
+from weft.controller.entities import Action, Entity, Exact, entry
+from weft.topo.clos import Topology
 
 CERTAIN = 1 << 32
 """A probability of 1 as a threshold, which 32 bits do not hold: action lose_all."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from base.errors import InputError
+from weft.base.errors import InputError
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -78,7 +78,7 @@ class Pieces:
     flow: IntArray
     """Its flow's row."""
     path: IntArray
-    """Number of its path between two leaves (`controller.clos_paths`); `WITHIN_LEAF`: none."""
+    """Number of its path between two leaves (`weft.controller.clos_paths`); `WITHIN_LEAF`: none."""
     offset_bytes: IntArray
     size_bytes: IntArray
 

@@ -13,8 +13,8 @@ from typing import Any
 import grpc
 from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 
-from base.errors import InputError
-from controller.client import DEADLINE_S, SwitchError
+from weft.base.errors import InputError
+from weft.controller.client import DEADLINE_S, SwitchError
 
 _ADDRESS = re.compile("addr|ip|mac|eth", re.IGNORECASE)
 """In the name of a key or parameter that is an address if it is as wide as one."""

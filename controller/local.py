@@ -1,4 +1,4 @@
-"""A P4Runtime client of switches in the same process, for a `controller.client.Session`.
+"""A P4Runtime client of switches in the same process, for a `weft.controller.client.Session`.
 
 It has those parts of p4runtime-shell's ``P4RuntimeClient`` that a session uses.
 """
@@ -13,8 +13,8 @@ import grpc
 from google.rpc import code_pb2
 from p4.v1 import p4runtime_pb2
 
-from switch.p4runtime.arbitration import Client
-from switch.p4runtime.local import LocalError, LocalSwitch
+from weft.switch.p4runtime.arbitration import Client
+from weft.switch.p4runtime.local import LocalError, LocalSwitch
 
 SET_CONFIG = "/p4.v1.P4Runtime/SetForwardingPipelineConfig"
 

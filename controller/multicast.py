@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from base.errors import InputError
-from controller import fabric
-from controller.entities import Action, Entity, Exact, MulticastGroup, entry
-from controller.routes import live_directions
-from topo.clos import Direction, Switch, Topology
+from weft.base.errors import InputError
+from weft.controller import fabric
+from weft.controller.entities import Action, Entity, Exact, MulticastGroup, entry
+from weft.controller.routes import live_directions
+from weft.topo.clos import Direction, Switch, Topology
 
 GROUP_BASE_ADDRESS = 239 << 24
 MAX_GROUPS = 32767 - fabric.AGGREGATION_JOBS

@@ -9,9 +9,9 @@ from typing import Any, cast
 from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2
 
-from base.errors import InputError
-from controller import fabric
-from controller.entities import (
+from weft.base.errors import InputError
+from weft.controller import fabric
+from weft.controller.entities import (
     Action,
     DefaultAction,
     Entity,

@@ -14,11 +14,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from base.errors import InputError
-from controller import fabric
-from controller.entities import Action, Entity, Exact, entry
-from controller.flows import WITHIN_LEAF
-from topo.clos import Direction, Switch, Topology
+from weft.base.errors import InputError
+from weft.controller import fabric
+from weft.controller.entities import Action, Entity, Exact, entry
+from weft.controller.flows import WITHIN_LEAF
+from weft.topo.clos import Direction, Switch, Topology
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from base.errors import InputError
-from controller import fabric
-from controller.aggregation import (
+from weft.base.errors import InputError
+from weft.controller import fabric
+from weft.controller.aggregation import (
     AggregationJob,
     AggregationTree,
     aggregation_entries,
     plan_aggregation,
 )
-from controller.congestion import plan_marking
-from controller.entities import (
+from weft.controller.congestion import plan_marking
+from weft.controller.entities import (
     DefaultAction,
     Entity,
     Group,
@@ -23,11 +23,11 @@ from controller.entities import (
     MulticastGroup,
     TableEntry,
 )
-from controller.faults import Fault, losses, plan_faults
-from controller.multicast import Tree, plan_trees, tree_entities
-from controller.pinned_paths import Pin, plan_pins
-from controller.routes import Paths, plan_routes, plan_salts
-from topo.clos import Topology
+from weft.controller.faults import Fault, losses, plan_faults
+from weft.controller.multicast import Tree, plan_trees, tree_entities
+from weft.controller.pinned_paths import Pin, plan_pins
+from weft.controller.routes import Paths, plan_routes, plan_salts
+from weft.topo.clos import Topology
 
 
 @dataclass(frozen=True)

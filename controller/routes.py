@@ -12,8 +12,8 @@ that lead down to a leaf or pod have equal shares of its hosts: where there is n
 none carries more than one host receives, whoever sends.
 
 Where packets are sprayed, a route that has several shortest paths names a member that says over
-which set of ports (`controller.spraying`). Pinned paths (`controller.pinned_paths`) come before all
-routes; what is not pinned goes by ECMP.
+which set of ports (`weft.controller.spraying`). Pinned paths (`weft.controller.pinned_paths`) come
+before all routes; what is not pinned goes by ECMP.
 
 A member of the action selector is a port (its id is the port's number). Group 1, and set 1, is all
 uplinks; another set of ports has id 2 + index of the first leaf that is reached by it.
@@ -26,9 +26,9 @@ from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, get_args
 
-from base.errors import InputError
-from controller import fabric
-from controller.entities import (
+from weft.base.errors import InputError
+from weft.controller import fabric
+from weft.controller.entities import (
     Action,
     DefaultAction,
     Entity,
@@ -39,8 +39,8 @@ from controller.entities import (
     MemberRef,
     entry,
 )
-from controller.spraying import Spraying
-from topo.clos import Direction, Host, Switch, Topology
+from weft.controller.spraying import Spraying
+from weft.topo.clos import Direction, Host, Switch, Topology
 
 UPLINK_GROUP = 1
 DROP_MEMBER = 1 << 16

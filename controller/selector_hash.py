@@ -18,10 +18,10 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from base.errors import InputError
-from controller.clos_paths import ClosPaths
-from controller.flows import WITHIN_LEAF, BoolArray, IntArray
-from controller.routes import salt_of
+from weft.base.errors import InputError
+from weft.controller.clos_paths import ClosPaths
+from weft.controller.flows import WITHIN_LEAF, BoolArray, IntArray
+from weft.controller.routes import salt_of
 
 Words = npt.NDArray[np.uint32]
 
@@ -98,7 +98,8 @@ class Salts:
 
     @staticmethod
     def of(paths: ClosPaths, seed: int) -> Salts:
-        """Those that `controller.routes.plan_salts` gives: devices count from 1, leaves first."""
+        """Those that `weft.controller.routes.plan_salts` gives: devices count from 1, leaves
+        first."""
         aggs = paths.pods * paths.uplinks if paths.cores else 0
         drawn = [salt_of(seed, device) for device in range(1, paths.leaves + aggs + 1)]
         return Salts(

@@ -11,9 +11,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from base.errors import InputError
-from controller import fabric
-from controller.entities import Action, Entity, Exact, Member, entry
+from weft.base.errors import InputError
+from weft.controller import fabric
+from weft.controller.entities import Action, Entity, Exact, Member, entry
 
 ROUNDS = 8
 """Orders of the ports that follow each other, of a set with few ports."""

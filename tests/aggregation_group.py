@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-
-from agents.collectives.agent import Done, Failed, HostAgent
-from agents.collectives.aggregation import SwitchJob
-from agents.collectives.communicator import Communicator
-from agents.collectives.requests import Request
-from agents.datagrams import Datagram, Datagrams, ipv4, ipv4_text
-from agents.transport import Endpoint, TransportOptions
 from tests.aggregation_switches import JobPlan, TreeNetwork
 from tests.collective_group import Group
 from tests.memory_network import Faults
+
+from weft.agents.collectives.agent import Done, Failed, HostAgent
+from weft.agents.collectives.aggregation import SwitchJob
+from weft.agents.collectives.communicator import Communicator
+from weft.agents.collectives.requests import Request
+from weft.agents.datagrams import Datagram, Datagrams, ipv4, ipv4_text
+from weft.agents.transport import Endpoint, TransportOptions
 
 Array = npt.NDArray[np.generic]
 

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from agents.drivers.messages import OperationConfig, RankResult
-from controller import Controller
-from controller.counters import AggregationCounters
-from experiments.runs.plan import cast_of, operation_of, plan_of, program_of
-from experiments.scenario.scenario import Scenario
-from topo.packet_faults import parse_faults
-from topo.worlds.simulated import layout as at
-from topo.worlds.simulated.world import SimulatedWorld
+from weft.agents.drivers.messages import OperationConfig, RankResult
+from weft.controller import Controller
+from weft.controller.counters import AggregationCounters
+from weft.experiments.runs.plan import cast_of, operation_of, plan_of, program_of
+from weft.experiments.scenario.scenario import Scenario
+from weft.topo.packet_faults import parse_faults
+from weft.topo.worlds.simulated import layout as at
+from weft.topo.worlds.simulated.world import SimulatedWorld
 
 VALUES = 16
 """Numbers in a packet. One number for all tests, for each costs a compile of the program."""

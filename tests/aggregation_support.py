@@ -13,11 +13,11 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from switch.compiler.driver import compile_cached
-from switch.engine.control import ActionCall, Exact, MulticastGroup, Replica, TableEntry
-from switch.engine.dataplane import Dataplane, Queue
-from switch.engine.state import EngineControl
-from switch.program_files import fabric_macros, fabric_program
+from weft.switch.compiler.driver import compile_cached
+from weft.switch.engine.control import ActionCall, Exact, MulticastGroup, Replica, TableEntry
+from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.engine.state import EngineControl
+from weft.topo.fabric_program import fabric_macros, fabric_program
 
 Values = npt.NDArray[np.int64]
 

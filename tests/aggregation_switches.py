@@ -11,9 +11,10 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from agents.datagrams import Datagram, Datagrams, ipv4
-from agents.wire.headers import MalformedPacket, Opcode, Packet
 from tests.memory_network import Faults, Host, MemoryNetwork
+
+from weft.agents.datagrams import Datagram, Datagrams, ipv4
+from weft.agents.wire.headers import MalformedPacket, Opcode, Packet
 
 QKEY = 0x57454147
 VALUES, RESULT, SCATTER, SATURATED = 1, 2, 4, 8

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from tests.aggregation_switches import JobPlan, TreeNetwork
+from tests.memory_network import Faults
 
-from agents.datagrams import ipv4
-from agents.transport import (
+from weft.agents.datagrams import ipv4
+from weft.agents.transport import (
     AggregationQueuePair,
     Completion,
     DataKind,
@@ -16,8 +18,6 @@ from agents.transport import (
     Reduction,
     TransportOptions,
 )
-from tests.aggregation_switches import JobPlan, TreeNetwork
-from tests.memory_network import Faults
 
 Array = npt.NDArray[np.generic]
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from switch.realtime.ports import open_port
-from topo.worlds.emulated.namespaces import in_namespace
+from weft.switch.realtime.ports import open_port
+from weft.topo.worlds.emulated.namespaces import in_namespace
 
 THRIFT_PORT = 19090
 START_S = 30.0

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from switch.engine.dataplane import Dataplane, Queue
-from switch.engine.state import EngineControl
+from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.engine.state import EngineControl
 
 PORTS = 5
 

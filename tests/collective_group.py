@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-
-from agents.collectives.agent import Done, Failed, HostAgent
-from agents.collectives.communicator import Communicator, Lane
-from agents.collectives.names import ALGORITHMS, OFFLOADED
-from agents.collectives.partners import partners
-from agents.collectives.requests import Request
-from agents.collectives.workload import Workload
-from agents.datagrams import ipv4
-from agents.transport import Endpoint, TransportOptions
 from tests.memory_network import Faults, MemoryNetwork
+
+from weft.agents.collectives.agent import Done, Failed, HostAgent
+from weft.agents.collectives.communicator import Communicator, Lane
+from weft.agents.collectives.names import ALGORITHMS, OFFLOADED
+from weft.agents.collectives.partners import partners
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.workload import Workload
+from weft.agents.datagrams import ipv4
+from weft.agents.transport import Endpoint, TransportOptions
 
 MULTICAST_GROUP = ipv4("239.0.0.1")
 SEED = 7

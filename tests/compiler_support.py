@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from switch.compiler import CompiledProgram, CompileError, compile_program
+from weft.switch.compiler import CompiledProgram, CompileError, compile_program
 
 PROGRAMS = Path(__file__).parent / "compiler_programs"
 FABRIC = Path(__file__).parent.parent / "p4" / "fabric.p4"

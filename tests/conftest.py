@@ -17,6 +17,10 @@ settings.register_profile(
 )
 settings.load_profile("weft")
 
+ROOT = Path(__file__).resolve().parent.parent
+os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+"""What tests start imports this checkout's Weft, and what tests share."""
+
 PROCESS = os.environ.get("PYTEST_XDIST_WORKER")
 """The name of this process, where several share the tests."""
 

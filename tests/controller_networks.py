@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from switch.engine.dataplane import Dataplane, Queue
-from switch.p4runtime.server import serve
-from topo.clos import Host, Topology
+from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.p4runtime.server import serve
+from weft.topo.clos import Host, Topology
 
 MULTICAST_MAC = 0x01005E000000
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from topo.clos import Topology
-from topo.worlds.emulated.runs import RUNS, read_record, start_time
-from topo.worlds.emulated.world import EmulatedWorld
+from weft.topo.clos import Topology
+from weft.topo.worlds.emulated.runs import RUNS, read_record, start_time
+from weft.topo.worlds.emulated.world import EmulatedWorld
 
 LACKING = [
     *(["root"] if os.geteuid() != 0 else []),

@@ -14,9 +14,9 @@ import sys
 import time
 from typing import Any
 
-from switch.realtime.config import config_of
-from switch.realtime.ports import PACKET_AUXDATA, SOL_PACKET, open_port
-from switch.realtime.process import SwitchProcess
+from weft.switch.realtime.config import config_of
+from weft.switch.realtime.ports import PACKET_AUXDATA, SOL_PACKET, open_port
+from weft.switch.realtime.process import SwitchProcess
 
 PORTS = (1, 2, 3)
 NARROW = 3

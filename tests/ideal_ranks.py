@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from agents.collectives.allreduce_direct import DirectAllreduce
-from agents.collectives.allreduce_halving import HalvingDoublingAllreduce
-from agents.collectives.allreduce_ring import RingAllreduce
-from agents.collectives.allreduce_trees import DoubleBinaryTreeAllreduce
-from agents.collectives.direct import DirectAlltoall, DirectGather
-from agents.collectives.halving import RecursiveHalvingReduceScatter
-from agents.collectives.linear import LinearAllgather
-from agents.collectives.recursive import RecursiveDoublingAllgather
-from agents.collectives.requests import Request
-from agents.collectives.ring import RingAllgather, RingReduceScatter
-from agents.collectives.trees import TreeBroadcast
-from agents.collectives.unicast import MAX_BLOCKS, Bytes, Pattern, Write
-from agents.collectives.workload import Workload
+from weft.agents.collectives.allreduce_direct import DirectAllreduce
+from weft.agents.collectives.allreduce_halving import HalvingDoublingAllreduce
+from weft.agents.collectives.allreduce_ring import RingAllreduce
+from weft.agents.collectives.allreduce_trees import DoubleBinaryTreeAllreduce
+from weft.agents.collectives.direct import DirectAlltoall, DirectGather
+from weft.agents.collectives.halving import RecursiveHalvingReduceScatter
+from weft.agents.collectives.linear import LinearAllgather
+from weft.agents.collectives.recursive import RecursiveDoublingAllgather
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.ring import RingAllgather, RingReduceScatter
+from weft.agents.collectives.trees import TreeBroadcast
+from weft.agents.collectives.unicast import MAX_BLOCKS, Bytes, Pattern, Write
+from weft.agents.collectives.workload import Workload
 
 PATTERNS: dict[tuple[str, str], Callable[..., Pattern]] = {
     ("allgather", "ring"): RingAllgather,

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from agents.datagrams import FRAME_OVERHEAD_BYTES, Datagram, Datagrams
+from weft.agents.datagrams import FRAME_OVERHEAD_BYTES, Datagram, Datagrams
 
 
 class Host(Protocol):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents.collectives.requests import Request
-from agents.drivers.messages import OperationConfig
+from weft.agents.collectives.requests import Request
+from weft.agents.drivers.messages import OperationConfig
 
 
 def gather(algorithm: str, shard_bytes: int, *, seed: int = 1, **more: Any) -> OperationConfig:

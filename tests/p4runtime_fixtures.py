@@ -6,9 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from switch.engine.dataplane import Dataplane
-from switch.p4runtime.server import P4RuntimeServer, serve
 from tests.p4runtime_support import (
     EVERY_ENTITY,
     FABRIC,
@@ -18,6 +15,9 @@ from tests.p4runtime_support import (
     compiled,
     make_dataplane,
 )
+
+from weft.switch.engine.dataplane import Dataplane
+from weft.switch.p4runtime.server import P4RuntimeServer, serve
 
 
 @pytest.fixture(scope="session")

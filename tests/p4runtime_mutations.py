@@ -8,7 +8,6 @@ from random import Random
 from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor as Kind
-
 from tests.p4runtime_support import KINDS
 
 WRONG: list[Any] = [

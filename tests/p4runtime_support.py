@@ -19,9 +19,9 @@ from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 from p4runtime_sh.p4runtime import P4RuntimeClient
 
-from base.cache import CHECKOUT
-from switch.compiler import compile_cached
-from switch.engine.dataplane import Dataplane, Queue
+from weft.base.cache import CHECKOUT
+from weft.switch.compiler import compile_cached
+from weft.switch.engine.dataplane import Dataplane, Queue
 
 EVERY_ENTITY = CHECKOUT / "tests" / "programs" / "every_entity.p4"
 EVERY_NOTICE = CHECKOUT / "tests" / "programs" / "every_notice.p4"

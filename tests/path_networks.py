@@ -5,12 +5,13 @@ from __future__ import annotations
 import struct
 from functools import lru_cache
 
-from controller import Controller, Plan
-from switch.engine.dataplane import Dataplane, Queue
-from switch.p4runtime.local import LocalSwitch
 from tests.aggregation_support import icrc, internet_checksum
 from tests.p4runtime_support import FABRIC, Files, compiled
-from topo.clos import Topology
+
+from weft.controller import Controller, Plan
+from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.p4runtime.local import LocalSwitch
+from weft.topo.clos import Topology
 
 NOT_ECT, ECT_1, ECT_0, CE = range(4)
 WRITE_ONLY, ACKNOWLEDGE = 0x0A, 0x11

@@ -13,10 +13,6 @@ import subprocess
 import threading
 
 import numpy as np
-
-from agents.datagrams import UDP_PORT, ipv4_text
-from agents.drivers.progress_engine import ProgressEngine, SocketSource
-from agents.transport import ChunkSink, ReceiveWorker
 from tests.test_progress_engine import (
     ADDRESS,
     CHUNK_BYTES,
@@ -27,6 +23,10 @@ from tests.test_progress_engine import (
     packets_of,
 )
 from tests.transport_pair import pattern
+
+from weft.agents.datagrams import UDP_PORT, ipv4_text
+from weft.agents.drivers.progress_engine import ProgressEngine, SocketSource
+from weft.agents.transport import ChunkSink, ReceiveWorker
 
 
 def main() -> None:

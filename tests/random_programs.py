@@ -20,8 +20,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from switch.compiler import CompileError, compile_program
-from switch.engine.control import (
+from tests.bmv2_live import Bmv2
+from tests.bmv2_support import loaded
+from tests.random_source import CELLS, PORTS, Generator, RandomProgram
+
+from weft.switch.compiler import CompileError, compile_program
+from weft.switch.engine.control import (
     CloneSession,
     Exact,
     Key,
@@ -31,11 +35,8 @@ from switch.engine.control import (
     Replica,
     TableEntry,
 )
-from switch.engine.state import EngineControl
-from switch.engine.trace import describe_key
-from tests.bmv2_live import Bmv2
-from tests.bmv2_support import loaded
-from tests.random_source import CELLS, PORTS, Generator, RandomProgram
+from weft.switch.engine.state import EngineControl
+from weft.switch.engine.trace import describe_key
 
 Outcome = dict[str, Any]
 

@@ -14,8 +14,11 @@ import sys
 import time
 from pathlib import Path
 
-from base.errors import InputError
-from switch.engine.control import (
+from tests.engine_programs import router
+from tests.test_engine import packet
+
+from weft.base.errors import InputError
+from weft.switch.engine.control import (
     ActionCall,
     Exact,
     Lpm,
@@ -25,12 +28,10 @@ from switch.engine.control import (
     Replica,
     TableEntry,
 )
-from switch.realtime.config import read_config
-from switch.realtime.link_states import LinkStates
-from switch.realtime.ports import open_port
-from switch.realtime.process import SwitchProcess
-from tests.engine_programs import router
-from tests.test_engine import packet
+from weft.switch.realtime.config import read_config
+from weft.switch.realtime.link_states import LinkStates
+from weft.switch.realtime.ports import open_port
+from weft.switch.realtime.process import SwitchProcess
 
 PORTS = (1, 2, 3)
 RATE_BPS = 10_000_000

@@ -5,12 +5,19 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from experiments.results.results import Fidelity, LinkResult, RankResult, Results, Run, tier_bytes
-from experiments.results.telemetry import queue_figures
-from experiments.scenario.scenario import Scenario
-from experiments.scenario.sweep import Experiment
-from experiments.theory.bounds import completion_bound_ns
-from experiments.theory.traffic_model import tier_model_bytes
+from weft.experiments.results.results import (
+    Fidelity,
+    LinkResult,
+    RankResult,
+    Results,
+    Run,
+    tier_bytes,
+)
+from weft.experiments.results.telemetry import queue_figures
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.scenario.sweep import Experiment
+from weft.experiments.theory.bounds import completion_bound_ns
+from weft.experiments.theory.traffic_model import tier_model_bytes
 
 BINS = 32
 FRAME = {"header": 90, "control": 1.002}

@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-
-from agents.collectives.agent import Done, Failed, HostAgent
-from agents.collectives.communicator import Communicator
-from agents.collectives.dtypes import HALF_TYPES, dtype_of, is_float
-from agents.collectives.requests import Request
-from agents.datagrams import ipv4
-from agents.host import Host
-from agents.servers import ReductionServer
-from agents.servers.server import MEMORY_BYTES, MOST_OPERATIONS
-from agents.transport import Endpoint, TransportOptions
 from tests.memory_network import Faults, MemoryNetwork
+
+from weft.agents.collectives.agent import Done, Failed, HostAgent
+from weft.agents.collectives.communicator import Communicator
+from weft.agents.collectives.dtypes import HALF_TYPES, dtype_of, is_float
+from weft.agents.collectives.requests import Request
+from weft.agents.datagrams import ipv4
+from weft.agents.host import Host
+from weft.agents.servers import ReductionServer
+from weft.agents.servers.server import MEMORY_BYTES, MOST_OPERATIONS
+from weft.agents.transport import Endpoint, TransportOptions
 
 Array = npt.NDArray[np.generic]
 

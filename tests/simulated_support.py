@@ -7,17 +7,18 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from agents.datagrams import ipv4_text
-from agents.drivers.messages import RankResult
-from agents.participant import Cast
-from agents.transport import TransportOptions
-from controller import Controller, fabric_plan
-from switch.compiler import compile_cached
-from switch.program_files import fabric_program
 from tests.operations import gather
-from topo.network import Topology
-from topo.packet_faults import parse_faults
-from topo.worlds.simulated.world import SimulatedWorld
+
+from weft.agents.datagrams import ipv4_text
+from weft.agents.drivers.messages import RankResult
+from weft.agents.participant import Cast
+from weft.agents.transport import TransportOptions
+from weft.controller import Controller, fabric_plan
+from weft.switch.compiler import compile_cached
+from weft.topo.fabric_program import fabric_program
+from weft.topo.network import Topology
+from weft.topo.packet_faults import parse_faults
+from weft.topo.worlds.simulated.world import SimulatedWorld
 
 
 class Network:

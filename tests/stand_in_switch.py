@@ -1,7 +1,7 @@
 """A process that takes the place of the built-in switch where a test needs no forwarding.
 
 It reads its configuration, says ``ready``, answers at the statistics socket, and ends with its
-stdin, as ``python -m switch.realtime`` does. What it does wrong on request comes in the
+stdin, as ``python -m weft.switch.realtime`` does. What it does wrong on request comes in the
 environment: ``STAND_IN=fail``, ``STAND_IN=mute``, or ``STAND_IN=hang-up`` (at whoever asks).
 """
 

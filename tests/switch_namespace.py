@@ -15,18 +15,18 @@ from typing import Any
 
 import pytest
 from p4runtime_sh import shell
-
-from switch.realtime.ports import open_port
 from tests.p4runtime_support import be_patient
 from tests.realtime_namespace import collect, make_links
 from tests.test_engine import packet
+
+from weft.switch.realtime.ports import open_port
 
 ADDRESS = "127.0.0.1:50051"
 
 
 def start(arguments: str) -> tuple[subprocess.Popen[str], list[str]]:
     """The switch, and what it said until it was ready."""
-    command = [sys.executable, "-m", "experiments", "switch", *arguments.split()]
+    command = [sys.executable, "-m", "weft", "switch", *arguments.split()]
     switch = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert switch.stdout is not None
     said: list[str] = []
@@ -64,7 +64,7 @@ def main(json_file: str, p4info: str, folder: str) -> None:
     forward("2")
     hosts[1].send(packet("10.1.2.3"))
     seen["frames"] = [frame.hex() for _, frame in collect(hosts[2], 1)]
-    second = [sys.executable, "-m", "experiments", "switch", "--no-p4", "--grpc-server-addr"]
+    second = [sys.executable, "-m", "weft", "switch", "--no-p4", "--grpc-server-addr"]
     other = subprocess.run([*second, ADDRESS], capture_output=True, text=True, check=False)
     seen["occupied"] = [other.returncode, other.stderr]
     shell.teardown()

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from base.cache import CHECKOUT
-from topo.worlds.emulated.runs import RUNS, read_record
+from weft.base.cache import CHECKOUT
+from weft.topo.worlds.emulated.runs import RUNS, read_record
 
-WEFT = [sys.executable, "-m", "experiments"]
+WEFT = [sys.executable, "-m", "weft"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
 
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-
-from agents.drivers.messages import RankResult
-from experiments import Scenario, run
-from experiments.report.overview import ERRORS, key_figures
-from experiments.results.results import Accuracy, Results, Run
-from experiments.results.summary import Summary, summarize
-from experiments.results.table import summary_table
-from experiments.runs.measured import accuracy_of
 from tests.results_samples import sample_results
+
+from weft import Scenario, run
+from weft.agents.drivers.messages import RankResult
+from weft.experiments.report.overview import ERRORS, key_figures
+from weft.experiments.results.results import Accuracy, Results, Run
+from weft.experiments.results.summary import Summary, summarize
+from weft.experiments.results.table import summary_table
+from weft.experiments.runs.measured import accuracy_of
 
 SMALL: dict[str, Any] = {"world": "simulated", "topology": "single", "hosts_per_leaf": 4}
 FIGURES = Accuracy(2.5, 5.6e-8, 3.1e-2, 0.87)

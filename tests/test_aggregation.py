@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from agents.collectives.agent import Done, Failed, HostAgent
-from agents.collectives.aggregation import SwitchJob
-from agents.collectives.communicator import Communicator
-from agents.collectives.dtypes import dtype_of, significand_bits
-from agents.collectives.operation import Report
-from agents.collectives.requests import Request
-from agents.datagrams import ipv4
-from agents.transport import Endpoint
-from base.errors import InputError
 from tests.aggregation_group import SwitchGroup
 from tests.aggregation_switches import JobPlan
 from tests.aggregation_workers import Array, Workers
+
+from weft.agents.collectives.agent import Done, Failed, HostAgent
+from weft.agents.collectives.aggregation import SwitchJob
+from weft.agents.collectives.communicator import Communicator
+from weft.agents.collectives.dtypes import dtype_of, significand_bits
+from weft.agents.collectives.operation import Report
+from weft.agents.collectives.requests import Request
+from weft.agents.datagrams import ipv4
+from weft.agents.transport import Endpoint
+from weft.base.errors import InputError
 
 DTYPES = ("float32", "float16", "bfloat16", "int32")
 LARGEST = {"float32": 3.4e38, "float16": 65504.0, "bfloat16": 3.38e38}

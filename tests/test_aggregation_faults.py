@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from agents.collectives.agent import Done, Failed
-from agents.collectives.dtypes import dtype_of
-from agents.collectives.requests import Request
-from agents.datagrams import Datagram, Datagrams, ipv4
-from agents.transport import DataKind, Endpoint, TransportOptions
-from agents.transport import aggregation_layout as job_words
-from agents.transport import layout as at
-from agents.wire.headers import Opcode, Packet
 from tests.aggregation_group import SwitchGroup
 from tests.aggregation_switches import JOB_ADDRESS, NONE, Header, JobPlan
 from tests.aggregation_workers import Array, Workers
 from tests.memory_network import Faults
+
+from weft.agents.collectives.agent import Done, Failed
+from weft.agents.collectives.dtypes import dtype_of
+from weft.agents.collectives.requests import Request
+from weft.agents.datagrams import Datagram, Datagrams, ipv4
+from weft.agents.transport import DataKind, Endpoint, TransportOptions
+from weft.agents.transport import aggregation_layout as job_words
+from weft.agents.transport import layout as at
+from weft.agents.wire.headers import Opcode, Packet
 
 DTYPES = ("int32", "float32", "float16", "bfloat16")
 

@@ -9,10 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from base.errors import InputError
-from switch.engine.control import ActionCall
-from switch.program_files import fabric_macros
 from tests.aggregation_support import (
     LEAST,
     MOST,
@@ -27,6 +23,10 @@ from tests.aggregation_support import (
     frame_of,
     packet_of,
 )
+
+from weft.base.errors import InputError
+from weft.switch.engine.control import ActionCall
+from weft.topo.fabric_program import fabric_macros
 
 LEAF = Place((2, 5, 3), parent=4, owners={0: 2, 1: 5, 2: 3})
 ROOT = Place((1, 2, 4), owners={0: 1, 1: 2, 2: 4})

@@ -12,9 +12,6 @@ from pathlib import Path
 import pytest
 from google.protobuf import text_format
 from p4.config.v1 import p4info_pb2
-
-from switch.compiler import compile_program
-from switch.program_files import BMV2_AGGREGATION_VALUES, fabric_macros, fabric_program
 from tests.aggregation_support import (
     GROUP,
     JOB_ADDRESS,
@@ -32,6 +29,9 @@ from tests.aggregation_support import (
 )
 from tests.bmv2_support import read_pcap
 from tests.compiler_support import bmv2, p4c
+
+from weft.switch.compiler import compile_program
+from weft.topo.fabric_program import BMV2_AGGREGATION_VALUES, fabric_macros, fabric_program
 
 LEAF = Place((2, 4, 3), parent=1, owners={0: 2, 1: 4, 2: 3})
 ROOT = Place((1, 2, 4), owners={0: 1, 1: 2, 2: 4})

@@ -14,18 +14,18 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from agents.collectives.dtypes import average, dtype_of
-from agents.collectives.names import ALGORITHMS, OFFLOADED, OPS
-from agents.collectives.recursive import Folding
-from agents.collectives.requests import Request
-from agents.collectives.trees import double_binary_tree, in_order
-from agents.collectives.unicast import MAX_BLOCKS, block_bytes
-from base.errors import InputError
-from experiments.theory.transfers import unicast_rounds
 from tests.collective_group import Group
 from tests.ideal_ranks import Ideal, carry_out
 from tests.memory_network import Faults
+
+from weft.agents.collectives.dtypes import average, dtype_of
+from weft.agents.collectives.names import ALGORITHMS, OFFLOADED, OPS
+from weft.agents.collectives.recursive import Folding
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.trees import double_binary_tree, in_order
+from weft.agents.collectives.unicast import MAX_BLOCKS, block_bytes
+from weft.base.errors import InputError
+from weft.experiments.theory.transfers import unicast_rounds
 
 Array = npt.NDArray[np.generic]
 

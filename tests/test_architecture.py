@@ -64,7 +64,7 @@ def modules(*parts: str) -> list[Path]:
 
 def imports(file: Path) -> Iterator[tuple[int, str]]:
     """Line and full name of everything that a module imports, wherever in it."""
-    package = file.relative_to(ROOT).parent.parts
+    package = ("weft", *file.relative_to(ROOT).parent.parts)
     for node in ast.walk(ast.parse(file.read_text(), str(file))):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, name.name) for name in node.names)
@@ -85,7 +85,7 @@ def test_a_package_knows_only_those_below_it(file: Path) -> None:
     wrong = [
         f"{name_of(file)}:{line} imports {name}"
         for line, name in imports(file)
-        if name.split(".")[0] in {*others, "tests"}
+        if name.removeprefix("weft.").split(".")[0] in {*others, "tests"}
     ]
     assert not wrong
 
@@ -98,6 +98,23 @@ def test_a_machine_without_input_and_output_reads_no_clock_and_opens_no_socket(f
         if name.split(".")[0] in FORBIDDEN
     ]
     assert not wrong
+
+
+@pytest.mark.parametrize("file", modules(*PACKAGES, "src", "tests"), ids=name_of)
+def test_weft_takes_one_name_alone(file: Path) -> None:
+    wrong = [
+        f"{name_of(file)}:{line} imports {name}: write weft.{name}"
+        for line, name in imports(file)
+        if name.split(".")[0] in PACKAGES
+    ]
+    assert not wrong
+
+
+def test_every_folder_of_modules_is_linked_to_where_it_is_imported_from() -> None:
+    links = {path.name: path for path in (ROOT / "src" / "weft").iterdir() if path.is_symlink()}
+    assert links.keys() == {*PACKAGES, "p4"}
+    for name, link in links.items():
+        assert link.readlink() == Path("../..", name)
 
 
 @pytest.mark.parametrize("part", SANS_IO)

@@ -7,16 +7,16 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from controller.clos_paths import ClosPaths
-from controller.flows import WITHIN_LEAF
-from controller.selector_hash import Salts, ecmp_paths
-from experiments.runs.plan import cast_of, plan_around, plan_of, program_of
-from experiments.runs.simulation import simulate
-from experiments.scenario.options import from_options
-from experiments.scenario.scenario import Scenario
-from experiments.theory.fabric_bound import fabric_bound_ns, is_oversubscribed
-from experiments.theory.lanes import assignment_of, placed_steps
-from experiments.theory.transfers import payload
+from weft.controller.clos_paths import ClosPaths
+from weft.controller.flows import WITHIN_LEAF
+from weft.controller.selector_hash import Salts, ecmp_paths
+from weft.experiments.runs.plan import cast_of, plan_around, plan_of, program_of
+from weft.experiments.runs.simulation import simulate
+from weft.experiments.scenario.options import from_options
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.theory.fabric_bound import fabric_bound_ns, is_oversubscribed
+from weft.experiments.theory.lanes import assignment_of, placed_steps
+from weft.experiments.theory.transfers import payload
 
 SHAPE: dict[str, object] = {
     "world": "simulated", "leaves": 4, "spines": 4, "hosts-per-leaf": 4, "size": "64KiB",

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from base.cache import CHECKOUT
 from tests.attack import __main__ as command
 from tests.attack.kind import Kind, Named, Trial, find_kinds, load_kind
 from tests.attack.kinds import clients, faults, inputs, kills, packets, places, signals, sockets
@@ -22,6 +20,8 @@ from tests.attack.processes import marked
 from tests.attack.schedule import Attack, Failure, lanes
 from tests.attack.summary import closing_line, document, failure_text
 from tests.attack.worker import Elsewhere, make_trial
+
+from weft.base.cache import CHECKOUT
 
 ALL: list[Kind] = [clients, faults, inputs, kills, packets, places, signals, sockets]
 """As mypy sees them: each is a kind."""

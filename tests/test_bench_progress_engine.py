@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.drivers.progress_engine import RingSource
-from base.errors import RunError
-from experiments.bench import progress_engine as bench
-from experiments.bench.progress_needs import MODES, needs_lines, needs_of
+from weft.agents.drivers.progress_engine import RingSource
+from weft.base.errors import RunError
+from weft.experiments.bench import progress_engine as bench
+from weft.experiments.bench.progress_needs import MODES, needs_lines, needs_of
 
 SIZES, WORKERS = (64, 4096, 16_384), (1, 2)
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from base.errors import RunError
-from experiments.bench import reduction as bench
+from weft.base.errors import RunError
+from weft.experiments.bench import reduction as bench
 
 DTYPES, OPS, RANKS = ("float32", "bfloat16"), ("sum", "max"), (2, 3)
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from base.errors import MachineError
-from experiments.bench import switch as bench_switch
-from experiments.bench.switch_rows import _HOST, TWELVE_TABLES, chosen_window, frames
-from switch.compiler import compile_cached
-from switch.engine.dataplane import Dataplane, Queue
-from switch.realtime.bare import received_frames
+from weft.base.errors import MachineError
+from weft.experiments.bench import switch as bench_switch
+from weft.experiments.bench.switch_rows import _HOST, TWELVE_TABLES, chosen_window, frames
+from weft.switch.compiler import compile_cached
+from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.realtime.bare import received_frames
 
 
 def test_the_program_has_twelve_tables_and_frames_go_through_all_of_them() -> None:

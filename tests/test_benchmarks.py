@@ -9,8 +9,8 @@ from typing import IO, Any, cast
 
 import pytest
 
-from base.errors import InputError
-from experiments.bench import benchmarks
+from weft.base.errors import InputError
+from weft.experiments.bench import benchmarks
 
 FIGURES = {"ns": 3, "by_size": {"64": 1.5}}
 

@@ -7,23 +7,23 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.collective_definitions import Message, messages_of, tree_edges
 
-from agents.collectives.names import ALGORITHMS, OFFLOADED
-from base.errors import InputError
-from experiments.scenario.scenario import Scenario
-from experiments.theory.bounds import (
+from weft.agents.collectives.names import ALGORITHMS, OFFLOADED
+from weft.base.errors import InputError
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.theory.bounds import (
     bound_bytes,
     completion_bound_ns,
     expected_ns,
     ideal_speedup,
     optcast_bound_bytes,
 )
-from experiments.theory.optcast_model import Optcast, optcast_rounds
-from experiments.theory.overheads import RC_OVERHEAD_BYTES, frame_bytes
-from experiments.theory.switch_model import switch_bound_bytes, switch_frames, switch_payload
-from experiments.theory.transfers import unicast_rounds
-from tests.collective_definitions import Message, messages_of, tree_edges
-from topo.clos import leaf_spine, single
+from weft.experiments.theory.optcast_model import Optcast, optcast_rounds
+from weft.experiments.theory.overheads import RC_OVERHEAD_BYTES, frame_bytes
+from weft.experiments.theory.switch_model import switch_bound_bytes, switch_frames, switch_payload
+from weft.experiments.theory.transfers import unicast_rounds
+from weft.topo.clos import leaf_spine, single
 
 RECURSIVE = [("allgather", "recursive-doubling"), ("reduce-scatter", "recursive-halving")]
 BANDWIDTH_OPTIMAL = [

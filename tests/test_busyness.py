@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from experiments.bench import benchmarks
-from experiments.commands import command_line as cli
-from experiments.runs.busyness import Busyness, Reading, between, watched
-from topo.worlds.emulated.machine import CpuTimes
+from weft.experiments.bench import benchmarks
+from weft.experiments.commands import command_line as cli
+from weft.experiments.runs.busyness import Busyness, Reading, between, watched
+from weft.topo.worlds.emulated.machine import CpuTimes
 
 SPIN = "while True: pass"
 

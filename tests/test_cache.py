@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from base import cache
-from base.cache import cache_dir
-from base.errors import MachineError
+from weft.base import cache
+from weft.base.cache import cache_dir
+from weft.base.errors import MachineError
 
 SOMEBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="making files of other users needs root")

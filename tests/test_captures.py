@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from topo.worlds.emulated.captures import packets_in
+from weft.topo.worlds.emulated.captures import packets_in
 
 HEADER = struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1)
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.collectives.flow_graph import FlowGraph
-from base.errors import InputError
-from experiments.scenario.scenario import Scenario
-from experiments.theory.flow_steps import steps_of
-from experiments.workloads.chakra import parse_traces, read_traces
-from experiments.workloads.chakra_schema import COLLECTIVE, COMP, MESSAGES, RECV, SEND, encode
+from weft.agents.collectives.flow_graph import FlowGraph
+from weft.base.errors import InputError
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.theory.flow_steps import steps_of
+from weft.experiments.workloads.chakra import parse_traces, read_traces
+from weft.experiments.workloads.chakra_schema import COLLECTIVE, COMP, MESSAGES, RECV, SEND, encode
 
 
 def node(number: int, kind: int, after: list[int] | None = None, **attributes: Any) -> Any:

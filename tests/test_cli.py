@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-WEFT = [sys.executable, "-m", "experiments"]
+WEFT = [sys.executable, "-m", "weft"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
 
 TWO_SIGNALS = """
 import os, signal, time
-from experiments.commands import command_line as cli
+from weft.experiments.commands import command_line as cli
 
 def run():
     try:
@@ -38,12 +38,12 @@ import os, signal, sys
 
 class Importing:
     def find_spec(self, name, path, target=None):
-        if name == "experiments.commands.command_line":
+        if name == "weft.experiments.commands.command_line":
             os.kill(os.getpid(), signal.SIGINT)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the parent had
 sys.meta_path.insert(0, Importing())
-from experiments.__main__ import start
+from weft.experiments.__main__ import start
 start()
 """
 
@@ -136,7 +136,7 @@ def test_a_wrong_value_is_named(arguments: list[str], message: str, tmp_path: Pa
 
 WITHOUT_ROOM = """
 import errno, os
-from experiments.commands import command_line as cli
+from weft.experiments.commands import command_line as cli
 
 def run():
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), *({files}))

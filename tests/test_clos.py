@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from base.errors import InputError
-from topo.clos import (
+from weft.base.errors import InputError
+from weft.topo.clos import (
     LINK_TIERS,
     Topology,
     fat_tree,

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 import pytest
-
-from agents.collectives.agent import Done
-from agents.collectives.names import OPS
-from agents.collectives.requests import Request
-from agents.datagrams import ipv4
 from tests.collective_group import EVERY, Group, name_of
 from tests.memory_network import Faults
+
+from weft.agents.collectives.agent import Done
+from weft.agents.collectives.names import OPS
+from weft.agents.collectives.requests import Request
+from weft.agents.datagrams import ipv4
 
 MEBIBYTE = 1 << 20
 ALL = pytest.mark.parametrize("request_", EVERY, ids=name_of)

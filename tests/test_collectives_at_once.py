@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from agents.collectives.agent import Done, Failed
-from agents.collectives.names import MAX_AT_ONCE
-from agents.collectives.requests import Request
-from agents.collectives.series import Job, Series
-from agents.datagrams import Datagram, ipv4
-from agents.drivers.messages import OperationConfig
-from base.errors import InputError, RunError
 from tests.collective_group import EVERY, Group, name_of
 from tests.memory_network import Faults
 from tests.test_collectives_faults import DEAD_PEER_LIMIT_NS, LOSS_LIMIT_NS, dies, requests
+
+from weft.agents.collectives.agent import Done, Failed
+from weft.agents.collectives.names import MAX_AT_ONCE
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.series import Job, Series
+from weft.agents.datagrams import Datagram, ipv4
+from weft.agents.drivers.messages import OperationConfig
+from weft.base.errors import InputError, RunError
 
 ALL = pytest.mark.parametrize("request_", EVERY, ids=name_of)
 RING = Request(0, "allgather", "ring", 600)

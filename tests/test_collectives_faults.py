@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from agents.collectives.agent import Done, Failed
-from agents.collectives.names import ROOTED, VECTORS
-from agents.collectives.requests import Request
-from agents.datagrams import Datagram, ipv4
-from base.errors import RunError
 from tests.collective_group import EVERY, Group, name_of
 from tests.memory_network import Faults
+
+from weft.agents.collectives.agent import Done, Failed
+from weft.agents.collectives.names import ROOTED, VECTORS
+from weft.agents.collectives.requests import Request
+from weft.agents.datagrams import Datagram, ipv4
+from weft.base.errors import RunError
 
 MULTICAST = Request(0, "allgather", "multicast", 600)
 VARIANTS = [

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from agents.collectives.agent import MAX_EARLY, Done, Failed
-from agents.collectives.control import MAGIC, Control, Kind
-from agents.collectives.requests import Request
-from agents.transport.queue_pairs import RcQueuePair
-from base.errors import InputError
 from tests.collective_group import EVERY, Group, name_of
+
+from weft.agents.collectives.agent import MAX_EARLY, Done, Failed
+from weft.agents.collectives.control import MAGIC, Control, Kind
+from weft.agents.collectives.requests import Request
+from weft.agents.transport.queue_pairs import RcQueuePair
+from weft.base.errors import InputError
 
 ALL = pytest.mark.parametrize("request_", EVERY, ids=name_of)
 RING = Request(0, "allgather", "ring", 600)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
-from agents.collectives.names import CUTOFFS
-from agents.collectives.requests import Request
-from agents.datagrams import Datagram, ipv4
-from base.errors import InputError
 from tests.collective_group import Group, name_of
 from tests.memory_network import Faults
+
+from weft.agents.collectives.names import CUTOFFS
+from weft.agents.collectives.requests import Request
+from weft.agents.datagrams import Datagram, ipv4
+from weft.base.errors import InputError
 
 MEBIBYTE = 1 << 20
 GATHER = Request(0, "allgather", "multicast", 3000)

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from agents.collectives.barrier import barrier_peers
-from agents.collectives.names import OPS, VECTORS
-from agents.collectives.partners import partners
-from agents.collectives.recursive import Folding
-from agents.collectives.requests import Request
-from agents.collectives.trees import k_nomial, place_in_tree
-from agents.collectives.unicast import MAX_BLOCKS, Write, block_bytes
-from base.errors import ProtocolError
 from tests.collective_group import EVERY, name_of
 from tests.ideal_ranks import Ideal, carry_out
+
+from weft.agents.collectives.barrier import barrier_peers
+from weft.agents.collectives.names import OPS, VECTORS
+from weft.agents.collectives.partners import partners
+from weft.agents.collectives.recursive import Folding
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.trees import k_nomial, place_in_tree
+from weft.agents.collectives.unicast import MAX_BLOCKS, Write, block_bytes
+from weft.base.errors import ProtocolError
 
 UNICAST = [request for request in EVERY if request.algorithm != "multicast"]
 ALL = pytest.mark.parametrize("request_", UNICAST, ids=name_of)

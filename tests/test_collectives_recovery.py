@@ -6,11 +6,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
-from agents.collectives.requests import Request
-from agents.transport import TransportOptions
 from tests.collective_group import EVERY, Group, name_of
 from tests.memory_network import Faults
+
+from weft.agents.collectives.requests import Request
+from weft.agents.transport import TransportOptions
 
 SPRAYED = TransportOptions(recovery="selective", reorder_packets=16)
 OPTIONS = {

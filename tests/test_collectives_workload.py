@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from agents.collectives.requests import Request
-from agents.collectives.workload import SLICE_BYTES, Workload
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.workload import SLICE_BYTES, Workload
 
 RANKS = 3
 COUNTS = (700, 0, 1500)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from agents.collectives.communicator import Communicator, Lanes, queue_pair_to
-from agents.datagrams import ipv4
-from agents.transport import Endpoint
-from agents.transport.local import LocalQueuePair
-from base.errors import InputError
+from weft.agents.collectives.communicator import Communicator, Lanes, queue_pair_to
+from weft.agents.datagrams import ipv4
+from weft.agents.transport import Endpoint
+from weft.agents.transport.local import LocalQueuePair
+from weft.base.errors import InputError
 
 HERE, THERE = ipv4("10.0.0.1"), ipv4("10.0.1.2")
 

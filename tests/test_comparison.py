@@ -6,17 +6,17 @@ import dataclasses
 
 import pytest
 from rich.console import Console
-
-from experiments.plots.draw import svg_of
-from experiments.plots.series import lines_of
-from experiments.plots.spec import PlotSpec
-from experiments.report import render
-from experiments.report.overview import headline
-from experiments.results.comparison import compare, why_not_measured
-from experiments.results.results import Results
-from experiments.results.summary import by_point, summarize
-from experiments.results.table import summary_table
 from tests.results_samples import sample_results
+
+from weft.experiments.plots.draw import svg_of
+from weft.experiments.plots.series import lines_of
+from weft.experiments.plots.spec import PlotSpec
+from weft.experiments.report import render
+from weft.experiments.report.overview import headline
+from weft.experiments.results.comparison import compare, why_not_measured
+from weft.experiments.results.results import Results
+from weft.experiments.results.summary import by_point, summarize
+from weft.experiments.results.table import summary_table
 
 
 def judged(

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from google.protobuf import text_format
 from p4.config.v1 import p4info_pb2
-
-from switch.compiler import compile_cached, compile_program, write_outputs
-from switch.compiler.identifiers import Identifiers, one_at_a_time
-from switch.compiler.ranges import prefixes
 from tests.compiler_support import FABRIC, PROGRAMS, check_document, compiled, program
+
+from weft.switch.compiler import compile_cached, compile_program, write_outputs
+from weft.switch.compiler.identifiers import Identifiers, one_at_a_time
+from weft.switch.compiler.ranges import prefixes
 
 ALL_PROGRAMS = [FABRIC, *sorted(PROGRAMS.glob("*.p4"))]
 
@@ -39,7 +39,7 @@ def test_the_same_source_gives_the_same_bytes_whatever_the_folder_and_the_hash_s
     tmp_path: Path,
 ) -> None:
     script = (
-        "import sys; from pathlib import Path; from switch.compiler import compile_program\n"
+        "import sys; from pathlib import Path; from weft.switch.compiler import compile_program\n"
         "result = compile_program(Path(sys.argv[1])); print(result.bmv2_json, result.p4info_text)"
     )
     copy = tmp_path / "elsewhere" / "tables.p4"

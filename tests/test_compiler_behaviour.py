@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from switch.engine.dataplane import Dataplane, Queue
 from tests.compiler_support import compiled
+
+from weft.switch.engine.dataplane import Dataplane, Queue
 
 TYPES = """
 header h_t { bit<8> a; bit<8> b; bit<16> c; }

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from switch.compiler import compile_program
-from switch.compiler.diagnostics import CompileError
-from switch.compiler.preprocess import preprocess
+from weft.switch.compiler import compile_program
+from weft.switch.compiler.diagnostics import CompileError
+from weft.switch.compiler.preprocess import preprocess
 
 PROGRAM = """#include <core.p4>
 #include <v1model.p4>

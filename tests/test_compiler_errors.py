@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from base.errors import InputError
-from switch.compiler import CompileError, compile_program, write_outputs
-from switch.compiler.preprocess import preprocess
 from tests.compiler_support import errors, errors_of, program
+
+from weft.base.errors import InputError
+from weft.switch.compiler import CompileError, compile_program, write_outputs
+from weft.switch.compiler.preprocess import preprocess
 
 
 def test_an_error_shows_the_line_a_caret_and_what_was_expected(tmp_path: Path) -> None:

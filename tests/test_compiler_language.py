@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from switch.compiler import compile_program
 from tests.compiler_support import compiled, document, primitives, program
+
+from weft.switch.compiler import compile_program
 
 
 def the_action(json_document: dict[str, Any]) -> list[dict[str, Any]]:

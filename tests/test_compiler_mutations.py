@@ -10,9 +10,9 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-from switch.compiler import CompileError, compile_program
 from tests.compiler_support import PROGRAMS, check_document
+
+from weft.switch.compiler import CompileError, compile_program
 
 _WORD = re.compile(r'"[^"]*"|[A-Za-z_0-9]+|\s+|&&&|<<|>>|\+\+|.', re.DOTALL)
 

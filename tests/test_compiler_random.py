@@ -9,7 +9,6 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from tests.compiler_support import compiled
 from tests.test_compiler_behaviour import send
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from switch.compiler import ProgramFiles, compile_program, write_outputs
 from tests.compiler_support import FABRIC, PROGRAMS, bmv2, p4c
+
+from weft.switch.compiler import ProgramFiles, compile_program, write_outputs
 
 NEEDS_P4C = pytest.mark.skipif(
     p4c() is None, reason="p4c is not installed: no p4c-bm2-ss on the PATH, no WEFT_P4C"

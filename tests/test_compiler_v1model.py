@@ -9,10 +9,6 @@ from typing import Any
 import pytest
 from google.protobuf import json_format, text_format
 from p4.config.v1 import p4info_pb2
-
-from base.errors import InputError
-from switch.commands.p4c import compile_to_files
-from switch.compiler import CompileError, compile_program
 from tests.compiler_support import (
     PROGRAMS,
     check_document,
@@ -22,6 +18,10 @@ from tests.compiler_support import (
     primitives,
     program,
 )
+
+from weft.base.errors import InputError
+from weft.switch.commands.p4c import compile_to_files
+from weft.switch.compiler import CompileError, compile_program
 
 CONTROL_PLANE = PROGRAMS / "control_plane.p4"
 

@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.controller_networks import MULTICAST_MAC, built_in_switches, send
+from tests.p4runtime_support import EVERY_ENTITY, FABRIC, compiled
 
-from base.errors import InputError
-from controller import (
+from weft.base.errors import InputError
+from weft.controller import (
     AggregationCounters,
     AggregationJob,
     Controller,
@@ -26,20 +28,18 @@ from controller import (
     fabric,
     fabric_plan,
 )
-from controller.aggregation import (
+from weft.controller.aggregation import (
     AggregationTree,
     aggregation_entries,
     children_group,
     plan_aggregation,
 )
-from controller.client import Program
-from controller.entities import Action, Entity, Exact, MulticastGroup, TableEntry
-from controller.multicast import MAX_GROUPS
-from switch.compiler import compile_cached
-from switch.engine.dataplane import Dataplane
-from tests.controller_networks import MULTICAST_MAC, built_in_switches, send
-from tests.p4runtime_support import EVERY_ENTITY, FABRIC, compiled
-from topo.clos import Host, Topology, fat_tree, leaf_spine, single
+from weft.controller.client import Program
+from weft.controller.entities import Action, Entity, Exact, MulticastGroup, TableEntry
+from weft.controller.multicast import MAX_GROUPS
+from weft.switch.compiler import compile_cached
+from weft.switch.engine.dataplane import Dataplane
+from weft.topo.clos import Host, Topology, fat_tree, leaf_spine, single
 
 TOPOLOGIES = [
     single(1), single(5), leaf_spine(1, 1, 1), leaf_spine(4, 2, 2), leaf_spine(3, 5, 4),

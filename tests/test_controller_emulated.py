@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from typing import Literal, cast
 
 import pytest
-
-from controller import Controller, fabric_plan
-from switch.compiler import compile_cached
 from tests.emulated_support import needs_machine, wait_until
 from tests.p4runtime_support import FABRIC
-from topo.clos import format_ipv4, leaf_spine
-from topo.worlds.emulated.namespaces import in_namespace
-from topo.worlds.emulated.switch_processes import BMV2
-from topo.worlds.emulated.world import EmulatedWorld
+
+from weft.controller import Controller, fabric_plan
+from weft.switch.compiler import compile_cached
+from weft.topo.clos import format_ipv4, leaf_spine
+from weft.topo.worlds.emulated.namespaces import in_namespace
+from weft.topo.worlds.emulated.switch_processes import BMV2
+from weft.topo.worlds.emulated.world import EmulatedWorld
 
 pytestmark = [needs_machine, pytest.mark.system]
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from base.errors import InputError
-from controller import fabric
-from controller.entities import (
+from weft.base.errors import InputError
+from weft.controller import fabric
+from weft.controller.entities import (
     Action,
     DefaultAction,
     Entity,
@@ -23,12 +23,12 @@ from controller.entities import (
     MulticastGroup,
     TableEntry,
 )
-from controller.faults import CERTAIN, losses, plan_faults
-from controller.multicast import plan_trees, tree_entities
-from controller.plan import Plan, Update, diff, fabric_plan, merge
-from controller.routes import PATHS, UPLINK_GROUP, Paths, plan_routes, plan_salts
-from experiments.scenario.scenario import Fault
-from topo.clos import Topology, fat_tree, leaf_spine, single
+from weft.controller.faults import CERTAIN, losses, plan_faults
+from weft.controller.multicast import plan_trees, tree_entities
+from weft.controller.plan import Plan, Update, diff, fabric_plan, merge
+from weft.controller.routes import PATHS, UPLINK_GROUP, Paths, plan_routes, plan_salts
+from weft.experiments.scenario.scenario import Fault
+from weft.topo.clos import Topology, fat_tree, leaf_spine, single
 
 TOPOLOGIES = [
     single(1),

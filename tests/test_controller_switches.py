@@ -10,16 +10,6 @@ from typing import Any
 
 import pytest
 from p4.v1 import p4runtime_pb2
-
-from base.errors import InputError
-from controller import Controller, LinkCounters, Pin, Plan, fabric_plan
-from controller.client import Program, Session, SwitchError, WriteError
-from controller.entities import Action, Entity, Exact, GroupRef, Lpm, entry
-from controller.plan import Update
-from experiments.scenario.scenario import Fault
-from switch.engine.dataplane import Dataplane
-from switch.p4runtime.arbitration import Client
-from switch.p4runtime.streams import Streams
 from tests.controller_networks import (
     bmv2_switches,
     built_in_switches,
@@ -28,7 +18,17 @@ from tests.controller_networks import (
     unicast,
 )
 from tests.p4runtime_support import FABRIC, Files, compile_with_p4c
-from topo.clos import Topology, fat_tree, leaf_spine, single
+
+from weft.base.errors import InputError
+from weft.controller import Controller, LinkCounters, Pin, Plan, fabric_plan
+from weft.controller.client import Program, Session, SwitchError, WriteError
+from weft.controller.entities import Action, Entity, Exact, GroupRef, Lpm, entry
+from weft.controller.plan import Update
+from weft.experiments.scenario.scenario import Fault
+from weft.switch.engine.dataplane import Dataplane
+from weft.switch.p4runtime.arbitration import Client
+from weft.switch.p4runtime.streams import Streams
+from weft.topo.clos import Topology, fat_tree, leaf_spine, single
 
 pytest_plugins = ["tests.p4runtime_fixtures"]
 

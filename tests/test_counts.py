@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from experiments.runs.measured import Counts, assemble
-from experiments.runs.simulation import IN_VIRTUAL_TIME
-from experiments.scenario.options import from_options
+from weft.experiments.runs.measured import Counts, assemble
+from weft.experiments.runs.simulation import IN_VIRTUAL_TIME
+from weft.experiments.scenario.options import from_options
 
 
 def counts(unplanned: dict[str, int]) -> Counts:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agents.drivers.messages import RankResult
-from experiments import Fault, Scenario, run
-from experiments.runs.measured import completion_of
+from weft import Fault, Scenario, run
+from weft.agents.drivers.messages import RankResult
+from weft.experiments.runs.measured import completion_of
 
 P, N, B, MTU = 4, 1 << 18, 100_000_000, 4096
 """Ranks, bytes of each, bits a second, bytes of payload a packet."""

@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from agents.collectives.direct import Exchange
-from agents.collectives.requests import Request
 from tests.collective_group import Group
 from tests.test_lanes import every_pair
+
+from weft.agents.collectives.direct import Exchange
+from weft.agents.collectives.requests import Request
 
 
 @given(

@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from base.errors import InputError
-from topo.clos import Topology, fat_tree, leaf_spine, single
-from topo.drawing import draw_svg
+from weft.base.errors import InputError
+from weft.topo.clos import Topology, fat_tree, leaf_spine, single
+from weft.topo.drawing import draw_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 NETWORKS = [leaf_spine(), single(8), single(1), fat_tree(4), fat_tree(4, tiers=2)]

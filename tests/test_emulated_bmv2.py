@@ -11,13 +11,13 @@ from pathlib import Path
 import grpc
 import pytest
 from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
-
-from base.errors import InputError
 from tests.emulated_support import inside, is_alive, needs_machine, wait_until
-from topo.clos import leaf_spine, single
-from topo.worlds.emulated.namespaces import in_namespace
-from topo.worlds.emulated.switch_processes import BMV2
-from topo.worlds.emulated.world import EmulatedWorld
+
+from weft.base.errors import InputError
+from weft.topo.clos import leaf_spine, single
+from weft.topo.worlds.emulated.namespaces import in_namespace
+from weft.topo.worlds.emulated.switch_processes import BMV2
+from weft.topo.worlds.emulated.world import EmulatedWorld
 
 pytestmark = [
     needs_machine,

@@ -13,9 +13,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-
-from base.errors import MachineError
-from experiments import Scenario, run
 from tests.emulated_support import (
     is_alive,
     machine_interfaces,
@@ -25,16 +22,19 @@ from tests.emulated_support import (
     run_folders,
     wait_until,
 )
-from topo.clos import single
-from topo.worlds.emulated.cleanup import clean, marked_processes
-from topo.worlds.emulated.runs import RECORD, RUNS, Process, Run, read_record, start_time
+
+from weft import Scenario, run
+from weft.base.errors import MachineError
+from weft.topo.clos import single
+from weft.topo.worlds.emulated.cleanup import clean, marked_processes
+from weft.topo.worlds.emulated.runs import RECORD, RUNS, Process, Run, read_record, start_time
 
 OWNER = """
 import json, sys
-from base.errors import MachineError
+from weft.base.errors import MachineError
 from tests.emulated_support import outer_pid, quiet_world
-from topo.clos import leaf_spine
-from topo.worlds.emulated.pid_namespace import PidNamespace
+from weft.topo.clos import leaf_spine
+from weft.topo.worlds.emulated.pid_namespace import PidNamespace
 
 def refuse(environment):
     raise MachineError("none here")
@@ -270,8 +270,8 @@ def test_folders_that_no_run_made_are_left_alone_and_unfinished_ones_are_not(
 CLEAN = """
 import os, sys
 from pathlib import Path
-from base.errors import MachineError
-from topo.worlds.emulated.cleanup import clean
+from weft.base.errors import MachineError
+from weft.topo.worlds.emulated.cleanup import clean
 
 os.setgroups([])
 os.setgid(65534)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from topo.worlds.emulated.machine import (
+from weft.topo.worlds.emulated.machine import (
     TOOLS,
     CpuTimes,
     Feature,

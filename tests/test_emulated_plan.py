@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from base.errors import InputError, MachineError
-from switch.realtime.config import read_config
-from topo.clos import fat_tree, leaf_spine, single
-from topo.interfaces import (
+from weft.base.errors import InputError, MachineError
+from weft.switch.realtime.config import read_config
+from weft.topo.clos import fat_tree, leaf_spine, single
+from weft.topo.interfaces import (
     PATH_MTUS,
     burst_bytes,
     check_link_mtu,
@@ -23,12 +23,12 @@ from topo.interfaces import (
     switch_shapers,
     switch_side_links,
 )
-from topo.network import Port, Switch, Topology
-from topo.switch_kinds import CAPABILITIES, check_kind, check_topology, has, require
-from topo.worlds.emulated.machine import check_machine
-from topo.worlds.emulated.runs import Run
-from topo.worlds.emulated.switch_processes import builtin_config, find_bmv2
-from topo.worlds.emulated.world import EmulatedWorld
+from weft.topo.network import Port, Switch, Topology
+from weft.topo.switch_kinds import CAPABILITIES, check_kind, check_topology, has, require
+from weft.topo.worlds.emulated.machine import check_machine
+from weft.topo.worlds.emulated.runs import Run
+from weft.topo.worlds.emulated.switch_processes import builtin_config, find_bmv2
+from weft.topo.worlds.emulated.world import EmulatedWorld
 
 
 def test_interface_names_are_unique_and_fit_the_kernel() -> None:

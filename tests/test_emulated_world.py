@@ -18,9 +18,6 @@ from typing import Any
 import grpc
 import pytest
 from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
-
-from base.cache import CHECKOUT
-from base.errors import InputError, MachineError, RunError
 from tests.emulated_support import (
     inside,
     is_alive,
@@ -31,12 +28,15 @@ from tests.emulated_support import (
     run_folders,
     wait_until,
 )
-from topo.clos import Topology, leaf_spine, single
-from topo.worlds.emulated.namespaces import in_namespace
-from topo.worlds.emulated.pid_namespace import PidNamespace
-from topo.worlds.emulated.processes import RunProcess
-from topo.worlds.emulated.runs import RUNS, Run, read_record
-from topo.worlds.emulated.world import EmulatedWorld
+
+from weft.base.cache import CHECKOUT
+from weft.base.errors import InputError, MachineError, RunError
+from weft.topo.clos import Topology, leaf_spine, single
+from weft.topo.worlds.emulated.namespaces import in_namespace
+from weft.topo.worlds.emulated.pid_namespace import PidNamespace
+from weft.topo.worlds.emulated.processes import RunProcess
+from weft.topo.worlds.emulated.runs import RUNS, Run, read_record
+from weft.topo.worlds.emulated.world import EmulatedWorld
 
 pytestmark = [needs_machine, pytest.mark.system]
 
@@ -318,7 +318,7 @@ def test_a_fork_into_a_pid_namespace_that_has_ended_is_told_so() -> None:
 def test_a_pid_namespace_that_cannot_be_had_is_told_with_the_reason(
     name: str, value: object, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"topo.worlds.emulated.pid_namespace.{name}", value)
+    monkeypatch.setattr(f"weft.topo.worlds.emulated.pid_namespace.{name}", value)
     own = os.stat("/proc/thread-self/ns/pid_for_children").st_ino
     with pytest.raises(MachineError, match=words):
         PidNamespace.make(os.environ)
@@ -327,8 +327,8 @@ def test_a_pid_namespace_that_cannot_be_had_is_told_with_the_reason(
 
 IN_A_USER_NAMESPACE = """
 import os, subprocess
-from base.errors import MachineError
-from topo.worlds.emulated.pid_namespace import PidNamespace
+from weft.base.errors import MachineError
+from weft.topo.worlds.emulated.pid_namespace import PidNamespace
 
 try:
     PidNamespace.make(os.environ)

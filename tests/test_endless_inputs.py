@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from base.errors import InputError
-from experiments.bench.switch_rows import TWELVE_TABLES
-from experiments.results.results import Results
-from experiments.scenario.options import load_toml
-from experiments.scenario.scenario import Scenario
-from experiments.workloads.chakra import has_collectives, read_traces
-from experiments.workloads.matrix import read_matrix
-from switch.commands.p4c import compile_to_files
-from switch.commands.stf import load_program
-from switch.compiler import CompileError, compile_program
-from switch.realtime.config import read_config
-from switch.stf import read_test
 from tests.test_cli import WEFT, start
+
+from weft.base.errors import InputError
+from weft.experiments.bench.switch_rows import TWELVE_TABLES
+from weft.experiments.results.results import Results
+from weft.experiments.scenario.options import load_toml
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.workloads.chakra import has_collectives, read_traces
+from weft.experiments.workloads.matrix import read_matrix
+from weft.switch.commands.p4c import compile_to_files
+from weft.switch.commands.stf import load_program
+from weft.switch.compiler import CompileError, compile_program
+from weft.switch.realtime.config import read_config
+from weft.switch.stf import read_test
 
 READERS: dict[str, Callable[[Path], object]] = {
     "scenario.toml": load_toml,

@@ -6,8 +6,9 @@ import struct
 import zlib
 
 import pytest
+from tests.engine_programs import router
 
-from switch.engine.control import (
+from weft.switch.engine.control import (
     ActionCall,
     AlreadyExists,
     CounterCell,
@@ -29,9 +30,8 @@ from switch.engine.control import (
     TableEntry,
     TableFull,
 )
-from switch.engine.dataplane import Dataplane, Queue
-from switch.engine.state import EngineControl
-from tests.engine_programs import router
+from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.engine.state import EngineControl
 
 SOURCE = 0x020000000001
 MBIT100 = 100_000_000

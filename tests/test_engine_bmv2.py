@@ -7,10 +7,11 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from switch.engine.control import CloneSession, MulticastGroup, Replica
-from switch.engine.state import EngineControl
 from tests.bmv2_support import assert_same, bmv2, require_bmv2, weft
 from tests.engine_programs import features
+
+from weft.switch.engine.control import CloneSession, MulticastGroup, Replica
+from weft.switch.engine.state import EngineControl
 
 
 def commands() -> Iterator[bytes]:

@@ -9,12 +9,12 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
-
-from switch.engine import runtime
-from switch.engine.calculations import CRCS, FUNCTIONS, custom_crc
-from switch.engine.plain import word64
 from tests.bmv2_support import assert_same, bmv2, require_bmv2, weft
 from tests.engine_programs import Document, assign, call, extract, field, hexstr
+
+from weft.switch.engine import runtime
+from weft.switch.engine.calculations import CRCS, FUNCTIONS, custom_crc
+from weft.switch.engine.plain import word64
 
 Json = Any
 

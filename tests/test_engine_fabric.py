@@ -9,9 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from tests.test_engine import packet
 
-from switch.compiler.driver import compile_program
-from switch.engine.control import (
+from weft.switch.compiler.driver import compile_program
+from weft.switch.engine.control import (
     ActionCall,
     Exact,
     Group,
@@ -22,10 +23,9 @@ from switch.engine.control import (
     Replica,
     TableEntry,
 )
-from switch.engine.dataplane import Dataplane, Queue
-from switch.engine.state import EngineControl
-from switch.program_files import fabric_program
-from tests.test_engine import packet
+from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.engine.state import EngineControl
+from weft.topo.fabric_program import fabric_program
 
 
 @lru_cache(maxsize=1)

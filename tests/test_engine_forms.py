@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-from switch.engine.dataplane import Dataplane, Queue
 from tests.engine_programs import Document, assign, expression, extract, field, hexstr
 from tests.test_engine import configure, packet
+
+from weft.switch.engine.dataplane import Dataplane, Queue
 
 Json = Any
 

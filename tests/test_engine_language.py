@@ -7,11 +7,11 @@ import struct
 from pathlib import Path
 
 import pytest
-
-from switch.compiler import compile_program
-from switch.engine.control import Exact
-from switch.engine.state import EngineControl
 from tests.bmv2_support import assert_same, bmv2, compile_with_p4c, require_bmv2, weft
+
+from weft.switch.compiler import compile_program
+from weft.switch.engine.control import Exact
+from weft.switch.engine.state import EngineControl
 
 PROGRAMS = Path(__file__).parent / "bmv2_programs"
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from switch.compiler import compile_program
-from switch.engine.amounts import MOST_OBJECTS, MOST_TEXT_BYTES
-from switch.engine.build import build
-from switch.engine.control import ProgramError
-from switch.engine.generate import generate
-from switch.engine.program import read_program
 from tests.engine_programs import Document, expression, extract, features, field, router
+
+from weft.switch.compiler import compile_program
+from weft.switch.engine.amounts import MOST_OBJECTS, MOST_TEXT_BYTES
+from weft.switch.engine.build import build
+from weft.switch.engine.control import ProgramError
+from weft.switch.engine.generate import generate
+from weft.switch.engine.program import read_program
 
 Json = Any
 

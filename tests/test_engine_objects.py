@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.engine_programs import router
+from tests.test_engine import packet
 
-from base.errors import InputError
-from switch.compiler import compile_program
-from switch.engine import layout
-from switch.engine.control import (
+from weft.base.errors import InputError
+from weft.switch.compiler import compile_program
+from weft.switch.engine import layout
+from weft.switch.engine.control import (
     ActionCall,
     AlreadyExists,
     CounterCell,
@@ -41,11 +43,9 @@ from switch.engine.control import (
     TableFull,
     Ternary,
 )
-from switch.engine.dataplane import Dataplane, Queue
-from switch.engine.outbox import RING_WORDS
-from switch.engine.state import EngineControl
-from tests.engine_programs import router
-from tests.test_engine import packet
+from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.engine.outbox import RING_WORDS
+from weft.switch.engine.state import EngineControl
 
 SOURCE = Path(__file__).parent / "programs" / "objects.p4"
 CPU_PORT = 7

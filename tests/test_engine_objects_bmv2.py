@@ -6,12 +6,13 @@ import random
 import shutil
 from pathlib import Path
 
-from switch.engine.control import ActionCall, Exact, MeterConfig, TableEntry
-from switch.engine.state import EngineControl
 from tests.bmv2_live import Bmv2
 from tests.bmv2_support import assert_same, bmv2, compile_with_p4c, require_bmv2, weft
 from tests.compiler_support import compiled
 from tests.test_engine_objects import SOURCE, colours, frame
+
+from weft.switch.engine.control import ActionCall, Exact, MeterConfig, TableEntry
+from weft.switch.engine.state import EngineControl
 
 BURSTS = {1: (3, 6), 2: (0, 200), 3: (100, 100), 4: (200, 300)}
 """Of the cells of both meters, and of the entries' direct meters: committed and peak. Rates are 0,

@@ -11,8 +11,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from switch.engine import runtime
-from switch.engine.rolling import LEAST_REPEATS, roll
+from weft.switch.engine import runtime
+from weft.switch.engine.rolling import LEAST_REPEATS, roll
 
 NAMES = {f"FIELD_{number}": number + 3 for number in range(40)}
 

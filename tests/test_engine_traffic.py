@@ -6,9 +6,10 @@ import random
 import struct
 from pathlib import Path
 
-from switch.engine.control import CloneSession, MulticastGroup, Replica
-from switch.engine.state import EngineControl
 from tests.bmv2_support import assert_same, bmv2, compile_with_p4c, require_bmv2, weft
+
+from weft.switch.engine.control import CloneSession, MulticastGroup, Replica
+from weft.switch.engine.state import EngineControl
 
 PROGRAM = Path(__file__).parent / "bmv2_programs" / "traffic_manager.p4"
 

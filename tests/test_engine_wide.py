@@ -8,13 +8,13 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from switch.compiler.driver import compile_program
-from switch.engine.control import ActionCall, Exact, Key, Lpm, Range, TableEntry, Ternary
-from switch.engine.dataplane import Dataplane, Queue
-from switch.engine.state import EngineControl
 from tests.bmv2_support import Sent, assert_same, bmv2, compile_with_p4c, require_bmv2, weft
 from tests.engine_programs import Document, assign, data, extract, field, hexstr
+
+from weft.switch.compiler.driver import compile_program
+from weft.switch.engine.control import ActionCall, Exact, Key, Lpm, Range, TableEntry, Ternary
+from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.engine.state import EngineControl
 
 PROGRAM = Path(__file__).parent / "bmv2_programs" / "wide_values.p4"
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from base.errors import InputError
-from controller.clos_paths import ClosPaths
-from controller.ethereal import _shuffled, ethereal, lanes
-from controller.flows import WITHIN_LEAF, Flows, Pieces
-from topo.clos import Topology, fat_tree, leaf_spine, single
+from weft.base.errors import InputError
+from weft.controller.clos_paths import ClosPaths
+from weft.controller.ethereal import _shuffled, ethereal, lanes
+from weft.controller.flows import WITHIN_LEAF, Flows, Pieces
+from weft.topo.clos import Topology, fat_tree, leaf_spine, single
 
 NETWORKS = [
     leaf_spine(4, 4, 4),

@@ -7,16 +7,16 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from controller import AggregationJob, Pin, Plan, fabric_plan
-from controller.routes import PATHS, Paths
-from experiments.scenario.scenario import Fault
-from switch.engine.dataplane import Queue
 from tests.aggregation_support import icrc, internet_checksum
 from tests.controller_networks import multicast
 from tests.p4runtime_support import FABRIC, Files, compile_with_p4c
 from tests.path_networks import ACKNOWLEDGE, CE, ECT_0, ECT_1, NOT_ECT, Network, roce
-from topo.clos import fat_tree, leaf_spine, single
+
+from weft.controller import AggregationJob, Pin, Plan, fabric_plan
+from weft.controller.routes import PATHS, Paths
+from weft.experiments.scenario.scenario import Fault
+from weft.switch.engine.dataplane import Queue
+from weft.topo.clos import fat_tree, leaf_spine, single
 
 FOUR = leaf_spine(3, 4, 2)
 PODS = fat_tree(4)

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.bmv2_support import read_pcap, write_pcap
+from tests.path_networks import ACKNOWLEDGE, Network, own_program, roce
 
-from controller import Pin, fabric, fabric_plan
-from controller.entities import (
+from weft.controller import Pin, fabric, fabric_plan
+from weft.controller.entities import (
     Action,
     DefaultAction,
     Entity,
@@ -24,10 +26,8 @@ from controller.entities import (
     MemberRef,
     TableEntry,
 )
-from controller.routes import Paths
-from tests.bmv2_support import read_pcap, write_pcap
-from tests.path_networks import ACKNOWLEDGE, Network, own_program, roce
-from topo.clos import leaf_spine
+from weft.controller.routes import Paths
+from weft.topo.clos import leaf_spine
 
 pytestmark = [
     pytest.mark.system,

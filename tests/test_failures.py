@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from base.errors import InputError
-from experiments.results.results import LinkResult, Run
-from experiments.runs.plan import plan_around, plan_at_start, plan_of
-from experiments.runs.simulation import simulate
-from experiments.scenario.outages import Network as Carried
-from experiments.scenario.outages import Outages
-from experiments.scenario.scenario import Fault, Scenario
-from switch.compiler import compile_cached
-from switch.program_files import fabric_program
 from tests.simulated_support import completion_ns, network
-from topo.clos import leaf_spine
-from topo.notices import Notices, known_from_start, links_of
-from topo.packet_faults import Outage, parse_fault, parse_faults
+
+from weft.base.errors import InputError
+from weft.experiments.results.results import LinkResult, Run
+from weft.experiments.runs.plan import plan_around, plan_at_start, plan_of
+from weft.experiments.runs.simulation import simulate
+from weft.experiments.scenario.outages import Network as Carried
+from weft.experiments.scenario.outages import Outages
+from weft.experiments.scenario.scenario import Fault, Scenario
+from weft.switch.compiler import compile_cached
+from weft.topo.clos import leaf_spine
+from weft.topo.fabric_program import fabric_program
+from weft.topo.notices import Notices, known_from_start, links_of
+from weft.topo.packet_faults import Outage, parse_fault, parse_faults
 
 LINK = "leaf0-spine1"
 LINKS = ("leaf0-spine0", LINK, "leaf1-spine0", "leaf1-spine1")

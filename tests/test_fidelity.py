@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from experiments.runs.fidelity import judge
+from weft.experiments.runs.fidelity import judge
 
 QUIET: dict[str, Any] = {
     "completion_ns": 600_000_000, "cpu_busy": 0.5, "cpu_stolen": 0.0, "cpu_own": 0.4,

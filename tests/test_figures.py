@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from base import files
-from base.errors import InputError, RunError
-from base.progress import Progress
-from experiments.figures import command, measure
-from experiments.figures.kept import Kept, Row, metrics_of, rows_of
-from experiments.figures.plots import PlotNote, lines_of, with_plots
-from experiments.figures.tables import END, TableSpec, number, rendered, table
 from tests.results_samples import sample_results
+
+from weft.base import files
+from weft.base.errors import InputError, RunError
+from weft.base.progress import Progress
+from weft.experiments.figures import command, measure
+from weft.experiments.figures.kept import Kept, Row, metrics_of, rows_of
+from weft.experiments.figures.plots import PlotNote, lines_of, with_plots
+from weft.experiments.figures.tables import END, TableSpec, number, rendered, table
 
 NOTE = "paths: completion-ms; rows placement; columns paths; placement in-order / random"
 

@@ -11,10 +11,10 @@ import threading
 from pathlib import Path
 
 import pytest
-
-from base import files
-from base.cache import CHECKOUT
 from tests.full_disk import full_disk
+
+from weft.base import files
+from weft.base.cache import CHECKOUT
 
 SOMEBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="making files of other users needs root")
@@ -80,7 +80,7 @@ def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 
 def test_standard_output_can_be_the_file(tmp_path: Path) -> None:
     program = (
-        "from pathlib import Path; from base import files; "
+        "from pathlib import Path; from weft.base import files; "
         "files.write_whole(Path('/dev/stdout'), 'seen')"
     )
     done = subprocess.run(

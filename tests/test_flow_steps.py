@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from agents.collectives.names import ALGORITHMS, OFFLOADED, ROOTED
-from agents.collectives.requests import Request
-from agents.collectives.unicast import Write
-from base.errors import InputError
-from controller.flows import Flows
-from experiments.theory.flow_steps import has_steps, shards_of, steps_of, steps_of_shards
 from tests.collective_definitions import messages_of
 from tests.ideal_ranks import Ideal
+
+from weft.agents.collectives.names import ALGORITHMS, OFFLOADED, ROOTED
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.unicast import Write
+from weft.base.errors import InputError
+from weft.controller.flows import Flows
+from weft.experiments.theory.flow_steps import has_steps, shards_of, steps_of, steps_of_shards
 
 UNICAST = [
     (collective, algorithm)

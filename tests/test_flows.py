@@ -8,15 +8,15 @@ from dataclasses import asdict, replace
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-
-from agents.collectives.agent import Failed
-from agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph, GraphBuilder
-from agents.collectives.flow_schedule import Schedule
-from agents.collectives.requests import Request
-from agents.drivers.messages import OperationConfig
-from base.errors import InputError, ProtocolError
 from tests.collective_group import Group
 from tests.memory_network import Faults
+
+from weft.agents.collectives.agent import Failed
+from weft.agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph, GraphBuilder
+from weft.agents.collectives.flow_schedule import Schedule
+from weft.agents.collectives.requests import Request
+from weft.agents.drivers.messages import OperationConfig
+from weft.base.errors import InputError, ProtocolError
 
 
 def request_of(graph: FlowGraph, algorithm: str = "given") -> Request:

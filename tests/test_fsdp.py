@@ -8,25 +8,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from agents.collectives.series import Series
-from base.errors import InputError
-from experiments.plots.draw import svg_of
-from experiments.plots.spec import PlotSpec
-from experiments.plots.timeline import Bar, gaps, timelines_of
-from experiments.results.results import Results, Run, scenario_of
-from experiments.results.summary import summarize
-from experiments.results.table import summary_table
-from experiments.runs.plan import cast_of, operation_of, plan_of
-from experiments.runs.runner import run
-from experiments.scenario.fsdp import operation_name
-from experiments.scenario.fsdp_models import MODELS, block_parameters, layer_bytes
-from experiments.scenario.options import from_options
-from experiments.scenario.scenario import Scenario
-from experiments.theory.bounds import completion_bound_ns, step_bound_bytes, tier_model_frame_bytes
 from tests.collective_group import Group
 from tests.emulated_support import needs_machine
 from tests.system_support import left_as_it_was
+
+from weft.agents.collectives.series import Series
+from weft.base.errors import InputError
+from weft.experiments.plots.draw import svg_of
+from weft.experiments.plots.spec import PlotSpec
+from weft.experiments.plots.timeline import Bar, gaps, timelines_of
+from weft.experiments.results.results import Results, Run, scenario_of
+from weft.experiments.results.summary import summarize
+from weft.experiments.results.table import summary_table
+from weft.experiments.runs.plan import cast_of, operation_of, plan_of
+from weft.experiments.runs.runner import run
+from weft.experiments.scenario.fsdp import operation_name
+from weft.experiments.scenario.fsdp_models import MODELS, block_parameters, layer_bytes
+from weft.experiments.scenario.options import from_options
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.theory.bounds import (
+    completion_bound_ns,
+    step_bound_bytes,
+    tier_model_frame_bytes,
+)
 
 FOUR: dict[str, Any] = {"leaves": 2, "spines": 2, "hosts_per_leaf": 2}
 EIGHT: dict[str, Any] = {"leaves": 4, "spines": 2, "hosts_per_leaf": 2}

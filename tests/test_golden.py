@@ -6,7 +6,6 @@ import multiprocessing
 import time
 
 import pytest
-
 from tests.golden import recording
 from tests.golden.__main__ import main
 

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from agents.collectives.agent import Failed, HostAgent
-from agents.collectives.communicator import Communicator
-from agents.collectives.requests import Request
-from agents.datagrams import Datagram, ipv4
-from agents.host import Host
-from agents.servers import ReductionServer
-from agents.transport import CompletionKind, Endpoint, TransportMisuse
-from agents.transport.types import RemoteQueuePair
-from base.errors import InputError
 from tests.memory_network import Faults
 from tests.server_group import FIRST_RANK, ServerGroup
+
+from weft.agents.collectives.agent import Failed, HostAgent
+from weft.agents.collectives.communicator import Communicator
+from weft.agents.collectives.requests import Request
+from weft.agents.datagrams import Datagram, ipv4
+from weft.agents.host import Host
+from weft.agents.servers import ReductionServer
+from weft.agents.transport import CompletionKind, Endpoint, TransportMisuse
+from weft.agents.transport.types import RemoteQueuePair
+from weft.base.errors import InputError
 
 ALLREDUCE = Request(0, "allreduce", "optcast", 3000, dtype="float32")
 SCATTER = Request(0, "reduce-scatter", "optcast", 700, dtype="float32")

@@ -8,16 +8,16 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from agents.collectives.communicator import Communicator, Lane
-from agents.collectives.requests import Request
-from agents.collectives.unicast import block_bytes
-from agents.datagrams import ipv4
-from agents.transport import Endpoint, TransportOptions
-from agents.transport import layout as at
-from base.errors import InputError
 from tests.collective_group import EVERY, Group, name_of
 from tests.memory_network import Faults
+
+from weft.agents.collectives.communicator import Communicator, Lane
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.unicast import block_bytes
+from weft.agents.datagrams import ipv4
+from weft.agents.transport import Endpoint, TransportOptions
+from weft.agents.transport import layout as at
+from weft.base.errors import InputError
 
 UNICAST = [request for request in EVERY if request.algorithm != "multicast"]
 

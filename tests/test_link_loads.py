@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.test_controller_planners import tables_of
 
-from analysis.link_loads import (
+from weft.analysis.link_loads import (
     LinkLoads,
     destination_loads,
     destination_paths,
@@ -21,20 +22,19 @@ from analysis.link_loads import (
     loads_of,
     spray_loads,
 )
-from analysis.uniform_loads import (
+from weft.analysis.uniform_loads import (
     uniform_destination,
     uniform_ecmp,
     uniform_ethereal,
     uniform_spray,
 )
-from base.errors import InputError
-from controller.clos_paths import ClosPaths
-from controller.ethereal import ethereal
-from controller.flows import WITHIN_LEAF, Flows
-from controller.routes import plan_routes
-from controller.selector_hash import Salts, ecmp_paths
-from tests.test_controller_planners import tables_of
-from topo.clos import Topology, fat_tree, leaf_spine, single
+from weft.base.errors import InputError
+from weft.controller.clos_paths import ClosPaths
+from weft.controller.ethereal import ethereal
+from weft.controller.flows import WITHIN_LEAF, Flows
+from weft.controller.routes import plan_routes
+from weft.controller.selector_hash import Salts, ecmp_paths
+from weft.topo.clos import Topology, fat_tree, leaf_spine, single
 
 NETWORKS = [
     leaf_spine(4, 4, 4),

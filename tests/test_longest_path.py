@@ -9,26 +9,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.datagrams import ipv4
-from agents.transport import CompletionKind, Endpoint, TransportMisuse, TransportOptions
-from base.errors import InputError
-from base.units import said
-from experiments.report.scenarios import command_line
-from experiments.results.results import Run
-from experiments.runs.emulation import network_key
-from experiments.runs.plan import transport_of
-from experiments.runs.simulation import simulate
-from experiments.scenario.longest_path import (
+from weft.agents.datagrams import ipv4
+from weft.agents.transport import CompletionKind, Endpoint, TransportMisuse, TransportOptions
+from weft.base.errors import InputError
+from weft.base.units import said
+from weft.experiments.report.scenarios import command_line
+from weft.experiments.results.results import Run
+from weft.experiments.runs.emulation import network_key
+from weft.experiments.runs.plan import transport_of
+from weft.experiments.runs.simulation import simulate
+from weft.experiments.scenario.longest_path import (
     WINDOW_BYTES,
     LongestPath,
     control_timeout_ns,
     retransmit_timeout_ns,
 )
-from experiments.scenario.options import from_options
-from experiments.scenario.scenario import Scenario
-from switch.compiler import compile_cached
-from switch.program_files import fabric_program
-from topo.clos import Topology, fat_tree, leaf_spine, single
+from weft.experiments.scenario.options import from_options
+from weft.experiments.scenario.scenario import Scenario
+from weft.switch.compiler import compile_cached
+from weft.topo.clos import Topology, fat_tree, leaf_spine, single
+from weft.topo.fabric_program import fabric_program
 
 MS = 1_000_000
 A, B = ipv4("10.0.0.1"), ipv4("10.0.0.2")

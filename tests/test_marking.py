@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from base.errors import InputError
-from experiments.report.scenarios import command_line
-from experiments.runs.runner import run
-from experiments.scenario.marking import Marking
-from experiments.scenario.options import from_options
-from experiments.scenario.scenario import Scenario
+from weft.base.errors import InputError
+from weft.experiments.report.scenarios import command_line
+from weft.experiments.runs.runner import run
+from weft.experiments.scenario.marking import Marking
+from weft.experiments.scenario.options import from_options
+from weft.experiments.scenario.scenario import Scenario
 
 FAST: dict[str, Any] = {"world": "simulated", "rate_bps": 10**11, "delay_ns": 1000}
 

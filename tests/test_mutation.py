@@ -15,14 +15,14 @@ from pathlib import Path
 from types import FunctionType
 
 import pytest
-
-from base.errors import InputError
 from tests.mutation import ending, recording, report, running, subjects, trial
 from tests.mutation.__main__ import main
 from tests.mutation.children import Job, end_child, run_all
 from tests.mutation.operators import mutants_of
 from tests.mutation.subjects import GROUPS, Group, groups_of
 from tests.mutation.trial import KILLED, NOT_REACHED, SURVIVED, Subject, all_subjects, drawn
+
+from weft.base.errors import InputError
 
 
 @pytest.fixture(scope="module")

@@ -13,25 +13,6 @@ from google.protobuf import text_format
 from google.rpc import code_pb2
 from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2
-
-from controller.client import Program, Session, WriteError
-from controller.entities import Action, Exact, entry
-from controller.plan import Update
-from switch.p4runtime import arrays, configs, received, requests
-from switch.p4runtime.device import Device
-from switch.p4runtime.local import LocalError, LocalSwitch
-from switch.p4runtime.outcomes import DETAILS_BYTES, Outcomes
-from switch.p4runtime.received import (
-    MOST_ELEMENTS,
-    MOST_MESSAGE_BYTES,
-    MOST_P4INFO_BYTES,
-    Batch,
-    Malformed,
-    batch_parser,
-)
-from switch.p4runtime.refusals import MOST_MESSAGE, Refusal, fitting, not_found
-from switch.p4runtime.server import P4RuntimeServer
-from switch.p4runtime.turns import TurnLock
 from tests.p4runtime_support import (
     DELETE,
     INSERT,
@@ -43,6 +24,25 @@ from tests.p4runtime_support import (
     config_request,
     make_dataplane,
 )
+
+from weft.controller.client import Program, Session, WriteError
+from weft.controller.entities import Action, Exact, entry
+from weft.controller.plan import Update
+from weft.switch.p4runtime import arrays, configs, received, requests
+from weft.switch.p4runtime.device import Device
+from weft.switch.p4runtime.local import LocalError, LocalSwitch
+from weft.switch.p4runtime.outcomes import DETAILS_BYTES, Outcomes
+from weft.switch.p4runtime.received import (
+    MOST_ELEMENTS,
+    MOST_MESSAGE_BYTES,
+    MOST_P4INFO_BYTES,
+    Batch,
+    Malformed,
+    batch_parser,
+)
+from weft.switch.p4runtime.refusals import MOST_MESSAGE, Refusal, fitting, not_found
+from weft.switch.p4runtime.server import P4RuntimeServer
+from weft.switch.p4runtime.turns import TurnLock
 
 pytest_plugins = ["tests.p4runtime_fixtures"]
 

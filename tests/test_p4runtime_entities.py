@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
-from switch.engine.dataplane import Dataplane
-from switch.p4runtime.server import P4RuntimeServer
 from tests.p4runtime_support import (
     DELETE,
     GROUP,
@@ -15,6 +12,9 @@ from tests.p4runtime_support import (
     BareClient,
     Refused,
 )
+
+from weft.switch.engine.dataplane import Dataplane
+from weft.switch.p4runtime.server import P4RuntimeServer
 
 pytest_plugins = ["tests.p4runtime_fixtures"]
 

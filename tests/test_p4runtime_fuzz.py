@@ -12,14 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from p4.v1 import p4runtime_pb2
-
-from switch.engine.dataplane import Dataplane
-from switch.p4runtime import bytestrings, configs, requests
-from switch.p4runtime.arbitration import Arbitration, Client
-from switch.p4runtime.device import Device
-from switch.p4runtime.refusals import Refusal, as_refusal
-from switch.p4runtime.server import P4RuntimeServer
-from switch.p4runtime.streams import Streams
 from tests.emulated_support import wait_until
 from tests.p4runtime_support import (
     EVERY_ENTITY,
@@ -30,6 +22,14 @@ from tests.p4runtime_support import (
     config_request,
     make_dataplane,
 )
+
+from weft.switch.engine.dataplane import Dataplane
+from weft.switch.p4runtime import bytestrings, configs, requests
+from weft.switch.p4runtime.arbitration import Arbitration, Client
+from weft.switch.p4runtime.device import Device
+from weft.switch.p4runtime.refusals import Refusal, as_refusal
+from weft.switch.p4runtime.server import P4RuntimeServer
+from weft.switch.p4runtime.streams import Streams
 
 pytest_plugins = ["tests.p4runtime_fixtures"]
 

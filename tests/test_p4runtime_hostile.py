@@ -19,18 +19,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2
-
-from switch.engine.build import MOST_BUILT
-from switch.engine.dataplane import Dataplane
-from switch.p4runtime import configs, notifications, requests
-from switch.p4runtime.arbitration import Arbitration
-from switch.p4runtime.data_plane import DataPlane
-from switch.p4runtime.device import Device
-from switch.p4runtime.outboxes import MAX_WAITING, MAX_WAITING_BYTES, Outbox
-from switch.p4runtime.refusals import MOST_NAMED, Refusal, as_refusal
-from switch.p4runtime.server import P4RuntimeServer
-from switch.p4runtime.stalls import unless_stalled
-from switch.p4runtime.streams import Streams
 from tests.p4runtime_mutations import fill, mutate_info, mutate_json
 from tests.p4runtime_support import (
     EVERY_ENTITY,
@@ -44,6 +32,18 @@ from tests.p4runtime_support import (
     config_request,
     make_dataplane,
 )
+
+from weft.switch.engine.build import MOST_BUILT
+from weft.switch.engine.dataplane import Dataplane
+from weft.switch.p4runtime import configs, notifications, requests
+from weft.switch.p4runtime.arbitration import Arbitration
+from weft.switch.p4runtime.data_plane import DataPlane
+from weft.switch.p4runtime.device import Device
+from weft.switch.p4runtime.outboxes import MAX_WAITING, MAX_WAITING_BYTES, Outbox
+from weft.switch.p4runtime.refusals import MOST_NAMED, Refusal, as_refusal
+from weft.switch.p4runtime.server import P4RuntimeServer
+from weft.switch.p4runtime.stalls import unless_stalled
+from weft.switch.p4runtime.streams import Streams
 
 pytest_plugins = ["tests.p4runtime_fixtures"]
 

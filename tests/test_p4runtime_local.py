@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from controller import Controller, fabric_plan
-from controller.client import SwitchError, WriteError
-from controller.plan import Update
-from switch.compiler import compile_cached
-from switch.program_files import fabric_program
-from topo.clos import leaf_spine
-from topo.worlds.simulated.world import SimulatedWorld
+from weft.controller import Controller, fabric_plan
+from weft.controller.client import SwitchError, WriteError
+from weft.controller.plan import Update
+from weft.switch.compiler import compile_cached
+from weft.topo.clos import leaf_spine
+from weft.topo.fabric_program import fabric_program
+from weft.topo.worlds.simulated.world import SimulatedWorld
 
 
 def test_a_plan_is_applied_and_counters_are_read_without_a_thread() -> None:

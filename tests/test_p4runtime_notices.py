@@ -18,16 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from p4.config.v1 import p4info_pb2, p4types_pb2
 from p4.v1 import p4data_pb2, p4runtime_pb2
-
-from switch.engine.dataplane import Dataplane, Queue
-from switch.p4runtime import bytestrings
-from switch.p4runtime.data_values import decode_data, encode_data
-from switch.p4runtime.digests import Digests, Limits
-from switch.p4runtime.local import LocalError, LocalSwitch
-from switch.p4runtime.p4info_objects import PacketHeader, Param
-from switch.p4runtime.packets import pack, unpack
-from switch.p4runtime.refusals import Refusal
-from switch.p4runtime.translation import StringMap, ValueType
 from tests.p4runtime_support import (
     DELETE,
     EVERY_NOTICE,
@@ -40,6 +30,16 @@ from tests.p4runtime_support import (
     ids_of,
     substituted,
 )
+
+from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.p4runtime import bytestrings
+from weft.switch.p4runtime.data_values import decode_data, encode_data
+from weft.switch.p4runtime.digests import Digests, Limits
+from weft.switch.p4runtime.local import LocalError, LocalSwitch
+from weft.switch.p4runtime.p4info_objects import PacketHeader, Param
+from weft.switch.p4runtime.packets import pack, unpack
+from weft.switch.p4runtime.refusals import Refusal
+from weft.switch.p4runtime.translation import StringMap, ValueType
 
 CPU_PORT = 8
 S = 10**9

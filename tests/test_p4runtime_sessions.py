@@ -12,12 +12,6 @@ from google.rpc import code_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
-
-from base.errors import InputError, MachineError
-from switch.engine.dataplane import Dataplane
-from switch.p4runtime.credentials import Credentials
-from switch.p4runtime.device_config import bmv2_json
-from switch.p4runtime.server import P4RuntimeServer, serve
 from tests.p4runtime_support import (
     DELETE,
     GROUP,
@@ -30,6 +24,12 @@ from tests.p4runtime_support import (
     Refused,
     config_request,
 )
+
+from weft.base.errors import InputError, MachineError
+from weft.switch.engine.dataplane import Dataplane
+from weft.switch.p4runtime.credentials import Credentials
+from weft.switch.p4runtime.device_config import bmv2_json
+from weft.switch.p4runtime.server import P4RuntimeServer, serve
 
 pytest_plugins = ["tests.p4runtime_fixtures"]
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from p4runtime_sh.p4runtime import P4RuntimeWriteException
-
-from switch.engine.dataplane import Dataplane
-from switch.p4runtime.device import Device
-from switch.p4runtime.server import P4RuntimeServer, serve
 from tests.emulated_support import wait_until
 from tests.p4runtime_support import EVERY_NOTICE, Files, be_patient, compiled, make_dataplane
+
+from weft.switch.engine.dataplane import Dataplane
+from weft.switch.p4runtime.device import Device
+from weft.switch.p4runtime.server import P4RuntimeServer, serve
 
 shell = pytest.importorskip("p4runtime_sh.shell", reason="p4runtime-shell is not installed")
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import grpc
 import pytest
-
-from switch.p4runtime.server import P4RuntimeServer
 from tests.p4runtime_support import (
     DELETE,
     INSERT,
@@ -16,6 +14,8 @@ from tests.p4runtime_support import (
     BareClient,
     Refused,
 )
+
+from weft.switch.p4runtime.server import P4RuntimeServer
 
 pytest_plugins = ["tests.p4runtime_fixtures"]
 

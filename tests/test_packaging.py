@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from base.errors import MachineError
-from switch import program_files
+from weft.base.errors import MachineError
+from weft.topo import fabric_program
 
 ROOT = Path(__file__).resolve().parent.parent
 PINNED = sorted((ROOT / "requirements").glob("py3*.txt"))
@@ -48,15 +48,15 @@ def test_everything_that_weft_asks_for_is_pinned(file: Path) -> None:
 
 
 def test_the_fabric_program_is_found_in_the_checkout() -> None:
-    assert program_files.fabric_program() == ROOT / "p4" / "fabric.p4"
+    assert fabric_program.fabric_program() == ROOT / "p4" / "fabric.p4"
 
 
-def test_a_fabric_program_that_is_nowhere_is_an_error_that_says_where_it_was_looked_for(
+def test_a_fabric_program_that_is_missing_is_an_error_that_says_where_it_was_looked_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(program_files, "_folders", lambda: iter([tmp_path / "one", tmp_path]))
-    with pytest.raises(MachineError, match=re.escape(f"{tmp_path / 'one'}, {tmp_path}: run Weft")):
-        program_files.fabric_program()
+    monkeypatch.setattr(fabric_program, "_PROGRAM", tmp_path / "fabric.p4")
+    with pytest.raises(MachineError, match=re.escape(f"{tmp_path / 'fabric.p4'} is missing: run")):
+        fabric_program.fabric_program()
 
 
 @pytest.mark.system
@@ -70,7 +70,10 @@ def test_pip_installs_the_weft_command_with_its_p4_sources_and_without_the_tests
     if tracked == [""]:
         pytest.skip("not a git checkout: the files that belong to Weft cannot be told from others")
     for name in filter(None, tracked):
-        if (ROOT / name).is_file():
+        if (ROOT / name).is_symlink():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).symlink_to((ROOT / name).readlink())
+        elif (ROOT / name).is_file():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             (source / name).write_bytes((ROOT / name).read_bytes())
 
@@ -81,11 +84,11 @@ def test_pip_installs_the_weft_command_with_its_p4_sources_and_without_the_tests
     )
     (wheel,) = tmp_path.glob("weft-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    folders = {name.split("/")[0] for name in names}
-    assert {"base", "switch", "agents", "topo", "controller", "analysis", "experiments"} <= folders
-    assert not {"p4", "tests", "requirements", "docs"} & folders
-    folder = re.compile(r"(base|switch|agents|topo|controller|analysis|experiments)/")
-    packaged = {name for name in tracked if folder.match(name)}
+    top = {name.split("/")[0] for name in names if ".dist-info/" not in name}
+    assert top == {"weft"}
+    folder = re.compile(r"(base|switch|agents|topo|controller|analysis|experiments|p4)/")
+    packaged = {f"weft/{name}" for name in tracked if folder.match(name)}
+    packaged |= {name.removeprefix("src/") for name in tracked if re.match(r"src/.*\.py", name)}
     assert {name for name in packaged if not name.endswith(".md")} <= set(names)
 
     # A virtual environment that sees the packages of the one that the tests run in, pip among them.
@@ -103,10 +106,10 @@ def test_pip_installs_the_weft_command_with_its_p4_sources_and_without_the_tests
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     environment["WEFT_CACHE"] = str(tmp_path / "cache")
     where = subprocess.run(
-        [python, "-c", "from switch.program_files import *; print(fabric_program())"],
+        [python, "-c", "from weft.topo.fabric_program import fabric_program; print(fabric_program())"],
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=True,
     ).stdout.strip()  # fmt: skip
-    assert where == str(venv / "share/weft/p4/fabric.p4")
+    assert where == f"{inside}/weft/p4/fabric.p4"
     answer = subprocess.run(
         [venv / "bin" / "weft", "--help"],
         cwd=tmp_path, env=environment, capture_output=True, text=True,

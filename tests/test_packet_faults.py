@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from base.errors import InputError
-from topo.clos import leaf_spine
-from topo.packet_faults import (
+from weft.base.errors import InputError
+from weft.topo.clos import leaf_spine
+from weft.topo.packet_faults import (
     EVERY,
     OPCODE_KINDS,
     Outage,

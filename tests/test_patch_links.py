@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 from scapy.utils import PcapReader, RawPcapReader
-
-from base.errors import InputError
-from switch.engine.control import ActionCall, Lpm, Member, ProfileMember, TableEntry
-from switch.engine.dataplane import Dataplane, Departure, Queue
-from switch.engine.events import advance_some
-from switch.engine.pipeline import receive_frame
-from switch.realtime import requests
-from switch.realtime.captures import Captures
-from switch.realtime.config import read_config
-from switch.realtime.process import SwitchProcess
 from tests.emulated_support import wait_until
 from tests.engine_programs import router
 from tests.test_engine import free, packet
+
+from weft.base.errors import InputError
+from weft.switch.engine.control import ActionCall, Lpm, Member, ProfileMember, TableEntry
+from weft.switch.engine.dataplane import Dataplane, Departure, Queue
+from weft.switch.engine.events import advance_some
+from weft.switch.engine.pipeline import receive_frame
+from weft.switch.realtime import requests
+from weft.switch.realtime.captures import Captures
+from weft.switch.realtime.config import read_config
+from weft.switch.realtime.process import SwitchProcess
 
 LINKS = (((0, 2), (1, 1)), ((1, 2), (2, 1)), ((0, 3), (2, 3)))
 SLOW = Queue(rate_bps=10_000_000, delay_ns=70_001, limit_packets=12)

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from base.errors import InputError
-from controller import Pin, Plan, fabric
-from controller.congestion import plan_marking
-from controller.entities import Action, DefaultAction, Entity, Exact, Member, TableEntry
-from controller.pinned_paths import PathMap, plan_pins
-from controller.plan import diff, fabric_plan
-from controller.routes import PATHS, Paths, plan_routes
-from topo.clos import Topology, fat_tree, leaf_spine, single
+from weft.base.errors import InputError
+from weft.controller import Pin, Plan, fabric
+from weft.controller.congestion import plan_marking
+from weft.controller.entities import Action, DefaultAction, Entity, Exact, Member, TableEntry
+from weft.controller.pinned_paths import PathMap, plan_pins
+from weft.controller.plan import diff, fabric_plan
+from weft.controller.routes import PATHS, Paths, plan_routes
+from weft.topo.clos import Topology, fat_tree, leaf_spine, single
 
 
 @st.composite

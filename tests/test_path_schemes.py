@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from base.errors import InputError
-from experiments.runs.emulation import network_key
-from experiments.scenario.options import from_options
-from experiments.scenario.path_schemes import NAMES, scheme_of
-from experiments.scenario.placement import place
-from experiments.scenario.scenario import Scenario
+from weft.base.errors import InputError
+from weft.experiments.runs.emulation import network_key
+from weft.experiments.scenario.options import from_options
+from weft.experiments.scenario.path_schemes import NAMES, scheme_of
+from weft.experiments.scenario.placement import place
+from weft.experiments.scenario.scenario import Scenario
 
 SCHEMES = [name.replace("N", "4") for name in NAMES]
 

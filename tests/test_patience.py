@@ -10,9 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from tests.operations import gather
+from tests.test_rank_rendezvous import Actor, both, hello, perform
 
-from agents.drivers import messages
-from agents.drivers.messages import (
+from weft.agents.drivers import messages
+from weft.agents.drivers.messages import (
     Abort,
     Finished,
     LineChannel,
@@ -26,12 +28,10 @@ from agents.drivers.messages import (
     Working,
     encode,
 )
-from agents.drivers.patience import Patience, silence_s
-from agents.drivers.rendezvous import Rendezvous
-from base.effort import Effort
-from base.errors import RunError
-from tests.operations import gather
-from tests.test_rank_rendezvous import Actor, both, hello, perform
+from weft.agents.drivers.patience import Patience, silence_s
+from weft.agents.drivers.rendezvous import Rendezvous
+from weft.base.effort import Effort
+from weft.base.errors import RunError
 
 
 def test_who_gets_on_is_waited_for_however_long_it_takes() -> None:
@@ -140,7 +140,7 @@ def test_ranks_that_fill_and_verify_for_long_but_go_on_are_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr("agents.drivers.rendezvous.time", clock)
+    monkeypatch.setattr("weft.agents.drivers.rendezvous.time", clock)
 
     def slow(actor: Actor) -> None:
         actor.wait(Prepare)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from agents.collectives.pattern import fill_shard, first_difference, shard_key, words
+from weft.agents.collectives.pattern import fill_shard, first_difference, shard_key, words
 
 KNOWN = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F, 0xF88BB8A8724C81EC]
 """What SplitMix64 gives first from state 0."""

@@ -13,19 +13,19 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from base.errors import InputError
-from experiments.plots.draw import _drawn, _saved, svg_of, title_of, write_plots
-from experiments.plots.heatmap import heat_map, heat_maps_of
-from experiments.plots.palette import in_order
-from experiments.plots.series import lines_of, phases_of, tiers_of
-from experiments.plots.spec import KINDS, METRICS, TIERS, PlotSpec, read_plots
-from experiments.results.results import Results, scenario_of
-from experiments.results.summary import by_point
-from experiments.scenario.scenario import Scenario
-from experiments.scenario.sweep import Experiment, Point
-from experiments.theory.bounds import completion_bound_ns
 from tests.results_samples import sample_experiment, sample_results
+
+from weft.base.errors import InputError
+from weft.experiments.plots.draw import _drawn, _saved, svg_of, title_of, write_plots
+from weft.experiments.plots.heatmap import heat_map, heat_maps_of
+from weft.experiments.plots.palette import in_order
+from weft.experiments.plots.series import lines_of, phases_of, tiers_of
+from weft.experiments.plots.spec import KINDS, METRICS, TIERS, PlotSpec, read_plots
+from weft.experiments.results.results import Results, scenario_of
+from weft.experiments.results.summary import by_point
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.scenario.sweep import Experiment, Point
+from weft.experiments.theory.bounds import completion_bound_ns
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -385,8 +385,8 @@ def test_labels_below_the_axis_do_not_run_into_each_other(log: str) -> None:
 
 def test_nothing_but_drawing_waits_for_matplotlib() -> None:
     code = (
-        "import sys, experiments.commands.command_line, experiments.runs.runner;"
-        "import experiments.results.table, experiments.report;"
+        "import sys, weft.experiments.commands.command_line, weft.experiments.runs.runner;"
+        "import weft.experiments.results.table, weft.experiments.report;"
         "sys.exit('matplotlib' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=CHECKOUT, check=False, timeout=600)

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from agents.datagrams import Datagrams, ipv4
-from agents.drivers.progress_engine import ProgressEngine, RingSource
-from agents.transport import ChunkSink, Endpoint, ReceiveWorker, TransportOptions
 from tests.transport_pair import pattern
+
+from weft.agents.datagrams import Datagrams, ipv4
+from weft.agents.drivers.progress_engine import ProgressEngine, RingSource
+from weft.agents.transport import ChunkSink, Endpoint, ReceiveWorker, TransportOptions
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -110,8 +110,8 @@ def test_interrupting_ends_all_threads_at_once() -> None:
     program = (
         "import signal\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored below nohup\n"
-        "from agents.drivers.progress_engine import ProgressEngine, RingSource\n"
-        "from agents.transport import ReceiveWorker\n"
+        "from weft.agents.drivers.progress_engine import ProgressEngine, RingSource\n"
+        "from weft.agents.transport import ReceiveWorker\n"
         "from tests.test_progress_engine import ADDRESS, GROUPS, QKEY, packets_of, pattern\n"
         "parts = [(ReceiveWorker(ADDRESS, [(group, QKEY)]),\n"
         "          RingSource(packets_of(group, pattern(5000)), rounds=None))\n"

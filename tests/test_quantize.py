@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from agents.transport import aggregation_layout as job
-from agents.transport.kernels.quantize import (
+from weft.agents.transport import aggregation_layout as job
+from weft.agents.transport.kernels.quantize import (
     add_saturating,
     block_exponent,
     dequantize,
@@ -20,7 +20,7 @@ from agents.transport.kernels.quantize import (
     quantize,
     store_swapped,
 )
-from agents.wire.compiled import compiled
+from weft.agents.wire.compiled import compiled
 
 Array = npt.NDArray[Any]
 

@@ -9,7 +9,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-
 from tests.bmv2_support import require_bmv2
 from tests.compiler_support import compiled, document, errors, program
 from tests.random_programs import Forms, checked

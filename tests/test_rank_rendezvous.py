@@ -11,8 +11,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from tests.operations import gather
 
-from agents.drivers.messages import (
+from weft.agents.drivers.messages import (
     Abort,
     Connected,
     Exited,
@@ -32,9 +33,8 @@ from agents.drivers.messages import (
     decode,
     encode,
 )
-from agents.drivers.rendezvous import Rendezvous, RunProgress
-from base.errors import InputError, ProtocolError, RunError
-from tests.operations import gather
+from weft.agents.drivers.rendezvous import Rendezvous, RunProgress
+from weft.base.errors import InputError, ProtocolError, RunError
 
 Part = Callable[["Actor"], None]
 

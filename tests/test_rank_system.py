@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from agents.drivers.launcher import Launcher
-from agents.drivers.messages import RankConfig, RankResult
-from agents.drivers.patience import Patience
-from agents.drivers.rendezvous import Rendezvous, RunProgress
-from agents.participant import Team
-from base.errors import RunError
 from tests.operations import gather
+
+from weft.agents.drivers.launcher import Launcher
+from weft.agents.drivers.messages import RankConfig, RankResult
+from weft.agents.drivers.patience import Patience
+from weft.agents.drivers.rendezvous import Rendezvous, RunProgress
+from weft.agents.participant import Team
+from weft.base.errors import RunError
 
 RATE_BPS = 100_000_000
 GROUP = "239.0.0.1"
@@ -198,11 +198,11 @@ def test_the_end_of_the_launcher_ends_its_ranks(bridged: Bridged, tmp_path: Path
 RUNNER = """
 import sys, time
 from pathlib import Path
-from agents.drivers.launcher import Launcher
-from agents.drivers.messages import RankConfig
-from agents.drivers.rendezvous import Rendezvous
-from agents.participant import Team
-from agents.participant import Team
+from weft.agents.drivers.launcher import Launcher
+from weft.agents.drivers.messages import RankConfig
+from weft.agents.drivers.rendezvous import Rendezvous
+from weft.agents.participant import Team
+from weft.agents.participant import Team
 
 run_dir = Path(sys.argv[1])
 launcher = Launcher(run_dir)

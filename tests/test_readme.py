@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from agents.collectives.names import ALGORITHMS
-from base.cache import CHECKOUT
-from base.units import format_rate
-from experiments.bench import benchmarks
-from experiments.commands import command_line as cli
-from experiments.scenario.sweep import Experiment, read_file
+from weft.agents.collectives.names import ALGORITHMS
+from weft.base.cache import CHECKOUT
+from weft.base.units import format_rate
+from weft.experiments.bench import benchmarks
+from weft.experiments.commands import command_line as cli
+from weft.experiments.scenario.sweep import Experiment, read_file
 
 TEXT = (CHECKOUT / "README.md").read_text()
 

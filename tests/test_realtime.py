@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from base.errors import InputError
-from switch.realtime.config import config_of, read_config
-from switch.realtime.loop import HISTOGRAM, IO_HISTOGRAM, IO_WORDS, record_lateness
-from switch.realtime.ports import lateness
-from switch.realtime.process import SwitchProcess
 from tests.emulated_support import wait_until
+
+from weft.base.errors import InputError
+from weft.switch.realtime.config import config_of, read_config
+from weft.switch.realtime.loop import HISTOGRAM, IO_HISTOGRAM, IO_WORDS, record_lateness
+from weft.switch.realtime.ports import lateness
+from weft.switch.realtime.process import SwitchProcess
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -153,7 +153,7 @@ def test_the_process_says_ready_answers_and_ends(tmp_path: Path, way: str) -> No
     address = f"unix:{tmp_path / 'p4.sock'}"
     path.write_text(json.dumps({"switches": [switch(address=address)], "stats_socket": statistics}))
     process = subprocess.Popen(
-        ["unshare", "-n", sys.executable, "-m", "switch.realtime", str(path)],
+        ["unshare", "-n", sys.executable, "-m", "weft.switch.realtime", str(path)],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -183,7 +183,7 @@ def test_an_interface_that_is_not_there_ends_the_process_with_2(tmp_path: Path) 
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"switches": [switch(ports=[port(1)])]}))
     answer = subprocess.run(
-        ["unshare", "-n", sys.executable, "-m", "switch.realtime", str(path)],
+        ["unshare", "-n", sys.executable, "-m", "weft.switch.realtime", str(path)],
         cwd=ROOT,
         capture_output=True,
         text=True,

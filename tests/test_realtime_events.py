@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from switch.compiler import compile_program
-from switch.engine.control import (
+from tests.test_engine_objects import CPU_PORT, SOURCE, frame
+
+from weft.switch.compiler import compile_program
+from weft.switch.engine.control import (
     ActionCall,
     DigestEvent,
     Event,
@@ -18,10 +20,9 @@ from switch.engine.control import (
     PacketIn,
     TableEntry,
 )
-from switch.engine.state import EngineControl
-from switch.realtime.config import config_of
-from switch.realtime.process import SwitchProcess
-from tests.test_engine_objects import CPU_PORT, SOURCE, frame
+from weft.switch.engine.state import EngineControl
+from weft.switch.realtime.config import config_of
+from weft.switch.realtime.process import SwitchProcess
 
 DEADLINE_S = 60.0
 FLOOD = 3000

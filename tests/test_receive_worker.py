@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from agents.datagrams import FRAME_OVERHEAD_BYTES, Datagram, Datagrams, ipv4
-from agents.transport import ChunkSink, Endpoint, ReceiveWorker, Statistics, TransportMisuse
-from agents.transport import layout as at
-from agents.wire import MalformedPacket, Opcode, Packet
-from agents.wire.crc import icrc
 from tests.transport_pair import pattern
+
+from weft.agents.datagrams import FRAME_OVERHEAD_BYTES, Datagram, Datagrams, ipv4
+from weft.agents.transport import ChunkSink, Endpoint, ReceiveWorker, Statistics, TransportMisuse
+from weft.agents.transport import layout as at
+from weft.agents.wire import MalformedPacket, Opcode, Packet
+from weft.agents.wire.crc import icrc
 
 HERE, THERE = ipv4("10.0.0.1"), ipv4("10.0.0.2")
 GROUPS = [(ipv4("239.0.0.5"), 7), (ipv4("239.0.0.6"), 8)]

@@ -22,19 +22,20 @@ from hypothesis import strategies as st
 from matplotlib import image
 from rich.console import Console
 from rich.table import Table
+from tests.results_samples import sample_experiment, sample_results
 
-from agents.collectives.names import ALGORITHMS as ALGORITHMS_OF
-from base.errors import InputError
-from experiments.plots import PlotSpec
-from experiments.plots.heatmap import RAMP
-from experiments.plots.palette import ALGORITHMS, style_sheet
-from experiments.report import write_report
-from experiments.report.charts import ticks
-from experiments.report.overview import headline
-from experiments.report.page import render
-from experiments.report.scenarios import command_line
-from experiments.results.results import Results, Run, scenario_of
-from experiments.results.summary import (
+from weft.agents.collectives.names import ALGORITHMS as ALGORITHMS_OF
+from weft.base.errors import InputError
+from weft.experiments.plots import PlotSpec
+from weft.experiments.plots.heatmap import RAMP
+from weft.experiments.plots.palette import ALGORITHMS, style_sheet
+from weft.experiments.report import write_report
+from weft.experiments.report.charts import ticks
+from weft.experiments.report.overview import headline
+from weft.experiments.report.page import render
+from weft.experiments.report.scenarios import command_line
+from weft.experiments.results.results import Results, Run, scenario_of
+from weft.experiments.results.summary import (
     MAX_DOUBTS,
     by_point,
     doubts,
@@ -44,11 +45,10 @@ from experiments.results.summary import (
     three_digits,
     which_run,
 )
-from experiments.results.table import links_table, summary_table
-from experiments.scenario.options import from_options
-from experiments.scenario.scenario import Fault, Scenario
-from experiments.scenario.sweep import Experiment, Point
-from tests.results_samples import sample_experiment, sample_results
+from weft.experiments.results.table import links_table, summary_table
+from weft.experiments.scenario.options import from_options
+from weft.experiments.scenario.scenario import Fault, Scenario
+from weft.experiments.scenario.sweep import Experiment, Point
 
 VOID = {"meta", "br", "input", "col"}
 

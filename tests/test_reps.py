@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.transport import TransportOptions
-from controller.clos_paths import ClosPaths
-from controller.selector_hash import Salts, ecmp_paths
-from experiments.runs.plan import transport_of
-from experiments.runs.simulation import simulate
-from experiments.scenario.scenario import Fault, Scenario
-from switch.compiler import compile_cached
-from switch.program_files import fabric_program
+from weft.agents.transport import TransportOptions
+from weft.controller.clos_paths import ClosPaths
+from weft.controller.selector_hash import Salts, ecmp_paths
+from weft.experiments.runs.plan import transport_of
+from weft.experiments.runs.simulation import simulate
+from weft.experiments.scenario.scenario import Fault, Scenario
+from weft.switch.compiler import compile_cached
+from weft.topo.fabric_program import fabric_program
 
 SEEDS = range(1, 6)
 

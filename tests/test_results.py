@@ -7,9 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from base.errors import InputError
-from experiments.results.results import Fidelity, LinkResult, RankResult, Results, Run, tier_bytes
-from experiments.scenario.scenario import Scenario
+from weft.base.errors import InputError
+from weft.experiments.results.results import (
+    Fidelity,
+    LinkResult,
+    RankResult,
+    Results,
+    Run,
+    tier_bytes,
+)
+from weft.experiments.scenario.scenario import Scenario
 
 
 def a_run(verified: bool = True) -> Run:

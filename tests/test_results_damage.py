@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-from base.errors import InputError
-from experiments.report.page import render
-from experiments.results.results import Results
-from experiments.results.summary import summarize
-from experiments.results.table import summary_table
 from tests.results_samples import sample_results
+
+from weft.base.errors import InputError
+from weft.experiments.report.page import render
+from weft.experiments.results.results import Results
+from weft.experiments.results.summary import summarize
+from weft.experiments.results.table import summary_table
 
 GOOD: dict[str, Any] = json.loads(json.dumps(sample_results(repeat=2).to_dict()))
 Place = tuple[Any, ...]

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from base.errors import InputError
-from base.progress import Progress
-from experiments.results.results import Results
-from experiments.runs.runner import Outcome, _Folder, run_to_folder
-from experiments.scenario.scenario import Scenario
-from experiments.scenario.sweep import Experiment, read_file
 from tests.full_disk import full_disk
 from tests.system_support import ENVIRONMENT, WEFT
+
+from weft.base.errors import InputError
+from weft.base.progress import Progress
+from weft.experiments.results.results import Results
+from weft.experiments.runs.runner import Outcome, _Folder, run_to_folder
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.scenario.sweep import Experiment, read_file
 
 SOMEBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="making files of other users needs root")
@@ -141,7 +141,7 @@ def test_on_a_full_disk_results_come_back_and_old_files_stay_whole(tmp_path: Pat
 def test_a_folder_that_vanishes_during_the_run_does_not_take_the_results_along(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from experiments.runs import runner, simulation
+    from weft.experiments.runs import runner, simulation
 
     def simulate(*arguments: Any) -> Any:
         (tmp_path / "out").rmdir()

@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
-from agents.drivers.rendezvous import Rendezvous
-from base.cache import CHECKOUT
-from base.errors import InputError, MachineError
-from base.private_files import keep_private, open_private
 from tests.emulated_support import needs_machine, run_folders, wait_until
-from topo.worlds.emulated.cleanup import clean, marked_processes
-from topo.worlds.emulated.runs import RECORD, Run, boot_id, read_record, start_time
-from topo.worlds.emulated.testbeds import (
+
+from weft.agents.drivers.rendezvous import Rendezvous
+from weft.base.cache import CHECKOUT
+from weft.base.errors import InputError, MachineError
+from weft.base.private_files import keep_private, open_private
+from weft.topo.worlds.emulated.cleanup import clean, marked_processes
+from weft.topo.worlds.emulated.runs import RECORD, Run, boot_id, read_record, start_time
+from weft.topo.worlds.emulated.testbeds import (
     FILE,
     RunningSwitch,
     RunningTestbed,
@@ -249,9 +249,9 @@ def test_a_testbed_that_another_user_may_have_described_is_not_connected_to(root
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from base.errors import WeftError
-from topo.worlds.emulated.cleanup import clean
-from topo.worlds.emulated.testbeds import find_testbed
+from weft.base.errors import WeftError
+from weft.topo.worlds.emulated.cleanup import clean
+from weft.topo.worlds.emulated.testbeds import find_testbed
 
 os.setgroups([])
 os.setgid(65534)
@@ -277,17 +277,17 @@ def test_without_root_roots_runs_are_told_to_need_it(root: Path) -> None:
 
 OPEN_RUN = """
 import os, sys
-from experiments.runs.emulation import testbed_of
-from experiments.runs.operation import gathered_ranks
-from experiments.runs.plan import cast_of, operation_of, plan_of, program_of
-from base.progress import Progress
-from experiments.scenario.scenario import Scenario
-from topo.worlds.emulated.world import EmulatedWorld
-from topo.worlds.emulated.runs import Run
+from weft.experiments.runs.emulation import testbed_of
+from weft.experiments.runs.operation import gathered_ranks
+from weft.experiments.runs.plan import cast_of, operation_of, plan_of, program_of
+from weft.base.progress import Progress
+from weft.experiments.scenario.scenario import Scenario
+from weft.topo.worlds.emulated.world import EmulatedWorld
+from weft.topo.worlds.emulated.runs import Run
 
-from agents.drivers.rank import warm_up
-from switch.engine.dataplane import Dataplane
-from switch.realtime.process import prepare
+from weft.agents.drivers.rank import warm_up
+from weft.switch.engine.dataplane import Dataplane
+from weft.switch.realtime.process import prepare
 
 scenario = Scenario(topology="single", hosts_per_leaf=2)
 prepare()  # and so nothing is left to be written to the cache

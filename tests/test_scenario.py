@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from base.errors import InputError
-from controller.routes import PATHS as PLANNED_PATHS
-from experiments.runs.plan import plan_of
-from experiments.scenario.options import from_options
-from experiments.scenario.path_schemes import scheme_of
-from experiments.scenario.scenario import Fault, Scenario
-from experiments.scenario.sweep import read_file
+from weft.base.errors import InputError
+from weft.controller.routes import PATHS as PLANNED_PATHS
+from weft.experiments.runs.plan import plan_of
+from weft.experiments.scenario.options import from_options
+from weft.experiments.scenario.path_schemes import scheme_of
+from weft.experiments.scenario.scenario import Fault, Scenario
+from weft.experiments.scenario.sweep import read_file
 
 
 def test_the_default_is_eight_ranks_on_a_leaf_spine() -> None:

@@ -12,24 +12,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
-
-from base.errors import InputError
-from base.units import format_seeds, parse_seeds
-from experiments import Scenario, run
-from experiments.commands import command_line as cli
-from experiments.plots.draw import svg_of
-from experiments.plots.series import lines_of
-from experiments.plots.spec import PlotSpec
-from experiments.report import render
-from experiments.results.results import Results
-from experiments.results.spread import Spread
-from experiments.results.summary import by_point, summarize, which_run
-from experiments.results.table import summary_table
-from experiments.runs.runner import _networks
-from experiments.scenario.options import from_options
-from experiments.scenario.sweep import Experiment, read_file
-from experiments.theory.chance import chances
 from tests.results_samples import sample_experiment
+
+from weft import Scenario, run
+from weft.base.errors import InputError
+from weft.base.units import format_seeds, parse_seeds
+from weft.experiments.commands import command_line as cli
+from weft.experiments.plots.draw import svg_of
+from weft.experiments.plots.series import lines_of
+from weft.experiments.plots.spec import PlotSpec
+from weft.experiments.report import render
+from weft.experiments.results.results import Results
+from weft.experiments.results.spread import Spread
+from weft.experiments.results.summary import by_point, summarize, which_run
+from weft.experiments.results.table import summary_table
+from weft.experiments.runs.runner import _networks
+from weft.experiments.scenario.options import from_options
+from weft.experiments.scenario.sweep import Experiment, read_file
+from weft.experiments.theory.chance import chances
 
 SWEEP = """
 collective = "alltoall"

@@ -11,22 +11,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.controller_networks import built_in_switches, unicast
+from tests.p4runtime_support import FABRIC, compiled
 
-from base.errors import InputError
-from controller import Controller, fabric_plan
-from controller.clos_paths import ClosPaths
-from controller.flows import WITHIN_LEAF
-from controller.selector_hash import (
+from weft.base.errors import InputError
+from weft.controller import Controller, fabric_plan
+from weft.controller.clos_paths import ClosPaths
+from weft.controller.flows import WITHIN_LEAF
+from weft.controller.selector_hash import (
     Salts,
     ecmp_paths,
     selector_hash,
     source_ports,
     uplink_masks,
 )
-from switch.engine.dataplane import Dataplane
-from tests.controller_networks import built_in_switches, unicast
-from tests.p4runtime_support import FABRIC, compiled
-from topo.clos import Topology, fat_tree, leaf_spine
+from weft.switch.engine.dataplane import Dataplane
+from weft.topo.clos import Topology, fat_tree, leaf_spine
 
 CASES: dict[str, tuple[Topology, tuple[str, ...]]] = {
     "leaf-spine": (leaf_spine(3, 5, 2), ()),

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from agents.collectives.agent import Done
-from agents.collectives.names import OPS
-from agents.collectives.requests import Request
-from agents.datagrams import ipv4
-from agents.servers import ReductionServer
-from agents.servers.plan import Plan, Terms, plan_of, terms_of
-from agents.servers.sums import DTYPES
-from agents.transport import Endpoint
-from base.errors import InputError
 from tests.memory_network import Faults
 from tests.server_group import FIRST_SERVER, ServerGroup
+
+from weft.agents.collectives.agent import Done
+from weft.agents.collectives.names import OPS
+from weft.agents.collectives.requests import Request
+from weft.agents.datagrams import ipv4
+from weft.agents.servers import ReductionServer
+from weft.agents.servers.plan import Plan, Terms, plan_of, terms_of
+from weft.agents.servers.sums import DTYPES
+from weft.agents.transport import Endpoint
+from weft.base.errors import InputError
 
 ALLREDUCE = Request(0, "allreduce", "optcast", 3000, dtype="float32")
 SCATTER = Request(0, "reduce-scatter", "optcast", 700, dtype="float32")

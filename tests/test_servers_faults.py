@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from agents.collectives.agent import Done, Failed
-from agents.collectives.control import MAGIC, Control, Kind
-from agents.collectives.requests import Request
-from agents.datagrams import Datagram
-from agents.servers.server import LINGER_NS
-from agents.transport.queue_pairs import RcQueuePair
 from tests.memory_network import Faults
 from tests.server_group import FIRST_RANK, FIRST_SERVER, ServerGroup
+
+from weft.agents.collectives.agent import Done, Failed
+from weft.agents.collectives.control import MAGIC, Control, Kind
+from weft.agents.collectives.requests import Request
+from weft.agents.datagrams import Datagram
+from weft.agents.servers.server import LINGER_NS
+from weft.agents.transport.queue_pairs import RcQueuePair
 
 ALLREDUCE = Request(0, "allreduce", "optcast", 3000, dtype="float32")
 SCATTER = Request(0, "reduce-scatter", "optcast", 800, dtype="float32")

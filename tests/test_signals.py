@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from base import signals
-from base.errors import RunError
-from base.signals import Ended, ending_on_signals, signals_held, watched
+from weft.base import signals
+from weft.base.errors import RunError
+from weft.base.signals import Ended, ending_on_signals, signals_held, watched
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
@@ -23,8 +23,8 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 HEAD = """
 import ctypes, os, signal, sys, time, weakref
-from experiments.commands import command_line as cli
-from base.errors import RunError
+from weft.experiments.commands import command_line as cli
+from weft.base.errors import RunError
 
 def busy():
     os.write(1, b"busy\\n")
@@ -135,7 +135,7 @@ def test_a_signal_is_raised_again_for_as_long_as_it_is_swallowed() -> None:
 
 def test_a_second_signal_ends_what_has_swallowed_the_first() -> None:
     command = Command(
-        "from base import signals\nsignals.LOOK_S = 1000\nmain(lambda: (finalizer(), work()))"
+        "from weft.base import signals\nsignals.LOOK_S = 1000\nmain(lambda: (finalizer(), work()))"
     )
     command.wait_for("busy")
     command.process.send_signal(signal.SIGTERM)
@@ -308,7 +308,7 @@ def test_a_signal_goes_before_what_is_watched_and_its_clean_up_is_left_alone() -
 
 RUNS = """
 import random
-from experiments import Scenario, run
+from weft import Scenario, run
 
 def again():
     scenario = Scenario(

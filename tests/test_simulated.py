@@ -11,20 +11,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from agents.transport import Endpoint
-from base.errors import InputError
-from experiments.bench.simulator import Flow, clos, lines, measure, permutation
-from switch.engine import layout as engine
 from tests.operations import gather
 from tests.simulated_support import completion_ns, network
-from topo.clos import fat_tree, leaf_spine, single
-from topo.network import Topology
-from topo.packet_faults import parse_faults
-from topo.worlds.simulated import fabric as simulated_fabric
-from topo.worlds.simulated import layout as at
-from topo.worlds.simulated.fabric import Fabric
-from topo.worlds.simulated.world import SimulatedProgress, SimulatedWorld, _Operation
+
+from weft.agents.transport import Endpoint
+from weft.base.errors import InputError
+from weft.experiments.bench.simulator import Flow, clos, lines, measure, permutation
+from weft.switch.engine import layout as engine
+from weft.topo.clos import fat_tree, leaf_spine, single
+from weft.topo.network import Topology
+from weft.topo.packet_faults import parse_faults
+from weft.topo.worlds.simulated import fabric as simulated_fabric
+from weft.topo.worlds.simulated import layout as at
+from weft.topo.worlds.simulated.fabric import Fabric
+from weft.topo.worlds.simulated.world import SimulatedProgress, SimulatedWorld, _Operation
 
 ROOT = Path(__file__).resolve().parent.parent
 KIB = 1024
@@ -133,7 +133,7 @@ def test_traces_are_the_same_on_every_machine() -> None:
 def test_traces_do_not_depend_on_hash_seeds() -> None:
     program = (
         "from tests.simulated_support import network, completion_ns\n"
-        "from topo.clos import leaf_spine\n"
+        "from weft.topo.clos import leaf_spine\n"
         "with network(leaf_spine(), loss=0.01) as net:\n"
         "    completion_ns(net.run('multicast', 5000)); print(net.world.digest)\n"
     )
@@ -154,11 +154,12 @@ def test_it_needs_nothing_that_only_linux_has() -> None:
         "for name in ('mininet', 'fcntl', 'resource', 'termios', 'pwd'):\n"
         "    sys.modules[name] = None\n"
         "from tests.simulated_support import network\n"
-        "from topo.clos import leaf_spine\n"
+        "from weft.topo.clos import leaf_spine\n"
         "with network(leaf_spine(1, 1, 2)) as net:\n"
         "    print(all(result.verified for result in net.run('ring', 1000)))\n"
-        "wrong = [name for name in sys.modules if name.startswith('topo.worlds.emulated.world')\n"
-        "         or name in ('agents.drivers.udp', 'switch.realtime.loop')]\n"
+        "wrong = [name for name in sys.modules\n"
+        "         if name.startswith('weft.topo.worlds.emulated.world')\n"
+        "         or name in ('weft.agents.drivers.udp', 'weft.switch.realtime.loop')]\n"
         "print(wrong)\n"
     )
     done = subprocess.run(

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-
-from agents.collectives.names import OPS
-from agents.collectives.requests import Request
-from agents.collectives.workload import Workload
-from agents.drivers.messages import RankResult
-from experiments.scenario.checks import DTYPES
 from tests.aggregation_networks import SLOTS, VALUES, Summing, check_verified, summing
-from topo.packet_faults import PACKET_ACTIONS
+
+from weft.agents.collectives.names import OPS
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.workload import Workload
+from weft.agents.drivers.messages import RankResult
+from weft.experiments.scenario.checks import DTYPES
+from weft.topo.packet_faults import PACKET_ACTIONS
 
 COUNT = 100
 """Elements of a vector: six packets and a bit."""

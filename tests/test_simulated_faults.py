@@ -7,15 +7,15 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-
-from experiments.runs.simulation import simulate
-from experiments.scenario.sweep import read_file
-from switch.compiler import compile_cached
-from switch.program_files import fabric_program
 from tests.simulated_support import Network, completion_ns, network
-from topo.clos import leaf_spine
-from topo.packet_faults import OPCODE_KINDS, PACKET_ACTIONS
-from topo.worlds.simulated import layout as at
+
+from weft.experiments.runs.simulation import simulate
+from weft.experiments.scenario.sweep import read_file
+from weft.switch.compiler import compile_cached
+from weft.topo.clos import leaf_spine
+from weft.topo.fabric_program import fabric_program
+from weft.topo.packet_faults import OPCODE_KINDS, PACKET_ACTIONS
+from weft.topo.worlds.simulated import layout as at
 
 RANDOM_FAULTS_NS = 10_000_000_000
 """Of however many, beside the operation's own limit: with loss on every link, too, a retransmission

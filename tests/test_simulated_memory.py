@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from experiments import Scenario
-from experiments.results.results import Run
-from experiments.runs import simulation
-from experiments.runs.plan import program_of
-from experiments.runs.simulation import simulate
-from switch.engine.dataplane import Dataplane
-from switch.engine.state import EngineControl
-from switch.engine.tracer import Tracer
 from tests import test_trace
-from topo.packet_faults import parse_fault
-from topo.worlds.simulated import fabric as simulated_fabric
-from topo.worlds.simulated.world import SimulatedWorld
+
+from weft import Scenario
+from weft.experiments.results.results import Run
+from weft.experiments.runs import simulation
+from weft.experiments.runs.plan import program_of
+from weft.experiments.runs.simulation import simulate
+from weft.switch.engine.dataplane import Dataplane
+from weft.switch.engine.state import EngineControl
+from weft.switch.engine.tracer import Tracer
+from weft.topo.packet_faults import parse_fault
+from weft.topo.worlds.simulated import fabric as simulated_fabric
+from weft.topo.worlds.simulated.world import SimulatedWorld
 
 OURS = ("agents", "controller", "experiments", "switch", "topo")
 ROOT = Path(__file__).resolve().parent.parent
@@ -156,7 +156,7 @@ def test_a_switch_that_is_traced_goes_with_its_last_user() -> None:
 
 REPEATS = """
 import sys
-from experiments import Scenario, run
+from weft import Scenario, run
 
 def resident_mib() -> int:
     lines = open("/proc/self/status").read().splitlines()

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from base.errors import InputError
-from experiments import Fault, Scenario, run
-from experiments.commands import command_line as cli
-from experiments.report import render
-from experiments.results.summary import worst_fidelity
+from weft import Fault, Scenario, run
+from weft.base.errors import InputError
+from weft.experiments.commands import command_line as cli
+from weft.experiments.report import render
+from weft.experiments.results.summary import worst_fidelity
 
 
 def test_a_scenario_runs_in_three_lines() -> None:

@@ -10,20 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.collectives.communicator import Communicator
-from agents.datagrams import ipv4
-from agents.drivers.messages import OperationConfig
-from agents.participant import Cast
-from agents.transport import Endpoint, TransportOptions
-from agents.transport.source_ports import FIRST_PORT, PORTS, source_port
-from analysis.link_loads import FloatArray
-from controller.clos_paths import ClosPaths
-from controller.flows import Flows, IntArray
-from experiments.runs.plan import cast_of, operation_of, plan_at_start, transport_of
-from experiments.scenario.scenario import Scenario
-from experiments.theory.lanes import assignment_of, drawn_ports
-from experiments.theory.static_paths import Situation, analyse
-from experiments.theory.static_workloads import Step
+from weft.agents.collectives.communicator import Communicator
+from weft.agents.datagrams import ipv4
+from weft.agents.drivers.messages import OperationConfig
+from weft.agents.participant import Cast
+from weft.agents.transport import Endpoint, TransportOptions
+from weft.agents.transport.source_ports import FIRST_PORT, PORTS, source_port
+from weft.analysis.link_loads import FloatArray
+from weft.controller.clos_paths import ClosPaths
+from weft.controller.flows import Flows, IntArray
+from weft.experiments.runs.plan import cast_of, operation_of, plan_at_start, transport_of
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.theory.lanes import assignment_of, drawn_ports
+from weft.experiments.theory.static_paths import Situation, analyse
+from weft.experiments.theory.static_workloads import Step
 
 SEEDS = 150
 

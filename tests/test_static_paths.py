@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.simulated_support import completion_ns, network
 from typer.testing import CliRunner
 
-from analysis.link_loads import LinkLoads
-from base.errors import InputError
-from controller.clos_paths import ClosPaths
-from experiments.commands.command_line import app
-from experiments.commands.paths import analysis_of
-from experiments.scenario.scenario import Scenario
-from experiments.theory import static_workloads
-from experiments.theory.static_paths import Situation, analyse, check_schemes, figures
-from experiments.theory.static_workloads import static_steps, workloads
-from experiments.workloads.chakra_schema import COLLECTIVE, MESSAGES, encode
-from tests.simulated_support import completion_ns, network
-from topo.clos import Topology, fat_tree, leaf_spine
+from weft.analysis.link_loads import LinkLoads
+from weft.base.errors import InputError
+from weft.controller.clos_paths import ClosPaths
+from weft.experiments.commands.command_line import app
+from weft.experiments.commands.paths import analysis_of
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.theory import static_workloads
+from weft.experiments.theory.static_paths import Situation, analyse, check_schemes, figures
+from weft.experiments.theory.static_workloads import static_steps, workloads
+from weft.experiments.workloads.chakra_schema import COLLECTIVE, MESSAGES, encode
+from weft.topo.clos import Topology, fat_tree, leaf_spine
 
 NETWORKS = (ClosPaths.leaf_spine(4, 4, 4), ClosPaths.leaf_spine(3, 5, 2), ClosPaths.fat_tree(4))
 RATE, QUEUE = 10**9, 1 << 24

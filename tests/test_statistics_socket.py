@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from switch.realtime import statistics
-from switch.realtime.config import config_of
-from switch.realtime.process import SwitchProcess
-from switch.realtime.statistics import StatisticsSocket
 from tests.emulated_support import wait_until
 from tests.engine_programs import router
+
+from weft.switch.realtime import statistics
+from weft.switch.realtime.config import config_of
+from weft.switch.realtime.process import SwitchProcess
+from weft.switch.realtime.statistics import StatisticsSocket
 
 DEADLINE_S = 60
 

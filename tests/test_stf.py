@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from base.errors import InputError
-from switch.compiler import compile_cached
-from switch.stf import Report, read_test, run_test
-from switch.stf.compare import Output, compare_port
-from switch.stf.reader import RULES, parse_test
-from switch.stf.statements import Expect, Packet, Place
+from weft.base.errors import InputError
+from weft.switch.compiler import compile_cached
+from weft.switch.stf import Report, read_test, run_test
+from weft.switch.stf.compare import Output, compare_port
+from weft.switch.stf.reader import RULES, parse_test
+from weft.switch.stf.statements import Expect, Packet, Place
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "tests" / "stf"
@@ -50,7 +50,7 @@ def refusal(text: str) -> str:
 
 
 def weft(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "experiments", "stf", *map(str, arguments)]
+    command = [sys.executable, "-m", "weft", "stf", *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=False)
 
 

@@ -13,30 +13,30 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.p4runtime_support import DELETE, INSERT, BareClient, Files, Refused, compiled
+from tests.test_realtime import needs_namespaces
+from tests.test_realtime_events import collect
 
-from base.cache import CHECKOUT
-from base.errors import RunError
-from switch.engine import layout, pipeline, queues
-from switch.engine.amounts import MOST_REPLICAS, MOST_REPLICAS_IN_ALL
-from switch.engine.control import (
+from weft.base.cache import CHECKOUT
+from weft.base.errors import RunError
+from weft.switch.engine import layout, pipeline, queues
+from weft.switch.engine.amounts import MOST_REPLICAS, MOST_REPLICAS_IN_ALL
+from weft.switch.engine.control import (
     CloneSession,
     MulticastGroup,
     PacketIn,
     Replica,
     TableFull,
 )
-from switch.engine.dataplane import MOST_PASSES, Dataplane, Queue
-from switch.engine.events import advance, begin_turn
-from switch.engine.state import EngineControl
-from switch.p4runtime.server import serve
-from switch.realtime.config import config_of
-from switch.realtime.process import SwitchProcess
-from switch.realtime.statistics import StatisticsSocket
-from tests.p4runtime_support import DELETE, INSERT, BareClient, Files, Refused, compiled
-from tests.test_realtime import needs_namespaces
-from tests.test_realtime_events import collect
-from topo.clos import single
-from topo.worlds.simulated.fabric import Fabric
+from weft.switch.engine.dataplane import MOST_PASSES, Dataplane, Queue
+from weft.switch.engine.events import advance, begin_turn
+from weft.switch.engine.state import EngineControl
+from weft.switch.p4runtime.server import serve
+from weft.switch.realtime.config import config_of
+from weft.switch.realtime.process import SwitchProcess
+from weft.switch.realtime.statistics import StatisticsSocket
+from weft.topo.clos import single
+from weft.topo.worlds.simulated.fabric import Fabric
 
 STORMS = CHECKOUT / "tests" / "programs" / "storms.p4"
 FORWARD, MULTICAST, INGRESS_CLONE, EGRESS_CLONE, RESUBMIT, RECIRCULATE, BOTH, LOST = range(8)
@@ -122,7 +122,7 @@ def test_a_packet_test_says_so_and_ends(tmp_path: Path, kind: int) -> None:
         "mc_mgrp_create 1\nmc_node_create 0 2 3\nmc_node_associate 1 0\nmirroring_add 1 4\n"
         f"packet 1 {order(kind).hex()}\npacket 1 {order(kind).hex()}\nexpect 2 00\n"
     )
-    command = [sys.executable, "-m", "experiments", "stf", str(STORMS), str(tmp_path / "storm.stf")]
+    command = [sys.executable, "-m", "weft", "stf", str(STORMS), str(tmp_path / "storm.stf")]
     done = subprocess.run(command, cwd=CHECKOUT, text=True, capture_output=True, check=False)
     assert done.returncode == 1
     said = done.stdout + done.stderr

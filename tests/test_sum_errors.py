@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from agents.collectives.dtypes import Array, dtype_of, largest_power
-from agents.collectives.gradients import LARGEST, MOST_HALVINGS, PAGE, gradients
-from agents.collectives.names import ALGORITHMS, DATA, OFFLOADED, REDUCING, SWITCH_DTYPES
-from agents.collectives.requests import Request
-from agents.collectives.sum_errors import error_bound, errors_of, exact_sums
-from agents.collectives.sum_orders import order_of, rounded, sums_of
-from agents.collectives.workload import SLICE_BYTES, Workload, accuracy_of
-from base.errors import InputError
 from tests.aggregation_group import SwitchGroup
 from tests.aggregation_switches import JobPlan
 from tests.collective_group import Group
 from tests.server_group import ServerGroup
+
+from weft.agents.collectives.dtypes import Array, dtype_of, largest_power
+from weft.agents.collectives.gradients import LARGEST, MOST_HALVINGS, PAGE, gradients
+from weft.agents.collectives.names import ALGORITHMS, DATA, OFFLOADED, REDUCING, SWITCH_DTYPES
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.sum_errors import error_bound, errors_of, exact_sums
+from weft.agents.collectives.sum_orders import order_of, rounded, sums_of
+from weft.agents.collectives.workload import SLICE_BYTES, Workload, accuracy_of
+from weft.base.errors import InputError
 
 FLOATS = ("float32", "float16", "bfloat16", "float64")
 GRADIENTS = DATA[1:]

@@ -9,14 +9,14 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from agents.collectives.dtypes import HALF_TYPES, dtype_of, is_float
-from agents.collectives.names import OPS
-from agents.collectives.requests import Request
-from agents.servers.compiled_sums import BLOCK
-from agents.servers.sums import DTYPES, Reduction
-from base.errors import InputError
 from tests.server_group import reduced, values
+
+from weft.agents.collectives.dtypes import HALF_TYPES, dtype_of, is_float
+from weft.agents.collectives.names import OPS
+from weft.agents.collectives.requests import Request
+from weft.agents.servers.compiled_sums import BLOCK
+from weft.agents.servers.sums import DTYPES, Reduction
+from weft.base.errors import InputError
 
 Array = npt.NDArray[np.generic]
 

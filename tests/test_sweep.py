@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from base.errors import InputError, MachineError, RunError
-from base.progress import Progress
-from experiments.results.results import Results
-from experiments.results.summary import common_of
-from experiments.runs.runner import _networks, run, run_to_folder
-from experiments.scenario import sweep
-from experiments.scenario.options import from_options
-from experiments.scenario.scenario import Scenario
-from experiments.scenario.sweep import Experiment, Point, read_file
 from tests.emulated_support import needs_machine
-from topo.worlds.emulated.world import EmulatedWorld
+
+from weft.base.errors import InputError, MachineError, RunError
+from weft.base.progress import Progress
+from weft.experiments.results.results import Results
+from weft.experiments.results.summary import common_of
+from weft.experiments.runs.runner import _networks, run, run_to_folder
+from weft.experiments.scenario import sweep
+from weft.experiments.scenario.options import from_options
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.scenario.sweep import Experiment, Point, read_file
+from weft.topo.worlds.emulated.world import EmulatedWorld
 
 
 def read(tmp_path: Path, text: str, **overrides: Any) -> Experiment:
@@ -289,7 +289,7 @@ _VALUES: st.SearchStrategy[Any] = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["size", "leaves", "sweep", "part", "plot"]), _VALUES))
 def test_any_document_is_an_experiment_or_an_input_error(document: dict[str, Any]) -> None:
-    from experiments.scenario.sweep import _experiment
+    from weft.experiments.scenario.sweep import _experiment
 
     with contextlib.suppress(InputError):
         assert _experiment(document, {}, "a file", Path("stem.toml")).points
@@ -319,7 +319,7 @@ def test_all_points_run_and_are_told_apart_by_their_scenarios(tmp_path: Path) ->
 def test_a_point_that_fails_is_in_the_results_and_the_rest_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from experiments.runs import runner, simulation
+    from weft.experiments.runs import runner, simulation
 
     def simulate(scenario: Scenario, *rest: Any) -> Any:
         if scenario.hosts_per_leaf == 2:
@@ -339,7 +339,7 @@ def test_a_point_that_fails_is_in_the_results_and_the_rest_goes_on(
 def test_an_interrupted_sweep_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from experiments.runs import runner
+    from weft.experiments.runs import runner
 
     def simulate(*_: Any) -> Any:
         raise SystemExit(130)
@@ -364,7 +364,7 @@ def test_what_a_machine_cannot_do_is_said_of_the_point(tmp_path: Path) -> None:
 def test_emulated_points_share_a_network_and_one_that_breaks_ends_its_own_point_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from experiments.runs import emulation, operation
+    from weft.experiments.runs import emulation, operation
 
     brought_up = []
 

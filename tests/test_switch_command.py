@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from base.errors import InputError, MachineError, WeftError
-from switch.commands.switch import run_switch
-from switch.commands.switch_options import QueueOptions, SwitchOptions, TlsFiles, parse_options
-from switch.compiler import compile_cached
 from tests.test_realtime import ROOT, needs_namespaces
+
+from weft.base.errors import InputError, MachineError, WeftError
+from weft.switch.commands.switch import run_switch
+from weft.switch.commands.switch_options import QueueOptions, SwitchOptions, TlsFiles, parse_options
+from weft.switch.compiler import compile_cached
 
 PROGRAM = ROOT / "tests" / "stf" / "basic.p4"
 

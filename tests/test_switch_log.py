@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from switch.commands.switch import _log_file
-from switch.commands.switch_options import parse_options
+from weft.switch.commands.switch import _log_file
+from weft.switch.commands.switch_options import parse_options
 
 
 def written(path: Path, lines: int, *options: str) -> None:

@@ -14,14 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from base.cache import CHECKOUT
-from base.errors import RunError
-from base.progress import Progress
-from experiments.runs import emulation
-from experiments.runs.operation import operate
-from experiments.runs.plan import program_of
-from experiments.scenario.scenario import Scenario
 from tests.system_support import (
     ENVIRONMENT,
     WEFT,
@@ -32,9 +24,17 @@ from tests.system_support import (
     wait_until,
     weft,
 )
-from topo.worlds.emulated.cleanup import clean, marked_processes
-from topo.worlds.emulated.runs import RUNS, Run
-from topo.worlds.emulated.world import EmulatedWorld
+
+from weft.base.cache import CHECKOUT
+from weft.base.errors import RunError
+from weft.base.progress import Progress
+from weft.experiments.runs import emulation
+from weft.experiments.runs.operation import operate
+from weft.experiments.runs.plan import program_of
+from weft.experiments.scenario.scenario import Scenario
+from weft.topo.worlds.emulated.cleanup import clean, marked_processes
+from weft.topo.worlds.emulated.runs import RUNS, Run
+from weft.topo.worlds.emulated.world import EmulatedWorld
 
 pytestmark = [
     pytest.mark.system,
@@ -93,7 +93,7 @@ class Started:
     def wait_for_ranks(self, ranks: int) -> list[int]:
         """Wait until the ranks are in the midst of their operation; their process ids."""
         # A rank is forked from the launcher and has its command line.
-        launcher = "agents.drivers.launcher"
+        launcher = "weft.agents.drivers.launcher"
         wait_until(lambda: len(self.find(launcher)) == 1 + ranks, f"{ranks} rank processes")
         found = self.find(launcher)[1:]
         wait_until(lambda: min(map(sent_bytes, found)) > 100_000, "all ranks to send data")
@@ -246,7 +246,7 @@ def test_chains_and_fat_trees_are_verified(tmp_path: Path) -> None:
     assert document["verified"]
 
 
-PIPS_SCRIPT = "import sys; del sys.path[0]; from experiments.__main__ import start; start()"
+PIPS_SCRIPT = "import sys; del sys.path[0]; from weft.experiments.__main__ import start; start()"
 
 
 @pytest.mark.parametrize("start", [WEFT, [sys.executable, "-c", PIPS_SCRIPT]])
@@ -315,7 +315,7 @@ def test_a_killed_switch_process_is_named_and_nothing_is_left(
 ) -> None:
     started = start()
     started.wait_for_ranks(4)
-    os.kill(started.find("switch.realtime")[0], signal.SIGKILL)
+    os.kill(started.find("weft.switch.realtime")[0], signal.SIGKILL)
     output, errors = started.process.communicate(timeout=300)
     assert started.process.returncode == 1
     assert "switch process" in output + errors

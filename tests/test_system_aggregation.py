@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from agents.collectives.names import ALGORITHMS
-from experiments import Scenario, run
-from experiments.results.results import Run
-from experiments.scenario.scenario import Fault
 from tests.emulated_support import needs_machine
 from tests.system_support import left_as_it_was, weft
 from tests.test_system import count_frames
 from tests.test_system_collectives import NETWORK, UNEQUAL_NUMBERS, on_one_network
-from topo.worlds.emulated.switch_processes import BMV2
+
+from weft import Scenario, run
+from weft.agents.collectives.names import ALGORITHMS
+from weft.experiments.results.results import Run
+from weft.experiments.scenario.scenario import Fault
+from weft.topo.worlds.emulated.switch_processes import BMV2
 
 pytestmark = [needs_machine, pytest.mark.system]
 

@@ -15,17 +15,17 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-
-from agents.collectives.names import ALGORITHMS, OFFLOADED
-from base.progress import Progress
-from experiments.results.results import Run
-from experiments.runs.runner import run
-from experiments.scenario.scenario import Fault, Scenario
-from experiments.scenario.sweep import Experiment, Point
 from tests.emulated_support import needs_machine
 from tests.system_support import left_as_it_was, runs_of
-from topo.worlds.emulated.cleanup import marked_processes
-from topo.worlds.emulated.switch_processes import BMV2
+
+from weft.agents.collectives.names import ALGORITHMS, OFFLOADED
+from weft.base.progress import Progress
+from weft.experiments.results.results import Run
+from weft.experiments.runs.runner import run
+from weft.experiments.scenario.scenario import Fault, Scenario
+from weft.experiments.scenario.sweep import Experiment, Point
+from weft.topo.worlds.emulated.cleanup import marked_processes
+from weft.topo.worlds.emulated.switch_processes import BMV2
 
 pytestmark = [needs_machine, pytest.mark.system]
 
@@ -121,7 +121,7 @@ def threads_of_ranks() -> int:
     for process in processes:
         try:
             line = Path(f"/proc/{process.pid}/cmdline").read_bytes()
-            if b"agents.drivers.launcher" in line:
+            if b"weft.agents.drivers.launcher" in line:
                 counts.append(len(os.listdir(f"/proc/{process.pid}/task")))
         except OSError:
             continue

@@ -15,22 +15,22 @@ import pytest
 from google.protobuf import text_format
 from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2
-
-from base.progress import Progress
-from controller import fabric
-from controller.clos_paths import ClosPaths
-from experiments.results.results import Run
-from experiments.runs import emulation, operation
-from experiments.runs.plan import program_of
-from experiments.scenario.scenario import Fault, Scenario
-from experiments.theory.lanes import assignment_of
-from experiments.theory.static_paths import Situation, analyse
-from experiments.theory.static_workloads import static_steps
-from experiments.workloads.chakra_schema import COLLECTIVE, COMP, MESSAGES, encode
-from switch.compiler import ProgramFiles
 from tests.system_support import left_as_it_was
-from topo.worlds.emulated.runs import Run as Record
-from topo.worlds.emulated.world import EmulatedWorld
+
+from weft.base.progress import Progress
+from weft.controller import fabric
+from weft.controller.clos_paths import ClosPaths
+from weft.experiments.results.results import Run
+from weft.experiments.runs import emulation, operation
+from weft.experiments.runs.plan import program_of
+from weft.experiments.scenario.scenario import Fault, Scenario
+from weft.experiments.theory.lanes import assignment_of
+from weft.experiments.theory.static_paths import Situation, analyse
+from weft.experiments.theory.static_workloads import static_steps
+from weft.experiments.workloads.chakra_schema import COLLECTIVE, COMP, MESSAGES, encode
+from weft.switch.compiler import ProgramFiles
+from weft.topo.worlds.emulated.runs import Run as Record
+from weft.topo.worlds.emulated.world import EmulatedWorld
 
 pytestmark = [
     pytest.mark.system,

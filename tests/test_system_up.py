@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-
-from switch.program_files import fabric_program
 from tests.emulated_support import is_alive
 from tests.system_support import ENVIRONMENT, WEFT, left_as_it_was, runs_of, wait_until, weft
-from topo.worlds.emulated.runs import RUNS, Process, read_record
+
+from weft.topo.fabric_program import fabric_program
+from weft.topo.worlds.emulated.runs import RUNS, Process, read_record
 
 pytestmark = [
     pytest.mark.system,

@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.results_samples import sample_results
+from tests.test_engine import MBIT100, configure, make, packet
 
-from experiments.results.results import LinkResult, Results
-from experiments.results.telemetry import (
+from weft.experiments.results.results import LinkResult, Results
+from weft.experiments.results.telemetry import (
     FEWEST_BINS,
     MOST_FIGURES,
     first_bin_ns,
@@ -24,18 +26,16 @@ from experiments.results.telemetry import (
     queue_figures,
     trimmed,
 )
-from experiments.runs.simulation import simulate
-from experiments.scenario.scenario import Scenario
-from switch.compiler import compile_cached
-from switch.engine.dataplane import Queue
-from switch.engine.layout import DEPTH_BUCKETS, LOAD_BINS
-from switch.engine.telemetry import count_depth, depth_bytes, depths_of
-from switch.program_files import fabric_program
-from switch.realtime.config import Config
-from switch.realtime.process import SwitchProcess
-from switch.realtime.statistics import StatisticsSocket
-from tests.results_samples import sample_results
-from tests.test_engine import MBIT100, configure, make, packet
+from weft.experiments.runs.simulation import simulate
+from weft.experiments.scenario.scenario import Scenario
+from weft.switch.compiler import compile_cached
+from weft.switch.engine.dataplane import Queue
+from weft.switch.engine.layout import DEPTH_BUCKETS, LOAD_BINS
+from weft.switch.engine.telemetry import count_depth, depth_bytes, depths_of
+from weft.switch.realtime.config import Config
+from weft.switch.realtime.process import SwitchProcess
+from weft.switch.realtime.statistics import StatisticsSocket
+from weft.topo.fabric_program import fabric_program
 
 EXACT = settings(deadline=None, max_examples=40)
 

@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from base.errors import InputError
-from switch.compiler import compile_cached
-from switch.engine.control import ActionCall, Exact, Lpm, TableEntry
-from switch.engine.dataplane import Dataplane, Queue
-from switch.engine.generate import generate
-from switch.engine.program import read_program
-from switch.engine.state import EngineControl
-from switch.engine.trace import Decoder, Event
-from switch.engine.trace_text import json_lines, log_line, packets_text
-from switch.engine.tracer import Tracer
-from switch.stf import Report, run_test
-from switch.stf.reader import parse_test
 from tests.test_engine import packet
+
+from weft.base.errors import InputError
+from weft.switch.compiler import compile_cached
+from weft.switch.engine.control import ActionCall, Exact, Lpm, TableEntry
+from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.engine.generate import generate
+from weft.switch.engine.program import read_program
+from weft.switch.engine.state import EngineControl
+from weft.switch.engine.trace import Decoder, Event
+from weft.switch.engine.trace_text import json_lines, log_line, packets_text
+from weft.switch.engine.tracer import Tracer
+from weft.switch.stf import Report, run_test
+from weft.switch.stf.reader import parse_test
 
 FOLDER = Path(__file__).parent / "stf"
 FORWARD = ActionCall("TheIngress.ipv4_forward", (0x080000000222, 2))

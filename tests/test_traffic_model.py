@@ -10,35 +10,35 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.collective_definitions import messages_of
 
-from agents.collectives.names import ALGORITHMS, OFFLOADED, REDUCING, ROOTED
-from agents.servers.plan import Plan, terms_of
-from base.errors import InputError
-from controller.aggregation import AggregationJob, plan_aggregation
-from controller.multicast import plan_trees
-from experiments.scenario.scenario import Scenario
-from experiments.theory.optcast_model import Optcast, optcast_rounds
-from experiments.theory.overheads import (
+from weft.agents.collectives.names import ALGORITHMS, OFFLOADED, REDUCING, ROOTED
+from weft.agents.servers.plan import Plan, terms_of
+from weft.base.errors import InputError
+from weft.controller.aggregation import AggregationJob, plan_aggregation
+from weft.controller.multicast import plan_trees
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.theory.optcast_model import Optcast, optcast_rounds
+from weft.experiments.theory.overheads import (
     RC_OVERHEAD_BYTES,
     SWITCH_OVERHEAD_BYTES,
     UD_OVERHEAD_BYTES,
     frame_bytes,
 )
-from experiments.theory.switch_model import (
+from weft.experiments.theory.switch_model import (
     switch_frames,
     switch_payload,
     switch_tier_bytes,
 )
-from experiments.theory.traffic_model import (
+from weft.experiments.theory.traffic_model import (
     multicast_tier_bytes,
     tier_model_bytes,
     tier_model_frame_bytes,
     unicast_tier_bytes,
 )
-from experiments.theory.transfers import even_parts, placed, unicast_rounds
-from tests.collective_definitions import messages_of
-from topo import clos
-from topo.clos import LINK_TIERS, Topology
+from weft.experiments.theory.transfers import even_parts, placed, unicast_rounds
+from weft.topo import clos
+from weft.topo.clos import LINK_TIERS, Topology
 
 UNICAST = [
     (collective, algorithm)

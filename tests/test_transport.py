@@ -7,9 +7,11 @@ from typing import Literal
 
 import numpy as np
 import pytest
+from tests.memory_network import Faults, MemoryNetwork
+from tests.transport_pair import A, B, Pair, pattern
 
-from agents.datagrams import FRAME_OVERHEAD_BYTES, Datagram, Datagrams, ipv4
-from agents.transport import (
+from weft.agents.datagrams import FRAME_OVERHEAD_BYTES, Datagram, Datagrams, ipv4
+from weft.agents.transport import (
     AggregationStatistics,
     CompletionKind,
     Endpoint,
@@ -18,9 +20,7 @@ from agents.transport import (
     TransportMisuse,
     TransportOptions,
 )
-from agents.wire import Opcode, Packet
-from tests.memory_network import Faults, MemoryNetwork
-from tests.transport_pair import A, B, Pair, pattern
+from weft.agents.wire import Opcode, Packet
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 255, 256, 257, 512, 5000])

@@ -5,14 +5,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from agents.datagrams import FRAME_OVERHEAD_BYTES, Datagram, Datagrams, ipv4, ipv4_text
-from agents.transport import CompletionKind, DataKind, Endpoint, TransportMisuse, TransportOptions
-from agents.transport.aggregation import scatter_order
-from agents.wire.headers import Opcode, Packet
 from tests.aggregation_switches import JOB_ADDRESS, NONE, SCATTER, VALUES, Header, JobPlan
 from tests.aggregation_workers import Array, Workers
 from tests.memory_network import Faults
+
+from weft.agents.datagrams import FRAME_OVERHEAD_BYTES, Datagram, Datagrams, ipv4, ipv4_text
+from weft.agents.transport import (
+    CompletionKind,
+    DataKind,
+    Endpoint,
+    TransportMisuse,
+    TransportOptions,
+)
+from weft.agents.transport.aggregation import scatter_order
+from weft.agents.wire.headers import Opcode, Packet
 
 
 def integers(size: int, count: int, seed: int = 1, most: int = 1 << 20) -> list[Array]:

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from agents.datagrams import Datagram, Datagrams, ipv4
-from agents.transport import CompletionKind, Endpoint, TransportOptions
-from agents.wire.crc import icrc
 from tests.memory_network import Faults, MemoryNetwork
 from tests.transport_pair import A, B, Pair, pattern
+
+from weft.agents.datagrams import Datagram, Datagrams, ipv4
+from weft.agents.transport import CompletionKind, Endpoint, TransportOptions
+from weft.agents.wire.crc import icrc
 
 RELAXED = settings(deadline=None, max_examples=60)
 

@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.memory_network import Faults, MemoryNetwork
+from tests.transport_pair import A, B, pattern
+from tests.transport_scan import ScanningEndpoint
 
-from agents.datagrams import Datagram, Datagrams, ipv4
-from agents.transport import (
+from weft.agents.datagrams import Datagram, Datagrams, ipv4
+from weft.agents.transport import (
     CompletionKind,
     Endpoint,
     MemoryRegion,
     RcQueuePair,
     TransportOptions,
 )
-from agents.transport import layout as at
-from agents.wire.crc import icrc
-from tests.memory_network import Faults, MemoryNetwork
-from tests.transport_pair import A, B, pattern
-from tests.transport_scan import ScanningEndpoint
+from weft.agents.transport import layout as at
+from weft.agents.wire.crc import icrc
 
 PATIENT = TransportOptions(retries=100)
 MTU = 256

@@ -9,13 +9,13 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from agents.datagrams import Datagram, Datagrams, ipv4
-from agents.transport import ChunkSink, CompletionKind, Endpoint, Gap, TransportMisuse
-from agents.transport.queue_pairs import UdQueuePair
-from agents.wire import Opcode, Packet
 from tests.memory_network import Faults, MemoryNetwork
 from tests.transport_pair import pattern
+
+from weft.agents.datagrams import Datagram, Datagrams, ipv4
+from weft.agents.transport import ChunkSink, CompletionKind, Endpoint, Gap, TransportMisuse
+from weft.agents.transport.queue_pairs import UdQueuePair
+from weft.agents.wire import Opcode, Packet
 
 GROUP = ipv4("239.0.0.5")
 QKEY = 0x1234

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from agents.datagrams import Datagram, Datagrams, ipv4
-from agents.transport import CompletionKind, Endpoint, TransportMisuse, TransportOptions
-from agents.transport import layout as at
-from agents.transport.kernels import entropy as entropy
-from agents.wire.compiled import numba
-from agents.wire.headers import Opcode, Packet
 from tests.memory_network import Faults, MemoryNetwork
 from tests.transport_pair import A, B, Pair, pattern
+
+from weft.agents.datagrams import Datagram, Datagrams, ipv4
+from weft.agents.transport import CompletionKind, Endpoint, TransportMisuse, TransportOptions
+from weft.agents.transport import layout as at
+from weft.agents.transport.kernels import entropy as entropy
+from weft.agents.wire.compiled import numba
+from weft.agents.wire.headers import Opcode, Packet
 
 MTU = 256
 DCTCP = TransportOptions(congestion="dctcp", retries=100)

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from agents.datagrams import Datagram, Datagrams
-from agents.transport import CompletionKind, Endpoint, TransportOptions
-from agents.transport import layout as at
-from agents.wire.crc import icrc
-from agents.wire.headers import HAS_PAYLOAD, PROPERTIES, Opcode, Packet
 from tests.memory_network import Faults
 from tests.test_transport_faults import transfer
 from tests.test_transport_many import Many, random_run
 from tests.transport_pair import A, B, Pair, pattern
 from tests.transport_scan import ScanningEndpoint
+
+from weft.agents.datagrams import Datagram, Datagrams
+from weft.agents.transport import CompletionKind, Endpoint, TransportOptions
+from weft.agents.transport import layout as at
+from weft.agents.wire.crc import icrc
+from weft.agents.wire.headers import HAS_PAYLOAD, PROPERTIES, Opcode, Packet
 
 SELECTIVE = TransportOptions(retries=100, recovery="selective")
 MTU = 256

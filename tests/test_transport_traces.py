@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from tests.golden.traces import trace_entry
 
 FOLDER = Path(__file__).parent / "golden"

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.drivers.lateness import Lateness
-from agents.drivers.udp import UdpDriver
+from weft.agents.drivers.lateness import Lateness
+from weft.agents.drivers.udp import UdpDriver
 
 HERE = Path(__file__).resolve().parent
 MISSING = [tool for tool in ("ip", "unshare", "nsenter") if shutil.which(tool) is None]
@@ -109,10 +109,10 @@ def test_frames_have_the_headers_that_the_icrc_counts_on(hosts: list[dict[str, A
 ALONE = """
 import subprocess
 import numpy as np
-from agents.datagrams import ipv4
-from agents.drivers.udp import UdpDriver
-from agents.transport import Endpoint
-from base.errors import MachineError
+from weft.agents.datagrams import ipv4
+from weft.agents.drivers.udp import UdpDriver
+from weft.agents.transport import Endpoint
+from weft.base.errors import MachineError
 
 def attempt(what):
     try:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from base.errors import InputError
-from base.units import (
+from weft.base.errors import InputError
+from weft.base.units import (
     format_duration,
     format_rate,
     format_size,

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.datagrams import Datagram, Datagrams, ipv4
-from agents.wire import MalformedPacket, Opcode, Packet, packets
-from agents.wire.compiled import compiled
-from agents.wire.crc import crc32, crc_by_tables, icrc
-from agents.wire.headers import HAS_PAYLOAD, PROPERTIES
-from agents.wire.packets import decode
+from weft.agents.datagrams import Datagram, Datagrams, ipv4
+from weft.agents.wire import MalformedPacket, Opcode, Packet, packets
+from weft.agents.wire.compiled import compiled
+from weft.agents.wire.crc import crc32, crc_by_tables, icrc
+from weft.agents.wire.headers import HAS_PAYLOAD, PROPERTIES
+from weft.agents.wire.packets import decode
 
 RELAXED = settings(deadline=None, max_examples=60)
 A, B = ipv4("10.0.0.1"), ipv4("10.0.3.254")

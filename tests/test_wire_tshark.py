@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from agents.datagrams import UDP_PORT, Datagram, ipv4
-from agents.transport import ChunkSink, Endpoint, TransportOptions
-from agents.wire import Opcode
 from tests.memory_network import Faults, MemoryNetwork
 from tests.transport_pair import pattern
+
+from weft.agents.datagrams import UDP_PORT, Datagram, ipv4
+from weft.agents.transport import ChunkSink, Endpoint, TransportOptions
+from weft.agents.wire import Opcode
 
 pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
 

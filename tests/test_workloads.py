@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from agents.collectives.flow_graph import FlowGraph, GraphBuilder
-from agents.collectives.names import FLOW_ALGORITHMS
-from agents.collectives.requests import Request
-from base.errors import InputError
-from experiments.runs.plan import program_of
-from experiments.runs.simulation import simulate
-from experiments.scenario.scenario import Scenario
-from experiments.theory.bounds import completion_bound_ns, expected_ns
-from experiments.theory.flow_steps import steps_of, steps_of_graph
-from experiments.theory.traffic_model import tier_model_bytes
-from experiments.workloads.collectives import add_collective, algorithm_for
-from experiments.workloads.gpt import MODELS, model_of, training_step
-from experiments.workloads.load import WorkloadOptions, graph_of
-from experiments.workloads.matrix import HEADERS, KINDS, NUMBERS, parse_matrix, read_matrix
 from tests.collective_group import Group
+
+from weft.agents.collectives.flow_graph import FlowGraph, GraphBuilder
+from weft.agents.collectives.names import FLOW_ALGORITHMS
+from weft.agents.collectives.requests import Request
+from weft.base.errors import InputError
+from weft.experiments.runs.plan import program_of
+from weft.experiments.runs.simulation import simulate
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.theory.bounds import completion_bound_ns, expected_ns
+from weft.experiments.theory.flow_steps import steps_of, steps_of_graph
+from weft.experiments.theory.traffic_model import tier_model_bytes
+from weft.experiments.workloads.collectives import add_collective, algorithm_for
+from weft.experiments.workloads.gpt import MODELS, model_of, training_step
+from weft.experiments.workloads.load import WorkloadOptions, graph_of
+from weft.experiments.workloads.matrix import HEADERS, KINDS, NUMBERS, parse_matrix, read_matrix
 
 MATRIX = """\
 # an incast of two, then a flow that waits for both

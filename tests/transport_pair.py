@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-
-from agents.datagrams import ipv4
-from agents.transport import Completion, Endpoint, TransportOptions
 from tests.memory_network import Faults, MemoryNetwork
+
+from weft.agents.datagrams import ipv4
+from weft.agents.transport import Completion, Endpoint, TransportOptions
 
 A, B = ipv4("10.0.0.1"), ipv4("10.0.1.2")
 

@@ -6,20 +6,20 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agents.datagrams import Datagrams
-from agents.transport import Endpoint
-from agents.transport import layout as at
-from agents.transport.kernels.chunks import NEVER, chunk_time, send_chunk
-from agents.transport.kernels.echo import send_echo
-from agents.transport.kernels.frames import frame_size
-from agents.transport.kernels.requester import can_request, request_is_read, send_request
-from agents.transport.kernels.responder import (
+from weft.agents.datagrams import Datagrams
+from weft.agents.transport import Endpoint
+from weft.agents.transport import layout as at
+from weft.agents.transport.kernels.chunks import NEVER, chunk_time, send_chunk
+from weft.agents.transport.kernels.echo import send_echo
+from weft.agents.transport.kernels.frames import frame_size
+from weft.agents.transport.kernels.requester import can_request, request_is_read, send_request
+from weft.agents.transport.kernels.responder import (
     acknowledgement_waits,
     send_acknowledgement,
     send_response,
 )
-from agents.transport.kernels.transmit import echo_waits, serve_timeout
-from agents.wire.compiled import internal, numba, table_at
+from weft.agents.transport.kernels.transmit import echo_waits, serve_timeout
+from weft.agents.wire.compiled import internal, numba, table_at
 
 Words = npt.NDArray[np.int64]
 

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from agents.datagrams import ipv4
-from agents.drivers.udp import UdpDriver
-from agents.transport import ChunkSink, Completion, Endpoint, RemoteQueuePair, TransportOptions
-from agents.wire import Packet
+from weft.agents.datagrams import ipv4
+from weft.agents.drivers.udp import UdpDriver
+from weft.agents.transport import ChunkSink, Completion, Endpoint, RemoteQueuePair, TransportOptions
+from weft.agents.wire import Packet
 
 CLONE_NEWNET = 0x40000000
 ADDRESSES = [ipv4("10.9.0.1"), ipv4("10.9.0.2")]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from base.errors import InputError
-from topo.network import (
+from weft.base.errors import InputError
+from weft.topo.network import (
     DEFAULT_DELAY_NS,
     DEFAULT_QUEUE_BYTES,
     DEFAULT_RATE_BPS,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 
-from topo.network import LEVELS, Direction, Host, Topology
+from weft.topo.network import LEVELS, Direction, Host, Topology
 
 HOST_SPACING = 58.0
 NARROW_HOST_SPACING = 21.0

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, get_args
 
-from base.errors import InputError
-from topo.network import Direction, Host, Link, Port, Topology, format_ipv4, format_mac
+from weft.base.errors import InputError
+from weft.topo.network import Direction, Host, Link, Port, Topology, format_ipv4, format_mac
 
 LINK_MTU = 9000
 """The IP MTU of every veth, so that the largest RoCE packet and ordinary jumbo frames fit."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
 
-from base.errors import InputError
+from weft.base.errors import InputError
 
 Tier = Literal["leaf", "spine", "agg", "core"]
 """A leaf has hosts; a spine tops two tiers; aggregation and core top a fat tree's three."""

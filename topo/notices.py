@@ -10,8 +10,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Iterable
 
-from topo.network import Topology
-from topo.packet_faults import InjectedFault, Outage
+from weft.topo.network import Topology
+from weft.topo.packet_faults import InjectedFault, Outage
 
 FABRIC = ("fabric_up", "fabric_down")
 

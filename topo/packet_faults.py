@@ -34,9 +34,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from agents.wire.headers import HAS_PAYLOAD, IS_SEND, IS_WRITE, PROPERTIES, Opcode
-from base.errors import InputError
-from topo.network import LINK_TIERS, Direction, Host, Switch, Topology
+from weft.agents.wire.headers import HAS_PAYLOAD, IS_SEND, IS_WRITE, PROPERTIES, Opcode
+from weft.base.errors import InputError
+from weft.topo.network import LINK_TIERS, Direction, Host, Switch, Topology
 
 PACKET_ACTIONS = ("lose", "duplicate", "corrupt", "delay", "swap")
 OUTAGES = ("fail", "kill", "slow")

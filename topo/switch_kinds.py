@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from base.errors import InputError
-from topo.network import Topology
+from weft.base.errors import InputError
+from weft.topo.network import Topology
 
 SwitchKind = Literal["weft", "bmv2"]
 SWITCH_KINDS: tuple[SwitchKind, ...] = get_args(SwitchKind)

@@ -27,19 +27,19 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from agents.collectives.build import build
-from agents.collectives.communicator import Communicator
-from agents.collectives.control import Control, Kind
-from agents.collectives.dtypes import Array
-from agents.collectives.names import MAX_AT_ONCE
-from agents.collectives.operation import Operation, Report, Ticket
-from agents.collectives.requests import Request
-from agents.collectives.timing import TIMEOUT_BASE_NS, operation_timeout_ns
-from agents.datagrams import Datagrams
-from agents.transport.aggregation import AggregationQueuePair
-from agents.transport.endpoint import Endpoint
-from agents.transport.types import Completion, CompletionKind, MemoryRegion
-from base.errors import InputError, ProtocolError, RunError
+from weft.agents.collectives.build import build
+from weft.agents.collectives.communicator import Communicator
+from weft.agents.collectives.control import Control, Kind
+from weft.agents.collectives.dtypes import Array
+from weft.agents.collectives.names import MAX_AT_ONCE
+from weft.agents.collectives.operation import Operation, Report, Ticket
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.timing import TIMEOUT_BASE_NS, operation_timeout_ns
+from weft.agents.datagrams import Datagrams
+from weft.agents.transport.aggregation import AggregationQueuePair
+from weft.agents.transport.endpoint import Endpoint
+from weft.agents.transport.types import Completion, CompletionKind, MemoryRegion
+from weft.base.errors import InputError, ProtocolError, RunError
 
 PROBE_NS = 500_000_000
 """How often a rank asks whether the peers that it waits for are there."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 import operator
 from dataclasses import dataclass
 
-from agents.datagrams import ipv4
-from agents.transport.aggregation import AggregationQueuePair
-from agents.transport.endpoint import Endpoint
-from agents.transport.types import TransportMisuse
-from base.errors import InputError
+from weft.agents.datagrams import ipv4
+from weft.agents.transport.aggregation import AggregationQueuePair
+from weft.agents.transport.endpoint import Endpoint
+from weft.agents.transport.types import TransportMisuse
+from weft.base.errors import InputError
 
 SLOTS = 128
 """N: rounds of a job under way at a time. With 256 values a packet, 11.5 ms at 100 Mbit/s."""

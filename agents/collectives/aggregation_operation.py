@@ -21,13 +21,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agents.collectives.communicator import Communicator
-from agents.collectives.control import Control
-from agents.collectives.operation import PhaseClock, Report, Ticket
-from agents.collectives.requests import Request
-from agents.datagrams import ipv4_text
-from agents.transport.aggregation import DataKind, Reduction
-from base.errors import InputError, ProtocolError
+from weft.agents.collectives.communicator import Communicator
+from weft.agents.collectives.control import Control
+from weft.agents.collectives.operation import PhaseClock, Report, Ticket
+from weft.agents.collectives.requests import Request
+from weft.agents.datagrams import ipv4_text
+from weft.agents.transport.aggregation import DataKind, Reduction
+from weft.base.errors import InputError, ProtocolError
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from agents.collectives.direct import Exchange
-from agents.collectives.reduction import combine
-from agents.collectives.requests import Request
-from agents.collectives.unicast import Bytes, Write, block_bytes, require
+from weft.agents.collectives.direct import Exchange
+from weft.agents.collectives.reduction import combine
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.unicast import Bytes, Write, block_bytes, require
 
 BUFFER, STAGING, OUTPUT = range(3)
 """The memories of a rank. Staging has room for the result, then for every other rank's part."""

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.collectives.recursive import Folding
-from agents.collectives.reduction import combine
-from agents.collectives.requests import Request
-from agents.collectives.unicast import Blocks, Bytes, Write, block_bytes
-from base.errors import ProtocolError
+from weft.agents.collectives.recursive import Folding
+from weft.agents.collectives.reduction import combine
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.unicast import Blocks, Bytes, Write, block_bytes
+from weft.base.errors import ProtocolError
 
 BUFFER, STAGING, OUTPUT = range(3)
 """The memories of a rank."""

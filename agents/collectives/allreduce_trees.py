@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from agents.collectives.reduction import combine
-from agents.collectives.requests import Request
-from agents.collectives.trees import double_binary_tree
-from agents.collectives.unicast import Blocks, Bytes, Write, block_bytes, require
+from weft.agents.collectives.reduction import combine
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.trees import double_binary_tree
+from weft.agents.collectives.unicast import Blocks, Bytes, Write, block_bytes, require
 
 BUFFER, OUTPUT, STAGING = range(3)
 """The memories of a rank."""

@@ -6,27 +6,27 @@ from collections.abc import Callable
 
 import numpy as np
 
-from agents.collectives.aggregation_operation import SwitchOperation
-from agents.collectives.allreduce_direct import DirectAllreduce
-from agents.collectives.allreduce_halving import HalvingDoublingAllreduce
-from agents.collectives.allreduce_ring import RingAllreduce
-from agents.collectives.allreduce_trees import DoubleBinaryTreeAllreduce
-from agents.collectives.communicator import Communicator
-from agents.collectives.direct import DirectAlltoall, DirectGather
-from agents.collectives.dtypes import Array
-from agents.collectives.flows_operation import FlowsOperation
-from agents.collectives.halving import RecursiveHalvingReduceScatter
-from agents.collectives.linear import LinearAllgather
-from agents.collectives.multicast import MulticastOperation
-from agents.collectives.operation import Operation
-from agents.collectives.optcast import OptcastOperation
-from agents.collectives.recursive import RecursiveDoublingAllgather
-from agents.collectives.requests import Request, flat_bytes
-from agents.collectives.ring import RingAllgather, RingReduceScatter
-from agents.collectives.trees import TreeBroadcast
-from agents.collectives.unicast import Bytes, Pattern, UnicastOperation
-from agents.transport.types import MemoryRegion, TransportMisuse
-from base.errors import InputError
+from weft.agents.collectives.aggregation_operation import SwitchOperation
+from weft.agents.collectives.allreduce_direct import DirectAllreduce
+from weft.agents.collectives.allreduce_halving import HalvingDoublingAllreduce
+from weft.agents.collectives.allreduce_ring import RingAllreduce
+from weft.agents.collectives.allreduce_trees import DoubleBinaryTreeAllreduce
+from weft.agents.collectives.communicator import Communicator
+from weft.agents.collectives.direct import DirectAlltoall, DirectGather
+from weft.agents.collectives.dtypes import Array
+from weft.agents.collectives.flows_operation import FlowsOperation
+from weft.agents.collectives.halving import RecursiveHalvingReduceScatter
+from weft.agents.collectives.linear import LinearAllgather
+from weft.agents.collectives.multicast import MulticastOperation
+from weft.agents.collectives.operation import Operation
+from weft.agents.collectives.optcast import OptcastOperation
+from weft.agents.collectives.recursive import RecursiveDoublingAllgather
+from weft.agents.collectives.requests import Request, flat_bytes
+from weft.agents.collectives.ring import RingAllgather, RingReduceScatter
+from weft.agents.collectives.trees import TreeBroadcast
+from weft.agents.collectives.unicast import Bytes, Pattern, UnicastOperation
+from weft.agents.transport.types import MemoryRegion, TransportMisuse
+from weft.base.errors import InputError
 
 _IN_PLACE: dict[str, Callable[..., Pattern]] = {
     "ring": RingAllgather,

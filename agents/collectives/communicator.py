@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from agents.collectives.aggregation import SwitchJob, join
-from agents.collectives.barrier import barrier_peers
-from agents.datagrams import ipv4_text
-from agents.transport.aggregation import AggregationQueuePair
-from agents.transport.endpoint import Endpoint
-from agents.transport.queue_pairs import RcQueuePair, UdQueuePair
-from agents.transport.types import RemoteQueuePair
-from base.errors import InputError
+from weft.agents.collectives.aggregation import SwitchJob, join
+from weft.agents.collectives.barrier import barrier_peers
+from weft.agents.datagrams import ipv4_text
+from weft.agents.transport.aggregation import AggregationQueuePair
+from weft.agents.transport.endpoint import Endpoint
+from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair
+from weft.agents.transport.types import RemoteQueuePair
+from weft.base.errors import InputError
 
 MULTICAST_QKEY = 0x57454654
 """The Q_Key of all multicast packets of the collectives."""
@@ -34,9 +34,9 @@ class Communicator:
 
     The peers are the ring neighbours and the barrier's partners at the distances 2^k, so 2
     ceil(log2 P) queue pairs at most, and `partners`, of algorithms that need more
-    (`agents.collectives.partners`). A queue pair serves everything between its two members, but for
-    data that is to take several paths: peers with *lanes* have a queue pair for each, the first of
-    them the one that serves all the rest. With every reduction server there is one.
+    (`weft.agents.collectives.partners`). A queue pair serves everything between its two members,
+    but for data that is to take several paths: peers with *lanes* have a queue pair for each, the
+    first of them the one that serves all the rest. With every reduction server there is one.
 
     Args:
         endpoint: of this host.
@@ -44,8 +44,8 @@ class Communicator:
         addresses: IPv4 address of every rank, as integers.
         groups: multicast groups, spread over roots and workers. Empty: no multicast.
         partners: further ranks to have a queue pair with; each of them must name this one.
-        servers: IPv4 address of every reduction server; `agents.servers.ReductionServer`s know of
-            the group (`add_job`).
+        servers: IPv4 address of every reduction server; `weft.agents.servers.ReductionServer`s know
+            of the group (`add_job`).
         aggregation: the job of the switches that add for this group; None: there is none.
         lanes: of each peer to which data takes paths that were chosen for it, those paths; what is
             written there goes to the lane that has been given least. A peer has the same number of
@@ -131,7 +131,7 @@ class Communicator:
         if lacking:
             raise InputError(
                 f"{what}: rank {self.rank} has no queue pair with {self.title(lacking[0])}; make "
-                "the communicators with what agents.collectives.partners says"
+                "the communicators with what weft.agents.collectives.partners says"
             )
 
     def introduction(self) -> dict[int, tuple[int, ...]]:

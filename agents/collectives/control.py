@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from base.errors import ProtocolError
+from weft.base.errors import ProtocolError
 
 MAGIC = 0x57454654
 """'WEFT'; also keeps tshark's RPC-over-RDMA heuristic from seeing a version number in the second

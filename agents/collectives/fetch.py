@@ -17,12 +17,12 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agents.collectives.communicator import Communicator
-from agents.collectives.control import MAX_RANGES, Control, Kind, Range
-from agents.collectives.operation import Posts, Ticket
-from agents.collectives.subgroups import Subgroups, without
-from agents.transport.types import MemoryRegion
-from base.errors import ProtocolError
+from weft.agents.collectives.communicator import Communicator
+from weft.agents.collectives.control import MAX_RANGES, Control, Kind, Range
+from weft.agents.collectives.operation import Posts, Ticket
+from weft.agents.collectives.subgroups import Subgroups, without
+from weft.agents.transport.types import MemoryRegion
+from weft.base.errors import ProtocolError
 
 MAX_READS = 8
 """RDMA READs outstanding at a time: more of them only means more to repeat when one is lost."""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from base.errors import InputError
+from weft.base.errors import InputError
 
 IntArray = npt.NDArray[np.int64]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import heapq
 from collections import deque
 
-from agents.collectives.flow_graph import DONE, FlowGraph
-from base.errors import ProtocolError
+from weft.agents.collectives.flow_graph import DONE, FlowGraph
+from weft.base.errors import ProtocolError
 
 
 class Schedule:

@@ -16,16 +16,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.collectives.communicator import Communicator
-from agents.collectives.control import Control, Kind
-from agents.collectives.flow_graph import DONE, RECEIVED, FlowGraph
-from agents.collectives.flow_schedule import Schedule
-from agents.collectives.names import GIVEN
-from agents.collectives.operation import Moment, PhaseClock, Posts, Report, Ticket, WrittenBytes
-from agents.collectives.requests import Request
-from agents.collectives.unicast import Blocks, Bytes, block_bytes
-from agents.transport.types import MemoryRegion
-from base.errors import ProtocolError
+from weft.agents.collectives.communicator import Communicator
+from weft.agents.collectives.control import Control, Kind
+from weft.agents.collectives.flow_graph import DONE, RECEIVED, FlowGraph
+from weft.agents.collectives.flow_schedule import Schedule
+from weft.agents.collectives.names import GIVEN
+from weft.agents.collectives.operation import (
+    Moment,
+    PhaseClock,
+    Posts,
+    Report,
+    Ticket,
+    WrittenBytes,
+)
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.unicast import Blocks, Bytes, block_bytes
+from weft.agents.transport.types import MemoryRegion
+from weft.base.errors import ProtocolError
 
 BLOCKS_UNDER_WAY = 8
 """Of each line of flows and lane: enough to fill a link, and not all, so that they share it."""

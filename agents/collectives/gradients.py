@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agents.collectives.dtypes import Array, dtype_of
-from agents.collectives.pattern import shard_key, words
+from weft.agents.collectives.dtypes import Array, dtype_of
+from weft.agents.collectives.pattern import shard_key, words
 
 PAGE = 1 << 12
 """Elements that are drawn at a time."""

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.collectives.recursive import Folding
-from agents.collectives.reduction import combine
-from agents.collectives.requests import Request
-from agents.collectives.unicast import Bytes, Write, block_bytes, require
-from base.errors import ProtocolError
+from weft.agents.collectives.recursive import Folding
+from weft.agents.collectives.reduction import combine
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.unicast import Bytes, Write, block_bytes, require
+from weft.base.errors import ProtocolError
 
 BUFFER, STAGING, OUTPUT = range(3)
 """The memories of a rank."""

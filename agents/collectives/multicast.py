@@ -23,17 +23,17 @@ the network may drop.
 
 from __future__ import annotations
 
-from agents.collectives.barrier import DisseminationBarrier, rounds
-from agents.collectives.communicator import Communicator
-from agents.collectives.control import Control, Kind
-from agents.collectives.cutoff import AdaptiveCutoff, Cutoff, FetchOnlyCutoff, PaperCutoff
-from agents.collectives.fetch import FetchRing
-from agents.collectives.operation import PhaseClock, Posts, Report, Ticket
-from agents.collectives.requests import Request
-from agents.collectives.subgroups import Subgroups
-from agents.collectives.timing import UD_OVERHEAD_BYTES, Pace, chain_of, frames_bytes
-from agents.transport.types import MemoryRegion
-from base.errors import InputError, ProtocolError
+from weft.agents.collectives.barrier import DisseminationBarrier, rounds
+from weft.agents.collectives.communicator import Communicator
+from weft.agents.collectives.control import Control, Kind
+from weft.agents.collectives.cutoff import AdaptiveCutoff, Cutoff, FetchOnlyCutoff, PaperCutoff
+from weft.agents.collectives.fetch import FetchRing
+from weft.agents.collectives.operation import PhaseClock, Posts, Report, Ticket
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.subgroups import Subgroups
+from weft.agents.collectives.timing import UD_OVERHEAD_BYTES, Pace, chain_of, frames_bytes
+from weft.agents.transport.types import MemoryRegion
+from weft.base.errors import InputError, ProtocolError
 
 POSTED, ARMED = 0, 1
 """The two barriers: all have posted their buffers; all have armed their sinks."""

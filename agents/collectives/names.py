@@ -12,7 +12,7 @@ ALGORITHMS: dict[str, tuple[str, ...]] = {
 }
 """By collective; a scenario that names none runs the first two."""
 FLOWS = "flows"
-"""Flows that depend on each other, of any workload (`agents.collectives.flow_graph`)."""
+"""Flows that depend on each other, of any workload (`weft.agents.collectives.flow_graph`)."""
 GIVEN = "given"
 """Algorithm of flows that belong to no collective."""
 FLOW_ALGORITHMS = (GIVEN, "ring", "direct", "halving-doubling", "double-binary-tree")
@@ -33,7 +33,7 @@ OPS = ("sum", "min", "max", "average")
 """What those do with them."""
 DATA = ("exact", "normal", "heavy-tailed", "mixed")
 """What they are: integers whose sums are exact in any order, or numbers as gradients are
-(`agents.collectives.gradients`)."""
+(`weft.agents.collectives.gradients`)."""
 SWITCH_DTYPES = ("float32", "float16", "bfloat16", "int32")
 """Of the algorithm switch, which adds in fixed point of 32 bits; it takes ops sum and average."""
 MAX_CHUNK_BYTES = 1 << 16

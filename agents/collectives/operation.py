@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from agents.collectives.communicator import Communicator
-from agents.collectives.control import Control
-from agents.transport.queue_pairs import RcQueuePair
-from agents.transport.types import MemoryRegion
+from weft.agents.collectives.communicator import Communicator
+from weft.agents.collectives.control import Control
+from weft.agents.transport.queue_pairs import RcQueuePair
+from weft.agents.transport.types import MemoryRegion
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """Allreduce and Reduce-Scatter on reduction servers: a rank's part (Optcast).
 
-A rank opens an operation at each server that it sends to (`agents.servers.plan` says what), and
-each says where its slots are. Then it writes its chunks, in turn over its servers, beginning with
-another one on every rank, each into the next of that server's slots, which is free once the answer
-to the chunk before in it has come: the result, written to where it belongs, or nothing where
+A rank opens an operation at each server that it sends to (`weft.agents.servers.plan` says what),
+and each says where its slots are. Then it writes its chunks, in turn over its servers, beginning
+with another one on every rank, each into the next of that server's slots, which is free once the
+answer to the chunk before in it has come: the result, written to where it belongs, or nothing where
 another rank owns it.
 """
 
@@ -13,14 +13,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from agents.collectives.communicator import Communicator
-from agents.collectives.control import Control, Kind
-from agents.collectives.operation import PhaseClock, Posts, Report, Ticket, WrittenBytes
-from agents.collectives.requests import Request
-from agents.collectives.unicast import MAX_POSTED_BYTES, MAX_POSTED_NS, Bytes
-from agents.servers.plan import Plan, plan_of, terms_of
-from agents.transport.types import MemoryRegion
-from base.errors import ProtocolError, RunError
+from weft.agents.collectives.communicator import Communicator
+from weft.agents.collectives.control import Control, Kind
+from weft.agents.collectives.operation import PhaseClock, Posts, Report, Ticket, WrittenBytes
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.unicast import MAX_POSTED_BYTES, MAX_POSTED_NS, Bytes
+from weft.agents.servers.plan import Plan, plan_of, terms_of
+from weft.agents.transport.types import MemoryRegion
+from weft.base.errors import ProtocolError, RunError
 
 
 class _Server:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agents.collectives.recursive import Folding
-from agents.collectives.requests import Request
-from agents.collectives.trees import double_binary_tree, place_in_tree
+from weft.agents.collectives.recursive import Folding
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.trees import double_binary_tree, place_in_tree
 
 
 def partners(request: Request, rank: int, size: int) -> set[int]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agents.collectives.requests import Request
-from agents.collectives.unicast import Blocks, Bytes, Write, block_bytes, require
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.unicast import Blocks, Bytes, Write, block_bytes, require
 
 
 @dataclass(frozen=True)

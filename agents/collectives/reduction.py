@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agents.collectives.dtypes import average, dtype_of
-from agents.collectives.requests import Request
-from agents.collectives.unicast import Bytes
+from weft.agents.collectives.dtypes import average, dtype_of
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.unicast import Bytes
 
 
 def combine(request: Request, one: Bytes, other: Bytes, out: Bytes, *, ranks: int = 0) -> None:

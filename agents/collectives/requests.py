@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from agents.collectives.dtypes import dtype_of, is_float, is_integer, is_number
-from agents.collectives.flow_graph import FlowGraph
-from agents.collectives.names import (
+from weft.agents.collectives.dtypes import dtype_of, is_float, is_integer, is_number
+from weft.agents.collectives.flow_graph import FlowGraph
+from weft.agents.collectives.names import (
     ALGORITHMS,
     CUTOFFS,
     FLOW_ALGORITHMS,
@@ -23,8 +23,8 @@ from agents.collectives.names import (
     SWITCH_DTYPES,
     VECTORS,
 )
-from agents.collectives.timing import operation_timeout_ns
-from base.errors import InputError
+from weft.agents.collectives.timing import operation_timeout_ns
+from weft.base.errors import InputError
 
 _UFUNCS: dict[str, np.ufunc] = dict(zip(OPS, (np.add, np.minimum, np.maximum, np.add), strict=True))
 _KNOWN = {**ALGORITHMS, FLOWS: FLOW_ALGORITHMS}

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from agents.collectives.reduction import combine
-from agents.collectives.requests import Request
-from agents.collectives.unicast import Blocks, Bytes, Write, block_bytes, require
+from weft.agents.collectives.reduction import combine
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.unicast import Blocks, Bytes, Write, block_bytes, require
 
 
 class RingAllgather:

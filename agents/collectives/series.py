@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agents.collectives.agent import Done, Failed, HostAgent
-from agents.collectives.dtypes import Array
-from agents.collectives.names import MAX_AT_ONCE
-from agents.collectives.operation import Report
-from agents.collectives.requests import Request
-from base.errors import InputError
+from weft.agents.collectives.agent import Done, Failed, HostAgent
+from weft.agents.collectives.dtypes import Array
+from weft.agents.collectives.names import MAX_AT_ONCE
+from weft.agents.collectives.operation import Report
+from weft.agents.collectives.requests import Request
+from weft.base.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.collectives.communicator import Communicator
-from agents.collectives.control import Range
-from agents.collectives.requests import Request
-from agents.transport.queue_pairs import UdQueuePair
-from agents.transport.sink import ChunkSink
-from agents.transport.types import MemoryRegion
-from base.errors import InputError
+from weft.agents.collectives.communicator import Communicator
+from weft.agents.collectives.control import Range
+from weft.agents.collectives.requests import Request
+from weft.agents.transport.queue_pairs import UdQueuePair
+from weft.agents.transport.sink import ChunkSink
+from weft.agents.transport.types import MemoryRegion
+from weft.base.errors import InputError
 
 
 @dataclass(frozen=True)

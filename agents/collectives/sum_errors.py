@@ -24,9 +24,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from agents.collectives.dtypes import HALF_TYPES, Array, significand_bits, smallest_power
-from agents.collectives.requests import Request
-from agents.collectives.sum_orders import unit_exponents
+from weft.agents.collectives.dtypes import HALF_TYPES, Array, significand_bits, smallest_power
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.sum_orders import unit_exponents
 
 Floats = npt.NDArray[np.float64]
 
@@ -63,7 +63,7 @@ class SumErrors:
         )
 
     def figures(self) -> dict[str, float]:
-        """By the names that results have (`experiments.results.results.Accuracy`)."""
+        """By the names that results have (`weft.experiments.results.results.Accuracy`)."""
         share = self.squared_error / self.squared_sum if self.squared_sum else 0.0
         return {
             "error_max_relative": self.max_relative,

@@ -14,7 +14,7 @@ from typing import Union
 import numpy as np
 import numpy.typing as npt
 
-from agents.collectives.dtypes import (
+from weft.agents.collectives.dtypes import (
     HALF_TYPES,
     Array,
     average,
@@ -22,8 +22,8 @@ from agents.collectives.dtypes import (
     significand_bits,
     smallest_power,
 )
-from agents.collectives.requests import Request
-from agents.collectives.trees import double_binary_tree
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.trees import double_binary_tree
 
 Order = Union[int, "tuple[Order, ...]"]
 Floats = npt.NDArray[np.float64]

@@ -17,12 +17,12 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from agents.collectives.communicator import Communicator
-from agents.collectives.control import Control, Kind
-from agents.collectives.operation import PhaseClock, Posts, Report, Ticket, WrittenBytes
-from agents.collectives.requests import Request
-from agents.transport.types import MemoryRegion
-from base.errors import ProtocolError
+from weft.agents.collectives.communicator import Communicator
+from weft.agents.collectives.control import Control, Kind
+from weft.agents.collectives.operation import PhaseClock, Posts, Report, Ticket, WrittenBytes
+from weft.agents.collectives.requests import Request
+from weft.agents.transport.types import MemoryRegion
+from weft.base.errors import ProtocolError
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from agents.collectives.dtypes import (
+from weft.agents.collectives.dtypes import (
     Array,
     average,
     dtype_of,
@@ -25,14 +25,14 @@ from agents.collectives.dtypes import (
     largest_power,
     significand_bits,
 )
-from agents.collectives.flow_graph import FlowGraph
-from agents.collectives.gradients import LARGEST, PAGE, gradients
-from agents.collectives.names import DATA, FLOWS, REDUCING
-from agents.collectives.pattern import fill_shard, first_difference, shard_key, words
-from agents.collectives.requests import Request
-from agents.collectives.sum_errors import SumErrors, distances, error_bound, errors_of
-from agents.collectives.sum_orders import sums_of
-from base.errors import InputError
+from weft.agents.collectives.flow_graph import FlowGraph
+from weft.agents.collectives.gradients import LARGEST, PAGE, gradients
+from weft.agents.collectives.names import DATA, FLOWS, REDUCING
+from weft.agents.collectives.pattern import fill_shard, first_difference, shard_key, words
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.sum_errors import SumErrors, distances, error_bound, errors_of
+from weft.agents.collectives.sum_orders import sums_of
+from weft.base.errors import InputError
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agents.drivers.compiled_udp import receive_many, wait_ready
-from agents.transport import layout as at
-from agents.transport.kernels.worker import receive_chunks
-from agents.wire.compiled import compiled
+from weft.agents.drivers.compiled_udp import receive_many, wait_ready
+from weft.agents.transport import layout as at
+from weft.agents.transport.kernels.worker import receive_chunks
+from weft.agents.wire.compiled import compiled
 
 Words = npt.NDArray[np.int64]
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from agents.transport import layout as at
-from agents.wire.compiled import (
+from weft.agents.transport import layout as at
+from weft.agents.wire.compiled import (
     compiled,
     internal,
     load8,
@@ -26,7 +26,7 @@ from agents.wire.compiled import (
     types,
     words_at,
 )
-from agents.wire.crc import swap16, swap32
+from weft.agents.wire.crc import swap16, swap32
 
 Words = npt.NDArray[np.int64]
 

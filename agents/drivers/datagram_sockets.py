@@ -8,8 +8,8 @@ import socket
 import numpy as np
 import numpy.typing as npt
 
-from agents.datagrams import Datagrams
-from agents.drivers.compiled_udp import CONTROL_BYTES, NAME_BYTES, STACK_BYTES, STACK_ROOM
+from weft.agents.datagrams import Datagrams
+from weft.agents.drivers.compiled_udp import CONTROL_BYTES, NAME_BYTES, STACK_BYTES, STACK_ROOM
 
 STRIDE = 4096 + 128
 """Room for the largest RoCEv2 packet there is."""

@@ -8,8 +8,8 @@ so takes milliseconds. So the runner starts one launcher, early, and asks it for
         launcher.wait_warm()
         launcher.spawn(config, namespace=host.pid)
 
-``python -m agents.drivers.launcher --socket FD`` is the process. It ends, and kills and reaps its
-ranks, when the runner's end of its socket closes, so nothing survives a runner that was killed.
+``python -m weft.agents.drivers.launcher --socket FD`` is the process. It ends, and kills and reaps
+its ranks, when the runner's end of its socket closes, so nothing survives a runner that was killed.
 Both the launcher and the ranks also have PR_SET_PDEATHSIG = SIGKILL. That signal comes when the
 *thread* that made a process ends, which is why a Launcher is made in the main thread only.
 """
@@ -34,7 +34,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 
-from agents.drivers.messages import (
+from weft.agents.drivers.messages import (
     EndRanks,
     Exited,
     LineChannel,
@@ -44,10 +44,10 @@ from agents.drivers.messages import (
     Spawned,
     Warm,
 )
-from base.children import how_it_ended, python_command, python_path
-from base.effort import Effort
-from base.errors import MachineError, RunError
-from base.private_files import open_private
+from weft.base.children import how_it_ended, python_command, python_path
+from weft.base.effort import Effort
+from weft.base.errors import MachineError, RunError
+from weft.base.private_files import open_private
 
 WARM_LIMIT_S = 600.0
 """Of `Effort`. The first start on a machine compiles; later ones take a second or two."""
@@ -96,7 +96,7 @@ class Launcher:
         environment["PYTHONPATH"] = python_path(environment.get("PYTHONPATH"))
         with theirs, open_private(run_dir / "launcher.log", "ab") as log:
             self._process = subprocess.Popen(
-                python_command("agents.drivers.launcher", "--socket", str(theirs.fileno()),
+                python_command("weft.agents.drivers.launcher", "--socket", str(theirs.fileno()),
                                "--parent", str(os.getpid())),
                 pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 env=environment, start_new_session=True,
@@ -290,7 +290,7 @@ def enter_network_namespace(path: str) -> None:
 
 def _rank_process(spawn: Spawn, launcher: int) -> int:
     """What the forked child does; returns its exit status."""
-    from agents.drivers.rank import run_rank
+    from weft.agents.drivers.rank import run_rank
 
     die_with_parent(launcher)
     ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)  # ns; the default of 50 us is late
@@ -352,7 +352,7 @@ def _reap(ranks: dict[int, int], channel: LineChannel) -> None:
 
 def serve(channel: LineChannel) -> None:
     """The launcher process: warm up, fork on request, report exits, until the runner is gone."""
-    from agents.drivers.rank import warm_up
+    from weft.agents.drivers.rank import warm_up
 
     wake_receive, wake_send = socket.socketpair()
     wake_receive.setblocking(False)

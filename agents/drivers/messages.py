@@ -30,13 +30,13 @@ import socket
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, TypeVar
 
-from agents.collectives.aggregation import SwitchJob
-from agents.collectives.communicator import Lane
-from agents.collectives.flow_graph import FlowGraph
-from agents.collectives.requests import Request
-from agents.participant import Introductions, Member, Team
-from agents.transport.types import TransportOptions
-from base.errors import InputError, ProtocolError
+from weft.agents.collectives.aggregation import SwitchJob
+from weft.agents.collectives.communicator import Lane
+from weft.agents.collectives.flow_graph import FlowGraph
+from weft.agents.collectives.requests import Request
+from weft.agents.participant import Introductions, Member, Team
+from weft.agents.transport.types import TransportOptions
+from weft.base.errors import InputError, ProtocolError
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from agents.datagrams import UDP_PORT, Datagrams, ipv4_text
-from agents.drivers.compiled_progress import carry_ring, carry_sockets
-from agents.drivers.datagram_sockets import BATCH, STRIDE, Messages, force_buffer
-from agents.transport import ChunkSink, ReceiveWorker
-from base.errors import MachineError
+from weft.agents.datagrams import UDP_PORT, Datagrams, ipv4_text
+from weft.agents.drivers.compiled_progress import carry_ring, carry_sockets
+from weft.agents.drivers.datagram_sockets import BATCH, STRIDE, Messages, force_buffer
+from weft.agents.transport import ChunkSink, ReceiveWorker
+from weft.base.errors import MachineError
 
 _IP_MULTICAST_ALL = 49
 _IP_RECVTOS = 13

@@ -18,14 +18,14 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
-from agents.collectives.agent import Done
-from agents.collectives.names import ALGORITHMS, OFFLOADED
-from agents.collectives.operation import Report
-from agents.collectives.requests import Request
-from agents.collectives.series import Job, Series
-from agents.collectives.workload import Workload, accuracy_of
-from agents.datagrams import ipv4
-from agents.drivers.messages import (
+from weft.agents.collectives.agent import Done
+from weft.agents.collectives.names import ALGORITHMS, OFFLOADED
+from weft.agents.collectives.operation import Report
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.series import Job, Series
+from weft.agents.collectives.workload import Workload, accuracy_of
+from weft.agents.datagrams import ipv4
+from weft.agents.drivers.messages import (
     Abort,
     Close,
     Connected,
@@ -46,13 +46,13 @@ from agents.drivers.messages import (
     Verify,
     Working,
 )
-from agents.drivers.udp import UdpDriver
-from agents.participant import Participant, Team
-from agents.servers.sums import prepare as prepare_sums
-from agents.transport import Endpoint
-from agents.transport.receive_worker import ReceiveWorker
-from agents.transport.types import PEAKS
-from base.errors import MachineError, ProtocolError, RunError, WeftError
+from weft.agents.drivers.udp import UdpDriver
+from weft.agents.participant import Participant, Team
+from weft.agents.servers.sums import prepare as prepare_sums
+from weft.agents.transport import Endpoint
+from weft.agents.transport.receive_worker import ReceiveWorker
+from weft.agents.transport.types import PEAKS
+from weft.base.errors import MachineError, ProtocolError, RunError, WeftError
 
 PROGRESS_NS = 100_000_000
 """Time between two reports of progress."""

@@ -27,8 +27,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, TypeVar
 
-from agents.collectives.workload import Workload
-from agents.drivers.messages import (
+from weft.agents.collectives.workload import Workload
+from weft.agents.drivers.messages import (
     Abort,
     Close,
     Connected,
@@ -50,11 +50,11 @@ from agents.drivers.messages import (
     Working,
     record,
 )
-from agents.drivers.patience import Patience, silence_s
-from agents.participant import Introductions
-from base.children import how_it_ended
-from base.errors import InputError, ProtocolError, RunError
-from base.private_files import keep_private
+from weft.agents.drivers.patience import Patience, silence_s
+from weft.agents.participant import Introductions
+from weft.base.children import how_it_ended
+from weft.base.errors import InputError, ProtocolError, RunError
+from weft.base.private_files import keep_private
 
 START_LEAD_NS = 30_000_000
 """From sending the start time until that time, so that every rank has read it."""

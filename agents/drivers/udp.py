@@ -28,8 +28,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from agents.datagrams import UDP_PORT, Datagrams, ipv4_text
-from agents.drivers.compiled_udp import (
+from weft.agents.datagrams import UDP_PORT, Datagrams, ipv4_text
+from weft.agents.drivers.compiled_udp import (
     receive_many,
     run_length,
     send_many,
@@ -37,11 +37,11 @@ from agents.drivers.compiled_udp import (
     unicast_run,
     wait_ready,
 )
-from agents.drivers.datagram_sockets import BATCH, STRIDE, Messages, RawMessages, force_buffer
-from agents.drivers.lateness import Lateness
-from agents.drivers.progress_engine import ProgressEngine, SocketSource, Source
-from agents.transport import ChunkSink, ReceiveWorker
-from base.errors import MachineError
+from weft.agents.drivers.datagram_sockets import BATCH, STRIDE, Messages, RawMessages, force_buffer
+from weft.agents.drivers.lateness import Lateness
+from weft.agents.drivers.progress_engine import ProgressEngine, SocketSource, Source
+from weft.agents.transport import ChunkSink, ReceiveWorker
+from weft.base.errors import MachineError
 
 BATCHES_A_ROUND = 4
 """How much is sent before received packets are looked at again."""

@@ -3,6 +3,6 @@
 Tateiwa, "Optcast: Open-Source Aggregation Offloading for Distributed Deep Learning".
 """
 
-from agents.servers.server import ReductionServer
+from weft.agents.servers.server import ReductionServer
 
 __all__ = ["ReductionServer"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agents.collectives.communicator import queue_pair_to, title
-from agents.collectives.control import Control
-from agents.datagrams import ipv4_text
-from agents.servers.operation import ServerOperation
-from agents.transport.endpoint import Endpoint
-from agents.transport.queue_pairs import RcQueuePair
-from agents.transport.types import MemoryRegion, RemoteQueuePair
-from base.errors import InputError
+from weft.agents.collectives.communicator import queue_pair_to, title
+from weft.agents.collectives.control import Control
+from weft.agents.datagrams import ipv4_text
+from weft.agents.servers.operation import ServerOperation
+from weft.agents.transport.endpoint import Endpoint
+from weft.agents.transport.queue_pairs import RcQueuePair
+from weft.agents.transport.types import MemoryRegion, RemoteQueuePair
+from weft.base.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from agents.collectives.control import Control, Kind
-from agents.servers.plan import Contributor, Plan
-from agents.transport.types import MemoryRegion
-from base.errors import ProtocolError
+from weft.agents.collectives.control import Control, Kind
+from weft.agents.servers.plan import Contributor, Plan
+from weft.agents.transport.types import MemoryRegion
+from weft.base.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from agents.servers.job import Job
+    from weft.agents.servers.job import Job
 
 Bytes = npt.NDArray[np.uint8]
 Register = Callable[[int], MemoryRegion]

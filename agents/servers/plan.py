@@ -21,9 +21,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from agents.collectives.names import OPS, REDUCING
-from agents.servers.sums import DTYPES, Reduction
-from base.errors import InputError, ProtocolError
+from weft.agents.collectives.names import OPS, REDUCING
+from weft.agents.servers.sums import DTYPES, Reduction
+from weft.base.errors import InputError, ProtocolError
 
 Numbers = npt.NDArray[np.int64]
 

@@ -15,15 +15,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
-from agents.collectives.control import Control, Kind
-from agents.datagrams import Datagrams
-from agents.servers.job import Job, Post
-from agents.servers.operation import ServerOperation
-from agents.servers.plan import Plan, Terms, plan_of
-from agents.transport.endpoint import Endpoint
-from agents.transport.queue_pairs import RcQueuePair
-from agents.transport.types import Completion, CompletionKind, MemoryRegion
-from base.errors import InputError, ProtocolError
+from weft.agents.collectives.control import Control, Kind
+from weft.agents.datagrams import Datagrams
+from weft.agents.servers.job import Job, Post
+from weft.agents.servers.operation import ServerOperation
+from weft.agents.servers.plan import Plan, Terms, plan_of
+from weft.agents.transport.endpoint import Endpoint
+from weft.agents.transport.queue_pairs import RcQueuePair
+from weft.agents.transport.types import Completion, CompletionKind, MemoryRegion
+from weft.base.errors import InputError, ProtocolError
 
 MEMORY_BYTES = 1 << 30
 MOST_OPERATIONS = 256

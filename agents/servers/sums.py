@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from agents.collectives.dtypes import HALF_TYPES, average, dtype_of
-from agents.collectives.names import OPS
-from agents.servers.compiled_sums import MAXIMUM, MINIMUM, SUM, combine, combine_halves
-from base.errors import InputError
+from weft.agents.collectives.dtypes import HALF_TYPES, average, dtype_of
+from weft.agents.collectives.names import OPS
+from weft.agents.servers.compiled_sums import MAXIMUM, MINIMUM, SUM, combine, combine_halves
+from weft.base.errors import InputError
 
 DTYPES = (
     "float32", "float16", "bfloat16", "float64", "int32", "int64",

@@ -1,17 +1,17 @@
 """Reliable unicast (RC) and multicast datagrams (UD) of RoCEv2, and sums by switches, without
 sockets and without a clock."""
 
-from agents.transport.aggregation import (
+from weft.agents.transport.aggregation import (
     AggregationQueuePair,
     AggregationStatistics,
     DataKind,
     Reduction,
 )
-from agents.transport.endpoint import Endpoint
-from agents.transport.queue_pairs import RcQueuePair, UdQueuePair
-from agents.transport.receive_worker import ReceiveWorker
-from agents.transport.sink import ChunkSink
-from agents.transport.types import (
+from weft.agents.transport.endpoint import Endpoint
+from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair
+from weft.agents.transport.receive_worker import ReceiveWorker
+from weft.agents.transport.sink import ChunkSink
+from weft.agents.transport.types import (
     Completion,
     CompletionKind,
     Gap,

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from agents.datagrams import Datagrams, ipv4_text
-from agents.transport import aggregation_layout as job
-from agents.transport import layout as at
-from agents.transport.queue_pairs import Posting, Work, check_word
-from agents.transport.types import Completion, CompletionKind, TransportMisuse
+from weft.agents.datagrams import Datagrams, ipv4_text
+from weft.agents.transport import aggregation_layout as job
+from weft.agents.transport import layout as at
+from weft.agents.transport.queue_pairs import Posting, Work, check_word
+from weft.agents.transport.types import Completion, CompletionKind, TransportMisuse
 
 if TYPE_CHECKING:
-    from agents.transport.endpoint import Endpoint
+    from weft.agents.transport.endpoint import Endpoint
 
 Words = npt.NDArray[np.int64]
 Array = npt.NDArray[np.generic]

@@ -7,7 +7,7 @@ needs is in one array that belongs to the job. Rounds are kept unbounded (the wi
 
 from __future__ import annotations
 
-from agents.transport.layout import WORK_TABLE
+from weft.agents.transport.layout import WORK_TABLE
 
 AGGREGATION = 3
 """KIND of such a row."""

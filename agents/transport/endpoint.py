@@ -17,20 +17,20 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from agents.datagrams import Datagrams, ipv4_text
-from agents.transport import aggregation_layout as job
-from agents.transport import layout as at
-from agents.transport.aggregation import AggregationQueuePair, make_job
-from agents.transport.kernels.board import free_boards
-from agents.transport.kernels.chunks import NEVER
-from agents.transport.kernels.receive import receive_batch
-from agents.transport.kernels.state import free_read_blocks
-from agents.transport.kernels.transmit import deadline_of, transmit_batch
-from agents.transport.local import FIRST_LOCAL_NUMBER, LocalQueuePair
-from agents.transport.queue_pairs import RcQueuePair, UdQueuePair, check_word
-from agents.transport.receive_worker import ReceiveWorker
-from agents.transport.source_ports import source_port
-from agents.transport.types import (
+from weft.agents.datagrams import Datagrams, ipv4_text
+from weft.agents.transport import aggregation_layout as job
+from weft.agents.transport import layout as at
+from weft.agents.transport.aggregation import AggregationQueuePair, make_job
+from weft.agents.transport.kernels.board import free_boards
+from weft.agents.transport.kernels.chunks import NEVER
+from weft.agents.transport.kernels.receive import receive_batch
+from weft.agents.transport.kernels.state import free_read_blocks
+from weft.agents.transport.kernels.transmit import deadline_of, transmit_batch
+from weft.agents.transport.local import FIRST_LOCAL_NUMBER, LocalQueuePair
+from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair, check_word
+from weft.agents.transport.receive_worker import ReceiveWorker
+from weft.agents.transport.source_ports import source_port
+from weft.agents.transport.types import (
     Completion,
     MemoryRegion,
     RemoteQueuePair,
@@ -39,8 +39,8 @@ from agents.transport.types import (
     TransportOptions,
     check_options,
 )
-from agents.wire.headers import HEADER_ROOM_BYTES, PSN_MASK
-from agents.wire.packets import FIELDS
+from weft.agents.wire.headers import HEADER_ROOM_BYTES, PSN_MASK
+from weft.agents.wire.packets import FIELDS
 
 Words = npt.NDArray[np.int64]
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agents.transport.queue_pairs import RcQueuePair
-from agents.transport.types import (
+from weft.agents.transport.queue_pairs import RcQueuePair
+from weft.agents.transport.types import (
     Completion,
     CompletionKind,
     MemoryRegion,
@@ -17,7 +17,7 @@ from agents.transport.types import (
 )
 
 if TYPE_CHECKING:
-    from agents.transport.endpoint import Endpoint
+    from weft.agents.transport.endpoint import Endpoint
 
 FIRST_LOCAL_NUMBER = 0xF00000
 """Above all other QP numbers of an endpoint."""

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from agents.datagrams import Datagrams, ipv4_text
-from agents.transport import layout as at
-from agents.transport.sink import ChunkSink
-from agents.transport.types import (
+from weft.agents.datagrams import Datagrams, ipv4_text
+from weft.agents.transport import layout as at
+from weft.agents.transport.sink import ChunkSink
+from weft.agents.transport.types import (
     Completion,
     CompletionKind,
     MemoryRegion,
     RemoteQueuePair,
     TransportMisuse,
 )
-from agents.wire.headers import (
+from weft.agents.wire.headers import (
     HAS_IMMEDIATE,
     IS_FIRST,
     IS_LAST,
@@ -30,8 +30,8 @@ from agents.wire.headers import (
 )
 
 if TYPE_CHECKING:
-    from agents.transport.endpoint import Endpoint
-    from agents.transport.receive_worker import ReceiveWorker
+    from weft.agents.transport.endpoint import Endpoint
+    from weft.agents.transport.receive_worker import ReceiveWorker
 
 Work = tuple[int, ...]
 """The words of a piece of work, PSNs not yet given."""

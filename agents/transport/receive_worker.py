@@ -16,12 +16,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from agents.datagrams import Datagrams, ipv4_text
-from agents.transport import layout as at
-from agents.transport.kernels.worker import receive_chunks, wait_for_batch
-from agents.transport.sink import MAXIMUM_OPERATIONS, ChunkSink, own_lines
-from agents.transport.types import Statistics, TransportMisuse
-from agents.wire.packets import FIELDS
+from weft.agents.datagrams import Datagrams, ipv4_text
+from weft.agents.transport import layout as at
+from weft.agents.transport.kernels.worker import receive_chunks, wait_for_batch
+from weft.agents.transport.sink import MAXIMUM_OPERATIONS, ChunkSink, own_lines
+from weft.agents.transport.types import Statistics, TransportMisuse
+from weft.agents.wire.packets import FIELDS
 
 Words = npt.NDArray[np.int64]
 

@@ -20,9 +20,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from agents.transport import layout
-from agents.transport.kernels.chunks import count_missing
-from agents.transport.types import Gap, MemoryRegion, TransportMisuse
+from weft.agents.transport import layout
+from weft.agents.transport.kernels.chunks import count_missing
+from weft.agents.transport.types import Gap, MemoryRegion, TransportMisuse
 
 MAXIMUM_CHUNKS = 1 << 24
 """The immediate has 24 bits for the chunk."""
@@ -109,7 +109,7 @@ class ChunkSink:
         self._fetched = own_lines(total // 8 + 1).view(np.uint8)[:total]
         self._marked = own_lines(1)
         self.words: npt.NDArray[np.int64] = own_lines(layout.SINK_WORDS + 4 * shards + 1)
-        """What compiled code works on, laid out as `agents.transport.layout` says."""
+        """What compiled code works on, laid out as `weft.agents.transport.layout` says."""
         words = self.words
         words[layout.SINK_OPERATION] = operation
         words[layout.SINK_CHUNK_BYTES] = chunk_bytes

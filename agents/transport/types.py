@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from base.errors import WeftError
+from weft.base.errors import WeftError
 
 if TYPE_CHECKING:
-    from agents.transport.aggregation import AggregationQueuePair
-    from agents.transport.queue_pairs import RcQueuePair, UdQueuePair
-    from agents.transport.sink import ChunkSink
+    from weft.agents.transport.aggregation import AggregationQueuePair
+    from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair
+    from weft.agents.transport.sink import ChunkSink
 
 
 class TransportMisuse(WeftError):

@@ -3,6 +3,6 @@
 What is compiled (``crc``, ``packets``) is imported from its own module, as numba comes with it.
 """
 
-from agents.wire.headers import MalformedPacket, Opcode, Packet
+from weft.agents.wire.headers import MalformedPacket, Opcode, Packet
 
 __all__ = ["MalformedPacket", "Opcode", "Packet"]

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from base.cache import cache_dir
+from weft.base.cache import cache_dir
 
 # How much of numba is typed differs from version to version: to the type checker it is all Any.
 numba: Any = import_module("numba")

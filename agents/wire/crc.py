@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agents.wire.compiled import Word, compiled, internal, load8, load64
-from agents.wire.folding import AVAILABLE, fold_blocks
+from weft.agents.wire.compiled import Word, compiled, internal, load8, load64
+from weft.agents.wire.folding import AVAILABLE, fold_blocks
 
 ICRC_BYTES = 4
 

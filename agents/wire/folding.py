@@ -11,7 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from agents.wire.compiled import cgutils, intrinsic, ir, numba, types
+from weft.agents.wire.compiled import cgutils, intrinsic, ir, numba, types
 
 _processor: Any = import_module("llvmlite.binding")
 

@@ -1,8 +1,8 @@
 """RoCEv2 headers as the InfiniBand specification (volume 1, chapter 9) lays them out, and a plain
 packet class.
 
-`Packet` is for tests, traces and tools; compiled code in `agents.wire.packets` does the same per
-row of a batch.
+`Packet` is for tests, traces and tools; compiled code in `weft.agents.wire.packets` does the same
+per row of a batch.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import enum
 import struct
 from dataclasses import dataclass
 
-from base.errors import ProtocolError
+from weft.base.errors import ProtocolError
 
 BTH_BYTES = 12
 RETH_BYTES = 16
@@ -150,7 +150,7 @@ class Packet:
             parts.append(struct.pack(">I", self.syndrome << 24 | self.message_sequence))
         if has & HAS_IMMEDIATE:
             parts.append(struct.pack(">I", self.immediate))
-        from agents.wire.crc import icrc  # numba comes with it, which headers do without
+        from weft.agents.wire.crc import icrc  # numba comes with it, which headers do without
 
         data = b"".join([*parts, self.payload, bytes(pad)])
         return data + struct.pack("<I", icrc(data, source, destination, source_port))
@@ -164,7 +164,7 @@ class Packet:
         if len(data) < BTH_BYTES + ICRC_BYTES:
             raise MalformedPacket(f"{len(data)} bytes are too few for BTH and ICRC")
         if source_port is not None:
-            from agents.wire.crc import icrc
+            from weft.agents.wire.crc import icrc
 
             expected = icrc(data[:-4], source, destination, source_port)
             found = int.from_bytes(data[-4:], "little")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from agents.datagrams import Datagrams
-from agents.wire.compiled import (
+from weft.agents.datagrams import Datagrams
+from weft.agents.wire.compiled import (
     Word,
     compiled,
     internal,
@@ -20,8 +20,8 @@ from agents.wire.compiled import (
     store32,
     store64,
 )
-from agents.wire.crc import icrc_at, swap32
-from agents.wire.headers import (
+from weft.agents.wire.crc import icrc_at, swap32
+from weft.agents.wire.headers import (
     AETH_BYTES,
     BTH_BYTES,
     DETH_BYTES,

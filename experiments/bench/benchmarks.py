@@ -11,12 +11,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from base import files
-from base.errors import InputError
+from weft.base import files
+from weft.base.errors import InputError
 
 NAMES = ("bring-up", "compiler", "progress-engine", "reduction", "simulator", "switch", "transport")
-"""Each is a module ``experiments.bench.NAME`` with ``measure``, ``lines`` and, maybe, ``plot``,
-which returns a figure of matplotlib's."""
+"""Each is a module ``weft.experiments.bench.NAME`` with ``measure``, ``lines`` and, maybe,
+``plot``, which returns a figure of matplotlib's."""
 
 
 def load(name: str) -> ModuleType:
@@ -25,7 +25,7 @@ def load(name: str) -> ModuleType:
         near = difflib.get_close_matches(name, NAMES, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
         raise InputError(f"no benchmark {name!r}{hint}: choose from {', '.join(NAMES)}")
-    return importlib.import_module(f"experiments.bench.{name.replace('-', '_')}")
+    return importlib.import_module(f"weft.experiments.bench.{name.replace('-', '_')}")
 
 
 def check_writable(folder: Path) -> None:

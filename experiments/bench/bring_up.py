@@ -6,15 +6,15 @@ import sys
 import time
 from typing import Any
 
-from base.children import last_words, run_tool
-from base.errors import RunError
-from base.progress import Progress
-from experiments.runs.emulation import testbed_of
-from experiments.runs.operation import gathered_ranks
-from experiments.runs.plan import cast_of, operation_of, plan_of, program_of
-from experiments.scenario.scenario import Scenario
-from topo.worlds.emulated.runs import Run
-from topo.worlds.emulated.world import EmulatedWorld
+from weft.base.children import last_words, run_tool
+from weft.base.errors import RunError
+from weft.base.progress import Progress
+from weft.experiments.runs.emulation import testbed_of
+from weft.experiments.runs.operation import gathered_ranks
+from weft.experiments.runs.plan import cast_of, operation_of, plan_of, program_of
+from weft.experiments.scenario.scenario import Scenario
+from weft.topo.worlds.emulated.runs import Run
+from weft.topo.worlds.emulated.world import EmulatedWorld
 
 ATTEMPTS = 5
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from base.children import last_words, run_tool
-from base.errors import RunError
-from switch.compiler import compile_program
-from switch.program_files import fabric_program
+from weft.base.children import last_words, run_tool
+from weft.base.errors import RunError
+from weft.switch.compiler import compile_program
+from weft.topo.fabric_program import fabric_program
 
 ATTEMPTS = 5
 
@@ -25,7 +25,9 @@ def measure() -> dict[str, Any]:
     p4c = shutil.which("p4c-bm2-ss")
     with tempfile.TemporaryDirectory() as folder:
         out = str(Path(folder) / "fabric.json")
-        script = "import sys; from switch.compiler import *; compile_program(Path(sys.argv[1]))"
+        script = (
+            "import sys; from weft.switch.compiler import *; compile_program(Path(sys.argv[1]))"
+        )
         script = f"from pathlib import Path; {script}"
         return {
             "compile_s": _best(lambda: compile_program(source)),

@@ -29,16 +29,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from agents.datagrams import UDP_PORT, Datagrams, ipv4, ipv4_text
-from agents.drivers.compiled_udp import send_many
-from agents.drivers.datagram_sockets import Messages
-from agents.drivers.progress_engine import ProgressEngine, RingSource, SocketSource, Source
-from agents.transport import ChunkSink, Endpoint, ReceiveWorker, TransportOptions
-from agents.transport.endpoint import PATH_MTUS
-from base.children import DIE_WITH_PARENT, last_words, python_command, python_path, run_tool
-from base.errors import MachineError, RunError
-from experiments.bench.progress_needs import MODES, OWN, PAPER, needs_lines, needs_of
-from topo.worlds.emulated.batch import run_batch
+from weft.agents.datagrams import UDP_PORT, Datagrams, ipv4, ipv4_text
+from weft.agents.drivers.compiled_udp import send_many
+from weft.agents.drivers.datagram_sockets import Messages
+from weft.agents.drivers.progress_engine import ProgressEngine, RingSource, SocketSource, Source
+from weft.agents.transport import ChunkSink, Endpoint, ReceiveWorker, TransportOptions
+from weft.agents.transport.endpoint import PATH_MTUS
+from weft.base.children import DIE_WITH_PARENT, last_words, python_command, python_path, run_tool
+from weft.base.errors import MachineError, RunError
+from weft.experiments.bench.progress_needs import MODES, OWN, PAPER, needs_lines, needs_of
+from weft.topo.worlds.emulated.batch import run_batch
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -417,7 +417,7 @@ def _table(figures: dict[str, Any], source: str, mode: str) -> list[str]:
 
 def plot(figures: dict[str, Any]) -> Figure:
     """Draw GB/s of all workers over the chunk size and over their number."""
-    from experiments.bench.progress_plot import draw
+    from weft.experiments.bench.progress_plot import draw
 
     return draw(figures)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from experiments.bench.progress_scaling import OffloadedThread, Scaling, fitted
+from weft.experiments.bench.progress_scaling import OffloadedThread, Scaling, fitted
 
 MODES = ("direct", "staged")
 RATES_GBIT = (200, 400, 800, 1600)

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.bench.progress_needs import (
+from weft.experiments.bench.progress_needs import (
     CHUNK_BYTES,
     MODES,
     OWN,

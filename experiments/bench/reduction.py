@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agents.collectives.dtypes import HALF_TYPES, Array, dtype_of, is_float
-from agents.servers.sums import Reduction
-from base.errors import RunError
+from weft.agents.collectives.dtypes import HALF_TYPES, Array, dtype_of, is_float
+from weft.agents.servers.sums import Reduction
+from weft.base.errors import RunError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

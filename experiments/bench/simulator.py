@@ -18,19 +18,19 @@ from typing import Any
 
 import numpy as np
 
-from agents.collectives.pattern import fill_shard
-from agents.collectives.requests import Request
-from agents.datagrams import Datagrams
-from agents.drivers.messages import OperationConfig
-from agents.transport import CompletionKind, Endpoint
-from base.errors import RunError
-from controller import Controller, fabric_plan
-from switch.compiler import compile_cached
-from switch.program_files import fabric_program
-from topo.clos import leaf_spine
-from topo.network import Topology
-from topo.worlds.simulated import layout as at
-from topo.worlds.simulated.world import SimulatedWorld
+from weft.agents.collectives.pattern import fill_shard
+from weft.agents.collectives.requests import Request
+from weft.agents.datagrams import Datagrams
+from weft.agents.drivers.messages import OperationConfig
+from weft.agents.transport import CompletionKind, Endpoint
+from weft.base.errors import RunError
+from weft.controller import Controller, fabric_plan
+from weft.switch.compiler import compile_cached
+from weft.topo.clos import leaf_spine
+from weft.topo.fabric_program import fabric_program
+from weft.topo.network import Topology
+from weft.topo.worlds.simulated import layout as at
+from weft.topo.worlds.simulated.world import SimulatedWorld
 
 HOSTS = (16, 32, 64, 128, 256, 512, 1024)
 RATE_BPS = 10_000_000_000

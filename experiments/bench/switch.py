@@ -20,8 +20,8 @@ import tempfile
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from base.children import DIE_WITH_PARENT, check_not_killed, python_command, python_path
-from base.errors import MachineError, RunError
+from weft.base.children import DIE_WITH_PARENT, check_not_killed, python_command, python_path
+from weft.base.errors import MachineError, RunError
 
 SIZES = (128, 1400, 4096)
 """Frame bytes."""
@@ -52,7 +52,7 @@ def measure(
         process = subprocess.Popen(
             [
                 *(*DIE_WITH_PARENT, "unshare", "--net", "--mount"),
-                *python_command("experiments.bench.switch_rows", json.dumps(wanted)),
+                *python_command("weft.experiments.bench.switch_rows", json.dumps(wanted)),
             ],
             env={**os.environ, "PYTHONPATH": python_path(os.environ.get("PYTHONPATH"))},
             stdin=subprocess.DEVNULL,

@@ -25,29 +25,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from base.children import (
+from weft.base.children import (
     DIE_WITH_PARENT,
     how_it_ended,
     last_words,
     python_command,
     run_tool,
 )
-from base.errors import MachineError, RunError, WeftError
-from controller import fabric
-from controller.client import Program, Session
-from controller.entities import Action, Entity, Exact, Lpm, Member, MemberRef, MulticastGroup, entry
-from controller.plan import Update
-from experiments.bench.switch import HOPS
-from switch.compiler import ProgramFiles, compile_cached
-from switch.program_files import BMV2_AGGREGATION_VALUES, fabric_macros, fabric_program
-from switch.realtime import bare
-from switch.realtime.ports import open_port
-from topo.interfaces import SYSCTLS
-from topo.switch_kinds import CPU_PORT, DROP_PORT
-from topo.worlds.emulated.batch import run_batch
-from topo.worlds.emulated.machine import cpu_use, read_cpu_times
-from topo.worlds.emulated.namespaces import write_sysctls
-from topo.worlds.emulated.switch_processes import find_bmv2, notification_options
+from weft.base.errors import MachineError, RunError, WeftError
+from weft.controller import fabric
+from weft.controller.client import Program, Session
+from weft.controller.entities import (
+    Action,
+    Entity,
+    Exact,
+    Lpm,
+    Member,
+    MemberRef,
+    MulticastGroup,
+    entry,
+)
+from weft.controller.plan import Update
+from weft.experiments.bench.switch import HOPS
+from weft.switch.compiler import ProgramFiles, compile_cached
+from weft.switch.realtime import bare
+from weft.switch.realtime.ports import open_port
+from weft.topo.fabric_program import BMV2_AGGREGATION_VALUES, fabric_macros, fabric_program
+from weft.topo.interfaces import SYSCTLS
+from weft.topo.switch_kinds import CPU_PORT, DROP_PORT
+from weft.topo.worlds.emulated.batch import run_batch
+from weft.topo.worlds.emulated.machine import cpu_use, read_cpu_times
+from weft.topo.worlds.emulated.namespaces import write_sysctls
+from weft.topo.worlds.emulated.switch_processes import find_bmv2, notification_options
 
 WINDOWS = (16, 64, 512)
 """Frames under way: the most, or fewer where that is better by `CLEARLY`, as on a switch whose own
@@ -311,7 +320,7 @@ class Bench:
     def ceiling(self) -> None:
         """The bare loop."""
         run_batch("ip", rig("a"))
-        command = python_command("experiments.bench.switch_rows", "forward", "A1", "A2")
+        command = python_command("weft.experiments.bench.switch_rows", "forward", "A1", "A2")
         device = self.add(Device("ceiling", command, _says_ready))
         self.rows += [Row("ceiling", "unicast", size, "a", [device]) for size in self.sizes]
 
@@ -326,13 +335,15 @@ class Bench:
         """A process of the built-in switch."""
         path = self.folder / f"{name.replace(' ', '-')}.json"
         path.write_text(json.dumps({"switches": switches}))
-        return self.add(Device(name, python_command("switch.realtime", str(path)), _says_ready))
+        return self.add(
+            Device(name, python_command("weft.switch.realtime", str(path)), _says_ready)
+        )
 
     def weft(self) -> None:
         """The built-in switch with fabric.p4."""
         run_batch("ip", rig("b", FANOUT))
         prepared = run_tool(
-            python_command("switch.realtime", "--prepare"), what="what prepares the switch"
+            python_command("weft.switch.realtime", "--prepare"), what="what prepares the switch"
         )
         if prepared.returncode:
             raise RunError(f"the switch cannot be prepared: {last_words(prepared)}")

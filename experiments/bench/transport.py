@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from agents.datagrams import ipv4
-from agents.transport import ChunkSink, Endpoint, TransportOptions
-from agents.wire.crc import crc32
+from weft.agents.datagrams import ipv4
+from weft.agents.transport import ChunkSink, Endpoint, TransportOptions
+from weft.agents.wire.crc import crc32
 
 CHUNKS = 256
 CHUNK_BYTES = 4096

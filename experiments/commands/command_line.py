@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
 
 import typer
 
-from base import signals, streams
-from base.command_line import (
+from weft.base import signals, streams
+from weft.base.command_line import (
     Flag,
     Place,
     Text,
@@ -26,12 +26,12 @@ from base.command_line import (
     output_file,
     output_folder,
 )
-from base.errors import InputError, MachineError, WeftError
-from experiments.bench import benchmarks
-from experiments.bench.benchmarks import NAMES
-from experiments.commands import network as cli_network
-from experiments.commands import testbed as cli_testbed
-from experiments.commands.network_options import (
+from weft.base.errors import InputError, MachineError, WeftError
+from weft.experiments.bench import benchmarks
+from weft.experiments.bench.benchmarks import NAMES
+from weft.experiments.commands import network as cli_network
+from weft.experiments.commands import testbed as cli_testbed
+from weft.experiments.commands.network_options import (
     HostsPerLeaf,
     K,
     Leaves,
@@ -44,11 +44,11 @@ from experiments.commands.network_options import (
     Tiers,
     TopologyOption,
 )
-from experiments.scenario.fsdp_models import MODELS, SLOWDOWN
-from switch.commands import command_line as cli_p4
+from weft.experiments.scenario.fsdp_models import MODELS, SLOWDOWN
+from weft.switch.commands import command_line as cli_p4
 
 if TYPE_CHECKING:
-    from experiments.scenario.sweep import Experiment
+    from weft.experiments.scenario.sweep import Experiment
 
 DEMO_RATE_BPS = 25_000_000
 """A new user's first run is to measure the network: at this rate a ring of 8 hosts takes less than
@@ -322,9 +322,9 @@ def run(
     ] = False,
 ) -> None:
     """Run a collective, or a scenario file, and verify every byte of its result."""
-    from experiments.scenario.checks import COLLECTIVES
-    from experiments.scenario.options import from_options
-    from experiments.scenario.sweep import Experiment, read_file
+    from weft.experiments.scenario.checks import COLLECTIVES
+    from weft.experiments.scenario.options import from_options
+    from weft.experiments.scenario.sweep import Experiment, read_file
 
     folder = output_folder(out)
     options = given(
@@ -367,19 +367,19 @@ def demo(
 
     Links have 25 Mbit/s, which two processors carry with room to spare.
     """
-    from experiments.scenario.scenario import Scenario
-    from experiments.scenario.sweep import Experiment
+    from weft.experiments.scenario.scenario import Scenario
+    from weft.experiments.scenario.sweep import Experiment
 
     asked = Experiment.of(Scenario(algorithms=("ring", "multicast"), rate_bps=DEMO_RATE_BPS))
     _run(asked, output_folder(out), False, name="demo")
 
 
 def _run(asked: Experiment, out: Path | None, as_json: bool, name: str | None = None) -> NoReturn:
-    from base.progress import Progress
-    from experiments.results import table
-    from experiments.results.results import DOCUMENT
-    from experiments.results.summary import doubts, which_run
-    from experiments.runs import runner
+    from weft.base.progress import Progress
+    from weft.experiments.results import table
+    from weft.experiments.results.results import DOCUMENT
+    from weft.experiments.results.summary import doubts, which_run
+    from weft.experiments.runs import runner
 
     errors = make_console(stderr=True)
     with Progress(errors, quiet=as_json and not errors.is_terminal) as progress:
@@ -436,8 +436,8 @@ def report(
     ] = None,
 ) -> None:
     """Make one self-contained HTML page of a results folder."""
-    from experiments.report import write_report
-    from experiments.results.results import Results
+    from weft.experiments.report import write_report
+    from weft.experiments.results.results import Results
 
     file = output_file(out)
     results = Results.read(folder)
@@ -450,8 +450,8 @@ def plot(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A results folder.")],
 ) -> None:
     """Draw the plots of a results folder anew, as SVG and PNG."""
-    from experiments.plots.draw import write_plots
-    from experiments.results.results import Results
+    from weft.experiments.plots.draw import write_plots
+    from weft.experiments.results.results import Results
 
     results = Results.read(folder)
     if not results.plots:
@@ -465,7 +465,7 @@ def plot(
 @app.command()
 def doctor() -> None:
     """Say what this machine can do, what is missing, and how to get it."""
-    from experiments.commands.doctor import examine
+    from weft.experiments.commands.doctor import examine
 
     sys.exit(examine(make_console()))
 
@@ -473,7 +473,7 @@ def doctor() -> None:
 @app.command()
 def clean() -> None:
     """Remove what killed runs left behind, and only that."""
-    from topo.worlds.emulated import cleanup
+    from weft.topo.worlds.emulated import cleanup
 
     removed = cleanup.clean()
     for what in removed:
@@ -495,7 +495,7 @@ def bench(
     ] = None,
 ) -> None:
     """Measure something on this machine; figures come with something to compare them to."""
-    from experiments.runs.busyness import watched
+    from weft.experiments.runs.busyness import watched
 
     module = benchmarks.load(name)
     folder = output_folder(out)
@@ -533,9 +533,9 @@ def docs(
     ] = False,
 ) -> None:
     """Make the tables and plots of docs/ anew, from figures that are kept in docs/figures."""
-    from base.progress import Progress
-    from experiments.figures import command
-    from experiments.figures.measure import WORLDS
+    from weft.base.progress import Progress
+    from weft.experiments.figures import command
+    from weft.experiments.figures.measure import WORLDS
 
     chosen = names or []
     if measure and (check or not chosen):
@@ -557,8 +557,8 @@ def docs(
 @app.command(hidden=True)
 def prepare() -> None:
     """Compile what the first run would otherwise compile; set-up calls it."""
-    from base.progress import Progress
-    from experiments.runs.prepare import prepare as fill_cache
+    from weft.base.progress import Progress
+    from weft.experiments.runs.prepare import prepare as fill_cache
 
     with Progress(make_console(stderr=True)) as progress:
         fill_cache(progress)

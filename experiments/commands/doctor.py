@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from base.units import format_size
-from topo.worlds.emulated.machine import machine_facts
+from weft.base.units import format_size
+from weft.topo.worlds.emulated.machine import machine_facts
 
 
 def examine(console: Console) -> int:

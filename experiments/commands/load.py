@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from base.errors import WeftError
-from controller.client import Program, Session, SwitchError, later_election_id
-from controller.inspection import Inspector
-from switch.compiler import compile_cached
-from topo.worlds.emulated.testbeds import RunningSwitch
+from weft.base.errors import WeftError
+from weft.controller.client import Program, Session, SwitchError, later_election_id
+from weft.controller.inspection import Inspector
+from weft.switch.compiler import compile_cached
+from weft.topo.worlds.emulated.testbeds import RunningSwitch
 
 WATCH_S = 0.3
 """Between two looks at the files of a program that is loaded whenever it is saved."""

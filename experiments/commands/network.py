@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from base import files
-from base.command_line import Place, Text, Texts, given, make_console, output_file
-from base.errors import InputError
-from experiments.commands.network_options import (
+from weft.base import files
+from weft.base.command_line import Place, Text, Texts, given, make_console, output_file
+from weft.base.errors import InputError
+from weft.experiments.commands.network_options import (
     HostsPerLeaf,
     K,
     Leaves,
@@ -40,9 +40,9 @@ def topology(
     ] = None,
 ) -> None:
     """Draw a network (SVG) and list its links, without bringing it up."""
-    from experiments.results.table import links_table
-    from experiments.scenario.options import from_options
-    from topo.drawing import draw_svg
+    from weft.experiments.results.table import links_table
+    from weft.experiments.scenario.options import from_options
+    from weft.topo.drawing import draw_svg
 
     options = given(
         topology=topology, leaves=leaves, spines=spines, hosts_per_leaf=hosts_per_leaf, k=k,
@@ -121,7 +121,7 @@ def paths(
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Say what every link carries under each path scheme, at once, without packets."""
-    from experiments.commands.paths import analysis_of, paths_table, write_plot
+    from weft.experiments.commands.paths import analysis_of, paths_table, write_plot
 
     file = output_file(plot)
     found = analysis_of(

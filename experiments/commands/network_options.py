@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from base.command_line import Text
+from weft.base.command_line import Text
 
-# Numbers are read by `experiments.scenario.options`, which says what is wrong with one.
+# Numbers are read by `weft.experiments.scenario.options`, which says what is wrong with one.
 TopologyOption = Annotated[Text, typer.Option(help="leaf-spine, single or fat-tree.")]
 Leaves = Annotated[Text, typer.Option(metavar="N", help="Leaf switches of a leaf-spine. [4]")]
 Spines = Annotated[Text, typer.Option(metavar="N", help="Spine switches of a leaf-spine. [2]")]

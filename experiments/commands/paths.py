@@ -12,22 +12,28 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from analysis.link_loads import LinkLoads, direction_name
-from base import files
-from base.errors import InputError
-from base.units import format_rate, format_size, parse_number, shown
-from controller.clos_paths import ClosPaths
-from experiments.results.summary import short_duration
-from experiments.scenario.checks import choose
-from experiments.scenario.options import read_option
-from experiments.scenario.path_checks import PLACEMENTS
-from experiments.scenario.placement import place
-from experiments.scenario.workload_checks import check_model, check_slowdown, model_defaults
-from experiments.theory.static_paths import SchemeLoads, Situation, analyse, check_schemes, figures
-from experiments.theory.static_workloads import graph_steps, most_sent, static_steps, workloads
-from experiments.workloads.gpt import MODELS
-from experiments.workloads.load import FILES, WorkloadOptions, algorithms_for
-from topo.switch_kinds import RATE_BPS
+from weft.analysis.link_loads import LinkLoads, direction_name
+from weft.base import files
+from weft.base.errors import InputError
+from weft.base.units import format_rate, format_size, parse_number, shown
+from weft.controller.clos_paths import ClosPaths
+from weft.experiments.results.summary import short_duration
+from weft.experiments.scenario.checks import choose
+from weft.experiments.scenario.options import read_option
+from weft.experiments.scenario.path_checks import PLACEMENTS
+from weft.experiments.scenario.placement import place
+from weft.experiments.scenario.workload_checks import check_model, check_slowdown, model_defaults
+from weft.experiments.theory.static_paths import (
+    SchemeLoads,
+    Situation,
+    analyse,
+    check_schemes,
+    figures,
+)
+from weft.experiments.theory.static_workloads import graph_steps, most_sent, static_steps, workloads
+from weft.experiments.workloads.gpt import MODELS
+from weft.experiments.workloads.load import FILES, WorkloadOptions, algorithms_for
+from weft.topo.switch_kinds import RATE_BPS
 
 SCHEMES = "ecmp,ecmp-4,spray,ethereal"
 SHAPES: dict[str, dict[str, int]] = {
@@ -291,7 +297,7 @@ def _caption(asked: Mapping[str, Any]) -> str:
 
 def write_plot(analysis: Analysis, file: Path) -> None:
     """Draw the loads into an SVG file. Raises `InputError` where it cannot be written."""
-    from experiments.plots.link_loads import loads_svg
+    from weft.experiments.plots.link_loads import loads_svg
 
     if file.suffix != ".svg":
         raise InputError(f"plot {str(file)!r}: its name ends in .svg")

@@ -12,13 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
-from base.children import check_not_killed, how_it_ended
-from base.errors import InputError, RunError
-from controller.inspection import Inspector
-from experiments.commands.load import load
-from experiments.runs.standing import Standing
-from switch.engine.trace_text import packets_text
-from topo.worlds.emulated.mininet_nodes import CommandLine
+from weft.base.children import check_not_killed, how_it_ended
+from weft.base.errors import InputError, RunError
+from weft.controller.inspection import Inspector
+from weft.experiments.commands.load import load
+from weft.experiments.runs.standing import Standing
+from weft.switch.engine.trace_text import packets_text
+from weft.topo.worlds.emulated.mininet_nodes import CommandLine
 
 TRACED_PACKETS = 5
 MOST_PACKETS = 1_000_000

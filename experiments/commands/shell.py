@@ -6,8 +6,8 @@ import os
 import sys
 from typing import NoReturn
 
-from controller.client import later_election_id
-from topo.worlds.emulated.testbeds import RunningSwitch
+from weft.controller.client import later_election_id
+from weft.topo.worlds.emulated.testbeds import RunningSwitch
 
 
 def open_shell(name: str, switch: RunningSwitch) -> NoReturn:

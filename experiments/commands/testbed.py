@@ -9,10 +9,10 @@ from typing import Annotated, Optional
 
 import typer
 
-from base.command_line import Text, Texts, given, make_console
-from base.errors import InputError
-from base.files import read_text
-from experiments.commands.network_options import (
+from weft.base.command_line import Text, Texts, given, make_console
+from weft.base.errors import InputError
+from weft.base.files import read_text
+from weft.experiments.commands.network_options import (
     HostsPerLeaf,
     K,
     Leaves,
@@ -22,7 +22,7 @@ from experiments.commands.network_options import (
     Tiers,
     TopologyOption,
 )
-from switch.commands.arguments import Defines, Includes, macros
+from weft.switch.commands.arguments import Defines, Includes, macros
 
 RunOption = Annotated[
     Text, typer.Option("--run", metavar="ID", help="Which testbed, if several are up.")
@@ -61,8 +61,8 @@ def up(
     ] = None,
 ) -> None:
     """Bring a network up and stay: Mininet's prompt, with ping, iperf, links, tables, programs."""
-    from experiments.commands.up import stay_up
-    from experiments.scenario.options import from_options
+    from weft.experiments.commands.up import stay_up
+    from weft.experiments.scenario.options import from_options
 
     options = given(
         collective="allgather", topology=topology, leaves=leaves, spines=spines,
@@ -74,7 +74,7 @@ def up(
     if script is None:
         stay_up(scenario, program, sys.stdin, console)
         return
-    from topo.worlds.emulated.testbeds import MOST_SCRIPT_BYTES
+    from weft.topo.worlds.emulated.testbeds import MOST_SCRIPT_BYTES
 
     try:
         commands = read_text(script, MOST_SCRIPT_BYTES)
@@ -92,8 +92,8 @@ def shell(
     run: RunOption = None,
 ) -> None:
     """Open p4runtime-shell on a switch of a testbed that is up."""
-    from experiments.commands.shell import open_shell
-    from topo.worlds.emulated.testbeds import find_testbed
+    from weft.experiments.commands.shell import open_shell
+    from weft.topo.worlds.emulated.testbeds import find_testbed
 
     open_shell(name, find_testbed(run).choose([name])[name])
 
@@ -111,8 +111,8 @@ def load(
     define: Defines = None,
 ) -> None:
     """Load a P4 program into the switches of a testbed that is up, without taking it down."""
-    from experiments.commands import load as load_command
-    from topo.worlds.emulated.testbeds import find_testbed
+    from weft.experiments.commands import load as load_command
+    from weft.topo.worlds.emulated.testbeds import find_testbed
 
     switches = find_testbed(run).choose(switch or [])
 

@@ -10,16 +10,16 @@ from typing import TextIO
 
 from rich.console import Console
 
-from base.progress import Progress
-from controller import Controller
-from experiments.commands.prompt import Prompt
-from experiments.runs.plan import plan_of, program_of
-from experiments.runs.standing import Standing
-from experiments.scenario.scenario import Scenario
-from switch.commands.switch_options import check_program
-from switch.compiler import compile_cached
-from topo.worlds.emulated.testbeds import RunningSwitch, RunningTestbed
-from topo.worlds.emulated.world import EmulatedWorld
+from weft.base.progress import Progress
+from weft.controller import Controller
+from weft.experiments.commands.prompt import Prompt
+from weft.experiments.runs.plan import plan_of, program_of
+from weft.experiments.runs.standing import Standing
+from weft.experiments.scenario.scenario import Scenario
+from weft.switch.commands.switch_options import check_program
+from weft.switch.compiler import compile_cached
+from weft.topo.worlds.emulated.testbeds import RunningSwitch, RunningTestbed
+from weft.topo.worlds.emulated.world import EmulatedWorld
 
 
 def stay_up(scenario: Scenario, program: Path | None, commands: TextIO, console: Console) -> None:

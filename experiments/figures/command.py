@@ -8,16 +8,16 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from base import files
-from base.cache import CHECKOUT
-from base.errors import InputError, RunError
-from base.progress import Progress
-from experiments.figures.kept import METRICS, Kept, Row, options_of
-from experiments.figures.measure import SEEDS, WORLDS, measure, scenario_file
-from experiments.figures.plots import PlotNote, is_fresh, notes_in, svg_of, with_plots
-from experiments.figures.tables import rendered
-from experiments.results.spread import Spread
-from experiments.scenario.sweep import read_file
+from weft.base import files
+from weft.base.cache import CHECKOUT
+from weft.base.errors import InputError, RunError
+from weft.base.progress import Progress
+from weft.experiments.figures.kept import METRICS, Kept, Row, options_of
+from weft.experiments.figures.measure import SEEDS, WORLDS, measure, scenario_file
+from weft.experiments.figures.plots import PlotNote, is_fresh, notes_in, svg_of, with_plots
+from weft.experiments.figures.tables import rendered
+from weft.experiments.results.spread import Spread
+from weft.experiments.scenario.sweep import read_file
 
 DOCS = CHECKOUT / "docs"
 QUICK_S = 60.0

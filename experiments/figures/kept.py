@@ -14,15 +14,15 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from base import documents as documents
-from base import files
-from base.errors import InputError
-from base.units import said, shown
-from experiments.results.path_figures import path_figures
-from experiments.results.results import TIERS, Run, scenario_of
-from experiments.results.summary import Summary
-from experiments.scenario.options import OPTIONS, field_of
-from experiments.theory.traffic_model import tier_model_frame_bytes
+from weft.base import documents as documents
+from weft.base import files
+from weft.base.errors import InputError
+from weft.base.units import said, shown
+from weft.experiments.results.path_figures import path_figures
+from weft.experiments.results.results import TIERS, Run, scenario_of
+from weft.experiments.results.summary import Summary
+from weft.experiments.scenario.options import OPTIONS, field_of
+from weft.experiments.theory.traffic_model import tier_model_frame_bytes
 
 SCHEMA = "weft.figures"
 VERSION = 1

@@ -13,15 +13,15 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from base.cache import CHECKOUT
-from base.errors import InputError, RunError
-from experiments.figures.kept import Kept, metrics_of, rows_of
-from experiments.results.results import Run
-from experiments.runs.plan import program_of
-from experiments.runs.runner import run as run_experiment
-from experiments.runs.simulation import simulate
-from experiments.scenario.scenario import Scenario
-from experiments.scenario.sweep import Experiment, Point, read_file
+from weft.base.cache import CHECKOUT
+from weft.base.errors import InputError, RunError
+from weft.experiments.figures.kept import Kept, metrics_of, rows_of
+from weft.experiments.results.results import Run
+from weft.experiments.runs.plan import program_of
+from weft.experiments.runs.runner import run as run_experiment
+from weft.experiments.runs.simulation import simulate
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.scenario.sweep import Experiment, Point, read_file
 
 SCENARIOS = CHECKOUT / "experiments" / "scenarios"
 WORLDS = ("emulated", "simulated")

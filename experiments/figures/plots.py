@@ -26,10 +26,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from base.errors import InputError
-from base.units import shown
-from experiments.figures.kept import Kept, Row, check_metric, check_option
-from experiments.figures.tables import (
+from weft.base.errors import InputError
+from weft.base.units import shown
+from weft.experiments.figures.kept import Kept, Row, check_metric, check_option
+from weft.experiments.figures.tables import (
     END,
     blocks,
     caption,
@@ -39,10 +39,10 @@ from experiments.figures.tables import (
     rows_with,
     values_of,
 )
-from experiments.plots.series import Y_LABELS, Axis, Line, Lines
-from experiments.plots.spec import PlotSpec
-from experiments.results.spread import Spread
-from experiments.scenario.options import OPTIONS, read_option
+from weft.experiments.plots.series import Y_LABELS, Axis, Line, Lines
+from weft.experiments.plots.spec import PlotSpec
+from weft.experiments.results.spread import Spread
+from weft.experiments.scenario.options import OPTIONS, read_option
 
 _PLOTS = blocks("plot")
 _NEEDED = {"x": "OPTION", "lines": "algorithm", "file": "FILE.svg", "title": "TEXT"}
@@ -253,7 +253,7 @@ def is_fresh(file: Path, note: PlotNote, kept: Kept) -> bool:
 
 def svg_of(note: PlotNote, kept: Kept) -> bytes:
     """The picture, as an SVG file's content. Raises `InputError`."""
-    from experiments.plots.draw import svg_of_lines
+    from weft.experiments.plots.draw import svg_of_lines
 
     metric = "speed-up" if note.divides else LABELS[note.metric][0]
     spec = PlotSpec(y=metric, x=note.x, title=note.title, log=note.log)

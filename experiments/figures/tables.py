@@ -26,13 +26,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
-from base.errors import InputError
-from base.units import shown
-from experiments.figures.kept import COUNTS, TIMES, Kept, Row, check_metric, check_option
-from experiments.figures.measure import LONG_S
-from experiments.results.spread import Spread
-from experiments.scenario.options import OPTIONS, field_of
-from experiments.scenario.scenario import Scenario
+from weft.base.errors import InputError
+from weft.base.units import shown
+from weft.experiments.figures.kept import COUNTS, TIMES, Kept, Row, check_metric, check_option
+from weft.experiments.figures.measure import LONG_S
+from weft.experiments.results.spread import Spread
+from weft.experiments.scenario.options import OPTIONS, field_of
+from weft.experiments.scenario.scenario import Scenario
 
 METRIC = "metric"
 """As rows or columns: each metric by itself."""

@@ -1,11 +1,11 @@
 """Plots of experiments: what a scenario file asks for, the figures it means, and the drawing.
 
-Only `experiments.plots.draw` imports matplotlib, and nothing here imports that by itself: a run
-without plots does not wait for it.
+Only `weft.experiments.plots.draw` imports matplotlib, and nothing here imports that by itself: a
+run without plots does not wait for it.
 """
 
 from __future__ import annotations
 
-from experiments.plots.spec import PlotSpec
+from weft.experiments.plots.spec import PlotSpec
 
 __all__ = ["PlotSpec"]

@@ -11,13 +11,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from base import files
-from base.cache import cache_dir
-from base.errors import InputError, MachineError
-from experiments.plots.draw_heatmap import draw_heat_maps, heat_maps_height_in
-from experiments.plots.heatmap import heat_maps_of
-from experiments.plots.palette import colour, phase_colour
-from experiments.plots.series import (
+from weft.base import files
+from weft.base.cache import cache_dir
+from weft.base.errors import InputError, MachineError
+from weft.experiments.plots.draw_heatmap import draw_heat_maps, heat_maps_height_in
+from weft.experiments.plots.heatmap import heat_maps_of
+from weft.experiments.plots.palette import colour, phase_colour
+from weft.experiments.plots.series import (
     Line,
     Lines,
     Panels,
@@ -27,10 +27,10 @@ from experiments.plots.series import (
     selected,
     tiers_of,
 )
-from experiments.plots.spec import PlotSpec
-from experiments.plots.timeline import draw_timelines, timelines_height_in, timelines_of
-from experiments.results.results import Results
-from experiments.results.summary import common_of
+from weft.experiments.plots.spec import PlotSpec
+from weft.experiments.plots.timeline import draw_timelines, timelines_height_in, timelines_of
+from weft.experiments.results.results import Results
+from weft.experiments.results.summary import common_of
 
 with contextlib.suppress(MachineError):
     # Its list of fonts belongs with what else can be deleted at any time.

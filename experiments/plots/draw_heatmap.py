@@ -9,8 +9,8 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
-from experiments.plots.heatmap import MAX_NAMED_ROWS, RAMP, HeatMap
-from experiments.results.summary import time_unit
+from weft.experiments.plots.heatmap import MAX_NAMED_ROWS, RAMP, HeatMap
+from weft.experiments.results.summary import time_unit
 
 ROW_IN, LEAST_IN, HEAD_IN = 0.15, 1.4, 0.5
 """Heights: of a row with a name, of a map, of what stands around it."""

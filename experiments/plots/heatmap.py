@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
-from experiments.plots.series import selected
-from experiments.plots.spec import TIERS, PlotSpec
-from experiments.results.results import LinkResult, Results, Run, scenario_of
+from weft.experiments.plots.series import selected
+from weft.experiments.plots.spec import TIERS, PlotSpec
+from weft.experiments.results.results import LinkResult, Results, Run, scenario_of
 
 MAX_RUNS = 6
 MAX_NAMED_ROWS = 40

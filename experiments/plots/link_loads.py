@@ -15,10 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
-from analysis.link_loads import FloatArray, Numbers
-from controller.clos_paths import ClosPaths
-from experiments.plots.draw import SOFT, STYLE
-from experiments.theory.static_paths import SchemeLoads
+from weft.analysis.link_loads import FloatArray, Numbers
+from weft.controller.clos_paths import ClosPaths
+from weft.experiments.plots.draw import SOFT, STYLE
+from weft.experiments.theory.static_paths import SchemeLoads
 
 WIDTH_IN, CURVES_IN, MAPS_IN, HEAD_IN = 8.0, 3.0, 1.9, 0.68
 MAPS_A_ROW = 4

@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from base.errors import InputError
-from base.units import shown
-from experiments.scenario.options import OPTIONS, by_key, read_option
-from topo.clos import LINK_TIERS
+from weft.base.errors import InputError
+from weft.base.units import shown
+from weft.experiments.scenario.options import OPTIONS, by_key, read_option
+from weft.topo.clos import LINK_TIERS
 
 KINDS = ("lines", "phases", "tiers", "timeline", "heatmap")
 

@@ -10,13 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from experiments.plots.series import selected
-from experiments.plots.spec import PlotSpec
-from experiments.results.results import RankResult, Results
-from experiments.results.summary import Summary, time_unit
-from experiments.scenario.fsdp import operation_name
-from experiments.scenario.fsdp_models import FSDP
-from experiments.scenario.scenario import title_of
+from weft.experiments.plots.series import selected
+from weft.experiments.plots.spec import PlotSpec
+from weft.experiments.results.results import RankResult, Results
+from weft.experiments.results.summary import Summary, time_unit
+from weft.experiments.scenario.fsdp import operation_name
+from weft.experiments.scenario.fsdp_models import FSDP
+from weft.experiments.scenario.scenario import title_of
 
 MAX_RUNS = 6
 MAX_RANKS = 8

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from experiments.report.page import render, write_report
+from weft.experiments.report.page import render, write_report
 
 __all__ = ["render", "write_report"]

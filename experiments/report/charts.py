@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor, log10
 
-from experiments.plots.palette import phase_class
-from experiments.report.markup import Markup, element
+from weft.experiments.plots.palette import phase_class
+from weft.experiments.report.markup import Markup, element
 
 WIDTH = 1000.0
 LABELS = 190.0

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from base.units import format_size
-from experiments.plots.heatmap import heat_map
-from experiments.plots.palette import algorithm_class, in_order, phase_class
-from experiments.report import heat
-from experiments.report.charts import phases
-from experiments.report.markup import Markup, element, heading, join, number, table
-from experiments.results.results import LinkResult, RankResult, Results, Run
-from experiments.results.summary import TIERS, Summary, byte_unit, short_duration, which_run
-from topo.clos import LINK_TIERS, Topology
-from topo.drawing import draw_svg
+from weft.base.units import format_size
+from weft.experiments.plots.heatmap import heat_map
+from weft.experiments.plots.palette import algorithm_class, in_order, phase_class
+from weft.experiments.report import heat
+from weft.experiments.report.charts import phases
+from weft.experiments.report.markup import Markup, element, heading, join, number, table
+from weft.experiments.results.results import LinkResult, RankResult, Results, Run
+from weft.experiments.results.summary import TIERS, Summary, byte_unit, short_duration, which_run
+from weft.topo.clos import LINK_TIERS, Topology
+from weft.topo.drawing import draw_svg
 
 
 def _which(summary: Summary) -> str:

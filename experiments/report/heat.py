@@ -6,10 +6,10 @@ import base64
 import struct
 import zlib
 
-from experiments.plots.heatmap import RAMP, HeatMap
-from experiments.report.charts import ticks
-from experiments.report.markup import Markup, element
-from experiments.results.summary import time_unit
+from weft.experiments.plots.heatmap import RAMP, HeatMap
+from weft.experiments.report.charts import ticks
+from weft.experiments.report.markup import Markup, element
+from weft.experiments.results.summary import time_unit
 
 WIDTH, LEFT, RIGHT = 1000.0, 150.0, 30.0
 ROW, LEAST_HEIGHT, MOST_HEIGHT = 11.0, 120.0, 620.0

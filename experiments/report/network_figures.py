@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from base.units import format_size
-from experiments.plots.palette import algorithm_class
-from experiments.report.markup import Markup, element, heading, number, table
-from experiments.report.overview import point_cells
-from experiments.results.results import LinkResult
-from experiments.results.summary import TIERS, Summary, three_digits
-from experiments.results.telemetry import load_spread
+from weft.base.units import format_size
+from weft.experiments.plots.palette import algorithm_class
+from weft.experiments.report.markup import Markup, element, heading, number, table
+from weft.experiments.report.overview import point_cells
+from weft.experiments.results.results import LinkResult
+from weft.experiments.results.summary import TIERS, Summary, three_digits
+from weft.experiments.results.telemetry import load_spread
 
 
 def by_kind(summaries: Sequence[Summary]) -> Markup:

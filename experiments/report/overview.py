@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments.plots.palette import algorithm_class as colour
-from experiments.plots.palette import in_order, phase_class
-from experiments.report.charts import Bar, bars, phases
-from experiments.report.markup import Markup, element, heading, number, table
-from experiments.results.comparison import Comparison, compare, why_not_measured
-from experiments.results.results import Results
-from experiments.results.summary import (
+from weft.experiments.plots.palette import algorithm_class as colour
+from weft.experiments.plots.palette import in_order, phase_class
+from weft.experiments.report.charts import Bar, bars, phases
+from weft.experiments.report.markup import Markup, element, heading, number, table
+from weft.experiments.results.comparison import Comparison, compare, why_not_measured
+from weft.experiments.results.results import Results
+from weft.experiments.results.summary import (
     TIERS,
     Summary,
     byte_unit,
@@ -21,7 +21,7 @@ from experiments.results.summary import (
     time_unit,
     which_run,
 )
-from experiments.scenario.options import field_of
+from weft.experiments.scenario.options import field_of
 
 ERRORS = ("error, rms", "max of terms", "max relative", "of its bound")
 """Columns for sums of data that are not exact."""

@@ -8,15 +8,15 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from base import files
-from base.errors import InputError
-from base.units import format_rate, format_seeds, format_size
-from experiments.plots.palette import style_sheet
-from experiments.report import details, network_figures, overview
-from experiments.report.markup import Markup, element, join
-from experiments.report.scenarios import command_line
-from experiments.results.results import Results, scenario_of
-from experiments.results.summary import (
+from weft.base import files
+from weft.base.errors import InputError
+from weft.base.units import format_rate, format_seeds, format_size
+from weft.experiments.plots.palette import style_sheet
+from weft.experiments.report import details, network_figures, overview
+from weft.experiments.report.markup import Markup, element, join
+from weft.experiments.report.scenarios import command_line
+from weft.experiments.results.results import Results, scenario_of
+from weft.experiments.results.summary import (
     Summary,
     by_point,
     collectives_of,
@@ -27,7 +27,7 @@ from experiments.results.summary import (
     what_of,
     worst_fidelity,
 )
-from experiments.scenario.scenario import Scenario
+from weft.experiments.scenario.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent
 
@@ -171,7 +171,7 @@ def _plots(results: Results) -> Markup | None:
     """What the scenario file has had plotted, as images within the page."""
     if not results.plots:
         return None
-    from experiments.plots.draw import svg_of, title_of
+    from weft.experiments.plots.draw import svg_of, title_of
 
     images = []
     for spec in results.plots:

@@ -6,10 +6,10 @@ import shlex
 from dataclasses import MISSING, Field, fields, replace
 from typing import Any
 
-from base.errors import InputError
-from base.units import DURATIONS, format_seeds
-from experiments.scenario.options import option_of
-from experiments.scenario.scenario import Scenario
+from weft.base.errors import InputError
+from weft.base.units import DURATIONS, format_seeds
+from weft.experiments.scenario.options import option_of
+from weft.experiments.scenario.scenario import Scenario
 
 
 def command_line(scenario: Scenario) -> str:

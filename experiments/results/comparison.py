@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from base.units import format_rate
-from experiments.results.results import FAILED
-from experiments.results.summary import Summary
+from weft.base.units import format_rate
+from weft.experiments.results.results import FAILED
+from weft.experiments.results.summary import Summary
 
 
 @dataclass(frozen=True)

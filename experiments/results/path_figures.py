@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from experiments.results.results import LinkResult, Run
-from experiments.results.spread import Spread
+from weft.experiments.results.results import LinkResult, Run
+from weft.experiments.results.spread import Spread
 
 FABRIC = ("fabric_up", "fabric_down")
 

@@ -19,15 +19,15 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, get_type_hints
 
-from base import documents as documents
-from base import files
-from base.errors import InputError
-from base.units import shown
-from experiments.plots.spec import PlotSpec, check_names
-from experiments.results.spread import Spread
-from experiments.scenario.options import field_of
-from experiments.scenario.scenario import Fault, Scenario
-from experiments.theory.chance import chances
+from weft.base import documents as documents
+from weft.base import files
+from weft.base.errors import InputError
+from weft.base.units import shown
+from weft.experiments.plots.spec import PlotSpec, check_names
+from weft.experiments.results.spread import Spread
+from weft.experiments.scenario.options import field_of
+from weft.experiments.scenario.scenario import Fault, Scenario
+from weft.experiments.theory.chance import chances
 
 _FIGURES = re.compile(r"\[\n[-+.0-9eE,\s]+\]")
 
@@ -169,7 +169,7 @@ class Fidelity:
 @dataclass(frozen=True)
 class Accuracy:
     """How far a run's sums are from the exact ones of what the ranks contributed, which are known
-    to twice float64's precision (`agents.collectives.sum_errors`). Of the worst rank, each.
+    to twice float64's precision (`weft.agents.collectives.sum_errors`). Of the worst rank, each.
 
     r is an element of the result, s the exact one; an average's s is the exact average."""
 
@@ -196,7 +196,8 @@ class Run:
     completion_ns: int | None
     """The slowest rank, from the common start."""
     bound_ns: int
-    """The least time that the payload of the slowest link takes (`experiments.theory.bounds`)."""
+    """The least time that the payload of the slowest link takes
+    (`weft.experiments.theory.bounds`)."""
     goodput_bps: float | None
     """Bits of other ranks' data that a rank receives, over the completion time; of Reduce-Scatter,
     of a rank's data that goes into what the others end with. The rank with the most counts."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from agents.collectives.names import FLOWS
-from base.units import format_rate, format_size, said
-from experiments.results.path_figures import PathFigures, imbalance, mean_figures, path_figures
-from experiments.results.results import (
+from weft.agents.collectives.names import FLOWS
+from weft.base.units import format_rate, format_size, said
+from weft.experiments.results.path_figures import PathFigures, imbalance, mean_figures, path_figures
+from weft.experiments.results.results import (
     FAILED,
     Accuracy,
     RankResult,
@@ -22,11 +22,11 @@ from experiments.results.results import (
     points_of,
     scenario_of,
 )
-from experiments.results.spread import Spread
-from experiments.scenario.fsdp_models import FSDP
-from experiments.scenario.options import field_of
-from experiments.scenario.scenario import title_of
-from experiments.theory.bounds import tier_model_bytes
+from weft.experiments.results.spread import Spread
+from weft.experiments.scenario.fsdp_models import FSDP
+from weft.experiments.scenario.options import field_of
+from weft.experiments.scenario.scenario import title_of
+from weft.experiments.theory.bounds import tier_model_bytes
 
 TIERS = {
     "host_up": "host up",

@@ -8,12 +8,12 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from agents.collectives.names import REDUCING
-from base.units import format_rate, format_size
-from experiments.plots.spec import TIERS as TIER_SUMS
-from experiments.results.comparison import compare, why_not_measured
-from experiments.results.results import Results, scenario_of
-from experiments.results.summary import (
+from weft.agents.collectives.names import REDUCING
+from weft.base.units import format_rate, format_size
+from weft.experiments.plots.spec import TIERS as TIER_SUMS
+from weft.experiments.results.comparison import compare, why_not_measured
+from weft.experiments.results.results import Results, scenario_of
+from weft.experiments.results.summary import (
     TIERS,
     Summary,
     by_point,
@@ -27,10 +27,10 @@ from experiments.results.summary import (
     ways_of,
     what_of,
 )
-from experiments.results.summary import three_digits as digits
-from experiments.scenario.fsdp_models import FSDP
-from experiments.theory.chance import chances
-from topo.clos import Topology
+from weft.experiments.results.summary import three_digits as digits
+from weft.experiments.scenario.fsdp_models import FSDP
+from weft.experiments.theory.chance import chances
+from weft.topo.clos import Topology
 
 VERDICT_STYLES = {"ok": "green", "strained": "yellow", "invalid": "red", "failed": "red"}
 NEWLINE = "\n"

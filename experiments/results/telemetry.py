@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from experiments.results.results import TIERS, LinkResult
+from weft.experiments.results.results import TIERS, LinkResult
 
 Depths = Sequence[tuple[int, int]]
 """A distribution: (bytes, packets), ascending, as `LinkResult.queue_depths`."""
@@ -46,7 +46,7 @@ def quantile(depths: Depths, fraction: float) -> int:
 
 def queue_figures(links: Sequence[LinkResult]) -> dict[str, dict[str, int]]:
     """`Run.queues`: of each kind of link whose queues are known. Figures are at most an eighth too
-    large (`switch.engine.telemetry`), ``max`` is exact and counts the last to enter, too."""
+    large (`weft.switch.engine.telemetry`), ``max`` is exact and counts the last to enter, too."""
     found = {}
     for tier in TIERS:
         of_tier = [link for link in links if link.tier == tier]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from topo.worlds.emulated.machine import CpuTimes, read_cpu_times
+from weft.topo.worlds.emulated.machine import CpuTimes, read_cpu_times
 
 MOST_BESIDES = 0.10
 """Of all processors' time: with more than that taken by others, figures are worse than they are on

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agents.collectives.names import FLOWS
-from base.errors import InputError, MachineError
-from base.units import format_size
-from experiments.scenario.scenario import Scenario
+from weft.agents.collectives.names import FLOWS
+from weft.base.errors import InputError, MachineError
+from weft.base.units import format_size
+from weft.experiments.scenario.scenario import Scenario
 
 MAX_EMULATED_HOSTS = 512
 """Each emulated host is a namespace, a shell and a rank process."""

@@ -8,21 +8,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agents.drivers.launcher import Launcher
-from base.errors import RunError
-from base.progress import Progress
-from controller import Controller
-from experiments.results.results import Run
-from experiments.runs.measured import broken_off
-from experiments.runs.operation import Testbed, operate
-from experiments.runs.plan import plan_of
-from experiments.runs.simulation import simulate
-from experiments.runs.traces import traced
-from experiments.scenario.scenario import Scenario
-from experiments.scenario.sweep import Point
-from switch.compiler import ProgramFiles
-from topo.worlds.emulated.runs import Run as RunRecord
-from topo.worlds.emulated.world import EmulatedWorld
+from weft.agents.drivers.launcher import Launcher
+from weft.base.errors import RunError
+from weft.base.progress import Progress
+from weft.controller import Controller
+from weft.experiments.results.results import Run
+from weft.experiments.runs.measured import broken_off
+from weft.experiments.runs.operation import Testbed, operate
+from weft.experiments.runs.plan import plan_of
+from weft.experiments.runs.simulation import simulate
+from weft.experiments.runs.traces import traced
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.scenario.sweep import Point
+from weft.switch.compiler import ProgramFiles
+from weft.topo.worlds.emulated.runs import Run as RunRecord
+from weft.topo.worlds.emulated.world import EmulatedWorld
 
 Predictions = dict[tuple[str, int], int | None]
 """Completion times in ns by algorithm and repetition."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from base.units import format_duration
-from experiments.results.results import Fidelity
+from weft.base.units import format_duration
+from weft.experiments.results.results import Fidelity
 
 STRAINED_CPU = 0.90
 INVALID_CPU = 0.98

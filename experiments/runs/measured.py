@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Protocol
 
-from agents.collectives.names import FLOWS
-from agents.collectives.workload import Workload
-from agents.drivers.messages import RankResult as RankReport
-from controller import Controller, LinkCounters
-from experiments.results.results import (
+from weft.agents.collectives.names import FLOWS
+from weft.agents.collectives.workload import Workload
+from weft.agents.drivers.messages import RankResult as RankReport
+from weft.controller import Controller, LinkCounters
+from weft.experiments.results.results import (
     Accuracy,
     Fidelity,
     FlowTimes,
@@ -20,11 +20,11 @@ from experiments.results.results import (
     Run,
     tier_bytes,
 )
-from experiments.results.telemetry import queue_figures, trimmed
-from experiments.runs.plan import operation_of
-from experiments.scenario.scenario import Scenario
-from experiments.theory.bounds import completion_bound_ns
-from topo.network import HOST_PORT, Topology
+from weft.experiments.results.telemetry import queue_figures, trimmed
+from weft.experiments.runs.plan import operation_of
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.theory.bounds import completion_bound_ns
+from weft.topo.network import HOST_PORT, Topology
 
 
 class World(Protocol):

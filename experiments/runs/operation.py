@@ -7,23 +7,23 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from agents.drivers.launcher import Launcher
-from agents.drivers.messages import OperationConfig, RankConfig
-from agents.drivers.messages import RankResult as RankReport
-from agents.drivers.rendezvous import Rendezvous, RunProgress
-from agents.participant import Cast
-from base.errors import RunError
-from controller import Controller
-from experiments.results.results import Fidelity, Run
-from experiments.results.telemetry import first_bin_ns
-from experiments.runs.fidelity import judge
-from experiments.runs.measured import Counts, assemble, completion_of
-from experiments.runs.plan import cast_of, operation_of, plan_around, plan_at_start
-from experiments.scenario.outages import Network, Outages
-from experiments.scenario.scenario import Scenario
-from experiments.theory.bounds import completion_bound_ns
-from topo.worlds.emulated.machine import CpuTimes, cpu_use, read_cpu_times
-from topo.worlds.emulated.world import EmulatedWorld
+from weft.agents.drivers.launcher import Launcher
+from weft.agents.drivers.messages import OperationConfig, RankConfig
+from weft.agents.drivers.messages import RankResult as RankReport
+from weft.agents.drivers.rendezvous import Rendezvous, RunProgress
+from weft.agents.participant import Cast
+from weft.base.errors import RunError
+from weft.controller import Controller
+from weft.experiments.results.results import Fidelity, Run
+from weft.experiments.results.telemetry import first_bin_ns
+from weft.experiments.runs.fidelity import judge
+from weft.experiments.runs.measured import Counts, assemble, completion_of
+from weft.experiments.runs.plan import cast_of, operation_of, plan_around, plan_at_start
+from weft.experiments.scenario.outages import Network, Outages
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.theory.bounds import completion_bound_ns
+from weft.topo.worlds.emulated.machine import CpuTimes, cpu_use, read_cpu_times
+from weft.topo.worlds.emulated.world import EmulatedWorld
 
 Advance = Callable[[float], None]
 

@@ -8,31 +8,31 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from agents.collectives.aggregation import SwitchJob
-from agents.collectives.communicator import Lane
-from agents.collectives.dtypes import dtype_of
-from agents.collectives.names import FLOWS
-from agents.collectives.requests import Request
-from agents.collectives.timing import Pace
-from agents.datagrams import ipv4_text
-from agents.drivers.messages import OperationConfig
-from agents.participant import Cast, Member, Team
-from agents.transport.types import TransportOptions
-from base.errors import InputError
-from controller import Plan, fabric_plan
-from controller.aggregation import JOB_BASE_ADDRESS, AggregationJob
-from controller.routes import check_paths
-from experiments.scenario.fsdp import AT_ONCE, WAITS, parts
-from experiments.scenario.fsdp_models import FSDP
-from experiments.scenario.longest_path import WINDOW_BYTES, LongestPath
-from experiments.scenario.path_schemes import scheme_of
-from experiments.scenario.scenario import Fault, Scenario
-from experiments.theory.bounds import step_bound_bytes
-from experiments.theory.lanes import ALTERNATES, Assignment, assignment_of
-from switch.compiler import ProgramFiles, compile_cached
-from switch.program_files import fabric_macros, fabric_program
-from topo.network import Topology
-from topo.notices import known_from_start
+from weft.agents.collectives.aggregation import SwitchJob
+from weft.agents.collectives.communicator import Lane
+from weft.agents.collectives.dtypes import dtype_of
+from weft.agents.collectives.names import FLOWS
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.timing import Pace
+from weft.agents.datagrams import ipv4_text
+from weft.agents.drivers.messages import OperationConfig
+from weft.agents.participant import Cast, Member, Team
+from weft.agents.transport.types import TransportOptions
+from weft.base.errors import InputError
+from weft.controller import Plan, fabric_plan
+from weft.controller.aggregation import JOB_BASE_ADDRESS, AggregationJob
+from weft.controller.routes import check_paths
+from weft.experiments.scenario.fsdp import AT_ONCE, WAITS, parts
+from weft.experiments.scenario.fsdp_models import FSDP
+from weft.experiments.scenario.longest_path import WINDOW_BYTES, LongestPath
+from weft.experiments.scenario.path_schemes import scheme_of
+from weft.experiments.scenario.scenario import Fault, Scenario
+from weft.experiments.theory.bounds import step_bound_bytes
+from weft.experiments.theory.lanes import ALTERNATES, Assignment, assignment_of
+from weft.switch.compiler import ProgramFiles, compile_cached
+from weft.topo.fabric_program import fabric_macros, fabric_program
+from weft.topo.network import Topology
+from weft.topo.notices import known_from_start
 
 FREEZE_TIMEOUTS = 8
 """REPS: for how many timeouts it keeps to paths that it knows to work. Shorter, and it tries others

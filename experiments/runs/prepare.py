@@ -1,31 +1,31 @@
 """Compile everything that a run would otherwise compile when it first meets it.
 
-All of it is kept in the cache (`base.cache.cache_dir`) and made anew when its source changes.
+All of it is kept in the cache (`weft.base.cache.cache_dir`) and made anew when its source changes.
 """
 
 from __future__ import annotations
 
-from base.progress import Progress
+from weft.base.progress import Progress
 
 
 def prepare(progress: Progress) -> None:
     """Fill the cache: the P4 program, its machine code, the packet loop and the agents' kernels."""
     with progress.stage("program", "Compile the P4 program"):
-        from switch.compiler import compile_cached
-        from switch.program_files import fabric_program
+        from weft.switch.compiler import compile_cached
+        from weft.topo.fabric_program import fabric_program
 
         program = compile_cached(fabric_program())
     with progress.stage("switch", "Compile the switch"):
-        from switch.engine.dataplane import Dataplane
-        from switch.realtime.process import prepare as prepare_loop
+        from weft.switch.engine.dataplane import Dataplane
+        from weft.switch.realtime.process import prepare as prepare_loop
 
         prepare_loop()
         Dataplane(1, 2).build(program.json.read_text())
     with progress.stage("agents", "Compile the agents"):
-        from agents.drivers.rank import warm_up
+        from weft.agents.drivers.rank import warm_up
 
         warm_up()
     with progress.stage("simulator", "Compile the simulated world"):
-        from topo.worlds.simulated.fabric import prepare as prepare_simulator
+        from weft.topo.worlds.simulated.fabric import prepare as prepare_simulator
 
         prepare_simulator()

@@ -15,22 +15,22 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from base import files
-from base.errors import InputError, MachineError, RunError
-from base.progress import Progress
-from experiments.report import render
-from experiments.results.results import DOCUMENT, Results, Run
-from experiments.runs.capacity import check_capacity
-from experiments.runs.measured import broken_off
-from experiments.runs.plan import program_of
-from experiments.runs.simulation import simulate
-from experiments.runs.traces import TRACE_FILES
-from experiments.scenario.marking import Marking
-from experiments.scenario.path_schemes import scheme_of
-from experiments.scenario.scenario import Scenario
-from experiments.scenario.sweep import Experiment, Point
-from experiments.theory.lanes import placed_steps
-from switch.compiler import ProgramFiles
+from weft.base import files
+from weft.base.errors import InputError, MachineError, RunError
+from weft.base.progress import Progress
+from weft.experiments.report import render
+from weft.experiments.results.results import DOCUMENT, Results, Run
+from weft.experiments.runs.capacity import check_capacity
+from weft.experiments.runs.measured import broken_off
+from weft.experiments.runs.plan import program_of
+from weft.experiments.runs.simulation import simulate
+from weft.experiments.runs.traces import TRACE_FILES
+from weft.experiments.scenario.marking import Marking
+from weft.experiments.scenario.path_schemes import scheme_of
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.scenario.sweep import Experiment, Point
+from weft.experiments.theory.lanes import placed_steps
+from weft.switch.compiler import ProgramFiles
 
 REPORT = "report.html"
 
@@ -195,7 +195,7 @@ def _documents(results: Results) -> Iterator[tuple[str, bytes | str]]:
     """The files that results become, by name; each is made when it is asked for."""
     yield DOCUMENT, results.text()
     if results.plots:
-        from experiments.plots.draw import draw_plots
+        from weft.experiments.plots.draw import draw_plots
 
         yield from draw_plots(results)
     yield REPORT, render(results)
@@ -249,7 +249,7 @@ def _run(
             check_capacity(point.scenario)
     for network in networks:
         if network[0].scenario.world == "emulated":
-            from experiments.runs.emulation import check
+            from weft.experiments.runs.emulation import check
 
             with _named(network[0]):
                 check(network[0].scenario)
@@ -334,7 +334,7 @@ def _networks(points: Sequence[Point]) -> list[list[Point]]:
     for point in points:
         key: object = point
         if point.scenario.world == "emulated":
-            from experiments.runs.emulation import network_key
+            from weft.experiments.runs.emulation import network_key
 
             key = network_key(point.scenario)
         networks.setdefault(key, []).append(point)
@@ -376,9 +376,9 @@ def _emulate(
 
     Where one of several points cannot be brought up, its runs have the error.
     """
-    from base.signals import signals_held
-    from experiments.runs.emulation import emulate
-    from topo.worlds.emulated.runs import Run as Record
+    from weft.base.signals import signals_held
+    from weft.experiments.runs.emulation import emulate
+    from weft.topo.worlds.emulated.runs import Run as Record
 
     record = None
     runs: list[list[Run]] = []

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from base.errors import RunError
-from controller import Controller
-from experiments.results.results import Fidelity, LinkResult, Run
-from experiments.results.telemetry import first_bin_ns
-from experiments.runs.measured import Counts, assemble
-from experiments.runs.plan import cast_of, operation_of, plan_around, plan_at_start
-from experiments.scenario.scenario import Scenario
-from experiments.theory.bounds import completion_bound_ns
-from switch.compiler import ProgramFiles
-from topo.worlds.simulated.world import SimulatedWorld
+from weft.base.errors import RunError
+from weft.controller import Controller
+from weft.experiments.results.results import Fidelity, LinkResult, Run
+from weft.experiments.results.telemetry import first_bin_ns
+from weft.experiments.runs.measured import Counts, assemble
+from weft.experiments.runs.plan import cast_of, operation_of, plan_around, plan_at_start
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.theory.bounds import completion_bound_ns
+from weft.switch.compiler import ProgramFiles
+from weft.topo.worlds.simulated.world import SimulatedWorld
 
 IN_VIRTUAL_TIME = Fidelity(
     verdict="ok",

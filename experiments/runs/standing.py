@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from controller import Controller
-from experiments.runs.plan import plan_around
-from experiments.scenario.scenario import Scenario
-from topo.network import Topology
-from topo.worlds.emulated.testbeds import RunningTestbed
-from topo.worlds.emulated.world import EmulatedWorld
+from weft.controller import Controller
+from weft.experiments.runs.plan import plan_around
+from weft.experiments.scenario.scenario import Scenario
+from weft.topo.network import Topology
+from weft.topo.worlds.emulated.testbeds import RunningTestbed
+from weft.topo.worlds.emulated.world import EmulatedWorld
 
 
 @dataclass

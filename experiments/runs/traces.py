@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from base import files
-from base.errors import RunError
-from base.progress import Progress
-from switch.engine.trace_text import json_lines, packets_text
+from weft.base import files
+from weft.base.errors import RunError
+from weft.base.progress import Progress
+from weft.switch.engine.trace_text import json_lines, packets_text
 
 if TYPE_CHECKING:
-    from topo.worlds.emulated.world import EmulatedWorld
+    from weft.topo.worlds.emulated.world import EmulatedWorld
 
 TRACE_FILES = ("trace.jsonl", "trace.txt")
 

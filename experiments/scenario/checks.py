@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agents.collectives.names import (
+from weft.agents.collectives.names import (
     ALGORITHMS,
     DATA,
     FLOW_ALGORITHMS,
@@ -18,15 +18,15 @@ from agents.collectives.names import (
     SWITCH_DTYPES,
     VECTORS,
 )
-from base.errors import InputError
-from base.units import MAX_SEED, format_seeds, parse_seeds, shown
-from experiments.scenario.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
-from experiments.scenario.fsdp_models import FSDP, MODELS, SLOWDOWN, layer_bytes
-from experiments.scenario.workload_checks import check_flows, default_algorithm, is_model
-from switch.program_files import fabric_macros
+from weft.base.errors import InputError
+from weft.base.units import MAX_SEED, format_seeds, parse_seeds, shown
+from weft.experiments.scenario.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
+from weft.experiments.scenario.fsdp_models import FSDP, MODELS, SLOWDOWN, layer_bytes
+from weft.experiments.scenario.workload_checks import check_flows, default_algorithm, is_model
+from weft.topo.fabric_program import fabric_macros
 
 if TYPE_CHECKING:
-    from experiments.scenario.scenario import Scenario
+    from weft.experiments.scenario.scenario import Scenario
 
 CHOICES = {**ALGORITHMS, FSDP: FSDP_ALGORITHMS, FLOWS: FLOW_ALGORITHMS}
 """Algorithms by collective; a scenario that names none runs the first two."""
@@ -48,7 +48,7 @@ MAX_SLOTS = 512
 """Of one job: a switch has 1,024 rows."""
 MAX_JOBS = 16
 MAX_SPLIT = 1 << 12
-"""Pieces of a request. As `agents.servers.plan.MAX_SPLIT`, which this module does not load."""
+"""Pieces of a request. As `weft.agents.servers.plan.MAX_SPLIT`, which this module does not load."""
 
 MAX_SIZE_BYTES = 1 << 32
 MIN_CHUNK_BYTES = 64

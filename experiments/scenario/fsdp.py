@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from experiments.scenario.scenario import Scenario
+from weft.experiments.scenario.scenario import Scenario
 
 AT_ONCE = 4
 """Operations at a time: of two steps."""

@@ -1,6 +1,6 @@
 """What a layer of a language model is to FSDP, and what the collective is called.
 
-`experiments.scenario.fsdp` has what is run; this is for whoever checks what was asked.
+`weft.experiments.scenario.fsdp` has what is run; this is for whoever checks what was asked.
 """
 
 from __future__ import annotations

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topo.network import Topology
+from weft.topo.network import Topology
 
 DATA_HEADERS_BYTES = 78
 """Of an Ethernet frame with a packet of an RDMA WRITE ONLY WITH IMMEDIATE."""
 ACKNOWLEDGEMENT_BYTES = 62
 WINDOW_BYTES = 256 * 1024
-"""As `agents.transport.types.TransportOptions.window_bytes`, which this module does not load."""
+"""As `weft.agents.transport.types.TransportOptions.window_bytes`, which this module does not
+load."""
 
 MACHINE_NS = 10_000_000
 """What a loaded machine of two cores may add to a round trip of the emulated world: a process that

@@ -28,8 +28,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from experiments.scenario.longest_path import LongestPath
-from topo.network import Topology
+from weft.experiments.scenario.longest_path import LongestPath
+from weft.topo.network import Topology
 
 ROUNDS = 16
 """Over which DCTCP's estimate of marks is taken."""

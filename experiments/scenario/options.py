@@ -10,9 +10,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from base.errors import InputError
-from base.files import read_text
-from base.units import (
+from weft.base.errors import InputError
+from weft.base.files import read_text
+from weft.base.units import (
     parse_duration,
     parse_number,
     parse_probability,
@@ -21,9 +21,9 @@ from base.units import (
     parse_size,
     shown,
 )
-from experiments.scenario.checks import CHOICES
-from experiments.scenario.fsdp_models import FSDP
-from experiments.scenario.scenario import Fault, Scenario
+from weft.experiments.scenario.checks import CHOICES
+from weft.experiments.scenario.fsdp_models import FSDP
+from weft.experiments.scenario.scenario import Fault, Scenario
 
 if sys.version_info >= (3, 11):
     import tomllib

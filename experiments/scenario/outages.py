@@ -16,10 +16,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from base.errors import InputError, WeftError
-from topo.network import Topology
-from topo.notices import Notices, known_from_start
-from topo.packet_faults import InjectedFault, Outage, slow_rates_bps
+from weft.base.errors import InputError, WeftError
+from weft.topo.network import Topology
+from weft.topo.notices import Notices, known_from_start
+from weft.topo.packet_faults import InjectedFault, Outage, slow_rates_bps
 
 
 def check_emulated(fault: InjectedFault) -> None:

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from base.errors import InputError
-from base.units import format_duration
-from experiments.scenario.checks import choose, whole
-from experiments.scenario.longest_path import LongestPath, control_timeout_ns, retransmit_timeout_ns
-from experiments.scenario.marking import Marking
-from experiments.scenario.path_schemes import (
+from weft.base.errors import InputError
+from weft.base.units import format_duration
+from weft.experiments.scenario.checks import choose, whole
+from weft.experiments.scenario.longest_path import (
+    LongestPath,
+    control_timeout_ns,
+    retransmit_timeout_ns,
+)
+from weft.experiments.scenario.marking import Marking
+from weft.experiments.scenario.path_schemes import (
     REORDER_PACKETS,
     SPRAYED_REORDER_PACKETS,
     WITHOUT_MARKS,
     PathScheme,
     scheme_of,
 )
-from topo.network import Topology
+from weft.topo.network import Topology
 
 if TYPE_CHECKING:
-    from experiments.scenario.scenario import Scenario
+    from weft.experiments.scenario.scenario import Scenario
 
 CONGESTION = ("window", "dctcp")
 RECOVERY = ("go-back-n", "selective")

@@ -10,7 +10,7 @@ import difflib
 import re
 from dataclasses import dataclass
 
-from base.errors import InputError
+from weft.base.errors import InputError
 
 MAX_LANES = 32
 """Of ECMP over N pieces."""
@@ -24,7 +24,7 @@ class PathScheme:
     """How the packets of a flow get to their paths."""
 
     routes: str
-    """The switches' way: one of `controller.routes.PATHS`."""
+    """The switches' way: one of `weft.controller.routes.PATHS`."""
     lanes: int = 1
     """Queue pairs between two ranks, each with a UDP source port of its own."""
     assigned: str = ""

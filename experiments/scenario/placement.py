@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from base.errors import InputError
+from weft.base.errors import InputError
 
 
 @dataclass(frozen=True)

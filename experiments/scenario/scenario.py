@@ -10,19 +10,19 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from agents.collectives.flow_graph import FlowGraph
-from agents.collectives.names import (
+from weft.agents.collectives.flow_graph import FlowGraph
+from weft.agents.collectives.names import (
     CUTOFFS,
     FLOWS,
     REDUCING,
     VECTORS,
 )
-from base.errors import InputError
-from base.units import (
+from weft.base.errors import InputError
+from weft.base.units import (
     parse_probability,
     shown,
 )
-from experiments.scenario.checks import (
+from weft.experiments.scenario.checks import (
     CHOICES,
     COLLECTIVES,
     MAX_HOSTS,
@@ -39,21 +39,21 @@ from experiments.scenario.checks import (
     option,
     whole,
 )
-from experiments.scenario.fsdp_models import FSDP
-from experiments.scenario.outages import check_emulated
-from experiments.scenario.path_checks import (
+from weft.experiments.scenario.fsdp_models import FSDP
+from weft.experiments.scenario.outages import check_emulated
+from weft.experiments.scenario.path_checks import (
     check_times,
     check_transport,
     fabric_rate_bps,
     fill_marking,
 )
-from experiments.scenario.placement import Placement, place, servers_on_leaf
-from experiments.scenario.workload_checks import graph_for
-from switch.program_files import AGGREGATION_VALUES, BMV2_AGGREGATION_VALUES
-from topo import clos
-from topo.interfaces import LINK_KINDS, LinkKind
-from topo.network import MAX_HOSTS_PER_LEAF, MAX_PORTS
-from topo.packet_faults import (
+from weft.experiments.scenario.placement import Placement, place, servers_on_leaf
+from weft.experiments.scenario.workload_checks import graph_for
+from weft.topo import clos
+from weft.topo.fabric_program import AGGREGATION_VALUES, BMV2_AGGREGATION_VALUES
+from weft.topo.interfaces import LINK_KINDS, LinkKind
+from weft.topo.network import MAX_HOSTS_PER_LEAF, MAX_PORTS
+from weft.topo.packet_faults import (
     OUTAGES,
     PACKET_ACTIONS,
     InjectedFault,
@@ -62,7 +62,7 @@ from topo.packet_faults import (
     is_injected,
     parse_fault,
 )
-from topo.switch_kinds import RATE_BPS, check_kind, require
+from weft.topo.switch_kinds import RATE_BPS, check_kind, require
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Fault:
         """Read one ``--fault``.
 
         ``LINK:loss=P``, LINK being ``leaf0-spine1`` (both ways) or ``leaf0>spine1``; or a fault by
-        name, as `topo.packet_faults` has them.
+        name, as `weft.topo.packet_faults` has them.
         """
         if is_injected(text):
             return parse_fault(text)
@@ -117,7 +117,7 @@ class Scenario:
     """What a leaf's hosts can send, over what its uplinks carry: sets the rate of links between
     switches. By default all links have one rate."""
     paths: str = "ecmp"
-    """How unicast flows choose among shortest paths (`experiments.scenario.path_schemes`):
+    """How unicast flows choose among shortest paths (`weft.experiments.scenario.path_schemes`):
     ``ecmp`` by a hash of the flow, ``destination`` by where they go, so that those to different
     hosts keep apart."""
     congestion: str | None = None
@@ -127,13 +127,14 @@ class Scenario:
     """What it sends again: ``go-back-n`` or ``selective``, the default where paths reorder."""
     ecn_threshold_packets: int | None = None
     """Switches mark what finds so many packets in its queue, or more; 0: nothing. The default of
-    dctcp follows from rate, delay, queue and flows that meet (`experiments.scenario.marking`)."""
+    dctcp follows from rate, delay, queue and flows that meet
+    (`weft.experiments.scenario.marking`)."""
     reorder_packets: int | None = None
     """Selective recovery: a packet counts as lost when one sent so many later has arrived."""
     retransmit_timeout_ns: int | None = None
     """A packet is sent again when nothing has been acknowledged for so long, or for the round trip
     measured and four times its variation where that is longer. The default follows from rate,
-    delay, queues and world (`experiments.scenario.longest_path`)."""
+    delay, queues and world (`weft.experiments.scenario.longest_path`)."""
     control_timeout_ns: int | None = None
     """Where flows do not meet, tokens of barriers, requests of READs and other small messages are
     sent again after this, and twice what is in flight. The default follows from rate, delay and
@@ -143,7 +144,7 @@ class Scenario:
     leaf; ``random``, by the seed."""
     rate_bps: int = 0
     """Of every link, bits a second of Ethernet frames without FCS; 0: the default of the switch
-    (`topo.switch_kinds.RATE_BPS`)."""
+    (`weft.topo.switch_kinds.RATE_BPS`)."""
     mtu: int = 4096
     """Path MTU: bytes of RoCE payload a packet."""
     size_bytes: int = 1 << 20
@@ -157,7 +158,7 @@ class Scenario:
     """Of Reduce-Scatter and Allreduce: sum, min, max or average."""
     data: str = "exact"
     """Of sums and averages of floating-point numbers: what these are. ``exact``, integers so small
-    that nothing is rounded; or as gradients are (`agents.collectives.gradients`): ``normal``,
+    that nothing is rounded; or as gradients are (`weft.agents.collectives.gradients`): ``normal``,
     ``heavy-tailed``, ``mixed`` magnitudes. Then results tell how far sums are from exact ones."""
     algorithms: tuple[str, ...] = ()
     root: int = 0
@@ -195,7 +196,7 @@ class Scenario:
     cutoff: str = "adaptive"
     model: str | None = None
     """FSDP: whose layers they are, by default GPT-2 small's; it says `size_bytes`, scaled to the
-    rate (`experiments.scenario.fsdp_models`). Empty: `size_bytes` is a layer's own."""
+    rate (`weft.experiments.scenario.fsdp_models`). Empty: `size_bytes` is a layer's own."""
     layers: int | None = None
     """FSDP: steps that are run, 6 by default: in each the parameters of one layer are gathered and
     the gradients of the one before are reduced. Flows of a model: by default all its layers."""
@@ -204,7 +205,7 @@ class Scenario:
     default, of flows 10. Flows of a file are scaled only where it is given."""
     workload: str | None = None
     """Flows: a file of another simulator (.cm, .et), or a model of which one training step is taken
-    (`experiments.workloads`)."""
+    (`weft.experiments.workloads`)."""
     tensor: int | None = None
     """Flows of a model: ranks next to each other that share each layer; by default the hosts of a
     leaf."""

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from base.errors import InputError
-from base.units import said, shown
-from experiments.plots.spec import PlotSpec, read_plots
-from experiments.scenario.options import (
+from weft.base.errors import InputError
+from weft.base.units import said, shown
+from weft.experiments.plots.spec import PlotSpec, read_plots
+from weft.experiments.scenario.options import (
     by_key,
     field_of,
     from_options,
@@ -27,8 +27,8 @@ from experiments.scenario.options import (
     over,
     read_option,
 )
-from experiments.scenario.scenario import Scenario
-from experiments.scenario.workload_checks import is_model
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.scenario.workload_checks import is_model
 
 MAX_POINTS = 10_000
 

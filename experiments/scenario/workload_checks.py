@@ -1,6 +1,7 @@
 """What a scenario says of a workload of flows: checked, and defaults filled in.
 
-`experiments.workloads` is loaded only where there is a workload: it takes half of Weft with it.
+`weft.experiments.workloads` is loaded only where there is a workload: it takes half of Weft with
+it.
 """
 
 from __future__ import annotations
@@ -8,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from base.errors import InputError
-from base.units import shown
+from weft.base.errors import InputError
+from weft.base.units import shown
 
 if TYPE_CHECKING:
-    from agents.collectives.flow_graph import FlowGraph
-    from experiments.scenario.scenario import Scenario
+    from weft.agents.collectives.flow_graph import FlowGraph
+    from weft.experiments.scenario.scenario import Scenario
 
 SLOWDOWN = 10.0
 """By default, of a model: an Allreduce of the 7B model is 84 KB at 100 Mbit/s, 2 MiB at 2.5
@@ -29,7 +30,7 @@ def is_model(workload: str | None) -> bool:
 
 def default_algorithm(workload: str | None) -> tuple[str, ...]:
     """What a scenario of flows runs that names no algorithm."""
-    from experiments.workloads.load import algorithms_for
+    from weft.experiments.workloads.load import algorithms_for
 
     return algorithms_for(workload)[:1] if workload else ("given",)
 
@@ -56,7 +57,7 @@ def check_flows(scenario: Scenario, ranks: int) -> None:
 
 def graph_for(scenario: Scenario, algorithm: str, ranks: int) -> FlowGraph:
     """The flows of a scenario. Raises `InputError` where the workload makes none."""
-    from experiments.workloads.load import WorkloadOptions, graph_of
+    from weft.experiments.workloads.load import WorkloadOptions, graph_of
 
     return graph_of(
         WorkloadOptions(
@@ -110,7 +111,7 @@ def _check_algorithms(scenario: Scenario) -> None:
 
 def check_algorithm(workload: str, algorithm: str) -> None:
     """Raises `InputError` for one that makes no sense for a workload."""
-    from experiments.workloads.load import algorithms_for
+    from weft.experiments.workloads.load import algorithms_for
 
     known = algorithms_for(workload)
     if algorithm not in known:

@@ -13,18 +13,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from agents.collectives.dtypes import dtype_of
-from agents.collectives.flow_graph import FlowGraph
-from agents.collectives.names import FLOWS
-from base.errors import InputError
-from experiments.scenario.fsdp import parts
-from experiments.scenario.fsdp_models import FSDP
-from experiments.scenario.scenario import Scenario
-from experiments.theory.fabric_bound import fabric_bound_ns
-from experiments.theory.optcast_model import Optcast, contributions, optcast_rounds
-from experiments.theory.overheads import RC_OVERHEAD_BYTES, SWITCH_OVERHEAD_BYTES
-from experiments.theory.switch_model import VALUE_BYTES, switch_bound_bytes
-from experiments.theory.traffic_model import (
+from weft.agents.collectives.dtypes import dtype_of
+from weft.agents.collectives.flow_graph import FlowGraph
+from weft.agents.collectives.names import FLOWS
+from weft.base.errors import InputError
+from weft.experiments.scenario.fsdp import parts
+from weft.experiments.scenario.fsdp_models import FSDP
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.theory.fabric_bound import fabric_bound_ns
+from weft.experiments.theory.optcast_model import Optcast, contributions, optcast_rounds
+from weft.experiments.theory.overheads import RC_OVERHEAD_BYTES, SWITCH_OVERHEAD_BYTES
+from weft.experiments.theory.switch_model import VALUE_BYTES, switch_bound_bytes
+from weft.experiments.theory.traffic_model import (
     frames_of,
     member_hosts,
     optcast_of,
@@ -32,7 +32,7 @@ from experiments.theory.traffic_model import (
     tier_model_bytes,
     tier_model_frame_bytes,
 )
-from experiments.theory.transfers import (
+from weft.experiments.theory.transfers import (
     Sizing,
     Transfers,
     parent_places,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from experiments.scenario.path_schemes import scheme_of
-from experiments.scenario.scenario import Scenario
-from topo.network import Topology
+from weft.experiments.scenario.path_schemes import scheme_of
+from weft.experiments.scenario.scenario import Scenario
+from weft.topo.network import Topology
 
 
 def chances(scenario: Scenario) -> list[str]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.link_loads import spray_loads
-from controller.clos_paths import ClosPaths
-from controller.flows import Flows
-from experiments.scenario.scenario import Scenario
-from experiments.theory.lanes import placed_steps
-from experiments.theory.transfers import Sizing
-from topo.network import Topology
+from weft.analysis.link_loads import spray_loads
+from weft.controller.clos_paths import ClosPaths
+from weft.controller.flows import Flows
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.theory.lanes import placed_steps
+from weft.experiments.theory.transfers import Sizing
+from weft.topo.network import Topology
 
 
 def fabric_bound_ns(scenario: Scenario, algorithm: str, sizing: Sizing) -> int:

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from agents.collectives.flow_graph import FlowGraph
-from agents.collectives.names import ALGORITHMS, OFFLOADED, VECTORS
-from base.errors import InputError
-from controller.flows import Flows
-from experiments.theory.transfers import (
+from weft.agents.collectives.flow_graph import FlowGraph
+from weft.agents.collectives.names import ALGORITHMS, OFFLOADED, VECTORS
+from weft.base.errors import InputError
+from weft.controller.flows import Flows
+from weft.experiments.theory.transfers import (
     IntArray,
     Transfers,
     even_parts,

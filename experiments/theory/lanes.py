@@ -13,19 +13,19 @@ from functools import lru_cache
 
 import numpy as np
 
-from agents.collectives.communicator import Lane
-from agents.collectives.dtypes import dtype_of
-from agents.collectives.names import FLOWS
-from agents.transport.source_ports import source_port
-from controller.clos_paths import ClosPaths
-from controller.ethereal import ethereal, lanes
-from controller.flows import WITHIN_LEAF, Flows, IntArray
-from controller.pinned_paths import Pin
-from controller.selector_hash import Salts, source_ports
-from experiments.scenario.path_schemes import PathScheme, scheme_of
-from experiments.scenario.scenario import Scenario
-from experiments.theory.flow_steps import has_steps, steps_of_graph, steps_of_shards
-from topo.network import Topology
+from weft.agents.collectives.communicator import Lane
+from weft.agents.collectives.dtypes import dtype_of
+from weft.agents.collectives.names import FLOWS
+from weft.agents.transport.source_ports import source_port
+from weft.controller.clos_paths import ClosPaths
+from weft.controller.ethereal import ethereal, lanes
+from weft.controller.flows import WITHIN_LEAF, Flows, IntArray
+from weft.controller.pinned_paths import Pin
+from weft.controller.selector_hash import Salts, source_ports
+from weft.experiments.scenario.path_schemes import PathScheme, scheme_of
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.theory.flow_steps import has_steps, steps_of_graph, steps_of_shards
+from weft.topo.network import Topology
 
 Pair = tuple[int, int]
 """Source and destination, by their numbers among the hosts."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.link_loads import (
+from weft.analysis.link_loads import (
     FloatArray,
     LinkLoads,
     destination_loads,
@@ -23,21 +23,21 @@ from analysis.link_loads import (
     pieces_loads,
     spray_loads,
 )
-from analysis.uniform_loads import (
+from weft.analysis.uniform_loads import (
     uniform_destination,
     uniform_ecmp,
     uniform_ethereal,
     uniform_pieces,
     uniform_spray,
 )
-from base.errors import InputError
-from controller.clos_paths import ClosPaths
-from controller.ethereal import ethereal
-from controller.flows import WITHIN_LEAF, Flows, IntArray
-from controller.selector_hash import Salts, source_ports
-from experiments.scenario.path_schemes import scheme_of
-from experiments.theory.lanes import drawn_ports
-from experiments.theory.static_workloads import Step
+from weft.base.errors import InputError
+from weft.controller.clos_paths import ClosPaths
+from weft.controller.ethereal import ethereal
+from weft.controller.flows import WITHIN_LEAF, Flows, IntArray
+from weft.controller.selector_hash import Salts, source_ports
+from weft.experiments.scenario.path_schemes import scheme_of
+from weft.experiments.theory.lanes import drawn_ports
+from weft.experiments.theory.static_workloads import Step
 
 SPRAYING = ("spray", "spray-round-robin")
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.collectives.names import ALGORITHMS
-from base.errors import InputError
-from controller.flows import Flows
-from experiments.scenario.checks import choose
-from experiments.scenario.workload_checks import check_algorithm
-from experiments.theory.flow_steps import steps_of, steps_of_graph
-from experiments.workloads.load import WorkloadOptions, graph_of
+from weft.agents.collectives.names import ALGORITHMS
+from weft.base.errors import InputError
+from weft.controller.flows import Flows
+from weft.experiments.scenario.checks import choose
+from weft.experiments.scenario.workload_checks import check_algorithm
+from weft.experiments.theory.flow_steps import steps_of, steps_of_graph
+from weft.experiments.workloads.load import WorkloadOptions, graph_of
 
 MOST_FLOWS = 1 << 23
 """Of an exchange between all ranks; more are not told apart but counted by pairs of leaves."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.theory.overheads import SWITCH_OVERHEAD_BYTES
-from experiments.theory.transfers import IntArray
-from topo.clos import LINK_TIERS, Topology
+from weft.experiments.theory.overheads import SWITCH_OVERHEAD_BYTES
+from weft.experiments.theory.transfers import IntArray
+from weft.topo.clos import LINK_TIERS, Topology
 
 VALUE_BYTES = 4
 """Switches add int32, whatever the elements are."""

@@ -11,21 +11,21 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from agents.collectives.dtypes import HALF_TYPES, dtype_of, is_float
-from agents.collectives.names import FLOWS
-from experiments.scenario.fsdp import parts
-from experiments.scenario.fsdp_models import FSDP
-from experiments.scenario.scenario import Scenario
-from experiments.theory.optcast_model import Optcast, optcast_rounds
-from experiments.theory.overheads import RC_OVERHEAD_BYTES, UD_OVERHEAD_BYTES, frame_bytes
-from experiments.theory.switch_model import (
+from weft.agents.collectives.dtypes import HALF_TYPES, dtype_of, is_float
+from weft.agents.collectives.names import FLOWS
+from weft.experiments.scenario.fsdp import parts
+from weft.experiments.scenario.fsdp_models import FSDP
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.theory.optcast_model import Optcast, optcast_rounds
+from weft.experiments.theory.overheads import RC_OVERHEAD_BYTES, UD_OVERHEAD_BYTES, frame_bytes
+from weft.experiments.theory.switch_model import (
     SwitchTraffic,
     switch_frames,
     switch_payload,
     switch_tier_bytes,
 )
-from experiments.theory.transfers import Sizing, Transfers, payload, placed, unicast_rounds
-from topo.clos import LINK_TIERS, Topology
+from weft.experiments.theory.transfers import Sizing, Transfers, payload, placed, unicast_rounds
+from weft.topo.clos import LINK_TIERS, Topology
 
 
 def tier_model_bytes(network: Topology, scenario: Scenario, algorithm: str) -> dict[str, int]:

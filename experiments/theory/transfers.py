@@ -1,7 +1,7 @@
 """Who sends how many bytes to whom: the unicast algorithms by their definitions.
 
 P ranks, n_r bytes of rank r's shard. What is here is taken from the literature, not from
-`agents.collectives`: it is what their traffic is checked against.
+`weft.agents.collectives`: it is what their traffic is checked against.
 
 Ring, linear, recursive doubling and halving: Thakur, Rabenseifner, Gropp, "Optimization of
 Collective Communication Operations in MPICH", 2005. Trees: Hoefler, Moor, "Energy, Memory, and
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from base.errors import InputError
+from weft.base.errors import InputError
 
 IntArray = npt.NDArray[np.int64]
 Sizing = Callable[[IntArray], IntArray]

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph, GraphBuilder
-from base.errors import InputError
-from base.files import read_bounded
-from experiments.workloads.chakra_schema import (
+from weft.agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph, GraphBuilder
+from weft.base.errors import InputError
+from weft.base.files import read_bounded
+from weft.experiments.workloads.chakra_schema import (
     COLLECTIVE,
     COLLECTIVES,
     COMP,
@@ -28,7 +28,7 @@ from experiments.workloads.chakra_schema import (
     SEND,
     read_nodes,
 )
-from experiments.workloads.collectives import Events, add_collective, algorithm_for
+from weft.experiments.workloads.collectives import Events, add_collective, algorithm_for
 
 MAX_MICROS = 1 << 40
 MAX_BYTES = 1 << 40

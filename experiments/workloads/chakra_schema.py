@@ -13,7 +13,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError, Message
 
-from base.errors import InputError
+from weft.base.errors import InputError
 
 COMP, SEND, RECV, COLLECTIVE = 4, 5, 6, 7
 """Types of nodes that take part; of the others, metadata, memory and invalid ones take no time."""

@@ -1,15 +1,15 @@
-"""Collectives as parts of a `FlowGraph`: the steps of `experiments.theory.flow_steps`, each flow
-waiting for what its source has got in the steps before."""
+"""Collectives as parts of a `FlowGraph`: the steps of `weft.experiments.theory.flow_steps`, each
+flow waiting for what its source has got in the steps before."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from agents.collectives.flow_graph import DONE, RECEIVED, GraphBuilder
-from agents.collectives.names import ALGORITHMS
-from controller.flows import Flows
-from experiments.theory.flow_steps import has_steps, steps_of
+from weft.agents.collectives.flow_graph import DONE, RECEIVED, GraphBuilder
+from weft.agents.collectives.names import ALGORITHMS
+from weft.controller.flows import Flows
+from weft.experiments.theory.flow_steps import has_steps, steps_of
 
 Events = tuple[tuple[int, int], ...]
 """What a rank's next task waits for."""
@@ -43,9 +43,9 @@ def add_collective(
     """Add one collective of a group of ranks.
 
     Args:
-        algorithm: as of `experiments.theory.flow_steps`.
+        algorithm: as of `weft.experiments.theory.flow_steps`.
         group: the ranks, in order.
-        size_bytes: as `experiments.theory.flow_steps.steps_of` has it.
+        size_bytes: as `weft.experiments.theory.flow_steps.steps_of` has it.
         after: by rank, what its part waits for.
         root: its place in the group.
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agents.collectives.flow_graph import FlowGraph, GraphBuilder
-from base.errors import InputError
-from experiments.workloads.collectives import Events, add_collective
+from weft.agents.collectives.flow_graph import FlowGraph, GraphBuilder
+from weft.base.errors import InputError
+from weft.experiments.workloads.collectives import Events, add_collective
 
 ELEMENT_BYTES = 2
 """Of an activation or a gradient in half precision."""

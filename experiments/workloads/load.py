@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from agents.collectives.flow_graph import FlowGraph
-from agents.collectives.names import FLOW_ALGORITHMS
-from base.errors import InputError
-from base.units import shown
-from experiments.workloads.chakra import has_collectives, read_traces, trace_files
-from experiments.workloads.gpt import MODELS, training_step
-from experiments.workloads.matrix import read_matrix
+from weft.agents.collectives.flow_graph import FlowGraph
+from weft.agents.collectives.names import FLOW_ALGORITHMS
+from weft.base.errors import InputError
+from weft.base.units import shown
+from weft.experiments.workloads.chakra import has_collectives, read_traces, trace_files
+from weft.experiments.workloads.gpt import MODELS, training_step
+from weft.experiments.workloads.matrix import read_matrix
 
 FILES = (".cm", ".et")
 """What workload files end in: connection matrices of htsim, execution traces of Chakra."""

@@ -9,8 +9,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from base.command_line import Texts
-from base.errors import InputError
+from weft.base.command_line import Texts
+from weft.base.errors import InputError
 
 Includes = Annotated[
     Optional[list[Path]],  # noqa: UP045

@@ -8,9 +8,9 @@ from typing import Annotated, Optional
 
 import typer
 
-from base.command_line import Place, Text, Texts, make_console, output_file
-from base.errors import InputError
-from switch.commands.arguments import Defines, Includes, macros
+from weft.base.command_line import Place, Text, Texts, make_console, output_file
+from weft.base.errors import InputError
+from weft.switch.commands.arguments import Defines, Includes, macros
 
 
 def p4c(
@@ -48,7 +48,7 @@ def p4c(
     ] = None,
 ) -> None:
     """Compile a v1model program to BMv2 JSON and P4Info."""
-    from switch.commands.p4c import compile_to_files
+    from weft.switch.commands.p4c import compile_to_files
 
     if language not in (None, "16", "p4-16", "p4_16"):
         raise InputError(f"--p4v {language!r}: only P4_16 can be compiled, so leave it or write 16")
@@ -86,7 +86,7 @@ def stf(
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
     """Run packet tests (STF) of a v1model program on the built-in switch, without root."""
-    from switch.commands import stf as stf_command
+    from weft.switch.commands import stf as stf_command
 
     if not tests and not (beside := program.with_suffix(".stf")).is_file():
         raise InputError(f"no test is named, and there is no {str(beside)!r}: stf PROGRAM TEST.stf")
@@ -106,6 +106,6 @@ def switch(
         Texts, typer.Argument(metavar="[OPTIONS] PROGRAM.p4|PROGRAM.json|--no-p4")
     ] = None,
 ) -> None:
-    from switch.commands.switch import run_switch
+    from weft.switch.commands.switch import run_switch
 
     run_switch(arguments or [])

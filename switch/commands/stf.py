@@ -11,10 +11,10 @@ from typing import Any
 
 from rich.console import Console
 
-from base import files
-from base.errors import InputError
-from switch.engine.control import ProgramError
-from switch.stf import Report, read_test, run_test
+from weft.base import files
+from weft.base.errors import InputError
+from weft.switch.engine.control import ProgramError
+from weft.switch.stf import Report, read_test, run_test
 
 MOST_JSON_BYTES = 256 << 20
 """Of a program in BMv2 JSON."""
@@ -37,7 +37,7 @@ class Outcome:
 
 def load_program(program: Path, include: Sequence[Path], defines: Mapping[str, str | None]) -> str:
     """The BMv2 JSON of a program: read, or compiled from a .p4. Raises `InputError`."""
-    from switch.compiler import compile_cached
+    from weft.switch.compiler import compile_cached
 
     if program.suffix == ".p4":
         program = compile_cached(program, include_dirs=include, defines=defines).json

@@ -14,19 +14,19 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from base import files, signals
-from base.errors import InputError, MachineError, RunError
-from base.units import format_duration, format_rate, format_size
-from switch.commands.arguments import macros
-from switch.commands.stf import load_program
-from switch.commands.switch_options import SwitchOptions, TlsFiles, parse_options
-from switch.commands.switch_trace import LOG_LEVEL, TraceLines
-from switch.engine.control import ProgramError
-from switch.p4runtime.credentials import Credentials
-from switch.realtime.config import Config, config_of
+from weft.base import files, signals
+from weft.base.errors import InputError, MachineError, RunError
+from weft.base.units import format_duration, format_rate, format_size
+from weft.switch.commands.arguments import macros
+from weft.switch.commands.stf import load_program
+from weft.switch.commands.switch_options import SwitchOptions, TlsFiles, parse_options
+from weft.switch.commands.switch_trace import LOG_LEVEL, TraceLines
+from weft.switch.engine.control import ProgramError
+from weft.switch.p4runtime.credentials import Credentials
+from weft.switch.realtime.config import Config, config_of
 
 if TYPE_CHECKING:
-    from switch.p4runtime.device import Device
+    from weft.switch.p4runtime.device import Device
 
 _log = logging.getLogger("weft.switch")
 
@@ -142,9 +142,9 @@ def _config(options: SwitchOptions) -> Config:
 
 def _serve(options: SwitchOptions, config: Config) -> None:
     """Bring the switch up, say so, wait for a signal or the packet loop's failure, take it down."""
-    from switch.p4runtime.server import serve
-    from switch.realtime.link_states import LinkStates
-    from switch.realtime.process import SwitchProcess
+    from weft.switch.p4runtime.server import serve
+    from weft.switch.realtime.link_states import LinkStates
+    from weft.switch.realtime.process import SwitchProcess
 
     credentials = _credentials(options.tls)
     text = None
@@ -235,8 +235,8 @@ def _set_config(device: Device, text: str, p4info: str) -> bool:
     from google.protobuf import text_format
     from p4.v1 import p4runtime_pb2
 
-    from switch.p4runtime.configs import set_config
-    from switch.p4runtime.refusals import Refusal
+    from weft.switch.p4runtime.configs import set_config
+    from weft.switch.p4runtime.refusals import Refusal
 
     request = p4runtime_pb2.SetForwardingPipelineConfigRequest()
     request.action = request.VERIFY_AND_COMMIT
@@ -252,7 +252,7 @@ def _set_config(device: Device, text: str, p4info: str) -> bool:
 
 def _p4info(options: SwitchOptions) -> str | None:
     """The P4Info of the program: what the compiler makes of a .p4, or the file beside a .json."""
-    from switch.compiler import compile_cached
+    from weft.switch.compiler import compile_cached
 
     program = options.program
     if program is None:

@@ -9,9 +9,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
 
-from base.errors import InputError
-from base.units import parse_duration, parse_rate, parse_size
-from switch.realtime.config import MOST_PORT
+from weft.base.errors import InputError
+from weft.base.units import parse_duration, parse_rate, parse_size
+from weft.switch.realtime.config import MOST_PORT
 
 DEFAULT_ADDRESS = "127.0.0.1:9559"
 PROGRAM_SUFFIXES = (".p4", ".json")
@@ -65,7 +65,7 @@ class TlsFiles:
 
 @dataclass(frozen=True)
 class QueueOptions:
-    """The link behind a port, in the keys of `switch.realtime.config`."""
+    """The link behind a port, in the keys of `weft.switch.realtime.config`."""
 
     rate_bps: int = 0
     delay_ns: int = 0

@@ -8,13 +8,13 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from base import files
-from base.errors import InputError, WeftError
-from switch.engine.trace_text import json_lines, log_line
+from weft.base import files
+from weft.base.errors import InputError, WeftError
+from weft.switch.engine.trace_text import json_lines, log_line
 
 if TYPE_CHECKING:
-    from switch.engine.trace import Event
-    from switch.realtime.process import SwitchProcess
+    from weft.switch.engine.trace import Event
+    from weft.switch.realtime.process import SwitchProcess
 
 STEP_S = 0.1
 """Between two looks at a trace."""

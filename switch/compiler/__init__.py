@@ -5,8 +5,8 @@ the check_* modules (names and types), lower and the lower_* modules (to the pro
 emit_json and p4info. Errors are collected in diagnostics and raised together as one `CompileError`.
 """
 
-from switch.compiler.diagnostics import CompileError, Diagnostic
-from switch.compiler.driver import (
+from weft.switch.compiler.diagnostics import CompileError, Diagnostic
+from weft.switch.compiler.driver import (
     CompiledProgram,
     ProgramFiles,
     compile_cached,

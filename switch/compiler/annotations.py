@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from switch.compiler import syntax
-from switch.compiler.diagnostics import Reporter
-from switch.compiler.tokens import RawToken
+from weft.switch.compiler import syntax
+from weft.switch.compiler.diagnostics import Reporter
+from weft.switch.compiler.tokens import RawToken
 
 ParseAnnotation = Callable[[syntax.Annotation], list[syntax.Expression]]
 

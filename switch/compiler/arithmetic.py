@@ -6,9 +6,9 @@ an operation is brought into its type's range at once (docs/JSON_format.md of be
 
 from __future__ import annotations
 
-from switch.compiler import constants
-from switch.compiler.ir import Choice, Expression, Number, Operation, Truth, is_truth
-from switch.compiler.types import BitType, BoolType, IntType, Type, base_type
+from weft.switch.compiler import constants
+from weft.switch.compiler.ir import Choice, Expression, Number, Operation, Truth, is_truth
+from weft.switch.compiler.types import BitType, BoolType, IntType, Type, base_type
 
 _WRAPPING = ("+", "-", "*", "<<")
 

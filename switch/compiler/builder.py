@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from switch.compiler import syntax
-from switch.compiler.builder_expressions import (
+from weft.switch.compiler import syntax
+from weft.switch.compiler.builder_expressions import (
     Actions,
     Children,
     Entries,
@@ -26,7 +26,7 @@ from switch.compiler.builder_expressions import (
     type_parameters_in,
     without_tokens,
 )
-from switch.compiler.diagnostics import Span
+from weft.switch.compiler.diagnostics import Span
 
 
 def _property_name(item: object) -> str | None:

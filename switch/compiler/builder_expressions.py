@@ -10,8 +10,8 @@ from typing import Any
 
 import lark
 
-from switch.compiler import syntax
-from switch.compiler.diagnostics import NOWHERE, Span
+from weft.switch.compiler import syntax
+from weft.switch.compiler.diagnostics import NOWHERE, Span
 
 Children = list[Any]
 

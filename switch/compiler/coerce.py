@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from switch.compiler import constants, syntax
-from switch.compiler.scope import Context
-from switch.compiler.types import (
+from weft.switch.compiler import constants, syntax
+from weft.switch.compiler.scope import Context
+from weft.switch.compiler.types import (
     BitType,
     DontCareType,
     IntegerType,

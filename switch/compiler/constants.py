@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from switch.compiler.types import BitType, BoolType, IntegerType, IntType, Type, base_type
+from weft.switch.compiler.types import BitType, BoolType, IntegerType, IntType, Type, base_type
 
 
 class EvaluationError(Exception):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from switch.compiler import syntax
-from switch.compiler.annotations import local_name
-from switch.compiler.types import StructType, resolved
+from weft.switch.compiler import syntax
+from weft.switch.compiler.annotations import local_name
+from weft.switch.compiler.types import StructType, resolved
 
 
 def source_text(node: syntax.Expression) -> str:

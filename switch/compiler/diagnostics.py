@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from base.errors import InputError
+from weft.base.errors import InputError
 
 MAXIMUM_LISTED = 20
 """Errors that a message lists; of the others it gives the number."""

@@ -10,21 +10,21 @@ from pathlib import Path
 
 from p4.config.v1 import p4info_pb2
 
-from base.cache import cache_dir
-from base.errors import InputError
-from base.files import write_whole
-from base.garbage import uncollected
-from switch.compiler import syntax
-from switch.compiler.check.checker import Checker
-from switch.compiler.check.flow import FlowChecker
-from switch.compiler.check.unused import warn_of_unused
-from switch.compiler.deep import run_deep
-from switch.compiler.diagnostics import Abandon, Diagnostic, Reporter, Span
-from switch.compiler.emit.bmv2_json import Emitter
-from switch.compiler.emit.p4info import InfoEmitter, info_text
-from switch.compiler.lower.lower import lower
-from switch.compiler.parser import parse_annotation_expressions, parse_program
-from switch.compiler.preprocess import Preprocessed, display_name, preprocess
+from weft.base.cache import cache_dir
+from weft.base.errors import InputError
+from weft.base.files import write_whole
+from weft.base.garbage import uncollected
+from weft.switch.compiler import syntax
+from weft.switch.compiler.check.checker import Checker
+from weft.switch.compiler.check.flow import FlowChecker
+from weft.switch.compiler.check.unused import warn_of_unused
+from weft.switch.compiler.deep import run_deep
+from weft.switch.compiler.diagnostics import Abandon, Diagnostic, Reporter, Span
+from weft.switch.compiler.emit.bmv2_json import Emitter
+from weft.switch.compiler.emit.p4info import InfoEmitter, info_text
+from weft.switch.compiler.lower.lower import lower
+from weft.switch.compiler.parser import parse_annotation_expressions, parse_program
+from weft.switch.compiler.preprocess import Preprocessed, display_name, preprocess
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from switch.compiler import syntax
-from switch.compiler.annotations import find
-from switch.compiler.diagnostics import Reporter
+from weft.switch.compiler import syntax
+from weft.switch.compiler.annotations import find
+from weft.switch.compiler.diagnostics import Reporter
 
 
 def priorities(node: syntax.Table, reporter: Reporter) -> list[int]:

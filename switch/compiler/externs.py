@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from switch.compiler import arithmetic, ir, syntax
-from switch.compiler.annotations import find, local_name, string_of
-from switch.compiler.check.calls import Target
-from switch.compiler.check.operations import type_of
-from switch.compiler.lower.expressions import ExpressionLowering
-from switch.compiler.storage import (
+from weft.switch.compiler import arithmetic, ir, syntax
+from weft.switch.compiler.annotations import find, local_name, string_of
+from weft.switch.compiler.check.calls import Target
+from weft.switch.compiler.check.operations import type_of
+from weft.switch.compiler.lower.expressions import ExpressionLowering
+from weft.switch.compiler.storage import (
     FieldPlace,
     HeaderPlace,
     NextPlace,
@@ -20,7 +20,7 @@ from switch.compiler.storage import (
     StructPlace,
     UnionPlace,
 )
-from switch.compiler.types import (
+from weft.switch.compiler.types import (
     BitType,
     EnumType,
     IntegerType,
@@ -33,7 +33,7 @@ from switch.compiler.types import (
     scalar_width,
     size_in_bits,
 )
-from switch.compiler.values import Composite, Environment, ExternInstance, Value
+from weft.switch.compiler.values import Composite, Environment, ExternInstance, Value
 
 NOTHING = ir.Number(0)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from switch.compiler import arithmetic, ir
-from switch.compiler.diagnostics import Reporter, Span
-from switch.compiler.simplify import simplify
+from weft.switch.compiler import arithmetic, ir
+from weft.switch.compiler.diagnostics import Reporter, Span
+from weft.switch.compiler.simplify import simplify
 
 
 class _Flattener:

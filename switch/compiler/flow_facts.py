@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from switch.compiler import syntax
-from switch.compiler.types import StructType, Type, resolved, scalar_width
+from weft.switch.compiler import syntax
+from weft.switch.compiler.types import StructType, Type, resolved, scalar_width
 
 Path = tuple[str, ...]
 Key = tuple[int, Path]

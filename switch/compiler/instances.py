@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from switch.compiler import ir, syntax
-from switch.compiler.annotations import local_name
-from switch.compiler.check.calls import Target
-from switch.compiler.lower.statements import StatementLowering
-from switch.compiler.types import (
+from weft.switch.compiler import ir, syntax
+from weft.switch.compiler.annotations import local_name
+from weft.switch.compiler.check.calls import Target
+from weft.switch.compiler.lower.statements import StatementLowering
+from weft.switch.compiler.types import (
     BitType,
     EnumType,
     ExternType,
@@ -21,7 +21,7 @@ from switch.compiler.types import (
     base_type,
     resolved,
 )
-from switch.compiler.values import (
+from weft.switch.compiler.values import (
     BlockInstance,
     Environment,
     ExternInstance,

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from switch.compiler.diagnostics import NOWHERE, Span
-from switch.compiler.types import Type
+from weft.switch.compiler.diagnostics import NOWHERE, Span
+from weft.switch.compiler.types import Type
 
 # Expressions
 

@@ -6,7 +6,7 @@ operand is saved before a later one is evaluated only if that one may change som
 
 from __future__ import annotations
 
-from switch.compiler import syntax
+from weft.switch.compiler import syntax
 
 _ACTING = frozenset(
     ["function", "action", "table", "control", "parser", "extern_function", "extern_method"]

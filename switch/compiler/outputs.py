@@ -6,9 +6,9 @@ from pathlib import Path
 
 from google.protobuf import json_format
 
-from base import files
-from base.errors import InputError
-from switch.compiler.driver import CompiledProgram
+from weft.base import files
+from weft.base.errors import InputError
+from weft.switch.compiler.driver import CompiledProgram
 
 P4INFO_ENDINGS = (".txtpb", ".txt", ".bin", ".pb", ".json")
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from p4.config.v1 import p4types_pb2
 
-from switch.compiler.annotations import AnnotationWriter, find, local_name
-from switch.compiler.storage import header_fields
-from switch.compiler.types import (
+from weft.switch.compiler.annotations import AnnotationWriter, find, local_name
+from weft.switch.compiler.storage import header_fields
+from weft.switch.compiler.types import (
     BitType,
     BoolType,
     EnumType,

@@ -11,12 +11,12 @@ from typing import Any
 import lark
 from lark.lexer import Lexer, Token
 
-from base.cache import cache_dir
-from switch.compiler import syntax
-from switch.compiler.builder import TreeBuilder
-from switch.compiler.diagnostics import NOWHERE, Reporter, Span
-from switch.compiler.preprocess import Preprocessed
-from switch.compiler.tokens import (
+from weft.base.cache import cache_dir
+from weft.switch.compiler import syntax
+from weft.switch.compiler.builder import TreeBuilder
+from weft.switch.compiler.diagnostics import NOWHERE, Reporter, Span
+from weft.switch.compiler.preprocess import Preprocessed
+from weft.switch.compiler.tokens import (
     PUNCTUATION,
     RawToken,
     sort_tokens,

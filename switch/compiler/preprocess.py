@@ -21,8 +21,8 @@ from typing import Any
 import pcpp
 from pcpp.parser import LexToken
 
-from base.files import read_text
-from switch.compiler.diagnostics import CompileError, Diagnostic
+from weft.base.files import read_text
+from weft.switch.compiler.diagnostics import CompileError, Diagnostic
 
 INCLUDE_FOLDER = Path(__file__).resolve().parent / "include"
 """Where Weft's own core.p4 and v1model.p4 are."""

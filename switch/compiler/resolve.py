@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from switch.compiler import syntax
-from switch.compiler.constants import MAXIMUM_BITS
-from switch.compiler.diagnostics import Span
-from switch.compiler.scope import Context, Scope, TypeEntry, closest
-from switch.compiler.types import (
+from weft.switch.compiler import syntax
+from weft.switch.compiler.constants import MAXIMUM_BITS
+from weft.switch.compiler.diagnostics import Span
+from weft.switch.compiler.scope import Context, Scope, TypeEntry, closest
+from weft.switch.compiler.types import (
     BOOL,
     DONT_CARE,
     ERROR,

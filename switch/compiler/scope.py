@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from switch.compiler import syntax
-from switch.compiler.diagnostics import Abandon, Reporter, Span
-from switch.compiler.types import Bindings, Type, TypeVariable, substitute
+from weft.switch.compiler import syntax
+from weft.switch.compiler.diagnostics import Abandon, Reporter, Span
+from weft.switch.compiler.types import Bindings, Type, TypeVariable, substitute
 
 
 @dataclass

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from switch.compiler import ir, syntax
-from switch.compiler.diagnostics import Reporter
-from switch.compiler.order import Effects
-from switch.compiler.scope import Context
-from switch.compiler.storage import Place, Storage
-from switch.compiler.values import Environment
+from weft.switch.compiler import ir, syntax
+from weft.switch.compiler.diagnostics import Reporter
+from weft.switch.compiler.order import Effects
+from weft.switch.compiler.scope import Context
+from weft.switch.compiler.storage import Place, Storage
+from weft.switch.compiler.values import Environment
 
 
 class Shared:

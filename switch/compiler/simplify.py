@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from switch.compiler import ir
+from weft.switch.compiler import ir
 
 
 def simplify(code: list[ir.Code]) -> list[ir.Code]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from switch.compiler import ir
-from switch.compiler.annotations import local_name
-from switch.compiler.types import (
+from weft.switch.compiler import ir
+from weft.switch.compiler.annotations import local_name
+from weft.switch.compiler.types import (
     BoolType,
     StackType,
     StructType,

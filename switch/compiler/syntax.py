@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from switch.compiler.diagnostics import Span
-from switch.compiler.tokens import RawToken
+from weft.switch.compiler.diagnostics import Span
+from weft.switch.compiler.tokens import RawToken
 
 if TYPE_CHECKING:
-    from switch.compiler.types import Type
+    from weft.switch.compiler.types import Type
 
 Value = int | bool | str | tuple[Any, ...]
 """A value known at compile time: enum members and errors by name, lists as tuples."""

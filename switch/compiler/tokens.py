@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from switch.compiler.diagnostics import Reporter, Span
-from switch.compiler.preprocess import Preprocessed
+from weft.switch.compiler.diagnostics import Reporter, Span
+from weft.switch.compiler.preprocess import Preprocessed
 
 KEYWORDS = frozenset(
     [

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from switch.compiler import ir, syntax
-from switch.compiler.annotations import local_name
-from switch.compiler.storage import Place
-from switch.compiler.types import Type
+from weft.switch.compiler import ir, syntax
+from weft.switch.compiler.annotations import local_name
+from weft.switch.compiler.storage import Place
+from weft.switch.compiler.types import Type
 
 
 @dataclass(eq=False)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from switch.engine.control import ProgramError
+from weft.switch.engine.control import ProgramError
 
 if TYPE_CHECKING:
-    from switch.engine.program import Field
+    from weft.switch.engine.program import Field
 
 Json = Any
 

@@ -14,15 +14,15 @@ from typing import Any
 
 import numba
 
-from base.cache import cache_dir
-from base.files import write_whole
-from switch.engine.control import ProgramError
-from switch.engine.generate import generate
-from switch.engine.layout import DROP_PORT
-from switch.engine.native import SOURCE_DIGEST, use_cache_folder
-from switch.engine.program import Program, read_program
-from switch.engine.tables import check_given_entries
-from switch.engine.traced import Legend, generate_traced
+from weft.base.cache import cache_dir
+from weft.base.files import write_whole
+from weft.switch.engine.control import ProgramError
+from weft.switch.engine.generate import generate
+from weft.switch.engine.layout import DROP_PORT
+from weft.switch.engine.native import SOURCE_DIGEST, use_cache_folder
+from weft.switch.engine.program import Program, read_program
+from weft.switch.engine.tables import check_given_entries
+from weft.switch.engine.traced import Legend, generate_traced
 
 SIGNATURE = "int64(int64, int64, int64, int64, int64)"
 CALLBACK = ctypes.CFUNCTYPE(
@@ -138,21 +138,23 @@ def _execute_plain(source: str, path: Path, name: str) -> ModuleType:
     module = ModuleType(name)
     module.__file__ = str(path)
     sys.modules[name] = module
-    source = source.replace("from switch.engine.native import", "from switch.engine.plain import")
     source = source.replace(
-        "from switch.engine.wide import", "from switch.engine.plain_wide import"
+        "from weft.switch.engine.native import", "from weft.switch.engine.plain import"
     )
     source = source.replace(
-        "from switch.engine.runtime import", "from switch.engine.plain_runtime import"
+        "from weft.switch.engine.wide import", "from weft.switch.engine.plain_wide import"
+    )
+    source = source.replace(
+        "from weft.switch.engine.runtime import", "from weft.switch.engine.plain_runtime import"
     )
     exec(compile(source, str(path), "exec"), module.__dict__)
     return module
 
 
 def _build_plain(program: Program, path: Path) -> Pipeline:
-    if "switch.engine.plain_runtime" not in sys.modules:
+    if "weft.switch.engine.plain_runtime" not in sys.modules:
         runtime = Path(__file__).with_name("runtime.py")
-        _execute_plain(runtime.read_text("utf-8"), runtime, "switch.engine.plain_runtime")
+        _execute_plain(runtime.read_text("utf-8"), runtime, "weft.switch.engine.plain_runtime")
     module = _execute_plain(path.read_text("utf-8"), path, f"plain_{path.stem}")
     run: Callable[..., int] = module.__dict__["pipeline"]
     pipeline = Pipeline(program, path, 0, False, None)

@@ -10,11 +10,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from switch.engine.control import ProgramError
-from switch.engine.expressions import Translator
-from switch.engine.program import Header, Program, number
-from switch.engine.source import Writer, identifier, remark
-from switch.engine.varbits import (
+from weft.switch.engine.control import ProgramError
+from weft.switch.engine.expressions import Translator
+from weft.switch.engine.program import Header, Program, number
+from weft.switch.engine.source import Writer, identifier, remark
+from weft.switch.engine.varbits import (
     Piece,
     bit_lines,
     field_pieces,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from switch.engine.layout import (
+from weft.switch.engine.layout import (
     BUFFER_STRIDE,
     BUFFERS,
     CAPTURE,
@@ -21,8 +21,8 @@ from switch.engine.layout import (
     P_LENGTH,
     P_PAYLOAD,
 )
-from switch.engine.native import fence, int64_view, jit, uint8_view
-from switch.engine.queues import packet_row
+from weft.switch.engine.native import fence, int64_view, jit, uint8_view
+from weft.switch.engine.queues import packet_row
 
 # Words of the ring's control block.
 C_HEAD = 0  # words ever written

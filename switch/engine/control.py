@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
-from base.errors import InputError, WeftError
+from weft.base.errors import InputError, WeftError
 
 
 @dataclass(frozen=True)

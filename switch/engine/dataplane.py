@@ -10,17 +10,17 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from base.errors import InputError, RunError
-from switch.engine import events, pipeline, queues, telemetry
-from switch.engine import layout as at
-from switch.engine.ageing import Ageing
-from switch.engine.build import MOST_BUILT, Pipeline, build, build_traced
-from switch.engine.control import Event
-from switch.engine.outbox import Outbox
-from switch.engine.program import Program
-from switch.engine.state import EngineControl
-from switch.engine.traced import Legend
-from switch.engine.tracer import Tracer
+from weft.base.errors import InputError, RunError
+from weft.switch.engine import events, pipeline, queues, telemetry
+from weft.switch.engine import layout as at
+from weft.switch.engine.ageing import Ageing
+from weft.switch.engine.build import MOST_BUILT, Pipeline, build, build_traced
+from weft.switch.engine.control import Event
+from weft.switch.engine.outbox import Outbox
+from weft.switch.engine.program import Program
+from weft.switch.engine.state import EngineControl
+from weft.switch.engine.traced import Legend
+from weft.switch.engine.tracer import Tracer
 
 MOST_PASSES = 1 << 15
 """Passes through a pipeline between which time must go on: packets may multiply without end."""
@@ -69,9 +69,10 @@ class PortStatistics:
 class Dataplane:
     """Switches, their ports, the packet pool and the programs that they run.
 
-    ``context`` is the one argument that compiled functions need (see ``switch.engine.layout``).
-    Nothing here reads a clock: every call that moves packets is told the time, in ns.
-    Compiled code must not run while a method that changes programs or tables does.
+    ``context`` is the one argument that compiled functions need (see
+    ``weft.switch.engine.layout``). Nothing here reads a clock: every call that moves packets is
+    told the time, in ns. Compiled code must not run while a method that changes programs or tables
+    does.
     """
 
     def __init__(
@@ -280,7 +281,7 @@ class Dataplane:
         self._controls[switch] = control
         return control
 
-    # -- programs and tables (``switch.engine.host.Host``)
+    # -- programs and tables (``weft.switch.engine.host.Host``)
 
     def build(self, bmv2_json: str) -> Pipeline:
         """Translate and compile a program, once for all the switches that run it."""
@@ -312,7 +313,7 @@ class Dataplane:
         return self._traced[id(pipeline)]
 
     def start_trace(self, tracer: Tracer) -> None:
-        """Trace the packets that a switch gets from now on (``switch.engine.tracer``).
+        """Trace the packets that a switch gets from now on (``weft.switch.engine.tracer``).
 
         Raises ``ProgramError``; ``InputError`` if it is traced already.
         """
@@ -508,7 +509,7 @@ class Dataplane:
         return self._ageing[switch].take(now_ns)
 
     def take_records(self, switch: int) -> list[tuple[int, int, int, NDArray[np.int64]]]:
-        """What is in a switch's outbox (``switch.engine.outbox``)."""
+        """What is in a switch's outbox (``weft.switch.engine.outbox``)."""
         self._told.discard(switch)
         outbox = self._outboxes[switch]
         return outbox.take() if outbox is not None else []

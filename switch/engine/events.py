@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from switch.engine.captures import capture_bytes
-from switch.engine.layout import (
+from weft.switch.engine.captures import capture_bytes
+from weft.switch.engine.layout import (
     AGAIN_HEAD,
     BUFFER_STRIDE,
     BUFFERS,
@@ -49,10 +49,10 @@ from switch.engine.layout import (
     S_LOST_PACKETS,
     STORM,
 )
-from switch.engine.native import int64_view, jit
-from switch.engine.pipeline import go_on, ingest, join_frame, serve_port
-from switch.engine.queues import packet_row, port_row, release, reschedule
-from switch.engine.telemetry import count_load
+from weft.switch.engine.native import int64_view, jit
+from weft.switch.engine.pipeline import go_on, ingest, join_frame, serve_port
+from weft.switch.engine.queues import packet_row, port_row, release, reschedule
+from weft.switch.engine.telemetry import count_load
 
 MOST_PASSES = 1 << 14
 """Of one turn of the real-time loop, some milliseconds, and as many for what a batch brings."""

@@ -1,10 +1,10 @@
 """BMv2 JSON expressions as Python source that is right both compiled and plain.
 
 BMv2 computes with unbounded integers; compiled code computes in int64, or in integers of several
-words. The translation therefore carries the bounds of every value (``switch.engine.values``): what
-fits int64 is used as it is; what may exceed it is only used where 64-bit wrap-around gives the same
-result (sums that a mask cuts again, as p4c emits them), through the unsigned functions of
-``switch.engine.native``, or as a wide integer of as many words as its bounds ask for.
+words. The translation therefore carries the bounds of every value (``weft.switch.engine.values``):
+what fits int64 is used as it is; what may exceed it is only used where 64-bit wrap-around gives the
+same result (sums that a mask cuts again, as p4c emits them), through the unsigned functions of
+``weft.switch.engine.native``, or as a wide integer of as many words as its bounds ask for.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from switch.engine.control import ProgramError
-from switch.engine.operations import (
+from weft.switch.engine.control import ProgramError
+from weft.switch.engine.operations import (
     COMPARISONS,
     arithmetic,
     bitwise,
@@ -23,8 +23,8 @@ from switch.engine.operations import (
     shift_left,
     shift_right,
 )
-from switch.engine.program import Action, Field, Header, KeyField, Program, number
-from switch.engine.references import (
+from weft.switch.engine.program import Action, Field, Header, KeyField, Program, number
+from weft.switch.engine.references import (
     HeaderReference,
     comparison,
     field_place,
@@ -36,7 +36,7 @@ from switch.engine.references import (
     valid_place,
     valid_test,
 )
-from switch.engine.values import (
+from weft.switch.engine.values import (
     MOST64,
     Value,
     constant,

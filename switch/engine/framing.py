@@ -6,16 +6,16 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from switch.engine.control import ProgramError
-from switch.engine.expressions import Translator, Value
-from switch.engine.groups import Family, ValueSetUse
-from switch.engine.layout import FIRST_TABLE
-from switch.engine.primitives import ENVIRONMENT, Primitives
-from switch.engine.program import Field, Header, Program, number, words_of
-from switch.engine.references import HeaderReference, last_place
-from switch.engine.source import Writer, read_field, remark
-from switch.engine.values import ahead, word_sources
-from switch.engine.varbits import field_pieces, length_name, write_pieces
+from weft.switch.engine.control import ProgramError
+from weft.switch.engine.expressions import Translator, Value
+from weft.switch.engine.groups import Family, ValueSetUse
+from weft.switch.engine.layout import FIRST_TABLE
+from weft.switch.engine.primitives import ENVIRONMENT, Primitives
+from weft.switch.engine.program import Field, Header, Program, number, words_of
+from weft.switch.engine.references import HeaderReference, last_place
+from weft.switch.engine.source import Writer, read_field, remark
+from weft.switch.engine.values import ahead, word_sources
+from weft.switch.engine.varbits import field_pieces, length_name, write_pieces
 
 Json = Any
 

@@ -10,23 +10,23 @@ import json
 import re
 from typing import Any
 
-from switch.engine.calculations import BYTES_START, Calculations
-from switch.engine.control import ProgramError
-from switch.engine.expressions import Translator
-from switch.engine.framing import ParserSource, write_deparser
-from switch.engine.layout import DROP_PORT, FIRST_TABLE
-from switch.engine.notices import (
+from weft.switch.engine.calculations import BYTES_START, Calculations
+from weft.switch.engine.control import ProgramError
+from weft.switch.engine.expressions import Translator
+from weft.switch.engine.framing import ParserSource, write_deparser
+from weft.switch.engine.layout import DROP_PORT, FIRST_TABLE
+from weft.switch.engine.notices import (
     MORE_NAMES,
     more_imports,
     tell_digests,
     write_hit,
     write_learning,
 )
-from switch.engine.operations import compare
-from switch.engine.primitives import Primitives
-from switch.engine.program import Action, Program, Table
-from switch.engine.rolling import roll
-from switch.engine.source import (
+from weft.switch.engine.operations import compare
+from weft.switch.engine.primitives import Primitives
+from weft.switch.engine.program import Action, Program, Table
+from weft.switch.engine.rolling import roll
+from weft.switch.engine.source import (
     Names,
     Writer,
     field_constants,
@@ -34,7 +34,7 @@ from switch.engine.source import (
     remark,
     wide_names,
 )
-from switch.engine.values import MOST64, Value, store_line
+from weft.switch.engine.values import MOST64, Value, store_line
 
 Json = Any
 
@@ -43,7 +43,7 @@ ARGUMENTS = "phv, image, state, counters, registers, scratch, keys, words, frame
 NODE_LIMIT = 65536
 """How often a control whose graph has a cycle may start over."""
 
-HEADER = """from switch.engine.layout import (
+HEADER = """from weft.switch.engine.layout import (
     ASSERTIONS, BUFFER_STRIDE, BUFFERS, CHECKSUM_ERROR, CLEAR_METADATA, CONTEXT_WORDS,
     COUNTER_WORDS, COUNTERS, DROP_PORT, EGRESS_SPEC, HEADER_STRIDE, HEADERS, IMAGE, IMAGE_WORDS,
     KEEP_FIELDS, MCAST_GRP, P_BUFFER, P_FRAME, P_FRAME_LENGTH, P_HEADER_LENGTH, P_PAYLOAD,
@@ -52,11 +52,11 @@ HEADER = """from switch.engine.layout import (
     R_TRUNCATE, REGISTER_WORDS, REGISTERS, RUN_DEPARSER, RUN_EGRESS, RUN_INGRESS, RUN_PARSER,
     SCRATCH, SCRATCH_WORDS, SWITCH_WORDS, SWITCHES,
 )
-from switch.engine.native import (
+from weft.switch.engine.native import (
     divide64, inner as jit, int64_view, less64, load64, modulo64, shift_left, shift_right,
     shift_right64, store64, uint8_view, unsigned64, word64,
 )
-from switch.engine.runtime import (
+from weft.switch.engine.runtime import (
     D_DEFAULT, E_INDEX, E_RECORD, GROUP, choose, crc16, crc32, crcCCITT, crc_bits, csum16, hash_ex,
     identity, lookup_word, lookup_words, put_bits, put_varbit, random_between, read_varbit,
     write_varbit, xor16, xor32, xxh64,

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from switch.engine.control import ProgramError
+from weft.switch.engine.control import ProgramError
 
 if TYPE_CHECKING:
-    from switch.engine.program import Field, Header
+    from weft.switch.engine.program import Field, Header
 
 Json = Any
 

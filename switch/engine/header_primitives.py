@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from switch.engine.control import ProgramError
-from switch.engine.expressions import Translator
-from switch.engine.groups import Family
-from switch.engine.program import Field, Header, Program
-from switch.engine.references import (
+from weft.switch.engine.control import ProgramError
+from weft.switch.engine.expressions import Translator
+from weft.switch.engine.groups import Family
+from weft.switch.engine.program import Field, Header, Program
+from weft.switch.engine.references import (
     HeaderReference,
     field_place,
     header_reference,
@@ -19,8 +19,8 @@ from switch.engine.references import (
     unwrap,
     valid_place,
 )
-from switch.engine.source import Writer
-from switch.engine.varbits import copy_lines, size_source
+from weft.switch.engine.source import Writer
+from weft.switch.engine.varbits import copy_lines, size_source
 
 Json = Any
 

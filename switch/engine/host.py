@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from switch.engine.build import Pipeline
+from weft.switch.engine.build import Pipeline
 
 
 class Host(Protocol):

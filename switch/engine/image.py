@@ -1,6 +1,7 @@
 """A switch's tables, groups and replication lists as one array of words, for compiled look-up.
 
-``switch.engine.runtime`` says what is where. An image is built anew for every published version.
+``weft.switch.engine.runtime`` says what is where. An image is built anew for every published
+version.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from switch.engine.groups import ValueSetUse
-from switch.engine.layout import FIRST_TABLE, I_CLONE, I_MULTICAST
-from switch.engine.program import words_of
-from switch.engine.runtime import (
+from weft.switch.engine.groups import ValueSetUse
+from weft.switch.engine.layout import FIRST_TABLE, I_CLONE, I_MULTICAST
+from weft.switch.engine.program import words_of
+from weft.switch.engine.runtime import (
     D_DEFAULT,
     D_GROUPS,
     D_KEYS,

@@ -1,7 +1,8 @@
 """How compiled code reaches memory and other compiled code: the few primitives below numba's own.
 
 Generated programs and the library of the engine are compiled by ``jit``. The plain form of a
-program uses ``switch.engine.plain`` instead, which offers the same names on Python's own integers.
+program uses ``weft.switch.engine.plain`` instead, which offers the same names on Python's own
+integers.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from llvmlite import ir
 from numba.np import arrayobj
 
-from base.cache import cache_dir
+from weft.base.cache import cache_dir
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -203,7 +204,8 @@ def call_pipeline(
     packet: Any,
     other: Any,
 ) -> Any:
-    """Call the pipeline function at an address; ``switch.engine.generate`` has its arguments."""
+    """Call the pipeline function at an address; ``weft.switch.engine.generate`` has its
+    arguments."""
     signature = types.int64(*([types.int64] * 6))
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:

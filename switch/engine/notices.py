@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from switch.engine.expressions import Value, store
-from switch.engine.layout import DROP_PORT
-from switch.engine.program import Field, Program, Table
-from switch.engine.source import Writer, remark
+from weft.switch.engine.expressions import Value, store
+from weft.switch.engine.layout import DROP_PORT
+from weft.switch.engine.program import Field, Program, Table
+from weft.switch.engine.source import Writer, remark
 
 MORE = {
-    "switch.engine.layout": ("DIGEST", "HIT_WORDS", "HITS", "NOW_NS", "R_DIGEST"),
-    "switch.engine.runtime": ("close_record", "open_record", "put_record", "run_meter"),
+    "weft.switch.engine.layout": ("DIGEST", "HIT_WORDS", "HITS", "NOW_NS", "R_DIGEST"),
+    "weft.switch.engine.runtime": ("close_record", "open_record", "put_record", "run_meter"),
 }
 """Names that only some programs use: the source of the others stays what it is."""
 

@@ -1,6 +1,6 @@
 """The control side of meters, value sets, ageing and events: a part of ``EngineControl``.
 
-The docstrings of the methods are those of ``switch.engine.control.SwitchControl``.
+The docstrings of the methods are those of ``weft.switch.engine.control.SwitchControl``.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from switch.engine import layout as at
-from switch.engine.attachments import Meter
-from switch.engine.control import (
+from weft.switch.engine import layout as at
+from weft.switch.engine.attachments import Meter
+from weft.switch.engine.control import (
     CounterCell,
     DigestEvent,
     Event,
@@ -27,12 +27,12 @@ from switch.engine.control import (
     PacketIn,
     TableEntry,
 )
-from switch.engine.tables import TableState
-from switch.engine.value_sets import ValueSetState, need_value_set
+from weft.switch.engine.tables import TableState
+from weft.switch.engine.value_sets import ValueSetState, need_value_set
 
 if TYPE_CHECKING:
-    from switch.engine.build import Pipeline
-    from switch.engine.host import Host
+    from weft.switch.engine.build import Pipeline
+    from weft.switch.engine.host import Host
 
 MOST_RATE = (1 << 63) - 1
 

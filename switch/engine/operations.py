@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from switch.engine.control import ProgramError
-from switch.engine.values import (
+from weft.switch.engine.control import ProgramError
+from weft.switch.engine.values import (
     MOST,
     Value,
     computed,

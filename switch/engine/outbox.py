@@ -1,8 +1,8 @@
 """Packets on their way to the controller: from the CPU port's link into the switch's outbox.
 
-The outbox is a ring of records in one array (``switch.engine.layout``) with one writer, compiled
-code, and one reader, ``Outbox``, which may be in another thread. What finds no room is counted and
-dropped: a flood of events slows no packet.
+The outbox is a ring of records in one array (``weft.switch.engine.layout``) with one writer,
+compiled code, and one reader, ``Outbox``, which may be in another thread. What finds no room is
+counted and dropped: a flood of events slows no packet.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switch.engine.layout import (
+from weft.switch.engine.layout import (
     BUFFER_STRIDE,
     BUFFERS,
     EVENTS_LOST,
@@ -40,8 +40,8 @@ from switch.engine.layout import (
     SWITCH_WORDS,
     SWITCHES,
 )
-from switch.engine.native import jit, rows, uint8_view
-from switch.engine.runtime import close_record, open_record
+from weft.switch.engine.native import jit, rows, uint8_view
+from weft.switch.engine.runtime import close_record, open_record
 
 RING_WORDS = 1 << 17
 """Of an outbox: 1 MiB."""

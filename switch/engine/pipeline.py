@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from switch.engine.layout import (
+from weft.switch.engine.layout import (
     AGAIN_HEAD,
     AGAIN_TAIL,
     BUFFER_COUNT,
@@ -98,8 +98,8 @@ from switch.engine.layout import (
     S_RX_PACKETS,
     SLACK,
 )
-from switch.engine.native import call_pipeline, int64_view, jit, uint8_view
-from switch.engine.queues import (
+from weft.switch.engine.native import call_pipeline, int64_view, jit, uint8_view
+from weft.switch.engine.queues import (
     copy_packet,
     drop_buffer,
     enqueue,
@@ -115,7 +115,7 @@ from switch.engine.queues import (
     take_buffer,
     take_packet,
 )
-from switch.engine.runtime import E_RECORD, lookup_word
+from weft.switch.engine.runtime import E_RECORD, lookup_word
 
 REPEAT_LIMIT = 256
 """How often one packet may be resubmitted and recirculated before it is dropped."""

@@ -1,4 +1,4 @@
-"""The names of ``switch.engine.native`` on Python's own integers: the plain form of a program.
+"""The names of ``weft.switch.engine.native`` on Python's own integers: the plain form of a program.
 
 Nothing here is compiled. Arrays are memoryviews, which check every index, and integers are
 unbounded, which makes this form the reference for the compiled one.

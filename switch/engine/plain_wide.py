@@ -1,4 +1,4 @@
-"""The names of ``switch.engine.wide`` on Python's own integers: the plain form of a program.
+"""The names of ``weft.switch.engine.wide`` on Python's own integers: the plain form of a program.
 
 Numbers are exact, whatever their size, so counts of words only matter where words are stored.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from switch.engine.plain import WORD, word64
+from weft.switch.engine.plain import WORD, word64
 
 MOST_SHIFT = 65536
 """From this amount on all bits are shifted out: no field has as many."""

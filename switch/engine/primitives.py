@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from switch.engine.control import ProgramError
-from switch.engine.expressions import Translator, Value
-from switch.engine.header_primitives import HeaderPrimitives
-from switch.engine.program import Action, Cells, Field, Program
-from switch.engine.references import (
+from weft.switch.engine.control import ProgramError
+from weft.switch.engine.expressions import Translator, Value
+from weft.switch.engine.header_primitives import HeaderPrimitives
+from weft.switch.engine.program import Action, Cells, Field, Program
+from weft.switch.engine.references import (
     HeaderReference,
     field_place,
     last_place,
     unwrap,
 )
-from switch.engine.source import Writer, remark
-from switch.engine.values import load, store_line
-from switch.engine.varbits import store_varbit
+from weft.switch.engine.source import Writer, remark
+from weft.switch.engine.values import load, store_line
+from weft.switch.engine.varbits import store_varbit
 
 Json = Any
 

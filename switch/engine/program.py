@@ -9,11 +9,11 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from switch.engine.amounts import check_counts, check_sizes, check_text
-from switch.engine.attachments import LearnList, Meter, read_learn_lists, read_meter
-from switch.engine.control import ProgramError
-from switch.engine.groups import Family, Groups, in_order, read_groups
-from switch.engine.layout import FIRST_FIELD, PRIORITY, STANDARD_FIELDS
+from weft.switch.engine.amounts import check_counts, check_sizes, check_text
+from weft.switch.engine.attachments import LearnList, Meter, read_learn_lists, read_meter
+from weft.switch.engine.control import ProgramError
+from weft.switch.engine.groups import Family, Groups, in_order, read_groups
+from weft.switch.engine.layout import FIRST_FIELD, PRIORITY, STANDARD_FIELDS
 
 Json = Any
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from switch.engine.layout import (
+from weft.switch.engine.layout import (
     AGAIN_HEAD,
     BUFFER_COUNT,
     BUFFER_REFERENCES,
@@ -79,10 +79,10 @@ from switch.engine.layout import (
     W_HEAD,
     W_TAIL,
 )
-from switch.engine.native import int64_view, jit, rows
-from switch.engine.outbox import record_packet
-from switch.engine.telemetry import count_depth, count_load
-from switch.engine.trace_notes import note_queue_drop
+from weft.switch.engine.native import int64_view, jit, rows
+from weft.switch.engine.outbox import record_packet
+from weft.switch.engine.telemetry import count_depth, count_load
+from weft.switch.engine.trace_notes import note_queue_drop
 
 NANOSECONDS = 1_000_000_000
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from switch.engine.control import ProgramError
-from switch.engine.groups import Family
-from switch.engine.operations import compare
+from weft.switch.engine.control import ProgramError
+from weft.switch.engine.groups import Family
+from weft.switch.engine.operations import compare
 
 if TYPE_CHECKING:
-    from switch.engine.expressions import Translator
-    from switch.engine.program import Field, Header, Program
+    from weft.switch.engine.expressions import Translator
+    from weft.switch.engine.program import Field, Header, Program
 
 Json = Any
 

@@ -1,13 +1,13 @@
 """What generated programs call: table look-up, hashes and checksums, random numbers.
 
-This source is used twice, compiled and plain; see ``switch.engine.build``.
+This source is used twice, compiled and plain; see ``weft.switch.engine.build``.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from switch.engine.layout import (
+from weft.switch.engine.layout import (
     B_BURST,
     B_RATE,
     B_REMAINDER,
@@ -36,7 +36,7 @@ from switch.engine.layout import (
     OUTBOX_WORDS,
     RANDOM,
 )
-from switch.engine.native import (
+from weft.switch.engine.native import (
     constant_table,
     inline,
     inner,

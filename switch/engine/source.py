@@ -6,8 +6,8 @@ import keyword
 import re
 from collections.abc import Iterable
 
-from switch.engine import plain_wide
-from switch.engine.program import Field, Program
+from weft.switch.engine import plain_wide
+from weft.switch.engine.program import Field, Program
 
 
 class Writer:
@@ -112,7 +112,11 @@ def wide_names(text: str) -> str:
         return ""
     widths = sorted({int(bits) for bits in re.findall(r"\bBITS_(\d+)\b", text)})
     words = sorted({int(count) for count in re.findall(r"\bW(\d+)\b", text)})
-    lines = ["from switch.engine.wide import (", *(f"    {name}," for name in functions), ")\n"]
+    lines = [
+        "from weft.switch.engine.wide import (",
+        *(f"    {name}," for name in functions),
+        ")\n",
+    ]
     lines += [f"BITS_{bits} = {bits}" for bits in widths]
     lines += [f"W{count} = {count}" for count in words]
     return "\n".join(lines) + "\n"

@@ -8,10 +8,10 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from switch.engine import versions
-from switch.engine.amounts import MOST_REPLICAS, MOST_REPLICAS_IN_ALL
-from switch.engine.build import Pipeline
-from switch.engine.control import (
+from weft.switch.engine import versions
+from weft.switch.engine.amounts import MOST_REPLICAS, MOST_REPLICAS_IN_ALL
+from weft.switch.engine.build import Pipeline
+from weft.switch.engine.control import (
     ActionCall,
     AlreadyExists,
     CloneSession,
@@ -33,12 +33,12 @@ from switch.engine.control import (
     TableEntry,
     TableFull,
 )
-from switch.engine.host import Host
-from switch.engine.image import ImageBuilder, Row, key_flags, key_pairs, signed
-from switch.engine.layout import FIRST_TABLE
-from switch.engine.objects import Objects
-from switch.engine.program import Action, Cells, Profile, words_of
-from switch.engine.tables import (
+from weft.switch.engine.host import Host
+from weft.switch.engine.image import ImageBuilder, Row, key_flags, key_pairs, signed
+from weft.switch.engine.layout import FIRST_TABLE
+from weft.switch.engine.objects import Objects
+from weft.switch.engine.program import Action, Cells, Profile, words_of
+from weft.switch.engine.tables import (
     TableState,
     check_call,
     check_entry,
@@ -48,8 +48,8 @@ from switch.engine.tables import (
     normal_keys,
     rank,
 )
-from switch.engine.tracer import Tracer, Version
-from switch.engine.value_sets import ValueSetState, encode_all, value_set_states
+from weft.switch.engine.tracer import Tracer, Version
+from weft.switch.engine.value_sets import ValueSetState, encode_all, value_set_states
 
 Item = TypeVar("Item")
 
@@ -65,7 +65,7 @@ class ProfileState:
 
 
 class EngineControl(Objects):
-    """Implements ``switch.engine.control.SwitchControl``; its docstrings apply."""
+    """Implements ``weft.switch.engine.control.SwitchControl``; its docstrings apply."""
 
     def __init__(self, host: Host, switch: int, name: str, ports: tuple[int, ...]) -> None:
         self.host = host

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from switch.engine.control import (
+from weft.switch.engine.control import (
     ActionCall,
     AlreadyExists,
     ControlError,
@@ -27,7 +27,7 @@ from switch.engine.control import (
     Target,
     Ternary,
 )
-from switch.engine.program import Action, ConstEntry, KeyField, Profile, Program, Table, number
+from weft.switch.engine.program import Action, ConstEntry, KeyField, Profile, Program, Table, number
 
 Identity = tuple[tuple[Key, ...], int]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switch.engine.layout import (
+from weft.switch.engine.layout import (
     DEPTH_BUCKETS,
     DEPTHS,
     LOAD_BIN_NS,
@@ -20,7 +20,7 @@ from switch.engine.layout import (
     LOAD_START_NS,
     LOADS,
 )
-from switch.engine.native import int64_view, jit
+from weft.switch.engine.native import int64_view, jit
 
 DEPTH_UNIT_BYTES = 64
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from switch.engine import trace_layout as at
-from switch.engine.control import (
+from weft.switch.engine import trace_layout as at
+from weft.switch.engine.control import (
     ActionCall,
     Exact,
     Group,
@@ -22,10 +22,10 @@ from switch.engine.control import (
     TableEntry,
     Ternary,
 )
-from switch.engine.pipeline import REPEAT_LIMIT
-from switch.engine.program import Action, Header, Program, Table, words_of
-from switch.engine.traced import Legend
-from switch.engine.tracer import Taken, Version
+from weft.switch.engine.pipeline import REPEAT_LIMIT
+from weft.switch.engine.program import Action, Header, Program, Table, words_of
+from weft.switch.engine.traced import Legend
+from weft.switch.engine.tracer import Taken, Version
 
 Event = dict[str, Any]
 
@@ -211,7 +211,7 @@ class Decoder:
         self.way.ingress = words
 
     def ingress_more(self, words: list[int]) -> None:
-        """What the engine does now, in its order (``switch.engine.pipeline.run_ingress``)."""
+        """What the engine does now, in its order (``weft.switch.engine.pipeline.run_ingress``)."""
         clone, resubmit, group, port = self.way.ingress
         repeats, priority, learn_list, drop_port = words
         if learn_list:

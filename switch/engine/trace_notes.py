@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from switch.engine.layout import (
+from weft.switch.engine.layout import (
     NOW_NS,
     P_TRACE,
     PACKET_WORDS,
@@ -15,8 +15,8 @@ from switch.engine.layout import (
     SWITCHES,
     TRACE,
 )
-from switch.engine.native import int64_view, jit, rows
-from switch.engine.trace_layout import (
+from weft.switch.engine.native import int64_view, jit, rows
+from weft.switch.engine.trace_layout import (
     KIND_BITS,
     QUEUE_DROP,
     RECORD,

@@ -1,7 +1,7 @@
 """The traced form of a program: the same source, with calls that say what a packet goes through.
 
 A switch runs it in place of the ordinary form while it is traced. The records are those of
-``switch.engine.trace_layout``; what their numbers mean is in the ``Legend``.
+``weft.switch.engine.trace_layout``; what their numbers mean is in the ``Legend``.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from switch.engine import trace_layout as at
-from switch.engine.control import ProgramError
-from switch.engine.framing import ParserSource
-from switch.engine.generate import PIPELINE, Generator
-from switch.engine.groups import Family
-from switch.engine.layout import (
+from weft.switch.engine import trace_layout as at
+from weft.switch.engine.control import ProgramError
+from weft.switch.engine.framing import ParserSource
+from weft.switch.engine.generate import PIPELINE, Generator
+from weft.switch.engine.groups import Family
+from weft.switch.engine.layout import (
     DEQ_QDEPTH,
     DEQ_TIMEDELTA,
     DROP,
@@ -30,9 +30,9 @@ from switch.engine.layout import (
     P_TRACE,
     TRACE,
 )
-from switch.engine.primitives import Primitives
-from switch.engine.program import Action, Header, Program, Table, words_of
-from switch.engine.source import Writer
+from weft.switch.engine.primitives import Primitives
+from weft.switch.engine.program import Action, Header, Program, Table, words_of
+from weft.switch.engine.source import Writer
 
 Json = Any
 

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from base.errors import InputError
-from switch.engine import trace_layout as at
-from switch.engine.control import ActionCall, Group, Member, MulticastGroup, TableEntry
-from switch.engine.layout import TRACE
-from switch.engine.traced import Legend
+from weft.base.errors import InputError
+from weft.switch.engine import trace_layout as at
+from weft.switch.engine.control import ActionCall, Group, Member, MulticastGroup, TableEntry
+from weft.switch.engine.layout import TRACE
+from weft.switch.engine.traced import Legend
 
 if TYPE_CHECKING:
-    from switch.engine.build import Pipeline
-    from switch.engine.state import EngineControl
+    from weft.switch.engine.build import Pipeline
+    from weft.switch.engine.state import EngineControl
 
 MOST_VERSIONS = 1024
 """Of tables, that are kept until their records are taken."""

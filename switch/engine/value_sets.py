@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from switch.engine.control import (
+from weft.switch.engine.control import (
     AlreadyExists,
     Exact,
     InvalidKey,
@@ -15,9 +15,9 @@ from switch.engine.control import (
     Range,
     TableFull,
 )
-from switch.engine.groups import Groups, ValueSet
-from switch.engine.program import KeyField
-from switch.engine.tables import encode_key, normal_key
+from weft.switch.engine.groups import Groups, ValueSet
+from weft.switch.engine.program import KeyField
+from weft.switch.engine.tables import encode_key, normal_key
 
 Members = list[tuple[Key, ...]]
 Pairs = list[list[tuple[int, int]]]

@@ -1,9 +1,9 @@
 """Values of any width as Python source: what generated programs compute with.
 
 A value knows its bounds. What fits 64 bits is computed in words; ``Value.at(n)`` gives the source
-of a wider one as an integer of n words (``switch.engine.wide``). Every such source is right modulo
-2**(64 * n), so a sum that is cut again needs no more words than what is kept of it; operations
-that need the number itself ask ``exact_words`` how many words hold it.
+of a wider one as an integer of n words (``weft.switch.engine.wide``). Every such source is right
+modulo 2**(64 * n), so a sum that is cut again needs no more words than what is kept of it;
+operations that need the number itself ask ``exact_words`` how many words hold it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from switch.engine.control import ProgramError
-from switch.engine.program import Field, words_of
-from switch.engine.source import read_field
+from weft.switch.engine.control import ProgramError
+from weft.switch.engine.program import Field, words_of
+from weft.switch.engine.source import read_field
 
 MOST = (1 << 63) - 1
 LEAST = -(1 << 63)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from switch.engine.program import Field, Header
-from switch.engine.source import pack
-from switch.engine.values import Value
+from weft.switch.engine.program import Field, Header
+from weft.switch.engine.source import pack
+from weft.switch.engine.values import Value
 
 Piece = tuple[str, int, bool] | Field
 """What is written to bytes: (source, width, may be negative), or a varbit field."""

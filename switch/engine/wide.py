@@ -3,7 +3,8 @@
 A wide integer of n words is a number of 64 * n bits in two's complement. Where words are loaded or
 stored, the first is the most significant. Arguments called ``words`` are compile-time constants
 (the names W2, W3, ... of a generated program) and say how many words a result has. The plain form
-of a program uses ``switch.engine.plain_wide``, which offers the same names on Python's integers.
+of a program uses ``weft.switch.engine.plain_wide``, which offers the same names on Python's
+integers.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numba.core.datamodel.models import PrimitiveModel
 from numba.extending import intrinsic as numba_intrinsic
 from numba.extending import register_model
 
-from switch.engine.native import inner, types
+from weft.switch.engine.native import inner, types
 
 WORD = ir.IntType(64)
 

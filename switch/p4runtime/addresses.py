@@ -6,7 +6,7 @@ import os
 import socket
 from pathlib import Path
 
-from base.errors import InputError, MachineError
+from weft.base.errors import InputError, MachineError
 
 MAX_UNIX_PATH_BYTES = 107
 """Length of a Unix socket's path that the kernel takes (unix(7))."""

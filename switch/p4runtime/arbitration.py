@@ -3,7 +3,7 @@
 P4Runtime specification, section "Client Arbitration and Controller Replication". For every role the
 primary is the live client with the greatest election id that the switch has ever seen; all others
 are backups. A role is a name, or, for clients of P4Runtime before 1.4, a number. Roles take no
-``config``: what they may do, the program says (``switch.p4runtime.roles``).
+``config``: what they may do, the program says (``weft.switch.p4runtime.roles``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from google.rpc import code_pb2
 from p4.v1 import p4runtime_pb2
 
-from switch.p4runtime.refusals import Refusal, invalid, not_found
+from weft.switch.p4runtime.refusals import Refusal, invalid, not_found
 
 RoleKey = str | int
 """A role's name, or its number; both empty and 0 stand for the default role, whose key is ""."""

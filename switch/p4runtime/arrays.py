@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 from google.rpc import code_pb2
 from p4.v1 import p4runtime_pb2
 
-from switch.engine.control import CounterCell
-from switch.p4runtime.data_values import decode_data, encode_data, is_scalar
-from switch.p4runtime.device import Device
-from switch.p4runtime.p4info_objects import Array, Register
-from switch.p4runtime.refusals import Refusal, invalid, unimplemented
+from weft.switch.engine.control import CounterCell
+from weft.switch.p4runtime.data_values import decode_data, encode_data, is_scalar
+from weft.switch.p4runtime.device import Device
+from weft.switch.p4runtime.p4info_objects import Array, Register
+from weft.switch.p4runtime.refusals import Refusal, invalid, unimplemented
 
 Cell = TypeVar("Cell")
 

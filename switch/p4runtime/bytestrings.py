@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from google.rpc import code_pb2
 
-from switch.p4runtime.refusals import Refusal
+from weft.switch.p4runtime.refusals import Refusal
 
 
 def encode(value: int) -> bytes:

@@ -8,15 +8,15 @@ from typing import Any
 
 from p4.v1 import p4runtime_pb2
 
-from switch.engine.amounts import check_text
-from switch.engine.control import ControlError, SwitchControl
-from switch.engine.dataplane import Dataplane, Queue
-from switch.p4runtime import reconcile
-from switch.p4runtime.device import Config, Device, Notes, Staged
-from switch.p4runtime.device_config import bmv2_json
-from switch.p4runtime.p4info import ProgramInfo
-from switch.p4runtime.refusals import Refusal, invalid, not_found
-from switch.p4runtime.requests import write_one
+from weft.switch.engine.amounts import check_text
+from weft.switch.engine.control import ControlError, SwitchControl
+from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.p4runtime import reconcile
+from weft.switch.p4runtime.device import Config, Device, Notes, Staged
+from weft.switch.p4runtime.device_config import bmv2_json
+from weft.switch.p4runtime.p4info import ProgramInfo
+from weft.switch.p4runtime.refusals import Refusal, invalid, not_found
+from weft.switch.p4runtime.requests import write_one
 
 _SET = p4runtime_pb2.SetForwardingPipelineConfigRequest
 _GET = p4runtime_pb2.GetForwardingPipelineConfigRequest

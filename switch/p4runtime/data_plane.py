@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from switch.p4runtime.refusals import invalid
+from weft.switch.p4runtime.refusals import invalid
 
 _NAMED = ("counter_arrays", "meter_arrays", "register_arrays", "learn_lists", "parse_vsets")
 

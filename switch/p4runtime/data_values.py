@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from switch.p4runtime import bytestrings
-from switch.p4runtime.refusals import invalid, unimplemented
-from switch.p4runtime.translation import MOST_BITS
+from weft.switch.p4runtime import bytestrings
+from weft.switch.p4runtime.refusals import invalid, unimplemented
+from weft.switch.p4runtime.translation import MOST_BITS
 
 MOST_DEPTH = 16
 """Of types within types; a P4Info may be made to go in circles."""

@@ -9,12 +9,12 @@ from typing import Any
 
 from google.rpc import code_pb2
 
-from switch.engine.control import ControlError, Key, SwitchControl
-from switch.p4runtime.digests import Digests
-from switch.p4runtime.p4info import ProgramInfo
-from switch.p4runtime.refusals import Refusal
-from switch.p4runtime.translation import Translations
-from switch.p4runtime.turns import TurnLock
+from weft.switch.engine.control import ControlError, Key, SwitchControl
+from weft.switch.p4runtime.digests import Digests
+from weft.switch.p4runtime.p4info import ProgramInfo
+from weft.switch.p4runtime.refusals import Refusal
+from weft.switch.p4runtime.translation import Translations
+from weft.switch.p4runtime.turns import TurnLock
 
 EntryId = tuple[str, tuple[Key, ...] | None, int]
 """Table, key and priority of an entry; key None stands for the default entry."""

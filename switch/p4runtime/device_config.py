@@ -7,7 +7,7 @@ older controllers send, those of p4lang's tutorials among them.
 
 from __future__ import annotations
 
-from switch.p4runtime.wire import DELIMITED, VARINT, fields
+from weft.switch.p4runtime.wire import DELIMITED, VARINT, fields
 
 _FORMS = {1: VARINT, 2: DELIMITED, 3: DELIMITED}  # reassign, extras, device_data
 _DEVICE_DATA = 3

@@ -9,10 +9,10 @@ from typing import Any
 from google.rpc import code_pb2
 from p4.v1 import p4runtime_pb2
 
-from switch.p4runtime.data_values import encode_data
-from switch.p4runtime.device import Device
-from switch.p4runtime.digests import Limits
-from switch.p4runtime.refusals import Refusal, invalid, not_found
+from weft.switch.p4runtime.data_values import encode_data
+from weft.switch.p4runtime.device import Device
+from weft.switch.p4runtime.digests import Limits
+from weft.switch.p4runtime.refusals import Refusal, invalid, not_found
 
 _log = logging.getLogger(__name__)
 

@@ -8,19 +8,19 @@ from typing import Any
 
 from p4.v1 import p4runtime_pb2
 
-from switch.engine.control import NotFound
-from switch.p4runtime.arrays import decode_cell, fill_cell
-from switch.p4runtime.device import Device, EntryId
-from switch.p4runtime.meters import (
+from weft.switch.engine.control import NotFound
+from weft.switch.p4runtime.arrays import decode_cell, fill_cell
+from weft.switch.p4runtime.device import Device, EntryId
+from weft.switch.p4runtime.meters import (
     UNUSED,
     check_reset,
     decode_config,
     encode_config,
     fill_counts,
 )
-from switch.p4runtime.p4info_objects import Meter, Table
-from switch.p4runtime.refusals import invalid
-from switch.p4runtime.tables import (
+from weft.switch.p4runtime.p4info_objects import Meter, Table
+from weft.switch.p4runtime.refusals import invalid
+from weft.switch.p4runtime.tables import (
     check_default,
     fill_identity,
     identity,

@@ -11,11 +11,11 @@ from typing import Any
 
 from p4.config.v1 import p4info_pb2
 
-from switch.engine.control import ActionCall, Exact, Key, Lpm, Range, Ternary
-from switch.p4runtime import bytestrings
-from switch.p4runtime.p4info import ProgramInfo
-from switch.p4runtime.p4info_objects import Field, MatchKind, Table, ValueSet
-from switch.p4runtime.refusals import denied, invalid, listed
+from weft.switch.engine.control import ActionCall, Exact, Key, Lpm, Range, Ternary
+from weft.switch.p4runtime import bytestrings
+from weft.switch.p4runtime.p4info import ProgramInfo
+from weft.switch.p4runtime.p4info_objects import Field, MatchKind, Table, ValueSet
+from weft.switch.p4runtime.refusals import denied, invalid, listed
 
 
 def decode_keys(table: Table | ValueSet, messages: Any) -> tuple[Key, ...]:

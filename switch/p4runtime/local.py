@@ -11,12 +11,12 @@ from typing import Any, NoReturn
 import grpc
 from p4.v1 import p4runtime_pb2
 
-from switch.engine.control import SwitchControl
-from switch.p4runtime import notifications
-from switch.p4runtime.arbitration import Client
-from switch.p4runtime.device import Device
-from switch.p4runtime.received import Batch
-from switch.p4runtime.server import Service, guarded, guarded_stream
+from weft.switch.engine.control import SwitchControl
+from weft.switch.p4runtime import notifications
+from weft.switch.p4runtime.arbitration import Client
+from weft.switch.p4runtime.device import Device
+from weft.switch.p4runtime.received import Batch
+from weft.switch.p4runtime.server import Service, guarded, guarded_stream
 
 
 class LocalError(grpc.RpcError):

@@ -13,11 +13,11 @@ from typing import Any
 from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2
 
-from switch.engine.control import CounterCell, MeterConfig, MeterCounts
-from switch.p4runtime.arrays import cells_of, fill_cell, write_cells
-from switch.p4runtime.device import Device
-from switch.p4runtime.p4info_objects import Meter
-from switch.p4runtime.refusals import invalid
+from weft.switch.engine.control import CounterCell, MeterConfig, MeterCounts
+from weft.switch.p4runtime.arrays import cells_of, fill_cell, write_cells
+from weft.switch.p4runtime.device import Device
+from weft.switch.p4runtime.p4info_objects import Meter
+from weft.switch.p4runtime.refusals import invalid
 
 MODIFY = p4runtime_pb2.Update.MODIFY
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from p4.v1 import p4runtime_pb2
 
-from switch.engine.control import DigestEvent, IdleTimeout, NotFound, PacketIn, TableEntry
-from switch.p4runtime.device import Device, EntryId
-from switch.p4runtime.digest_entries import digest_lists
-from switch.p4runtime.packets import unpack
-from switch.p4runtime.tables import fill_identity, fill_opaque
+from weft.switch.engine.control import DigestEvent, IdleTimeout, NotFound, PacketIn, TableEntry
+from weft.switch.p4runtime.device import Device, EntryId
+from weft.switch.p4runtime.digest_entries import digest_lists
+from weft.switch.p4runtime.packets import unpack
+from weft.switch.p4runtime.tables import fill_identity, fill_opaque
 
 
 @dataclass(frozen=True)

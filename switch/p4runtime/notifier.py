@@ -6,9 +6,9 @@ import logging
 import threading
 import time
 
-from switch.p4runtime import notifications
-from switch.p4runtime.device import Device
-from switch.p4runtime.streams import Streams
+from weft.switch.p4runtime import notifications
+from weft.switch.p4runtime.device import Device
+from weft.switch.p4runtime.streams import Streams
 
 _log = logging.getLogger(__name__)
 

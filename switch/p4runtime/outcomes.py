@@ -20,7 +20,7 @@ from typing import Any
 from google.rpc import code_pb2, status_pb2
 from p4.v1 import p4runtime_pb2
 
-from switch.p4runtime.refusals import Refusal, fitting
+from weft.switch.p4runtime.refusals import Refusal, fitting
 
 DETAILS_METADATA = "grpc-status-details-bin"
 """The trailing metadata in which gRPC carries a serialised google.rpc.Status."""

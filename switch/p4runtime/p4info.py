@@ -8,8 +8,8 @@ from typing import Any, Protocol, TypeVar
 
 from p4.config.v1 import p4info_pb2
 
-from switch.p4runtime.data_plane import DataPlane
-from switch.p4runtime.p4info_objects import (
+from weft.switch.p4runtime.data_plane import DataPlane
+from weft.switch.p4runtime.p4info_objects import (
     KINDS,
     Action,
     Array,
@@ -24,8 +24,8 @@ from switch.p4runtime.p4info_objects import (
     Table,
     ValueSet,
 )
-from switch.p4runtime.refusals import Refusal, invalid, listed
-from switch.p4runtime.translation import Translations
+from weft.switch.p4runtime.refusals import Refusal, invalid, listed
+from weft.switch.p4runtime.translation import Translations
 
 PACKET_HEADERS = ("packet_in", "packet_out")
 

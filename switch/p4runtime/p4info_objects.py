@@ -12,7 +12,7 @@ from typing import Any
 
 from p4.config.v1 import p4info_pb2
 
-from switch.p4runtime.translation import ValueType
+from weft.switch.p4runtime.translation import ValueType
 
 
 class MatchKind(Enum):

@@ -10,8 +10,8 @@ from typing import Any
 
 from p4.v1 import p4runtime_pb2
 
-from switch.p4runtime.p4info_objects import PacketHeader
-from switch.p4runtime.refusals import Refusal, invalid, listed
+from weft.switch.p4runtime.p4info_objects import PacketHeader
+from weft.switch.p4runtime.refusals import Refusal, invalid, listed
 
 PADDING = ("_pad", "pad")
 """How the names of fields begin that only fill a header to whole bytes."""

@@ -8,12 +8,12 @@ from typing import Any
 from google.rpc import code_pb2
 from p4.v1 import p4runtime_pb2
 
-from switch.engine.control import ProfileGroup, ProfileMember
-from switch.p4runtime.device import Device
-from switch.p4runtime.keys import check_scope, decode_action, encode_action
-from switch.p4runtime.p4info_objects import Profile
-from switch.p4runtime.refusals import Refusal, invalid
-from switch.p4runtime.replication import decode_port
+from weft.switch.engine.control import ProfileGroup, ProfileMember
+from weft.switch.p4runtime.device import Device
+from weft.switch.p4runtime.keys import check_scope, decode_action, encode_action
+from weft.switch.p4runtime.p4info_objects import Profile
+from weft.switch.p4runtime.refusals import Refusal, invalid
+from weft.switch.p4runtime.replication import decode_port
 
 INSERT = p4runtime_pb2.Update.INSERT
 DELETE = p4runtime_pb2.Update.DELETE

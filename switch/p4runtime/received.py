@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from google.rpc import code_pb2
 from p4.v1 import p4runtime_pb2
 
-from switch.p4runtime.refusals import Refusal, invalid
-from switch.p4runtime.wire import fields
+from weft.switch.p4runtime.refusals import Refusal, invalid
+from weft.switch.p4runtime.wire import fields
 
 MAX_REQUEST_BYTES = 64 << 20
 """Greatest request: a program may be large."""

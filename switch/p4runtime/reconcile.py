@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from switch.engine.control import ControlError, CounterCell, SwitchControl
-from switch.p4runtime.p4info import ProgramInfo
+from weft.switch.engine.control import ControlError, CounterCell, SwitchControl
+from weft.switch.p4runtime.p4info import ProgramInfo
 
 Write = Callable[[SwitchControl], None]
 

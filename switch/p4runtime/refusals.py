@@ -7,8 +7,8 @@ from itertools import islice
 
 from google.rpc import code_pb2
 
-from base.errors import WeftError
-from switch.engine import control
+from weft.base.errors import WeftError
+from weft.switch.engine import control
 
 MOST_MESSAGE = 2000
 """Bytes of an error's message: it may quote what the client sent."""

@@ -8,11 +8,11 @@ from typing import Any
 from google.rpc import code_pb2
 from p4.v1 import p4runtime_pb2
 
-from switch.engine.amounts import MOST_REPLICAS
-from switch.engine.control import CloneSession, MulticastGroup, Replica
-from switch.p4runtime import bytestrings
-from switch.p4runtime.device import Device
-from switch.p4runtime.refusals import Refusal, invalid
+from weft.switch.engine.amounts import MOST_REPLICAS
+from weft.switch.engine.control import CloneSession, MulticastGroup, Replica
+from weft.switch.p4runtime import bytestrings
+from weft.switch.p4runtime.device import Device
+from weft.switch.p4runtime.refusals import Refusal, invalid
 
 INSERT = p4runtime_pb2.Update.INSERT
 DELETE = p4runtime_pb2.Update.DELETE

@@ -10,7 +10,7 @@ from typing import Any
 from google.rpc import code_pb2
 from p4.v1 import p4runtime_pb2
 
-from switch.p4runtime import (
+from weft.switch.p4runtime import (
     arrays,
     digest_entries,
     direct,
@@ -21,10 +21,10 @@ from switch.p4runtime import (
     tables,
     value_sets,
 )
-from switch.p4runtime.device import Device
-from switch.p4runtime.outcomes import Outcomes
-from switch.p4runtime.received import Batch, Elements, Malformed
-from switch.p4runtime.refusals import Refusal, as_refusal, invalid, unimplemented
+from weft.switch.p4runtime.device import Device
+from weft.switch.p4runtime.outcomes import Outcomes
+from weft.switch.p4runtime.received import Batch, Elements, Malformed
+from weft.switch.p4runtime.refusals import Refusal, as_refusal, invalid, unimplemented
 
 API_VERSION = "1.4.1"
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from switch.p4runtime.p4info import ProgramInfo
-from switch.p4runtime.refusals import denied
+from weft.switch.p4runtime.p4info import ProgramInfo
+from weft.switch.p4runtime.refusals import denied
 
 
 @dataclass(frozen=True)

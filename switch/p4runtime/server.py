@@ -23,17 +23,17 @@ import grpc
 from google.rpc import code_pb2
 from p4.v1 import p4runtime_pb2
 
-from base.errors import InputError, MachineError
-from base.private_files import keep_private
-from switch.engine.control import SwitchControl
-from switch.p4runtime import configs, requests
-from switch.p4runtime.addresses import check_address
-from switch.p4runtime.arbitration import Arbitration, role_key
-from switch.p4runtime.credentials import Credentials
-from switch.p4runtime.device import Device
-from switch.p4runtime.notifier import Notifier
-from switch.p4runtime.outcomes import DETAILS_METADATA, Outcomes
-from switch.p4runtime.received import (
+from weft.base.errors import InputError, MachineError
+from weft.base.private_files import keep_private
+from weft.switch.engine.control import SwitchControl
+from weft.switch.p4runtime import configs, requests
+from weft.switch.p4runtime.addresses import check_address
+from weft.switch.p4runtime.arbitration import Arbitration, role_key
+from weft.switch.p4runtime.credentials import Credentials
+from weft.switch.p4runtime.device import Device
+from weft.switch.p4runtime.notifier import Notifier
+from weft.switch.p4runtime.outcomes import DETAILS_METADATA, Outcomes
+from weft.switch.p4runtime.received import (
     MAX_REQUEST_BYTES,
     Batch,
     Malformed,
@@ -42,10 +42,10 @@ from switch.p4runtime.received import (
     config_parser,
     parser,
 )
-from switch.p4runtime.refusals import MOST_MESSAGE, Refusal, as_refusal, fitting
-from switch.p4runtime.roles import Scope
-from switch.p4runtime.stalls import unless_stalled
-from switch.p4runtime.streams import Streams
+from weft.switch.p4runtime.refusals import MOST_MESSAGE, Refusal, as_refusal, fitting
+from weft.switch.p4runtime.roles import Scope
+from weft.switch.p4runtime.stalls import unless_stalled
+from weft.switch.p4runtime.streams import Streams
 
 _log = logging.getLogger(__name__)
 

@@ -10,15 +10,15 @@ from typing import Any
 from google.rpc import code_pb2
 from p4.v1 import p4runtime_pb2
 
-from switch.p4runtime.arbitration import Arbitration, Client, Notice
-from switch.p4runtime.device import Device
-from switch.p4runtime.digest_entries import acknowledge
-from switch.p4runtime.notifications import Message
-from switch.p4runtime.outboxes import Outbox
-from switch.p4runtime.packets import pack
-from switch.p4runtime.received import Malformed
-from switch.p4runtime.refusals import MOST_MESSAGE, Refusal, as_refusal, fitting, unimplemented
-from switch.p4runtime.roles import Scope
+from weft.switch.p4runtime.arbitration import Arbitration, Client, Notice
+from weft.switch.p4runtime.device import Device
+from weft.switch.p4runtime.digest_entries import acknowledge
+from weft.switch.p4runtime.notifications import Message
+from weft.switch.p4runtime.outboxes import Outbox
+from weft.switch.p4runtime.packets import pack
+from weft.switch.p4runtime.received import Malformed
+from weft.switch.p4runtime.refusals import MOST_MESSAGE, Refusal, as_refusal, fitting, unimplemented
+from weft.switch.p4runtime.roles import Scope
 
 MAX_STREAMS = 16
 """Open streams of one switch."""

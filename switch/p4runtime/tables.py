@@ -8,7 +8,7 @@ from typing import Any
 
 from p4.v1 import p4runtime_pb2
 
-from switch.engine.control import (
+from weft.switch.engine.control import (
     ActionCall,
     CounterCell,
     Group,
@@ -20,25 +20,25 @@ from switch.engine.control import (
     TableEntry,
     Target,
 )
-from switch.p4runtime.arrays import decode_cell, fill_cell
-from switch.p4runtime.device import Device, EntryId, Notes, Opaque
-from switch.p4runtime.keys import (
+from weft.switch.p4runtime.arrays import decode_cell, fill_cell
+from weft.switch.p4runtime.device import Device, EntryId, Notes, Opaque
+from weft.switch.p4runtime.keys import (
     check_scope,
     decode_action,
     decode_keys,
     encode_action,
     encode_keys,
 )
-from switch.p4runtime.meters import (
+from weft.switch.p4runtime.meters import (
     UNUSED,
     check_reset,
     decode_config,
     encode_config,
     fill_counts,
 )
-from switch.p4runtime.p4info_objects import Table
-from switch.p4runtime.profiles import check_one_shot, decode_watch
-from switch.p4runtime.refusals import denied, invalid
+from weft.switch.p4runtime.p4info_objects import Table
+from weft.switch.p4runtime.profiles import check_one_shot, decode_watch
+from weft.switch.p4runtime.refusals import denied, invalid
 
 INSERT = p4runtime_pb2.Update.INSERT
 MODIFY = p4runtime_pb2.Update.MODIFY

@@ -21,8 +21,8 @@ from typing import Any
 
 from google.rpc import code_pb2
 
-from switch.p4runtime import bytestrings
-from switch.p4runtime.refusals import Refusal, invalid
+from weft.switch.p4runtime import bytestrings
+from weft.switch.p4runtime.refusals import Refusal, invalid
 
 MOST_BITS = 1 << 16
 """Of one value: more is no program that a switch runs."""

@@ -8,9 +8,9 @@ from typing import Any
 from google.rpc import code_pb2
 from p4.v1 import p4runtime_pb2
 
-from switch.p4runtime.device import Device
-from switch.p4runtime.keys import decode_keys, encode_keys
-from switch.p4runtime.refusals import Refusal, invalid
+from weft.switch.p4runtime.device import Device
+from weft.switch.p4runtime.keys import decode_keys, encode_keys
+from weft.switch.p4runtime.refusals import Refusal, invalid
 
 MODIFY = p4runtime_pb2.Update.MODIFY
 

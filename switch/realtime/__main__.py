@@ -1,6 +1,6 @@
-"""``python -m switch.realtime CONFIG.json``: the built-in switches of a testbed, in real time.
+"""``python -m weft.switch.realtime CONFIG.json``: the built-in switches of a testbed, in real time.
 
-``python -m switch.realtime --prepare`` only compiles the packet loop into the cache.
+``python -m weft.switch.realtime --prepare`` only compiles the packet loop into the cache.
 
 Prints one line, ``ready``, when all P4Runtime servers listen. Ends with status 0 on SIGTERM,
 SIGINT, or when its stdin closes; with 2 if the configuration or the machine does not do.
@@ -15,17 +15,17 @@ import sys
 import threading
 from pathlib import Path
 
-from base.errors import RunError, WeftError
-from switch.realtime.config import Config, read_config
-from switch.realtime.link_states import LinkStates
-from switch.realtime.process import SwitchProcess, prepare
-from switch.realtime.statistics import StatisticsSocket
+from weft.base.errors import RunError, WeftError
+from weft.switch.realtime.config import Config, read_config
+from weft.switch.realtime.link_states import LinkStates
+from weft.switch.realtime.process import SwitchProcess, prepare
+from weft.switch.realtime.statistics import StatisticsSocket
 
 
 def main(arguments: list[str]) -> int:
     """Run until told to end; the exit status."""
     if len(arguments) != 1:
-        print("usage: python -m switch.realtime CONFIG.json | --prepare", file=sys.stderr)
+        print("usage: python -m weft.switch.realtime CONFIG.json | --prepare", file=sys.stderr)
         return 2
     if arguments == ["--prepare"]:
         prepare()
@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
 
 def run(config: Config, ended: queue.SimpleQueue[None]) -> None:
     """Bring everything up, say ``ready``, wait until it is to end, take everything down."""
-    from switch.p4runtime.server import serve
+    from weft.switch.p4runtime.server import serve
 
     process = SwitchProcess(config, on_failure=lambda: ended.put(None))
     process.start()

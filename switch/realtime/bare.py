@@ -10,8 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from switch.engine.native import jit, types
-from switch.realtime.loop import BATCH, MESSAGE_WORDS, MSG_DONTWAIT, _recvmmsg, _sendmmsg, clock
+from weft.switch.engine.native import jit, types
+from weft.switch.realtime.loop import (
+    BATCH,
+    MESSAGE_WORDS,
+    MSG_DONTWAIT,
+    _recvmmsg,
+    _sendmmsg,
+    clock,
+)
 
 FRAME_BYTES = 10_240
 COUNTER_BYTES = 32

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from base import files
-from base.errors import InputError
-from switch.engine import captures as ring
-from switch.engine.dataplane import Dataplane
-from switch.engine.layout import CAPTURE, HEADROOM, Q_CAPTURE_IN, Q_CAPTURE_OUT
+from weft.base import files
+from weft.base.errors import InputError
+from weft.switch.engine import captures as ring
+from weft.switch.engine.dataplane import Dataplane
+from weft.switch.engine.layout import CAPTURE, HEADROOM, Q_CAPTURE_IN, Q_CAPTURE_OUT
 
 RING_BYTES = 16 << 20
 DRAIN_INTERVAL_S = 0.01

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from base.errors import InputError
-from base.files import read_text
+from weft.base.errors import InputError
+from weft.base.files import read_text
 
 MOST_PORT = 510
 """BMv2's ports have 9 bits, and 511 means drop."""

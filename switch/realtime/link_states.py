@@ -13,7 +13,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
-from switch.realtime.process import SwitchProcess
+from weft.switch.realtime.process import SwitchProcess
 
 RTMGRP_LINK = 1
 RTM_NEWLINK = 16

@@ -1,16 +1,16 @@
 """The packet loop: ppoll, recvmmsg, the engine, sendmmsg, in one compiled function without the GIL.
 
 All its memory is one array of words (``io``) with addresses of others, made by
-``switch.realtime.ports``. It comes back to Python only when the event descriptor is readable.
+``weft.switch.realtime.ports``. It comes back to Python only when the event descriptor is readable.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from switch.engine.captures import capture_bytes, capture_departure
-from switch.engine.events import MOST_PASSES, advance, advance_some, begin_turn
-from switch.engine.layout import (
+from weft.switch.engine.captures import capture_bytes, capture_departure
+from weft.switch.engine.events import MOST_PASSES, advance, advance_some, begin_turn
+from weft.switch.engine.layout import (
     BUFFER_STRIDE,
     BUFFERS,
     DROPS_TOO_LONG,
@@ -41,9 +41,9 @@ from switch.engine.layout import (
     SLACK,
     STORM,
 )
-from switch.engine.native import int64_view, jit, types, uint8_view
-from switch.engine.pipeline import ingest
-from switch.engine.queues import (
+from weft.switch.engine.native import int64_view, jit, types, uint8_view
+from weft.switch.engine.pipeline import ingest
+from weft.switch.engine.queues import (
     next_deadline,
     packet_row,
     port_row,
@@ -53,7 +53,7 @@ from switch.engine.queues import (
     take_departure,
     take_packet,
 )
-from switch.engine.telemetry import count_load
+from weft.switch.engine.telemetry import count_load
 
 BATCH = 64
 """Frames of one recvmmsg or sendmmsg."""

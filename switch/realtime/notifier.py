@@ -19,11 +19,11 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from switch.engine import pipeline
-from switch.engine.dataplane import Dataplane
-from switch.engine.layout import NEVER_NS
-from switch.realtime import loop
-from switch.realtime.ports import PortSockets
+from weft.switch.engine import pipeline
+from weft.switch.engine.dataplane import Dataplane
+from weft.switch.engine.layout import NEVER_NS
+from weft.switch.realtime import loop
+from weft.switch.realtime.ports import PortSockets
 
 LEAST_SCAN_NS = 10_000_000
 """Idle timeouts are looked for no more often."""
@@ -87,7 +87,7 @@ class Notifier:
 
 
 class EventHost:
-    """The part of ``switch.engine.host.Host`` that has to do with meters and events."""
+    """The part of ``weft.switch.engine.host.Host`` that has to do with meters and events."""
 
     dataplane: Dataplane
     notifier: Notifier

@@ -9,10 +9,10 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
-from base.errors import MachineError
-from switch.engine.dataplane import Dataplane
-from switch.engine.layout import NONE, Q_DRIVER, Q_RATE_BPS
-from switch.realtime import loop
+from weft.base.errors import MachineError
+from weft.switch.engine.dataplane import Dataplane
+from weft.switch.engine.layout import NONE, Q_DRIVER, Q_RATE_BPS
+from weft.switch.realtime import loop
 
 ETH_P_ALL = 3
 SOL_PACKET = 263

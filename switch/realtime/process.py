@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from base.errors import InputError, RunError
-from switch.engine import layout
-from switch.engine.build import Pipeline
-from switch.engine.dataplane import Dataplane, Queue
-from switch.engine.state import EngineControl
-from switch.realtime import loop
-from switch.realtime.captures import Captures
-from switch.realtime.config import Config
-from switch.realtime.notifier import EventHost, Notifier
-from switch.realtime.ports import PortSockets, lateness
-from switch.realtime.traces import Traces
+from weft.base.errors import InputError, RunError
+from weft.switch.engine import layout
+from weft.switch.engine.build import Pipeline
+from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.engine.state import EngineControl
+from weft.switch.realtime import loop
+from weft.switch.realtime.captures import Captures
+from weft.switch.realtime.config import Config
+from weft.switch.realtime.notifier import EventHost, Notifier
+from weft.switch.realtime.ports import PortSockets, lateness
+from weft.switch.realtime.traces import Traces
 
 PR_SET_TIMERSLACK = 29
 TAKE_OVER_DEADLINE_S = 60.0
@@ -199,7 +199,7 @@ class SwitchProcess(EventHost):
             request.carry_out()
         request.wait()
 
-    # -- ``switch.engine.host.Host``
+    # -- ``weft.switch.engine.host.Host``
 
     def build(self, bmv2_json: str) -> Pipeline:
         """Translate and compile, one program at a time: the switches of a run mostly share one."""

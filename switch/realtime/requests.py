@@ -9,7 +9,7 @@ The lines:
 - ``link SWITCH PORT up|down``: the patch link at this port comes back, or loses everything;
 - ``trace SWITCH start PACKETS``: so many of a switch's next packets are traced; takes as long
   as compiling its program where that has not been done before;
-- ``trace SWITCH take``: the answer is that of `switch.realtime.traces.Traces.take`;
+- ``trace SWITCH take``: the answer is that of `weft.switch.realtime.traces.Traces.take`;
 - ``trace SWITCH end``: the switch is traced no longer;
 - ``captures end``: the captures inside the process are written out and end; the answer's
   ``captures`` says of each file what it holds and lost.
@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from base.errors import InputError
-from switch.realtime.process import SwitchProcess
+from weft.base.errors import InputError
+from weft.switch.realtime.process import SwitchProcess
 
 REQUESTS = (
     "reset, loads START_NS BIN_NS, loads end, rates [SWITCH PORT BPS] ..., "

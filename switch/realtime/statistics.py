@@ -11,10 +11,10 @@ import time
 import traceback
 from typing import Any
 
-from base.errors import InputError, MachineError, WeftError
-from base.private_files import keep_private
-from switch.realtime import requests
-from switch.realtime.process import SwitchProcess
+from weft.base.errors import InputError, MachineError, WeftError
+from weft.base.private_files import keep_private
+from weft.switch.realtime import requests
+from weft.switch.realtime.process import SwitchProcess
 
 CLIENT_WAIT_S = 10.0
 """For a client to end its request, and for it to read the answer."""
@@ -30,7 +30,7 @@ RETRY_S = 0.1
 
 
 class StatisticsSocket:
-    """Answers requests (`switch.realtime.requests`) on a Unix socket, from threads of its own.
+    """Answers requests (`weft.switch.realtime.requests`) on a Unix socket, from threads of its own.
 
     A client sends one line, or none and the end of its stream; it gets a JSON document and the end
     of the stream. The document is the request's answer, or has an ``error``. Requests are done one

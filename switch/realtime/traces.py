@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from base.errors import InputError
-from switch.engine.trace import Decoder, Event
-from switch.engine.tracer import MOST_PACKETS, Tracer
+from weft.base.errors import InputError
+from weft.switch.engine.trace import Decoder, Event
+from weft.switch.engine.tracer import MOST_PACKETS, Tracer
 
 if TYPE_CHECKING:
-    from switch.realtime.process import SwitchProcess
+    from weft.switch.realtime.process import SwitchProcess
 
 
 class Traces:

@@ -4,8 +4,8 @@
 The format is that of p4c's BMv2 runner, with a few additions; docs/p4.md describes it.
 """
 
-from switch.stf.reader import read_test
-from switch.stf.report import Failure, Report
-from switch.stf.run import run_test
+from weft.switch.stf.reader import read_test
+from weft.switch.stf.report import Failure, Report
+from weft.switch.stf.run import run_test
 
 __all__ = ["Failure", "Report", "read_test", "run_test"]

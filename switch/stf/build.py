@@ -7,7 +7,7 @@ from typing import Any
 
 from lark import Token, Tree
 
-from switch.stf.statements import (
+from weft.switch.stf.statements import (
     Add,
     Argument,
     Call,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 
-from switch.engine.control import (
+from weft.switch.engine.control import (
     AlreadyExists,
     CounterCell,
     MeterConfig,
@@ -14,11 +14,11 @@ from switch.engine.control import (
     SwitchControl,
     TableFull,
 )
-from switch.engine.program import Program, Table
-from switch.stf.names import resolve
-from switch.stf.replication import Replication
-from switch.stf.statements import CheckCounter, CheckRegister, Command, Value, Word
-from switch.stf.tables import Tables
+from weft.switch.engine.program import Program, Table
+from weft.switch.stf.names import resolve
+from weft.switch.stf.replication import Replication
+from weft.switch.stf.statements import CheckCounter, CheckRegister, Command, Value, Word
+from weft.switch.stf.tables import Tables
 
 REFUSALS = (AlreadyExists, TableFull, NotPermitted, StillInUse)
 """What BMv2 refuses too, and p4c's runner goes on after."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from switch.stf.report import Difference, Failure
-from switch.stf.statements import Expect, Packet
+from weft.switch.stf.report import Difference, Failure
+from weft.switch.stf.statements import Expect, Packet
 
 MOST_ALIGNED = 1000
 """Of more frames at a port, each is held against the expectation in the same place."""

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from switch.engine.control import ActionCall, Exact, Key, Lpm, Range, Ternary
-from switch.engine.program import Action, KeyField, Program, Table
-from switch.stf.statements import Argument, Call, Match, Value, Word
+from weft.switch.engine.control import ActionCall, Exact, Key, Lpm, Range, Ternary
+from weft.switch.engine.program import Action, KeyField, Program, Table
+from weft.switch.stf.statements import Argument, Call, Match, Value, Word
 
 Found = TypeVar("Found")
 

@@ -15,10 +15,10 @@ from typing import Any, NoReturn
 
 from lark import Lark, Token, UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
-from base.errors import InputError
-from base.files import read_text
-from switch.stf.build import build
-from switch.stf.statements import Place, Statement, Test
+from weft.base.errors import InputError
+from weft.base.files import read_text
+from weft.switch.stf.build import build
+from weft.switch.stf.statements import Place, Statement, Test
 
 RULES = {
     "add": "add",

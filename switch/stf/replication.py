@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from switch.engine.control import (
+from weft.switch.engine.control import (
     AlreadyExists,
     CloneSession,
     MulticastGroup,

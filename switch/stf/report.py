@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from switch.stf.statements import Place
+from weft.switch.stf.statements import Place
 
 BYTES_PER_ROW = 16
 ROWS_AROUND = 1

@@ -6,18 +6,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from base.errors import RunError, WeftError
-from switch.engine.control import ControlError
-from switch.engine.dataplane import Dataplane, Queue
-from switch.engine.layout import NO_BUFFER
-from switch.engine.trace import Decoder
-from switch.engine.trace_text import packets_text
-from switch.engine.tracer import Tracer
-from switch.stf import commands
-from switch.stf.build import MOST_PORT
-from switch.stf.compare import Output, compare_port
-from switch.stf.report import Failure, Path, Report
-from switch.stf.statements import (
+from weft.base.errors import RunError, WeftError
+from weft.switch.engine.control import ControlError
+from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.engine.layout import NO_BUFFER
+from weft.switch.engine.trace import Decoder
+from weft.switch.engine.trace_text import packets_text
+from weft.switch.engine.tracer import Tracer
+from weft.switch.stf import commands
+from weft.switch.stf.build import MOST_PORT
+from weft.switch.stf.compare import Output, compare_port
+from weft.switch.stf.report import Failure, Path, Report
+from weft.switch.stf.statements import (
     Add,
     CheckCounter,
     CheckRegister,
@@ -35,7 +35,7 @@ from switch.stf.statements import (
     Test,
     Wait,
 )
-from switch.stf.tables import Tables
+from weft.switch.stf.tables import Tables
 
 PACKET_GAP_NS = 1_000_000
 SETTLE_NS = 1_000_000_000

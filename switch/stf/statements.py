@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from base.errors import InputError
+from weft.base.errors import InputError
 
 
 @dataclass(frozen=True)

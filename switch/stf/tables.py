@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from switch.engine.control import (
+from weft.switch.engine.control import (
     ActionCall,
     Group,
     Member,
@@ -15,9 +15,9 @@ from switch.engine.control import (
     TableEntry,
     Target,
 )
-from switch.engine.program import Action, Program, Table
-from switch.stf.names import action_call, find_table, keys_of, resolve
-from switch.stf.statements import (
+from weft.switch.engine.program import Action, Program, Table
+from weft.switch.stf.names import action_call, find_table, keys_of, resolve
+from weft.switch.stf.statements import (
     Add,
     Call,
     NewGroup,

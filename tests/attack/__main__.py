@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from types import FrameType
 
 from rich.console import Console
-
 from tests.attack.kind import Named, find_kinds, lacking
 from tests.attack.processes import kill_marked
 from tests.attack.schedule import Attack, Failure, Tally

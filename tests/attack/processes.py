@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from base.errors import MachineError
 from tests.attack.kind import MARK, Broken
-from topo.worlds.emulated.cleanup import clean, kill_all
-from topo.worlds.emulated.runs import Process, start_time
+
+from weft.base.errors import MachineError
+from weft.topo.worlds.emulated.cleanup import clean, kill_all
+from weft.topo.worlds.emulated.runs import Process, start_time
 
 GONE_S = 60.0
 """How long what ends may take to be gone."""

@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from base.cache import CHECKOUT
-from base.children import DIE_WITH_PARENT
 from tests.attack.kind import MARK, Broken, Named
 from tests.attack.processes import kill_marked
+
+from weft.base.cache import CHECKOUT
+from weft.base.children import DIE_WITH_PARENT
 
 LAST = 1 << 40
 """No trial has a higher number."""

@@ -7,7 +7,6 @@ from typing import Any
 
 from rich.table import Table
 from rich.text import Text
-
 from tests.attack.schedule import Failure, Tally
 
 MOST_OUTCOMES = 6

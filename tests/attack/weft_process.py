@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from base.cache import CHECKOUT
 from tests.attack.kind import MARK, Broken, Trial
 from tests.attack.processes import (
     GONE_S,
@@ -20,8 +19,10 @@ from tests.attack.processes import (
     wait_until,
 )
 from tests.system_support import WEFT, runs_of
-from topo.worlds.emulated.cleanup import kill_all
-from topo.worlds.emulated.runs import RUNS, Process, read_record
+
+from weft.base.cache import CHECKOUT
+from weft.topo.worlds.emulated.cleanup import kill_all
+from weft.topo.worlds.emulated.runs import RUNS, Process, read_record
 
 END_S = 120.0
 """How long a command may take to end once it has to, on a machine that has much else to do."""

@@ -7,8 +7,9 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from base.errors import WeftError
 from tests.golden import recording
+
+from weft.base.errors import WeftError
 
 USAGE = """usage: python -m tests.golden             what differs from what is kept
        python -m tests.golden write       write what is kept anew

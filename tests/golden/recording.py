@@ -19,16 +19,16 @@ from typing import Any
 from unittest import mock
 
 from rich.console import Console
-
-from base.errors import InputError, WeftError
-from controller import Plan
-from experiments.results.results import Results, Run
-from experiments.results.table import summary_table
-from experiments.runs.plan import plan_at_start, program_of
-from experiments.runs.simulation import simulate
-from experiments.scenario.options import from_options
-from experiments.scenario.scenario import Scenario
 from tests.golden.traces import trace_entry
+
+from weft.base.errors import InputError, WeftError
+from weft.controller import Plan
+from weft.experiments.results.results import Results, Run
+from weft.experiments.results.table import summary_table
+from weft.experiments.runs.plan import plan_at_start, program_of
+from weft.experiments.runs.simulation import simulate
+from weft.experiments.scenario.options import from_options
+from weft.experiments.scenario.scenario import Scenario
 
 FOLDER = Path(__file__).parent
 SIZE = "64KiB"
@@ -162,7 +162,7 @@ def _hash(what: Any) -> str:
 def output_entry(line: str) -> Entry:
     """What ``weft`` prints for a line that is in order; in this process. ``FOLDER`` is an empty
     one."""
-    from experiments.commands.command_line import app
+    from weft.experiments.commands.command_line import app
 
     printed = io.StringIO()
     with tempfile.TemporaryDirectory() as folder:
@@ -198,7 +198,7 @@ def text_entry(line: str) -> Entry:
 
 
 def _command(arguments: Sequence[str], folder: Path) -> None:
-    from experiments.commands.command_line import main
+    from weft.experiments.commands.command_line import main
 
     os.environ.update(PLAIN_TERMINAL)
     for name, number in (("output", 1), ("errors", 2)):

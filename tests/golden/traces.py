@@ -10,13 +10,13 @@ from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
-
-from agents.collectives.dtypes import dtype_of
-from agents.datagrams import ipv4
-from agents.transport import ChunkSink, Endpoint, RcQueuePair, TransportOptions
 from tests.aggregation_switches import JobPlan
 from tests.aggregation_workers import Workers
 from tests.memory_network import Faults, MemoryNetwork
+
+from weft.agents.collectives.dtypes import dtype_of
+from weft.agents.datagrams import ipv4
+from weft.agents.transport import ChunkSink, Endpoint, RcQueuePair, TransportOptions
 
 MTU = 256
 MEMORY_BYTES = 1 << 15

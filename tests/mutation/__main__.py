@@ -19,15 +19,15 @@ from importlib import import_module
 from pathlib import Path
 
 from rich.console import Console
-
-from base.cache import cache_dir
-from base.errors import InputError, RunError, WeftError
 from tests.mutation import report
 from tests.mutation.ending import Ended, ending_on_signals
 from tests.mutation.recording import record
 from tests.mutation.subjects import GROUPS, ROOT, groups_of
 from tests.mutation.trial import Result, all_subjects, drawn, try_all
 from tests.terminal import progress_line
+
+from weft.base.cache import cache_dir
+from weft.base.errors import InputError, RunError, WeftError
 
 CI_SEED = 1
 """In continuous integration a change is judged by the same mutants as the one before it."""
@@ -116,7 +116,7 @@ def _mutate(options: argparse.Namespace, seed: int, console: Console) -> int:
     )
     if options.out is not None or options.keep:
         # Imported at the end: it brings what is mutated, which children must not find.
-        commit_of = import_module("experiments.figures.measure").commit_of
+        commit_of = import_module("weft.experiments.figures.measure").commit_of
         score = replace(score, commit=f"commit {commit_of(ROOT)}, {date.today().isoformat()}")
     try:
         if options.out is not None:

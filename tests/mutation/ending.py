@@ -1,7 +1,7 @@
 """Ctrl-C, SIGTERM and SIGHUP end the command as exceptions do, and not in mid clean-up.
 
-`base.signals` does that for Weft itself. It is not used here: a forked process has its state, and
-the tests that run there use it, too.
+`weft.base.signals` does that for Weft itself. It is not used here: a forked process has its state,
+and the tests that run there use it, too.
 """
 
 from __future__ import annotations

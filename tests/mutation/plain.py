@@ -1,9 +1,9 @@
 """The plain form of the compiled packet code: the same source, run by Python.
 
 With ``NUMBA_DISABLE_JIT=1`` numba's decorators leave functions as they are. What is left are the
-few primitives that the code makes of LLVM's instructions (``agents.wire.compiled``): here a builder
-carries each instruction out where it would have been written down. Numbers are numpy's int64, so
-arithmetic wraps as compiled arithmetic does.
+few primitives that the code makes of LLVM's instructions (``weft.agents.wire.compiled``): here a
+builder carries each instruction out where it would have been written down. Numbers are numpy's
+int64, so arithmetic wraps as compiled arithmetic does.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def use_plain_form() -> None:
 
 
 def quicken(module: ModuleType) -> None:
-    """Give ``agents.wire.crc`` zlib's CRC-32, which Python need not work out 16 bytes at a time."""
+    """Give ``weft.agents.wire.crc`` zlib's CRC-32, which Python need not work out 16 bytes at a
+    time."""
 
     def crc_bytes(register: Any, address: int, size: int) -> Any:
         data = ctypes.string_at(int(address), int(size))
@@ -39,7 +40,7 @@ def quicken(module: ModuleType) -> None:
 
 
 def crc_by_tables(module: ModuleType) -> None:
-    """Let ``agents.wire.crc`` take no carry-less products, which only compiled code has."""
+    """Let ``weft.agents.wire.crc`` take no carry-less products, which only compiled code has."""
     vars(module)["crc_bytes"] = module.crc_by_tables
 
 

@@ -19,12 +19,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from base import files
-from base.cache import cache_dir
-from base.errors import RunError
 from tests.mutation.children import Job, Outcome, note, run_all
 from tests.mutation.running import Watch, prepare, run_pytest, with_probes
 from tests.mutation.subjects import ROOT, Group
+
+from weft.base import files
+from weft.base.cache import cache_dir
+from weft.base.errors import RunError
 
 LONGEST_TEST_S = {False: 10.0, True: 8.0}
 """Of processor time, by whether in the plain form; a test that takes longer is left out."""
@@ -127,7 +128,7 @@ def _imports(file: str) -> frozenset[str]:
             named |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)}
     paths: set[str] = set()
     for name in named:
-        parts = name.split(".")
+        parts = name.removeprefix("weft.").split(".")
         for count in range(1, len(parts) + 1):
             stem = "/".join(parts[:count])
             paths |= {path for path in (f"{stem}.py", f"{stem}/__init__.py")

@@ -15,12 +15,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from base import documents as documents
-from base import files
-from base.errors import InputError
-from base.units import shown
 from tests.mutation.subjects import ROOT
 from tests.mutation.trial import KILLED, NOT_REACHED, SURVIVED, Result
+
+from weft.base import documents as documents
+from weft.base import files
+from weft.base.errors import InputError
+from weft.base.units import shown
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -21,7 +21,6 @@ from typing import Any
 
 import hypothesis
 import pytest
-
 from tests.mutation import plain
 from tests.mutation.subjects import ROOT
 
@@ -57,7 +56,7 @@ class Modules(importlib.abc.MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The specification of a module that is to have another source; None for others."""
-        name = fullname.replace(".", "/") + ".py"
+        name = fullname.removeprefix("weft.").replace(".", "/") + ".py"
         icrc = self._plain_form and name == _CRC
         if name not in self._sources and not icrc:
             return None
@@ -241,7 +240,8 @@ def functions_of_checkout() -> dict[str, list[FunctionType]]:
     for each in gc.get_objects():
         # isinstance would ask the object itself, and a weak proxy of what is gone raises an error.
         if type(each) is FunctionType and each.__code__.co_filename.startswith(f"{ROOT}/"):
-            found.setdefault(each.__code__.co_filename[len(f"{ROOT}/") :], []).append(each)
+            path = each.__code__.co_filename[len(f"{ROOT}/") :].removeprefix("src/weft/")
+            found.setdefault(path, []).append(each)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from base.errors import InputError
+from weft.base.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

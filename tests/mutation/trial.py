@@ -22,9 +22,6 @@ from types import FunctionType
 from typing import TextIO
 
 import pytest
-
-from base import files
-from base.errors import RunError
 from tests.mutation.children import Job, Outcome, end_child, end_with_parent, note, run_all
 from tests.mutation.ending import (
     Ended,
@@ -50,6 +47,9 @@ from tests.mutation.running import (
     run_pytest,
 )
 from tests.mutation.subjects import ROOT, Group
+
+from weft.base import files
+from weft.base.errors import RunError
 
 MOST_S = 20.0
 """Of processor time, as it was without mutants: the tests of one mutant. Half of it is for the

@@ -10,14 +10,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agents.transport import aggregation_layout as job
-from agents.transport import layout as at
-from agents.transport.kernels.aggregation import needs_opening, open_rounds
-from agents.transport.kernels.aggregation_state import job_of
-from agents.transport.kernels.chunks import NEVER, chunk_time
-from agents.transport.kernels.requester import can_request, request_is_read
-from agents.transport.kernels.responder import acknowledgement_waits
-from agents.wire.compiled import internal, words_at
+from weft.agents.transport import aggregation_layout as job
+from weft.agents.transport import layout as at
+from weft.agents.transport.kernels.aggregation import needs_opening, open_rounds
+from weft.agents.transport.kernels.aggregation_state import job_of
+from weft.agents.transport.kernels.chunks import NEVER, chunk_time
+from weft.agents.transport.kernels.requester import can_request, request_is_read
+from weft.agents.transport.kernels.responder import acknowledgement_waits
+from weft.agents.wire.compiled import internal, words_at
 
 Words = npt.NDArray[np.int64]
 

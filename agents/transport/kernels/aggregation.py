@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agents.transport import aggregation_layout as job
-from agents.transport import layout as at
-from agents.transport.kernels.aggregation_state import (
+from weft.agents.transport import aggregation_layout as job
+from weft.agents.transport import layout as at
+from weft.agents.transport.kernels.aggregation_state import (
     enqueue,
     finish_operations,
     give_up,
@@ -25,12 +25,12 @@ from agents.transport.kernels.aggregation_state import (
     slots_of,
     span_of,
 )
-from agents.transport.kernels.frames import finish, frame_size, row_address
-from agents.transport.kernels.memory import work_at
-from agents.transport.kernels.quantize import block_exponent, item_bytes, store_swapped
-from agents.wire.compiled import internal, words_at
-from agents.wire.headers import MULTICAST_QPN
-from agents.wire.packets import put_bth, put_word
+from weft.agents.transport.kernels.frames import finish, frame_size, row_address
+from weft.agents.transport.kernels.memory import work_at
+from weft.agents.transport.kernels.quantize import block_exponent, item_bytes, store_swapped
+from weft.agents.wire.compiled import internal, words_at
+from weft.agents.wire.headers import MULTICAST_QPN
+from weft.agents.wire.packets import put_bth, put_word
 
 Words = npt.NDArray[np.int64]
 

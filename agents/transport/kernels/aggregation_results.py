@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agents.transport import aggregation_layout as job
-from agents.transport import layout as at
-from agents.transport.kernels.aggregation_state import (
+from weft.agents.transport import aggregation_layout as job
+from weft.agents.transport import layout as at
+from weft.agents.transport.kernels.aggregation_state import (
     agreed_exponent,
     enqueue,
     factor_of,
@@ -24,17 +24,17 @@ from agents.transport.kernels.aggregation_state import (
     slots_of,
     span_of,
 )
-from agents.transport.kernels.memory import work_at
-from agents.transport.kernels.quantize import (
+from weft.agents.transport.kernels.memory import work_at
+from weft.agents.transport.kernels.quantize import (
     add_saturating,
     dequantize,
     item_bytes,
     load_swapped,
 )
-from agents.transport.kernels.state import measure, note_change
-from agents.wire import packets as wire
-from agents.wire.compiled import internal, items_at, load32, table_at, words_at
-from agents.wire.crc import swap32
+from weft.agents.transport.kernels.state import measure, note_change
+from weft.agents.wire import packets as wire
+from weft.agents.wire.compiled import internal, items_at, load32, table_at, words_at
+from weft.agents.wire.crc import swap32
 
 Words = npt.NDArray[np.int64]
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agents.transport import layout as at
-from agents.transport.kernels.memory import free, malloc, work_at
-from agents.wire.compiled import compiled, internal, words_at
-from agents.wire.headers import HAS_IMMEDIATE
+from weft.agents.transport import layout as at
+from weft.agents.transport.kernels.memory import free, malloc, work_at
+from weft.agents.wire.compiled import compiled, internal, words_at
+from weft.agents.wire.headers import HAS_IMMEDIATE
 
 Words = npt.NDArray[np.int64]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agents.transport import layout as at
-from agents.transport.kernels.frames import finish, frame_size, pacing_ns, row_address
-from agents.transport.kernels.memory import (
+from weft.agents.transport import layout as at
+from weft.agents.transport.kernels.frames import finish, frame_size, pacing_ns, row_address
+from weft.agents.transport.kernels.memory import (
     add_event,
     work_at,
 )
-from agents.wire import packets as wire
-from agents.wire.compiled import (
+from weft.agents.wire import packets as wire
+from weft.agents.wire.compiled import (
     compiled,
     internal,
     load8,
@@ -24,11 +24,11 @@ from agents.wire.compiled import (
     table_at,
     words_at,
 )
-from agents.wire.headers import (
+from weft.agents.wire.headers import (
     MULTICAST_QPN,
     PSN_MASK,
 )
-from agents.wire.packets import put_bth, put_word
+from weft.agents.wire.packets import put_bth, put_word
 
 Words = npt.NDArray[np.int64]
 

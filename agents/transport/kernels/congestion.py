@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agents.transport import layout as at
-from agents.transport.kernels.entropy import change_path, keep_entropy
-from agents.wire import packets as wire
-from agents.wire.compiled import internal
-from agents.wire.headers import HAS_PAYLOAD
+from weft.agents.transport import layout as at
+from weft.agents.transport.kernels.entropy import change_path, keep_entropy
+from weft.agents.wire import packets as wire
+from weft.agents.wire.compiled import internal
+from weft.agents.wire.headers import HAS_PAYLOAD
 
 Words = npt.NDArray[np.int64]
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agents.transport import layout as at
-from agents.transport.kernels.frames import finish_from, row_address
-from agents.wire import packets as wire
-from agents.wire.compiled import internal, table_at
-from agents.wire.headers import PSN_MASK, SYNDROME_ACK
-from agents.wire.packets import put_bth, put_word, set_congested
+from weft.agents.transport import layout as at
+from weft.agents.transport.kernels.frames import finish_from, row_address
+from weft.agents.wire import packets as wire
+from weft.agents.wire.compiled import internal, table_at
+from weft.agents.wire.headers import PSN_MASK, SYNDROME_ACK
+from weft.agents.wire.packets import put_bth, put_word, set_congested
 
 Words = npt.NDArray[np.int64]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agents.transport import layout as at
-from agents.transport.kernels.memory import add_event
-from agents.wire.compiled import internal, words_at
+from weft.agents.transport import layout as at
+from weft.agents.transport.kernels.memory import add_event
+from weft.agents.wire.compiled import internal, words_at
 
 Words = npt.NDArray[np.int64]
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agents.datagrams import FRAME_OVERHEAD_BYTES
-from agents.transport import layout as at
-from agents.wire.compiled import (
+from weft.agents.datagrams import FRAME_OVERHEAD_BYTES
+from weft.agents.transport import layout as at
+from weft.agents.wire.compiled import (
     internal,
     store8,
     store16,
     store32,
 )
-from agents.wire.headers import (
+from weft.agents.wire.headers import (
     ICRC_BYTES,
 )
-from agents.wire.packets import put_icrc
+from weft.agents.wire.packets import put_icrc
 
 Words = npt.NDArray[np.int64]
 

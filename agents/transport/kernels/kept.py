@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agents.transport import layout as at
-from agents.transport.kernels.board import (
+from weft.agents.transport import layout as at
+from weft.agents.transport.kernels.board import (
     board_of,
     drop_idle_board,
     forget_kept,
@@ -21,12 +21,12 @@ from agents.transport.kernels.board import (
     makes_event,
     take_board,
 )
-from agents.transport.kernels.echo import push_echo
-from agents.transport.kernels.memory import add_event, packets_of
-from agents.transport.kernels.state import find_memory, queue_read, refuse
-from agents.wire import packets as wire
-from agents.wire.compiled import internal, memcpy, table_at
-from agents.wire.headers import (
+from weft.agents.transport.kernels.echo import push_echo
+from weft.agents.transport.kernels.memory import add_event, packets_of
+from weft.agents.transport.kernels.state import find_memory, queue_read, refuse
+from weft.agents.wire import packets as wire
+from weft.agents.wire.compiled import internal, memcpy, table_at
+from weft.agents.wire.headers import (
     HAS_IMMEDIATE,
     IS_FIRST,
     IS_LAST,

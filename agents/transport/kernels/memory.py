@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agents.transport import layout as at
-from agents.wire.compiled import internal, table_at, types, words_at
-from agents.wire.headers import PSN_MASK
+from weft.agents.transport import layout as at
+from weft.agents.wire.compiled import internal, table_at, types, words_at
+from weft.agents.wire.headers import PSN_MASK
 
 Words = npt.NDArray[np.int64]
 

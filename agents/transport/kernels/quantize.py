@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from agents.transport import aggregation_layout as job
-from agents.wire.compiled import internal, intrinsic, ir, items_at, types
+from weft.agents.transport import aggregation_layout as job
+from weft.agents.wire.compiled import internal, intrinsic, ir, items_at, types
 
 Integers = npt.NDArray[np.int32]
 

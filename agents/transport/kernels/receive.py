@@ -9,21 +9,21 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agents.datagrams import FRAME_OVERHEAD_BYTES
-from agents.transport import aggregation_layout as job
-from agents.transport import layout as at
-from agents.transport.kernels.aggregation_results import receive_result
-from agents.transport.kernels.chunks import deliver_chunk, is_chunk
-from agents.transport.kernels.requester import (
+from weft.agents.datagrams import FRAME_OVERHEAD_BYTES
+from weft.agents.transport import aggregation_layout as job
+from weft.agents.transport import layout as at
+from weft.agents.transport.kernels.aggregation_results import receive_result
+from weft.agents.transport.kernels.chunks import deliver_chunk, is_chunk
+from weft.agents.transport.kernels.requester import (
     receive_acknowledgement,
     receive_response,
 )
-from agents.transport.kernels.responder import (
+from weft.agents.transport.kernels.responder import (
     receive_request,
 )
-from agents.transport.kernels.state import note_change
-from agents.wire import packets as wire
-from agents.wire.compiled import (
+from weft.agents.transport.kernels.state import note_change
+from weft.agents.wire import packets as wire
+from weft.agents.wire.compiled import (
     compiled,
     internal,
     load8,
@@ -32,7 +32,7 @@ from agents.wire.compiled import (
     table_at,
     words_at,
 )
-from agents.wire.headers import (
+from weft.agents.wire.headers import (
     HAS_PAYLOAD,
     IS_RESPONSE,
     MULTICAST_QPN,

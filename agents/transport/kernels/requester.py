@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agents.transport import layout as at
-from agents.transport.kernels.board import (
+from weft.agents.transport import layout as at
+from weft.agents.transport.kernels.board import (
     board_of,
     find_lost,
     lose_reads,
@@ -20,17 +20,17 @@ from agents.transport.kernels.board import (
     seek,
     take_board,
 )
-from agents.transport.kernels.congestion import take_feedback
-from agents.transport.kernels.entropy import next_port
-from agents.transport.kernels.frames import (
+from weft.agents.transport.kernels.congestion import take_feedback
+from weft.agents.transport.kernels.entropy import next_port
+from weft.agents.transport.kernels.frames import (
     finish,
     finish_from,
     frame_size,
     row_address,
     service_of_data,
 )
-from agents.transport.kernels.memory import extend, work_at
-from agents.transport.kernels.state import (
+from weft.agents.transport.kernels.memory import extend, work_at
+from weft.agents.transport.kernels.state import (
     acknowledge,
     advance,
     fail,
@@ -38,15 +38,15 @@ from agents.transport.kernels.state import (
     slow_down,
     timeout_of,
 )
-from agents.wire import packets as wire
-from agents.wire.compiled import (
+from weft.agents.wire import packets as wire
+from weft.agents.wire.compiled import (
     internal,
     memcpy,
 )
-from agents.wire.headers import (
+from weft.agents.wire.headers import (
     SYNDROME_PSN_SEQUENCE_ERROR,
 )
-from agents.wire.packets import put_bth, put_reth, put_word, set_begins_message
+from weft.agents.wire.packets import put_bth, put_reth, put_word, set_begins_message
 
 Words = npt.NDArray[np.int64]
 

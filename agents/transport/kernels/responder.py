@@ -8,26 +8,31 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agents.transport import layout as at
-from agents.transport.kernels.board import board_of
-from agents.transport.kernels.echo import echo_arrival, put_acknowledgement
-from agents.transport.kernels.entropy import move_acknowledgements
-from agents.transport.kernels.frames import finish_from, frame_size, row_address, service_of_data
-from agents.transport.kernels.kept import pass_over, receive_ahead, take_kept
-from agents.transport.kernels.memory import add_event, extend, packets_of
-from agents.transport.kernels.state import (
+from weft.agents.transport import layout as at
+from weft.agents.transport.kernels.board import board_of
+from weft.agents.transport.kernels.echo import echo_arrival, put_acknowledgement
+from weft.agents.transport.kernels.entropy import move_acknowledgements
+from weft.agents.transport.kernels.frames import (
+    finish_from,
+    frame_size,
+    row_address,
+    service_of_data,
+)
+from weft.agents.transport.kernels.kept import pass_over, receive_ahead, take_kept
+from weft.agents.transport.kernels.memory import add_event, extend, packets_of
+from weft.agents.transport.kernels.state import (
     drop_reads,
     find_memory,
     queue_read,
     reads_of,
     refuse,
 )
-from agents.wire import packets as wire
-from agents.wire.compiled import (
+from weft.agents.wire import packets as wire
+from weft.agents.wire.compiled import (
     internal,
     memcpy,
 )
-from agents.wire.headers import (
+from weft.agents.wire.headers import (
     HAS_IMMEDIATE,
     HAS_PAYLOAD,
     IS_FIRST,
@@ -40,7 +45,7 @@ from agents.wire.headers import (
     SYNDROME_PSN_SEQUENCE_ERROR,
     SYNDROME_REMOTE_ACCESS_ERROR,
 )
-from agents.wire.packets import put_bth, put_word
+from weft.agents.wire.packets import put_bth, put_word
 
 Words = npt.NDArray[np.int64]
 

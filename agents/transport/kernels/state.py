@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agents.transport import layout as at
-from agents.transport.kernels.board import drop_board, drop_idle_board, restore, retire, seek
-from agents.transport.kernels.memory import add_event, free, malloc, packets_of, work_at
-from agents.wire.compiled import compiled, internal, table_at, words_at
+from weft.agents.transport import layout as at
+from weft.agents.transport.kernels.board import drop_board, drop_idle_board, restore, retire, seek
+from weft.agents.transport.kernels.memory import add_event, free, malloc, packets_of, work_at
+from weft.agents.wire.compiled import compiled, internal, table_at, words_at
 
 Words = npt.NDArray[np.int64]
 

@@ -5,43 +5,43 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agents.transport import aggregation_layout as job
-from agents.transport import layout as at
-from agents.transport.kernels.active import (
+from weft.agents.transport import aggregation_layout as job
+from weft.agents.transport import layout as at
+from weft.agents.transport.kernels.active import (
     find_deadline,
     look_again,
     look_at_changed,
     next_due,
     take_changed,
 )
-from agents.transport.kernels.aggregation import send_round, serve_slots
-from agents.transport.kernels.board import lose_all
-from agents.transport.kernels.chunks import send_chunk
-from agents.transport.kernels.echo import send_echo
-from agents.transport.kernels.entropy import leave_path
-from agents.transport.kernels.frames import frame_size
-from agents.transport.kernels.requester import (
+from weft.agents.transport.kernels.aggregation import send_round, serve_slots
+from weft.agents.transport.kernels.board import lose_all
+from weft.agents.transport.kernels.chunks import send_chunk
+from weft.agents.transport.kernels.echo import send_echo
+from weft.agents.transport.kernels.entropy import leave_path
+from weft.agents.transport.kernels.frames import frame_size
+from weft.agents.transport.kernels.requester import (
     can_request,
     request_is_read,
     send_request,
 )
-from agents.transport.kernels.responder import (
+from weft.agents.transport.kernels.responder import (
     acknowledgement_waits,
     send_acknowledgement,
     send_response,
 )
-from agents.transport.kernels.state import (
+from weft.agents.transport.kernels.state import (
     fail,
     go_back,
     slow_down,
     timeout_of,
 )
-from agents.wire.compiled import (
+from weft.agents.wire.compiled import (
     compiled,
     internal,
     table_at,
 )
-from agents.wire.headers import (
+from weft.agents.wire.headers import (
     PSN_MASK,
 )
 

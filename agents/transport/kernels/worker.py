@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from agents.transport import layout as at
-from agents.transport.kernels.chunks import deliver_chunk, is_chunk, is_member
-from agents.transport.kernels.receive import open_packet, receive_batch
-from agents.wire import packets as wire
-from agents.wire.compiled import (
+from weft.agents.transport import layout as at
+from weft.agents.transport.kernels.chunks import deliver_chunk, is_chunk, is_member
+from weft.agents.transport.kernels.receive import open_packet, receive_batch
+from weft.agents.wire import packets as wire
+from weft.agents.wire.compiled import (
     compiled,
     full_fence,
     internal,
@@ -27,7 +27,7 @@ from agents.wire.compiled import (
     types,
     words_at,
 )
-from agents.wire.headers import MULTICAST_QPN
+from weft.agents.wire.headers import MULTICAST_QPN
 
 Words = npt.NDArray[np.int64]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from switch.compiler import syntax
-from switch.compiler.check.expressions import ExpressionChecker
-from switch.compiler.check.operations import type_of
-from switch.compiler.diagnostics import Abandon
-from switch.compiler.order import is_static
-from switch.compiler.scope import Context, Overloads, Scope, TypeEntry, closest
-from switch.compiler.types import (
+from weft.switch.compiler import syntax
+from weft.switch.compiler.check.expressions import ExpressionChecker
+from weft.switch.compiler.check.operations import type_of
+from weft.switch.compiler.diagnostics import Abandon
+from weft.switch.compiler.order import is_static
+from weft.switch.compiler.scope import Context, Overloads, Scope, TypeEntry, closest
+from weft.switch.compiler.types import (
     BOOL,
     INTEGER,
     UNKNOWN,

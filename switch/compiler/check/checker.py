@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import copy
 
-from switch.compiler import syntax
-from switch.compiler.check.calls import CallChecker
-from switch.compiler.check.expressions import ExpressionChecker
-from switch.compiler.check.parsers import ParserChecker
-from switch.compiler.check.statements import StatementChecker
-from switch.compiler.check.tables import TableChecker
-from switch.compiler.diagnostics import Abandon, Reporter, Span
-from switch.compiler.scope import Context, Overloads, Scope, TypeEntry
-from switch.compiler.types import (
+from weft.switch.compiler import syntax
+from weft.switch.compiler.check.calls import CallChecker
+from weft.switch.compiler.check.expressions import ExpressionChecker
+from weft.switch.compiler.check.parsers import ParserChecker
+from weft.switch.compiler.check.statements import StatementChecker
+from weft.switch.compiler.check.tables import TableChecker
+from weft.switch.compiler.diagnostics import Abandon, Reporter, Span
+from weft.switch.compiler.scope import Context, Overloads, Scope, TypeEntry
+from weft.switch.compiler.types import (
     UNKNOWN,
     VOID,
     Bindings,

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from switch.compiler import constants, syntax
-from switch.compiler.check.operations import OperationChecker, type_of
-from switch.compiler.coerce import Coercer
-from switch.compiler.diagnostics import Abandon
-from switch.compiler.resolve import TypeResolver
-from switch.compiler.scope import Context, Overloads, Scope, TypeEntry, closest
-from switch.compiler.types import (
+from weft.switch.compiler import constants, syntax
+from weft.switch.compiler.check.operations import OperationChecker, type_of
+from weft.switch.compiler.coerce import Coercer
+from weft.switch.compiler.diagnostics import Abandon
+from weft.switch.compiler.resolve import TypeResolver
+from weft.switch.compiler.scope import Context, Overloads, Scope, TypeEntry, closest
+from weft.switch.compiler.types import (
     BOOL,
     ERROR,
     INTEGER,
@@ -46,7 +46,7 @@ from switch.compiler.types import (
 )
 
 if TYPE_CHECKING:
-    from switch.compiler.check.calls import CallChecker
+    from weft.switch.compiler.check.calls import CallChecker
 
 _COMPARISONS = ("<", ">", "<=", ">=")
 _BITWISE = ("&", "|", "^")

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from switch.compiler import syntax
-from switch.compiler.check.calls import Target
-from switch.compiler.diagnostics import Reporter, Span
-from switch.compiler.flow_facts import Facts, Key, joined, key_of, leaves, written_key
-from switch.compiler.types import StructType, is_header, resolved
+from weft.switch.compiler import syntax
+from weft.switch.compiler.check.calls import Target
+from weft.switch.compiler.diagnostics import Reporter, Span
+from weft.switch.compiler.flow_facts import Facts, Key, joined, key_of, leaves, written_key
+from weft.switch.compiler.types import StructType, is_header, resolved
 
 _LEAVING = (syntax.Return, syntax.Exit, syntax.Break, syntax.Continue)
 MAXIMUM_DEPTH = 20

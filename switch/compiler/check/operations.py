@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from switch.compiler import constants, syntax
-from switch.compiler.coerce import Coercer
-from switch.compiler.diagnostics import Reporter
-from switch.compiler.order import is_static
-from switch.compiler.resolve import TypeResolver
-from switch.compiler.scope import Scope
-from switch.compiler.types import (
+from weft.switch.compiler import constants, syntax
+from weft.switch.compiler.coerce import Coercer
+from weft.switch.compiler.diagnostics import Reporter
+from weft.switch.compiler.order import is_static
+from weft.switch.compiler.resolve import TypeResolver
+from weft.switch.compiler.scope import Scope
+from weft.switch.compiler.types import (
     BOOL,
     INTEGER,
     STRING,

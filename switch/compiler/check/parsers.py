@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from switch.compiler import syntax
-from switch.compiler.check.expressions import ExpressionChecker
-from switch.compiler.check.operations import type_of
-from switch.compiler.check.statements import StatementChecker
-from switch.compiler.diagnostics import Abandon, Span
-from switch.compiler.scope import Context, Scope, closest
-from switch.compiler.types import (
+from weft.switch.compiler import syntax
+from weft.switch.compiler.check.expressions import ExpressionChecker
+from weft.switch.compiler.check.operations import type_of
+from weft.switch.compiler.check.statements import StatementChecker
+from weft.switch.compiler.diagnostics import Abandon, Span
+from weft.switch.compiler.scope import Context, Scope, closest
+from weft.switch.compiler.types import (
     BitType,
     IntegerType,
     IntType,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from switch.compiler import syntax
-from switch.compiler.check.expressions import ExpressionChecker
-from switch.compiler.check.operations import type_of
-from switch.compiler.diagnostics import Abandon
-from switch.compiler.scope import Context, Scope, closest
-from switch.compiler.types import (
+from weft.switch.compiler import syntax
+from weft.switch.compiler.check.expressions import ExpressionChecker
+from weft.switch.compiler.check.operations import type_of
+from weft.switch.compiler.diagnostics import Abandon
+from weft.switch.compiler.scope import Context, Scope, closest
+from weft.switch.compiler.types import (
     BOOL,
     VOID,
     ActionEnumType,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from switch.compiler import syntax
-from switch.compiler.annotations import find, string_of
-from switch.compiler.check.calls import Target
-from switch.compiler.diagnostics import Reporter
-from switch.compiler.preprocess import INCLUDE_FOLDER
-from switch.compiler.types import BlockTypeType
+from weft.switch.compiler import syntax
+from weft.switch.compiler.annotations import find, string_of
+from weft.switch.compiler.check.calls import Target
+from weft.switch.compiler.diagnostics import Reporter
+from weft.switch.compiler.preprocess import INCLUDE_FOLDER
+from weft.switch.compiler.types import BlockTypeType
 
 _OWN_INCLUDES = str(INCLUDE_FOLDER)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from switch.compiler import ir
-from switch.compiler.emit.json_expressions import ExpressionEmitter, hexadecimal
-from switch.compiler.flatten import flatten
-from switch.compiler.types import base_type, scalar_width
+from weft.switch.compiler import ir
+from weft.switch.compiler.emit.json_expressions import ExpressionEmitter, hexadecimal
+from weft.switch.compiler.flatten import flatten
+from weft.switch.compiler.types import base_type, scalar_width
 
 VERSION = [2, 23]
 COMPILER = "weft p4c"

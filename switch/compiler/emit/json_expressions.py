@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from switch.compiler import ir
-from switch.compiler.diagnostics import Reporter, Span
+from weft.switch.compiler import ir
+from weft.switch.compiler.diagnostics import Reporter, Span
 
 
 def hexadecimal(value: int, width: int | None = None) -> str:

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from google.protobuf import text_format
 from p4.config.v1 import p4info_pb2
 
-from switch.compiler import ir, syntax
-from switch.compiler.annotations import (
+from weft.switch.compiler import ir, syntax
+from weft.switch.compiler.annotations import (
     AnnotationWriter,
     ParseAnnotation,
     find,
@@ -18,10 +18,10 @@ from switch.compiler.annotations import (
     local_name,
     string_of,
 )
-from switch.compiler.diagnostics import Reporter, Span
-from switch.compiler.identifiers import Identifiers
-from switch.compiler.p4types import TypeInfo, type_name
-from switch.compiler.types import Type
+from weft.switch.compiler.diagnostics import Reporter, Span
+from weft.switch.compiler.identifiers import Identifiers
+from weft.switch.compiler.p4types import TypeInfo, type_name
+from weft.switch.compiler.types import Type
 
 HEADER = "# proto-file: p4/config/v1/p4info.proto\n# proto-message: p4.config.v1.P4Info\n\n"
 

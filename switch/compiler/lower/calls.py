@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from switch.compiler import arithmetic, ir, syntax
-from switch.compiler.check.calls import Target
-from switch.compiler.check.operations import type_of
-from switch.compiler.externs import NOTHING, ExternLowering
-from switch.compiler.lower.expressions import PLACES, member_types, parts
-from switch.compiler.shared import Shared
-from switch.compiler.storage import (
+from weft.switch.compiler import arithmetic, ir, syntax
+from weft.switch.compiler.check.calls import Target
+from weft.switch.compiler.check.operations import type_of
+from weft.switch.compiler.externs import NOTHING, ExternLowering
+from weft.switch.compiler.lower.expressions import PLACES, member_types, parts
+from weft.switch.compiler.shared import Shared
+from weft.switch.compiler.storage import (
     ChosenPlace,
     ElementPlace,
     FieldPlace,
@@ -29,7 +29,7 @@ from switch.compiler.storage import (
     UnionPlace,
     atoms,
 )
-from switch.compiler.types import (
+from weft.switch.compiler.types import (
     VOID,
     BitType,
     ListType,
@@ -40,7 +40,7 @@ from switch.compiler.types import (
     resolved,
     scalar_width,
 )
-from switch.compiler.values import BlockInstance, Composite, Environment, ExternInstance, Value
+from weft.switch.compiler.values import BlockInstance, Composite, Environment, ExternInstance, Value
 
 
 @dataclass

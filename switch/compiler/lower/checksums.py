@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from switch.compiler import arithmetic, ir, syntax
-from switch.compiler.check.calls import Target
-from switch.compiler.check.operations import type_of
-from switch.compiler.lower.controls import ControlLowering
-from switch.compiler.shared import Shared
-from switch.compiler.storage import (
+from weft.switch.compiler import arithmetic, ir, syntax
+from weft.switch.compiler.check.calls import Target
+from weft.switch.compiler.check.operations import type_of
+from weft.switch.compiler.lower.controls import ControlLowering
+from weft.switch.compiler.shared import Shared
+from weft.switch.compiler.storage import (
     FieldPlace,
     HeaderPlace,
     Place,
@@ -22,7 +22,7 @@ from switch.compiler.storage import (
     StructPlace,
     UnionPlace,
 )
-from switch.compiler.values import BlockInstance, Composite, Environment, Value, applied
+from weft.switch.compiler.values import BlockInstance, Composite, Environment, Value, applied
 
 _CHECKSUMS = {
     "verify_checksum": ("verify", False),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import PurePath
 
-from switch.compiler import ir, syntax
-from switch.compiler.check.calls import Target
-from switch.compiler.diagnostics import NOWHERE, Span
-from switch.compiler.lower.tables import TableLowering
-from switch.compiler.shared import Shared
-from switch.compiler.simplify import bodies, simplify
-from switch.compiler.values import BlockInstance, Environment, applied, full_name
+from weft.switch.compiler import ir, syntax
+from weft.switch.compiler.check.calls import Target
+from weft.switch.compiler.diagnostics import NOWHERE, Span
+from weft.switch.compiler.lower.tables import TableLowering
+from weft.switch.compiler.shared import Shared
+from weft.switch.compiler.simplify import bodies, simplify
+from weft.switch.compiler.values import BlockInstance, Environment, applied, full_name
 
 
 class ControlLowering(TableLowering):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from switch.compiler import arithmetic, ir, syntax
-from switch.compiler.check.operations import type_of
-from switch.compiler.constants import EvaluationError
-from switch.compiler.diagnostics import NOWHERE, Abandon, Span
-from switch.compiler.shared import Shared
-from switch.compiler.storage import (
+from weft.switch.compiler import arithmetic, ir, syntax
+from weft.switch.compiler.check.operations import type_of
+from weft.switch.compiler.constants import EvaluationError
+from weft.switch.compiler.diagnostics import NOWHERE, Abandon, Span
+from weft.switch.compiler.shared import Shared
+from weft.switch.compiler.storage import (
     ChosenPlace,
     ElementPlace,
     FieldPlace,
@@ -25,7 +25,7 @@ from switch.compiler.storage import (
     header_fields,
     is_flag,
 )
-from switch.compiler.types import (
+from weft.switch.compiler.types import (
     EnumType,
     ErrorType,
     ListType,
@@ -39,7 +39,7 @@ from switch.compiler.types import (
     resolved,
     scalar_width,
 )
-from switch.compiler.values import (
+from weft.switch.compiler.values import (
     Composite,
     Environment,
     Value,

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from switch.compiler import arithmetic, ir, syntax
-from switch.compiler.check.operations import type_of
-from switch.compiler.constants import EvaluationError
-from switch.compiler.diagnostics import Abandon
-from switch.compiler.lower.calls import CallLowering
-from switch.compiler.lower.expressions import parts
-from switch.compiler.order import operands
-from switch.compiler.shared import Shared
-from switch.compiler.storage import FieldPlace, Place, is_flag
-from switch.compiler.types import BOOL, is_header_stack, resolved
-from switch.compiler.values import Environment, Value
+from weft.switch.compiler import arithmetic, ir, syntax
+from weft.switch.compiler.check.operations import type_of
+from weft.switch.compiler.constants import EvaluationError
+from weft.switch.compiler.diagnostics import Abandon
+from weft.switch.compiler.lower.calls import CallLowering
+from weft.switch.compiler.lower.expressions import parts
+from weft.switch.compiler.order import operands
+from weft.switch.compiler.shared import Shared
+from weft.switch.compiler.storage import FieldPlace, Place, is_flag
+from weft.switch.compiler.types import BOOL, is_header_stack, resolved
+from weft.switch.compiler.values import Environment, Value
 
 MAXIMUM_ROUNDS = 256
 """Rounds of a loop that are written out."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from switch.compiler import ir, syntax
-from switch.compiler.diagnostics import NOWHERE, Abandon, Reporter, Span
-from switch.compiler.lower.checksums import ListLowering
-from switch.compiler.lower.controls import ControlLowering, PipelineBuilder
-from switch.compiler.lower.parsers import ParserLowering
-from switch.compiler.scope import Context
-from switch.compiler.shared import Shared
-from switch.compiler.storage import (
+from weft.switch.compiler import ir, syntax
+from weft.switch.compiler.diagnostics import NOWHERE, Abandon, Reporter, Span
+from weft.switch.compiler.lower.checksums import ListLowering
+from weft.switch.compiler.lower.controls import ControlLowering, PipelineBuilder
+from weft.switch.compiler.lower.parsers import ParserLowering
+from weft.switch.compiler.scope import Context
+from weft.switch.compiler.shared import Shared
+from weft.switch.compiler.storage import (
     FieldPlace,
     HeaderPlace,
     Place,
@@ -20,8 +20,8 @@ from switch.compiler.storage import (
     UnionPlace,
     header_fields,
 )
-from switch.compiler.types import StructType, Type, is_header, is_union, resolved
-from switch.compiler.values import BlockInstance, Environment, ExternInstance, full_name
+from weft.switch.compiler.types import StructType, Type, is_header, is_union, resolved
+from weft.switch.compiler.values import BlockInstance, Environment, ExternInstance, full_name
 
 _ROLES = ("p", "vr", "ig", "eg", "ck", "dep")
 _V1MODEL_ENUMS = {"CounterType", "MeterType", "HashAlgorithm", "CloneType"}

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from switch.compiler import arithmetic, ir, syntax
-from switch.compiler.check.calls import Target
-from switch.compiler.check.operations import type_of
-from switch.compiler.diagnostics import Abandon
-from switch.compiler.lower.controls import ControlLowering, of_instance
-from switch.compiler.ranges import prefixes
-from switch.compiler.shared import Shared
-from switch.compiler.simplify import leaves, simplify
-from switch.compiler.storage import FieldPlace
-from switch.compiler.types import BOOL, is_signed, scalar_width
-from switch.compiler.values import BlockInstance, Environment, ValueSetInstance, applied
+from weft.switch.compiler import arithmetic, ir, syntax
+from weft.switch.compiler.check.calls import Target
+from weft.switch.compiler.check.operations import type_of
+from weft.switch.compiler.diagnostics import Abandon
+from weft.switch.compiler.lower.controls import ControlLowering, of_instance
+from weft.switch.compiler.ranges import prefixes
+from weft.switch.compiler.shared import Shared
+from weft.switch.compiler.simplify import leaves, simplify
+from weft.switch.compiler.storage import FieldPlace
+from weft.switch.compiler.types import BOOL, is_signed, scalar_width
+from weft.switch.compiler.values import BlockInstance, Environment, ValueSetInstance, applied
 
 MAXIMUM_CASES = 4096
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from switch.compiler import arithmetic, ir, syntax
-from switch.compiler.check.operations import type_of
-from switch.compiler.diagnostics import Abandon
-from switch.compiler.lower.loops import LoopLowering
-from switch.compiler.types import BOOL, ActionEnumType
-from switch.compiler.values import Environment, Value
+from weft.switch.compiler import arithmetic, ir, syntax
+from weft.switch.compiler.check.operations import type_of
+from weft.switch.compiler.diagnostics import Abandon
+from weft.switch.compiler.lower.loops import LoopLowering
+from weft.switch.compiler.types import BOOL, ActionEnumType
+from weft.switch.compiler.values import Environment, Value
 
 
 class StatementLowering(LoopLowering):

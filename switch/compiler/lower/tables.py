@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from switch.compiler import arithmetic, ir, syntax
-from switch.compiler.annotations import find, has_annotation, local_name, string_of
-from switch.compiler.check.calls import Target
-from switch.compiler.check.operations import type_of
-from switch.compiler.describe import source_text
-from switch.compiler.entries import annotated_ranks, largest_priority_wins, priorities
-from switch.compiler.instances import MAXIMUM_SIZE, InstanceLowering
-from switch.compiler.shared import Shared
-from switch.compiler.storage import FieldPlace, is_flag
-from switch.compiler.types import ErrorType, VarbitType, base_type, scalar_width
-from switch.compiler.values import (
+from weft.switch.compiler import arithmetic, ir, syntax
+from weft.switch.compiler.annotations import find, has_annotation, local_name, string_of
+from weft.switch.compiler.check.calls import Target
+from weft.switch.compiler.check.operations import type_of
+from weft.switch.compiler.describe import source_text
+from weft.switch.compiler.entries import annotated_ranks, largest_priority_wins, priorities
+from weft.switch.compiler.instances import MAXIMUM_SIZE, InstanceLowering
+from weft.switch.compiler.shared import Shared
+from weft.switch.compiler.storage import FieldPlace, is_flag
+from weft.switch.compiler.types import ErrorType, VarbitType, base_type, scalar_width
+from weft.switch.compiler.values import (
     Environment,
     ExternInstance,
     full_name,

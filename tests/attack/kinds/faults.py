@@ -6,18 +6,19 @@ import re
 from random import Random
 from typing import Any
 
-from agents.collectives.names import ALGORITHMS, OPS
-from base.errors import InputError
-from experiments.results.results import Run
-from experiments.runs.plan import program_of
-from experiments.runs.simulation import simulate
-from experiments.scenario.checks import DTYPES
-from experiments.scenario.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
-from experiments.scenario.fsdp_models import FSDP
-from experiments.scenario.scenario import Fault, Scenario
 from tests.attack.kind import Broken, Trial
-from topo.network import LINK_TIERS, Topology
-from topo.packet_faults import OPCODE_KINDS, PACKET_ACTIONS
+
+from weft.agents.collectives.names import ALGORITHMS, OPS
+from weft.base.errors import InputError
+from weft.experiments.results.results import Run
+from weft.experiments.runs.plan import program_of
+from weft.experiments.runs.simulation import simulate
+from weft.experiments.scenario.checks import DTYPES
+from weft.experiments.scenario.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
+from weft.experiments.scenario.fsdp_models import FSDP
+from weft.experiments.scenario.scenario import Fault, Scenario
+from weft.topo.network import LINK_TIERS, Topology
+from weft.topo.packet_faults import OPCODE_KINDS, PACKET_ACTIONS
 
 SHARE = 2.0
 DEADLINE_S = 300.0

@@ -13,18 +13,6 @@ from functools import lru_cache
 from pathlib import Path
 from random import Random
 
-from base.cache import CHECKOUT
-from base.errors import WeftError
-from experiments.report.page import render
-from experiments.results.results import Results
-from experiments.results.summary import summarize
-from experiments.scenario.sweep import read_file
-from experiments.workloads.chakra import read_traces
-from experiments.workloads.chakra_schema import COLLECTIVE, COMP, MESSAGES, RECV, SEND, encode
-from experiments.workloads.matrix import read_matrix
-from switch.commands.stf import load_program
-from switch.compiler import compile_program
-from switch.stf import read_test, run_test
 from tests.attack.kind import Broken, Trial
 from tests.attack.mutations import ODD, mutate_bytes, mutate_text
 from tests.attack.weft_process import WeftProcess
@@ -32,6 +20,19 @@ from tests.p4runtime_mutations import mutate_json
 from tests.results_samples import sample_results
 from tests.test_chakra import node, trace
 from tests.test_workloads import MATRIX
+
+from weft.base.cache import CHECKOUT
+from weft.base.errors import WeftError
+from weft.experiments.report.page import render
+from weft.experiments.results.results import Results
+from weft.experiments.results.summary import summarize
+from weft.experiments.scenario.sweep import read_file
+from weft.experiments.workloads.chakra import read_traces
+from weft.experiments.workloads.chakra_schema import COLLECTIVE, COMP, MESSAGES, RECV, SEND, encode
+from weft.experiments.workloads.matrix import read_matrix
+from weft.switch.commands.stf import load_program
+from weft.switch.compiler import compile_program
+from weft.switch.stf import read_test, run_test
 
 SHARE = 2.5
 DEADLINE_S = 240.0

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from tests.attack.kind import Broken, Trial
 from tests.attack.processes import clean_up, wait_until, with_argument
 from tests.attack.weft_process import WeftProcess
-from topo.worlds.emulated.cleanup import kill_all
-from topo.worlds.emulated.runs import Process
+
+from weft.topo.worlds.emulated.cleanup import kill_all
+from weft.topo.worlds.emulated.runs import Process
 
 SHARE = 4.0
 DEADLINE_S = 420.0

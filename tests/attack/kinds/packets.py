@@ -10,22 +10,22 @@ from random import Random
 from typing import Any
 
 import numpy as np
-
-from agents.collectives.agent import Done
-from agents.collectives.requests import Request
-from agents.datagrams import Datagram, Datagrams
-from agents.drivers.messages import RankResult
-from agents.wire.crc import icrc
-from agents.wire.headers import Opcode
-from base.errors import RunError
-from controller import Controller, fabric_plan
-from switch.compiler import ProgramFiles, compile_cached
-from switch.program_files import fabric_program
 from tests.attack.kind import Broken, Trial
 from tests.collective_group import EVERY, Group, name_of
 from tests.operations import gather
-from topo.clos import leaf_spine
-from topo.worlds.simulated.world import SimulatedProgress, SimulatedWorld
+
+from weft.agents.collectives.agent import Done
+from weft.agents.collectives.requests import Request
+from weft.agents.datagrams import Datagram, Datagrams
+from weft.agents.drivers.messages import RankResult
+from weft.agents.wire.crc import icrc
+from weft.agents.wire.headers import Opcode
+from weft.base.errors import RunError
+from weft.controller import Controller, fabric_plan
+from weft.switch.compiler import ProgramFiles, compile_cached
+from weft.topo.clos import leaf_spine
+from weft.topo.fabric_program import fabric_program
+from weft.topo.worlds.simulated.world import SimulatedProgress, SimulatedWorld
 
 SHARE = 1.5
 DEADLINE_S = 240.0

@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from base.cache import CHECKOUT
-from base.errors import MachineError
 from tests.attack.kind import Broken, Trial
 from tests.attack.processes import wait_until
 from tests.attack.weft_process import END_S, WeftProcess
-from topo.worlds.emulated.cleanup import clean
-from topo.worlds.emulated.runs import boot_id, start_time
+
+from weft.base.cache import CHECKOUT
+from weft.base.errors import MachineError
+from weft.topo.worlds.emulated.cleanup import clean
+from weft.topo.worlds.emulated.runs import boot_id, start_time
 
 SHARE = 1.5
 DEADLINE_S = 420.0

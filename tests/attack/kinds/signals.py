@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from base.cache import CHECKOUT
 from tests.attack.kind import Broken, Trial
 from tests.attack.processes import wait_until
 from tests.attack.weft_process import WeftProcess
+
+from weft.base.cache import CHECKOUT
 
 SHARE = 4.0
 DEADLINE_S = 420.0

@@ -6,8 +6,8 @@ import json
 import re
 from collections.abc import Sequence
 
-from base.children import last_words, run_tool
-from base.errors import MachineError
+from weft.base.children import last_words, run_tool
+from weft.base.errors import MachineError
 
 _FAILED_LINE = re.compile(r"Command failed -:(\d+)")
 

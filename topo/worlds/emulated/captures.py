@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from base import files
-from base.errors import MachineError, RunError
-from topo.interfaces import LinkKind, interface_name, is_patched
-from topo.network import Direction, Topology
-from topo.worlds.emulated.processes import RunProcess, stop_all
-from topo.worlds.emulated.runs import Run
+from weft.base import files
+from weft.base.errors import MachineError, RunError
+from weft.topo.interfaces import LinkKind, interface_name, is_patched
+from weft.topo.network import Direction, Topology
+from weft.topo.worlds.emulated.processes import RunProcess, stop_all
+from weft.topo.worlds.emulated.runs import Run
 
 BUFFERS_KIB = 512 * 1024
 """Kernel memory for all captures together, shared out evenly."""

@@ -20,8 +20,8 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from base.errors import MachineError
-from topo.worlds.emulated.runs import (
+from weft.base.errors import MachineError
+from weft.topo.worlds.emulated.runs import (
     RUN_VARIABLE,
     RUNS,
     DoubtfulError,

@@ -15,11 +15,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from base.children import last_words, run_tool
-from base.errors import MachineError, RunError
-from topo.worlds.emulated.batch import run_batch
-from topo.worlds.emulated.namespaces import CLONE_NEWNET
-from topo.worlds.emulated.pid_namespace import PidNamespace
+from weft.base.children import last_words, run_tool
+from weft.base.errors import MachineError, RunError
+from weft.topo.worlds.emulated.batch import run_batch
+from weft.topo.worlds.emulated.namespaces import CLONE_NEWNET
+from weft.topo.worlds.emulated.pid_namespace import PidNamespace
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ def check_machine(*, captures: bool = False) -> None:
             f"the kernel makes no network namespace here ({last_words(made)}): in a container, "
             "Weft needs CAP_SYS_ADMIN and CAP_NET_ADMIN (docker run --privileged)"
         )
-    import topo.worlds.emulated.mininet_nodes  # noqa: F401  (raises MachineError where Mininet is missing)
+    import weft.topo.worlds.emulated.mininet_nodes  # noqa: F401  (raises MachineError where Mininet is missing)
 
 
 def probe_features() -> tuple[Feature, ...]:

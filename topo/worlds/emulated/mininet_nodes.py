@@ -21,12 +21,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO
 
-from base.children import DIE_WITH_PARENT, how_it_ended, last_words, run_tool
-from base.errors import InputError, MachineError, RunError, WeftError
-from base.files import read_text
-from base.signals import watched
-from topo.worlds.emulated.runs import Run
-from topo.worlds.emulated.testbeds import MOST_SCRIPT_BYTES
+from weft.base.children import DIE_WITH_PARENT, how_it_ended, last_words, run_tool
+from weft.base.errors import InputError, MachineError, RunError, WeftError
+from weft.base.files import read_text
+from weft.base.signals import watched
+from weft.topo.worlds.emulated.runs import Run
+from weft.topo.worlds.emulated.testbeds import MOST_SCRIPT_BYTES
 
 
 @contextmanager

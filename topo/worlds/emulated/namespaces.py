@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from base.errors import MachineError
+from weft.base.errors import MachineError
 
 CLONE_NEWNET = 0x40000000
 _SIOCETHTOOL = 0x8946

@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from base.children import DIE_WITH_PARENT, check_not_killed, how_it_ended
-from base.errors import MachineError, RunError
-from base.garbage import uncollected
+from weft.base.children import DIE_WITH_PARENT, check_not_killed, how_it_ended
+from weft.base.errors import MachineError, RunError
+from weft.base.garbage import uncollected
 
 _CLONE_NEWPID = 0x20000000
 _OWN = "/proc/thread-self/ns/pid"

@@ -13,12 +13,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
-from base import files
-from base.children import DIE_WITH_PARENT, how_it_ended
-from base.effort import Effort, processor_s
-from base.errors import RunError
-from base.private_files import open_private
-from topo.worlds.emulated.runs import Run
+from weft.base import files
+from weft.base.children import DIE_WITH_PARENT, how_it_ended
+from weft.base.effort import Effort, processor_s
+from weft.base.errors import RunError
+from weft.base.private_files import open_private
+from weft.topo.worlds.emulated.runs import Run
 
 TAIL_LINES = 14
 LOOK_S = 1.0

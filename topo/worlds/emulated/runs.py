@@ -23,10 +23,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from base.errors import MachineError
-from base.private_files import FOLDER_MODE, doubt, open_private
-from base.signals import signals_held
-from topo.worlds.emulated.pid_namespace import Child, PidNamespace
+from weft.base.errors import MachineError
+from weft.base.private_files import FOLDER_MODE, doubt, open_private
+from weft.base.signals import signals_held
+from weft.topo.worlds.emulated.pid_namespace import Child, PidNamespace
 
 RUNS = Path("/run/weft")
 RECORD = "record.jsonl"

@@ -11,24 +11,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from base.children import python_command, python_path, run_tool
-from base.errors import MachineError, RunError
-from base.private_files import open_private
-from topo.interfaces import ETHERNET_BYTES, LinkKind, switch_interfaces
-from topo.network import Switch, Topology
-from topo.switch_kinds import CPU_PORT, DROP_PORT
-from topo.worlds.emulated.batch import queue_drops
-from topo.worlds.emulated.captures import capture_path
-from topo.worlds.emulated.namespaces import InterfaceCounters, in_namespace, read_counters
-from topo.worlds.emulated.processes import RunProcess
-from topo.worlds.emulated.runs import Run
+from weft.base.children import python_command, python_path, run_tool
+from weft.base.errors import MachineError, RunError
+from weft.base.private_files import open_private
+from weft.topo.interfaces import ETHERNET_BYTES, LinkKind, switch_interfaces
+from weft.topo.network import Switch, Topology
+from weft.topo.switch_kinds import CPU_PORT, DROP_PORT
+from weft.topo.worlds.emulated.batch import queue_drops
+from weft.topo.worlds.emulated.captures import capture_path
+from weft.topo.worlds.emulated.namespaces import InterfaceCounters, in_namespace, read_counters
+from weft.topo.worlds.emulated.processes import RunProcess
+from weft.topo.worlds.emulated.runs import Run
 
 BMV2 = "simple_switch_grpc"
 THRIFT_PORT = 9090
 """BMv2 switch n listens for Thrift at this port plus n, within the run's namespace only."""
 READY_LIMIT_S = 600.0
-"""Of `base.effort.Effort`. A first start compiles the switch's real-time loop, which takes a slow
-machine minutes; later ones take it from the cache."""
+"""Of `weft.base.effort.Effort`. A first start compiles the switch's real-time loop, which takes a
+slow machine minutes; later ones take it from the cache."""
 ANSWER_DEADLINE_S = 60.0
 """For the switch process to answer a request; one that has ended is noticed at once."""
 BMV2_UMASK = 0o077
@@ -68,7 +68,7 @@ def builtin_config(
     links: LinkKind = "veth",
     patch_captures: Path | None = None,
 ) -> dict[str, Any]:
-    """The configuration of ``python -m switch.realtime`` for all switches of a topology.
+    """The configuration of ``python -m weft.switch.realtime`` for all switches of a topology.
 
     ``captured``: captures at the switches' ends of links are to see what the switches send.
     ``patch_captures``: the folder for captures of patch links, which only the process itself sees.
@@ -121,7 +121,7 @@ class BuiltinSwitches:
         namespace_pid: int,
         seed: int,
         link_mtu: int,
-        module: str = "switch.realtime",
+        module: str = "weft.switch.realtime",
         captured: bool = False,
         links: LinkKind = "veth",
         patch_captures: Path | None = None,
@@ -155,7 +155,7 @@ class BuiltinSwitches:
         self.ask("reset")
 
     def ask(self, request: str, timeout_s: float = ANSWER_DEADLINE_S) -> dict[str, Any]:
-        """What the process answers to a line of `switch.realtime.statistics`, or to none.
+        """What the process answers to a line of `weft.switch.realtime.statistics`, or to none.
 
         RunError if it does not answer, or refuses.
         """

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from base.errors import InputError
-from base.private_files import open_private
-from topo.worlds.emulated.runs import RUNS, DoubtfulError, read_believed, read_record
+from weft.base.errors import InputError
+from weft.base.private_files import open_private
+from weft.topo.worlds.emulated.runs import RUNS, DoubtfulError, read_believed, read_record
 
 FILE = "testbed.json"
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from base.errors import RunError
-from base.signals import ending_on_signals, signals_held
-from topo.interfaces import (
+from weft.base.errors import RunError
+from weft.base.signals import ending_on_signals, signals_held
+from weft.topo.interfaces import (
     LINK_MTU,
     SYSCTLS,
     LinkKind,
@@ -30,22 +30,22 @@ from topo.interfaces import (
     switch_shapers,
     switch_side_links,
 )
-from topo.network import Topology
-from topo.switch_kinds import SwitchKind, check_kind, check_topology, require
-from topo.worlds.emulated.batch import queue_drops, run_batch
-from topo.worlds.emulated.captures import CaptureResult, Captures, patch_results
-from topo.worlds.emulated.cleanup import kill_all, marked_processes
-from topo.worlds.emulated.machine import check_machine
-from topo.worlds.emulated.namespaces import (
+from weft.topo.network import Topology
+from weft.topo.switch_kinds import SwitchKind, check_kind, check_topology, require
+from weft.topo.worlds.emulated.batch import queue_drops, run_batch
+from weft.topo.worlds.emulated.captures import CaptureResult, Captures, patch_results
+from weft.topo.worlds.emulated.cleanup import kill_all, marked_processes
+from weft.topo.worlds.emulated.machine import check_machine
+from weft.topo.worlds.emulated.namespaces import (
     InterfaceCounters,
     in_namespace,
     read_counters,
     turn_offloads_off,
     write_sysctls,
 )
-from topo.worlds.emulated.processes import RunProcess, stop_all
-from topo.worlds.emulated.runs import Run
-from topo.worlds.emulated.switch_processes import (
+from weft.topo.worlds.emulated.processes import RunProcess, stop_all
+from weft.topo.worlds.emulated.runs import Run
+from weft.topo.worlds.emulated.switch_processes import (
     READY_LIMIT_S,
     Bmv2Switches,
     BuiltinSwitches,
@@ -55,7 +55,7 @@ from topo.worlds.emulated.switch_processes import (
 )
 
 if TYPE_CHECKING:
-    from topo.worlds.emulated.mininet_nodes import MininetNetwork
+    from weft.topo.worlds.emulated.mininet_nodes import MininetNetwork
 
 DEATH_S = 1.0
 """For a process whose connections have ended to have ended itself."""
@@ -84,7 +84,7 @@ class EmulatedWorld:
         pcap_dir: Path | None = None,
         bmv2_log: bool = False,
         links: LinkKind = "veth",
-        switch_module: str = "switch.realtime",
+        switch_module: str = "weft.switch.realtime",
         ready_limit_s: float = READY_LIMIT_S,
     ) -> None:
         """Check everything that can be checked before anything is made.
@@ -190,7 +190,7 @@ class EmulatedWorld:
         self._ready = True
 
     def _make_nodes(self) -> None:
-        from topo.worlds.emulated.mininet_nodes import MininetNetwork
+        from weft.topo.worlds.emulated.mininet_nodes import MininetNetwork
 
         network = self._network = MininetNetwork(self.record, len(self.topology.nodes) + 1)
         self._namespaces["switches"] = network.add_run_namespace()
@@ -383,7 +383,7 @@ class EmulatedWorld:
         self._builtin("traced").ask(f"trace {switch} start {packets}", TRACE_DEADLINE_S)
 
     def take_trace(self, switch: str, *, end: bool = False) -> dict[str, Any]:
-        """What has been traced at a switch (`switch.realtime.traces.Traces.take`) since it was
+        """What has been traced at a switch (`weft.switch.realtime.traces.Traces.take`) since it was
         last taken; with ``end`` there is no more of it. Raises RunError."""
         switches = self._builtin("traced")
         taken = switches.ask(f"trace {switch} take", TRACE_DEADLINE_S)

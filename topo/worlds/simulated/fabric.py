@@ -11,16 +11,16 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from agents.datagrams import Datagrams
-from agents.transport.endpoint import Endpoint
-from agents.wire.headers import HEADER_ROOM_BYTES
-from base.errors import InputError, RunError
-from switch.engine import layout as engine
-from switch.engine.dataplane import MOST_PASSES, Dataplane, Queue
-from topo.clos import single
-from topo.network import Topology
-from topo.worlds.simulated import layout as at
-from topo.worlds.simulated.loop import call_host, run_events, send_frame
+from weft.agents.datagrams import Datagrams
+from weft.agents.transport.endpoint import Endpoint
+from weft.agents.wire.headers import HEADER_ROOM_BYTES
+from weft.base.errors import InputError, RunError
+from weft.switch.engine import layout as engine
+from weft.switch.engine.dataplane import MOST_PASSES, Dataplane, Queue
+from weft.topo.clos import single
+from weft.topo.network import Topology
+from weft.topo.worlds.simulated import layout as at
+from weft.topo.worlds.simulated.loop import call_host, run_events, send_frame
 
 Words = npt.NDArray[np.int64]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents.wire.compiled import load8
-from switch.engine.layout import (
+from weft.agents.wire.compiled import load8
+from weft.switch.engine.layout import (
     BUFFER_COUNT,
     BUFFER_REFERENCES,
     BUFFER_STRIDE,
@@ -16,10 +16,10 @@ from switch.engine.layout import (
     P_FRAME_LENGTH,
     PACKET_WORDS,
 )
-from switch.engine.native import int64_view, uint8_view
-from switch.engine.queues import packet_row, take_packet
-from topo.worlds.simulated.frames import mix, read16, read32
-from topo.worlds.simulated.layout import (
+from weft.switch.engine.native import int64_view, uint8_view
+from weft.switch.engine.queues import packet_row, take_packet
+from weft.topo.worlds.simulated.frames import mix, read16, read32
+from weft.topo.worlds.simulated.layout import (
     CORRUPT,
     HELD_ROOM,
     HELD_WORDS,
@@ -50,7 +50,7 @@ from topo.worlds.simulated.layout import (
     W_RULE_PLACES,
     W_RULES,
 )
-from topo.worlds.simulated.native import internal
+from weft.topo.worlds.simulated.native import internal
 
 _SEND_WITH_IMMEDIATE = (0x03, 0x05)
 _WRITE_LAST_WITH_IMMEDIATE = 0x09

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from switch.engine.native import int64_view, load64, shift_right64, store64
-from topo.worlds.simulated.layout import (
+from weft.switch.engine.native import int64_view, load64, shift_right64, store64
+from weft.topo.worlds.simulated.layout import (
     ETHERNET_BYTES,
     H_ADDRESS,
     H_GATEWAY_MAC,
@@ -17,7 +17,7 @@ from topo.worlds.simulated.layout import (
     W_DIGEST_HIGH,
     W_DIGEST_LOW,
 )
-from topo.worlds.simulated.native import internal
+from weft.topo.worlds.simulated.native import internal
 
 TTL = 64
 MULTICAST_MAC = 0x01005E000000

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from agents.transport import layout as transport
-from agents.transport.aggregation_layout import AGGREGATION_QKEY
-from agents.transport.kernels.receive import receive_batch
-from agents.transport.kernels.transmit import transmit_batch
-from agents.wire.compiled import load8, load16, load32, memcpy, store8, store16, store32
-from switch.engine.layout import (
+from weft.agents.transport import layout as transport
+from weft.agents.transport.aggregation_layout import AGGREGATION_QKEY
+from weft.agents.transport.kernels.receive import receive_batch
+from weft.agents.transport.kernels.transmit import transmit_batch
+from weft.agents.wire.compiled import load8, load16, load32, memcpy, store8, store16, store32
+from weft.switch.engine.layout import (
     BUFFER_STRIDE,
     BUFFERS,
     FREE_BUFFER_COUNT,
@@ -33,8 +33,8 @@ from switch.engine.layout import (
     Q_HEAD,
     Q_PACKETS,
 )
-from switch.engine.native import int64_view, uint8_view
-from switch.engine.queues import (
+from weft.switch.engine.native import int64_view, uint8_view
+from weft.switch.engine.queues import (
     drop_buffer,
     enqueue,
     land,
@@ -47,9 +47,9 @@ from switch.engine.queues import (
     take_buffer,
     take_packet,
 )
-from topo.worlds.simulated.faults import frame_length, frame_start, frame_view
-from topo.worlds.simulated.frames import put_stack, read16, read32, taken_size
-from topo.worlds.simulated.layout import (
+from weft.topo.worlds.simulated.faults import frame_length, frame_start, frame_view
+from weft.topo.worlds.simulated.frames import put_stack, read16, read32, taken_size
+from weft.topo.worlds.simulated.layout import (
     H_ALIVE,
     H_ATTENTIVE,
     H_DUE_NS,
@@ -70,7 +70,7 @@ from topo.worlds.simulated.layout import (
     W_RECEIVING,
     W_SENDING,
 )
-from topo.worlds.simulated.native import internal
+from weft.topo.worlds.simulated.native import internal
 
 BATCH_WORDS = 8
 _ACKNOWLEDGE = 0x11

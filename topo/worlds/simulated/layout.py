@@ -1,6 +1,6 @@
 """Where things are in the arrays of the simulated world's compiled event loop.
 
-Beside the context of `switch.engine`, which holds all switches, links and queues, there is one
+Beside the context of `weft.switch.engine`, which holds all switches, links and queues, there is one
 array of words for the world, a row for every host and a row for every packet fault. A *port index*
 is the engine's: switch * ports per switch + port. Behind the switches' ports come one for each
 host's uplink, then one for each host itself, whose events are the times at which it is called.
@@ -31,7 +31,7 @@ W_LOST_BYTES = 10
 W_DIGEST_LOW = 11
 W_DIGEST_HIGH = 12
 W_SENDING = 13
-"""Address of the words of a batch of one datagram, `agents.transport.layout`'s BATCH_*."""
+"""Address of the words of a batch of one datagram, `weft.agents.transport.layout`'s BATCH_*."""
 W_RECEIVING = 14
 W_RECEIVED_ROW = 15
 """Address of uint8[stride]: the datagram that the host is called for."""

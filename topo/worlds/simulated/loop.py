@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from switch.engine.dataplane import MOST_PASSES
-from switch.engine.events import begin_turn
-from switch.engine.layout import (
+from weft.switch.engine.dataplane import MOST_PASSES
+from weft.switch.engine.events import begin_turn
+from weft.switch.engine.layout import (
     AGAIN_HEAD,
     FREE_BUFFER_COUNT,
     FREE_PACKET_COUNT,
@@ -40,9 +40,9 @@ from switch.engine.layout import (
     Q_FREE_NS,
     READY_HEAD,
 )
-from switch.engine.native import int64_view
-from switch.engine.pipeline import go_on, ingest, join_frame, serve_port
-from switch.engine.queues import (
+from weft.switch.engine.native import int64_view
+from weft.switch.engine.pipeline import go_on, ingest, join_frame, serve_port
+from weft.switch.engine.queues import (
     packet_row,
     port_row,
     put_on_link,
@@ -53,7 +53,7 @@ from switch.engine.queues import (
     take_departure,
     take_packet,
 )
-from topo.worlds.simulated.faults import (
+from weft.topo.worlds.simulated.faults import (
     copy_of,
     first_held,
     frame_view,
@@ -65,9 +65,9 @@ from topo.worlds.simulated.faults import (
     rule_row,
     swapped_at,
 )
-from topo.worlds.simulated.frames import add_to_digest, content_hash
-from topo.worlds.simulated.hosts import CALL_HOST, DONE, serve_host, serve_uplink, take_in
-from topo.worlds.simulated.layout import (
+from weft.topo.worlds.simulated.frames import add_to_digest, content_hash
+from weft.topo.worlds.simulated.hosts import CALL_HOST, DONE, serve_host, serve_uplink, take_in
+from weft.topo.worlds.simulated.layout import (
     CALL,
     DELAY,
     DUPLICATE,
@@ -104,7 +104,7 @@ from topo.worlds.simulated.layout import (
     W_STOP_NS,
     W_TRIGGERED,
 )
-from topo.worlds.simulated.native import compiled, internal
+from weft.topo.worlds.simulated.native import compiled, internal
 
 NOTHING = -1
 

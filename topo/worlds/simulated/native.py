@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agents.wire.compiled import numba, source_digest
-from base.cache import cache_dir
-from switch.engine.native import SOURCE_DIGEST
+from weft.agents.wire.compiled import numba, source_digest
+from weft.base.cache import cache_dir
+from weft.switch.engine.native import SOURCE_DIGEST
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

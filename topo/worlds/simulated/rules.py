@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from switch.engine.layout import NONE
-from topo.notices import Notices, known_from_start
-from topo.packet_faults import InjectedFault, Outage, PacketFault, PacketMatch, slow_rates_bps
-from topo.worlds.simulated import layout as at
-from topo.worlds.simulated.fabric import Fabric
+from weft.switch.engine.layout import NONE
+from weft.topo.notices import Notices, known_from_start
+from weft.topo.packet_faults import InjectedFault, Outage, PacketFault, PacketMatch, slow_rates_bps
+from weft.topo.worlds.simulated import layout as at
+from weft.topo.worlds.simulated.fabric import Fabric
 
 _ACTIONS = {
     "lose": at.LOSE,

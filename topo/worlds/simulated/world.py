@@ -23,21 +23,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from agents.collectives.series import Job, Series
-from agents.collectives.workload import Workload, accuracy_of
-from agents.datagrams import ipv4_text
-from agents.drivers.messages import OperationConfig, RankResult
-from agents.participant import Cast, Introductions, Participant
-from agents.transport import layout as transport
-from agents.transport.endpoint import Endpoint
-from base.errors import MachineError, RunError
-from switch.p4runtime.local import LocalSwitch
-from topo.interfaces import check_path_mtu
-from topo.network import Topology, check_link_figures
-from topo.packet_faults import InjectedFault
-from topo.worlds.simulated import layout as at
-from topo.worlds.simulated.fabric import Fabric
-from topo.worlds.simulated.rules import FaultPlan
+from weft.agents.collectives.series import Job, Series
+from weft.agents.collectives.workload import Workload, accuracy_of
+from weft.agents.datagrams import ipv4_text
+from weft.agents.drivers.messages import OperationConfig, RankResult
+from weft.agents.participant import Cast, Introductions, Participant
+from weft.agents.transport import layout as transport
+from weft.agents.transport.endpoint import Endpoint
+from weft.base.errors import MachineError, RunError
+from weft.switch.p4runtime.local import LocalSwitch
+from weft.topo.interfaces import check_path_mtu
+from weft.topo.network import Topology, check_link_figures
+from weft.topo.packet_faults import InjectedFault
+from weft.topo.worlds.simulated import layout as at
+from weft.topo.worlds.simulated.fabric import Fabric
+from weft.topo.worlds.simulated.rules import FaultPlan
 
 HOST_QUEUE_BYTES = 256 * 1024
 """What an interface queues. The transport paces itself, so that it is nearly empty."""
@@ -174,7 +174,7 @@ class SimulatedWorld:
             load_bin_ns: unless 0, what links carry until all ranks are done is counted in bins of
                 that length, or of a multiple of it; `switch_statistics` has it.
             notice_after_ns: how long after a link between switches went down, or came back, that is
-                known (see `topo.notices`); None: never.
+                known (see `weft.topo.notices`); None: never.
             noticed: is told then the names of all links that are known to be down, and may change
                 the switches' tables. What `known_from_start` says, the caller knows already.
 

@@ -1,4 +1,4 @@
-"""``python -m experiments`` is the ``weft`` command."""
+"""``python -m weft`` is the ``weft`` command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def start() -> NoReturn:
     # gRPC would start threads anew after each fork, and end the process where it gets none; what is
     # forked here starts another program at once.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-    from experiments.commands.command_line import main
+    from weft.experiments.commands.command_line import main
 
     main()
 

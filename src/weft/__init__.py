@@ -1,0 +1,40 @@
+"""Weft: a packet-level testbed for network-offloaded collectives.
+
+From Python::
+
+    from weft import Scenario, run
+
+    results = run(Scenario(world="simulated", size_bytes=65536))
+    assert results.verified
+    print(results.runs[0].completion_ns)
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as `typing` has it, without importing that: see __main__.py
+if TYPE_CHECKING:
+    from typing import Any
+
+    from weft.experiments.results.results import Results
+    from weft.experiments.runs.runner import run
+    from weft.experiments.scenario.scenario import Fault, Scenario
+
+__all__ = ["Fault", "Results", "Scenario", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    """Everything is imported when it is first asked for: the command line is quick without what
+    runs, and ``python -m weft`` first sees to it where modules are looked for."""
+    if name == "run":
+        from weft.experiments.runs.runner import run
+
+        return run
+    if name == "Results":
+        from weft.experiments.results.results import Results
+
+        return Results
+    if name in ("Fault", "Scenario"):
+        from weft.experiments.scenario import scenario
+
+        return getattr(scenario, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

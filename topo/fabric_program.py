@@ -1,0 +1,42 @@
+"""The P4 program that every switch of a fabric runs, and the macros that it is compiled with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from weft.base.cache import PACKAGE
+from weft.base.errors import InputError, MachineError
+
+AGGREGATION_VALUES = 256
+"""Numbers of 32 bits that an aggregation packet of the built-in switch carries."""
+BMV2_AGGREGATION_VALUES = 64
+"""The same where BMv2 runs the program: it takes statements one by one."""
+_VALUES = (16, 32, 64, 128, 256)
+
+_PROGRAM = PACKAGE / "p4" / "fabric.p4"
+
+
+def fabric_program() -> Path:
+    """The fabric's P4 program, ``fabric.p4``, with its includes in ``include/`` beside it.
+
+    Raises `MachineError` if it is not there.
+    """
+    if not _PROGRAM.is_file():
+        raise MachineError(
+            f"{_PROGRAM} is missing: run Weft from its checkout, or install it again with "
+            "'pip install --force-reinstall'"
+        )
+    return _PROGRAM.resolve()
+
+
+def fabric_macros(values: int = AGGREGATION_VALUES) -> dict[str, str]:
+    """The macros to compile the fabric's program with, for packets of so many values.
+
+    Raises `InputError` for a number that it does not take.
+    """
+    if values not in _VALUES:
+        raise InputError(
+            f"{values} values in an aggregation packet: the switch program takes "
+            f"{', '.join(map(str, _VALUES[:-1]))} or {_VALUES[-1]}"
+        )
+    return {"AGGREGATION_VALUES": str(values)}
