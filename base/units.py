@@ -192,30 +192,3 @@ def format_seeds(seeds: Sequence[int]) -> str:
     if len(ranges) == 1:
         return f"{ranges[0][0]}..{ranges[0][1]}"
     return ",".join(f"{low}" if low == high else f"{low}..{high}" for low, high in ranges)
-
-
-_SIZES = ("size", "sizes", "block", "chunk", "queue")
-DURATIONS = ("delay", "notice-after", "retransmit-timeout", "control-timeout")
-"""Options whose fields are in nanoseconds."""
-
-
-def said(option: str, value: object) -> str:
-    """The value of an option's field as people write it: ``1 MiB`` of ``size``, ``0.1 %``."""
-    if option == "seeds" and isinstance(value, (list, tuple)) and value:
-        return format_seeds(value)
-    if isinstance(value, (list, tuple)):
-        return ", ".join(said(option, item) for item in value) or "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (int, float)):
-        if option in _SIZES:
-            return format_size(int(value))
-        if option == "rate":
-            return format_rate(value)
-        if option in DURATIONS:
-            return format_duration(value)
-        if option == "loss":
-            return f"{100 * value:g} %"
-        if option == "timeout":
-            return f"{value:g} s"
-    return "none" if value is None else str(value)

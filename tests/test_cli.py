@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import weft
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 WEFT = [sys.executable, "-m", "weft"]
@@ -43,7 +47,7 @@ class Importing:
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the parent had
 sys.meta_path.insert(0, Importing())
-from weft.experiments.__main__ import start
+from weft.__main__ import start
 start()
 """
 
@@ -179,3 +183,45 @@ def test_signals_do_not_cut_a_clean_up_short(tmp_path: Path) -> None:
     assert done.stdout == "cleaned up\n"
     assert done.returncode == 128 + signal.SIGINT
     assert done.stderr == ""
+
+
+def completed(*words: str) -> list[str]:
+    """What completion offers for the last word of a command line."""
+    environment = {
+        **ENVIRONMENT,
+        "_WEFT_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(words),
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    done = subprocess.run(WEFT, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (("weft", "run", "all"), ["allgather", "allreduce", "alltoall"]),
+        (("weft", "run", "allreduce", "--algorithm", "d"), ["double-binary-tree", "direct"]),
+        (("weft", "run", "flows", "--world", ""), ["emulated", "simulated"]),
+        (("weft", "up", "--paths", "spray"), ["spray", "spray-round-robin"]),
+    ],
+)
+def test_completion_offers_what_an_option_can_be(words: Sequence[str], offered: list[str]) -> None:
+    assert completed(*words) == offered
+
+
+def test_the_command_is_a_module_too_and_says_its_version() -> None:
+    done = subprocess.run([*WEFT, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"weft {weft.__version__}\n"
+
+
+def test_help_after_a_collective_lists_what_it_heeds_and_nothing_else() -> None:
+    def flags(*words: str) -> set[str]:
+        done = subprocess.run([*WEFT, "run", *words, "--help"], capture_output=True, text=True)
+        return set(re.findall(r"^  (?:-h, )?(--[a-z-]+)", done.stdout, re.MULTILINE))
+
+    every = flags()
+    assert {"--root", "--workers", "--servers", "--model", "--rate"} < every
+    assert {"--servers", "--slots", "--op", "--rate", "--json"} < flags("allreduce") < every
+    assert not {"--root", "--workers", "--model", "--workload"} & flags("allreduce")
+    assert "--root" in flags("broadcast") and "--tensor" in flags("flows")

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from weft.agents.datagrams import ipv4
 from weft.agents.transport import CompletionKind, Endpoint, TransportMisuse, TransportOptions
 from weft.base.errors import InputError
-from weft.base.units import said
 from weft.experiments.report.scenarios import command_line
 from weft.experiments.results.results import Run
 from weft.experiments.runs.emulation import network_key
@@ -24,7 +23,7 @@ from weft.experiments.scenario.longest_path import (
     control_timeout_ns,
     retransmit_timeout_ns,
 )
-from weft.experiments.scenario.options import from_options
+from weft.experiments.scenario.options import from_options, said
 from weft.experiments.scenario.scenario import Scenario
 from weft.switch.compiler import compile_cached
 from weft.topo.clos import Topology, fat_tree, leaf_spine, single

@@ -17,7 +17,7 @@ from weft.agents.collectives.names import OPS
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.workload import Workload
 from weft.agents.drivers.messages import RankResult
-from weft.experiments.scenario.checks import DTYPES
+from weft.experiments.scenario.choices import DTYPES
 from weft.topo.packet_faults import PACKET_ACTIONS
 
 COUNT = 100

@@ -395,7 +395,7 @@ def test_emulated_points_share_a_network_and_one_that_breaks_ends_its_own_point_
     )
 
 
-EXPERIMENTS = sorted((Path(sweep.__file__).parent / "scenarios").glob("*.toml"))
+EXPERIMENTS = sorted((Path(sweep.__file__).parent.parent / "scenarios").glob("*.toml"))
 
 
 @pytest.mark.parametrize("file", EXPERIMENTS, ids=lambda file: file.stem)

@@ -246,7 +246,7 @@ def test_chains_and_fat_trees_are_verified(tmp_path: Path) -> None:
     assert document["verified"]
 
 
-PIPS_SCRIPT = "import sys; del sys.path[0]; from weft.experiments.__main__ import start; start()"
+PIPS_SCRIPT = "import sys; del sys.path[0]; from weft.__main__ import start; start()"
 
 
 @pytest.mark.parametrize("start", [WEFT, [sys.executable, "-c", PIPS_SCRIPT]])

@@ -11,17 +11,15 @@ import gc
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Optional
 
 import typer
 
+import weft
 from weft.base import signals, streams
 from weft.base.command_line import (
-    Flag,
     Place,
     Text,
-    Texts,
-    given,
     make_console,
     output_file,
     output_folder,
@@ -31,20 +29,13 @@ from weft.experiments.bench import benchmarks
 from weft.experiments.bench.benchmarks import NAMES
 from weft.experiments.commands import network as cli_network
 from weft.experiments.commands import testbed as cli_testbed
-from weft.experiments.commands.network_options import (
-    HostsPerLeaf,
-    K,
-    Leaves,
-    MicroBatches,
-    Oversubscription,
-    PlacementOption,
-    Rate,
-    Spines,
-    Tensor,
-    Tiers,
-    TopologyOption,
+from weft.experiments.commands.scenario_options import (
+    GroupedCommand,
+    complete_what,
+    scenario_options,
 )
-from weft.experiments.scenario.fsdp_models import MODELS, SLOWDOWN
+from weft.experiments.scenario.asked import OPTIONS
+from weft.experiments.scenario.choices import COLLECTIVES
 from weft.switch.commands import command_line as cli_p4
 
 if TYPE_CHECKING:
@@ -57,7 +48,6 @@ half of two processors' time, and at 100 Mbit/s all of it."""
 app = typer.Typer(
     name="weft",
     no_args_is_help=True,
-    add_completion=False,
     context_settings={"help_option_names": ["--help", "-h"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -67,253 +57,34 @@ app = typer.Typer(
 )
 
 
-@app.command()
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"weft {weft.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print Weft's version.", is_eager=True, callback=_version),
+    ] = False,
+) -> None:
+    """What all commands take."""
+
+
+@app.command(cls=GroupedCommand)
+@scenario_options(*(name for name in OPTIONS if name != "collective"))
 def run(
     what: Annotated[
         str,
         typer.Argument(
             metavar="COLLECTIVE|FILE.toml",
-            help="allgather, broadcast, reduce-scatter, allreduce, alltoall, many-to-one, "
-            "flows, fsdp-interleave, or a scenario file.",
+            help=f"{', '.join(COLLECTIVES)}, or a scenario file.",
+            autocompletion=complete_what,
         ),
     ],
-    world: Annotated[Text, typer.Option(help="emulated or simulated. [emulated]")] = None,
-    switch: Annotated[
-        Text, typer.Option(help="weft (built in) or bmv2 (simple_switch_grpc). [weft]")
-    ] = None,
-    topology: TopologyOption = None,
-    leaves: Leaves = None,
-    spines: Spines = None,
-    hosts_per_leaf: HostsPerLeaf = None,
-    k: K = None,
-    tiers: Tiers = None,
-    oversubscription: Oversubscription = None,
-    paths: Annotated[
-        Text,
-        typer.Option(
-            help="How flows get to their paths: ecmp (hashed), ecmp-N (in N pieces), destination "
-            "(a fixed way to each), spray, spray-round-robin, reps, plb, ethereal, "
-            "ethereal-ports. [ecmp]"
-        ),
-    ] = None,
-    placement: PlacementOption = None,
-    congestion: Annotated[
-        Text,
-        typer.Option(help="Senders react to losses (window) or to marks (dctcp). [by paths]"),
-    ] = None,
-    recovery: Annotated[
-        Text, typer.Option(help="go-back-n or selective. [selective where paths reorder]")
-    ] = None,
-    ecn_threshold: Annotated[
-        Text,
-        typer.Option(
-            metavar="N",
-            help="Switches mark from a queue of N packets on. [of dctcp: by rate, delay and hosts]",
-        ),
-    ] = None,
-    reorder: Annotated[
-        Text,
-        typer.Option(
-            metavar="N",
-            help="Selective: lost is what N packets have overtaken. [3; 32 where paths reorder]",
-        ),
-    ] = None,
-    retransmit_timeout: Annotated[
-        Text,
-        typer.Option(
-            metavar="TIME",
-            help="Least time without acknowledgement after which a packet is sent again. "
-            "[by rate, delay, queue and world]",
-        ),
-    ] = None,
-    control_timeout: Annotated[
-        Text,
-        typer.Option(
-            metavar="TIME",
-            help="The same of barriers' and other small messages, where flows do not meet. "
-            "[by rate, delay and world]",
-        ),
-    ] = None,
-    rate: Rate = None,
-    mtu: Annotated[
-        Text,
-        typer.Option(
-            metavar="N", help="Path MTU, bytes of payload: 256, 512, 1024, 2048, 4096. [4096]"
-        ),
-    ] = None,
-    size: Annotated[
-        Text,
-        typer.Option(
-            help="Bytes that each rank contributes; of Broadcast: the root's; of Reduce-Scatter: "
-            "that each ends with; of FSDP: of a layer, in place of a model. [1MiB]"
-        ),
-    ] = None,
-    sizes: Annotated[
-        Text,
-        typer.Option(
-            metavar="SIZE,...",
-            help="Sizes of ranks 0, 1 and so on, from the start again at the end.",
-        ),
-    ] = None,
-    algorithm: Annotated[
-        Texts,
-        typer.Option(
-            help="May be repeated. Allgather: multicast, ring, linear, recursive-doubling; "
-            "Broadcast: multicast, k-nomial, binary-tree, pipelined-ring; Reduce-Scatter: ring, "
-            "recursive-halving, optcast, switch; Allreduce: ring, switch, optcast, "
-            "halving-doubling, double-binary-tree, direct; alltoall, many-to-one: direct; "
-            "fsdp-interleave: ring, in-network. "
-            "[the first two]"
-        ),
-    ] = None,
-    dtype: Annotated[
-        Text, typer.Option(help="Type of the elements. [uint8; of reductions float32]")
-    ] = None,
-    op: Annotated[Text, typer.Option(help="Of reductions: sum, min, max or average. [sum]")] = None,
-    data: Annotated[
-        Text,
-        typer.Option(
-            help="Of sums of floats: exact, or as gradients are, normal, heavy-tailed or mixed; "
-            "their errors are in the results. [exact]"
-        ),
-    ] = None,
-    root: Annotated[
-        Text, typer.Option(metavar="RANK", help="Whose buffer a Broadcast brings to all. [0]")
-    ] = None,
-    radix: Annotated[Text, typer.Option(metavar="K", help="Of the k-nomial tree. [2]")] = None,
-    block: Annotated[
-        Text,
-        typer.Option(
-            metavar="SIZE",
-            help="What unicast algorithms pass on at a time. [64KiB, or an eighth of a shard]",
-        ),
-    ] = None,
-    chains: Annotated[
-        Text,
-        typer.Option(metavar="N", help="Chains of the multicast Allgather. [as many as ranks]"),
-    ] = None,
-    workers: Annotated[
-        Text,
-        typer.Option(
-            metavar="W",
-            help="Multicast: subgroups that share nothing, each with trees of its own. [1]",
-        ),
-    ] = None,
-    chunk: Annotated[
-        Text,
-        typer.Option(metavar="SIZE", help="Multicast: unit of recovery, 64 B to 64KiB. [the MTU]"),
-    ] = None,
-    batch: Annotated[
-        Text, typer.Option(metavar="N", help="Multicast: chunks that leave back to back. [1]")
-    ] = None,
-    cutoff: Annotated[
-        Text, typer.Option(help="When to fetch: adaptive, paper or fetch-only. [adaptive]")
-    ] = None,
-    servers: Annotated[
-        Text,
-        typer.Option(metavar="S", help="Optcast: reduction servers. [as many as ranks]"),
-    ] = None,
-    server_placement: Annotated[
-        Text,
-        typer.Option(help="Optcast: servers have dedicated hosts, or the ranks'. [dedicated]"),
-    ] = None,
-    split: Annotated[
-        Text, typer.Option(metavar="N", help="Optcast: pieces of a request. [one a server]")
-    ] = None,
-    fan_in: Annotated[
-        Text,
-        typer.Option(metavar="N", help="Optcast: most contributions to one server. [no limit]"),
-    ] = None,
-    slots: Annotated[
-        Text, typer.Option(metavar="N", help="Switch: rounds under way at a time. [128]")
-    ] = None,
-    values: Annotated[
-        Text, typer.Option(metavar="V", help="Switch: numbers in a packet. [256; BMv2 64]")
-    ] = None,
-    jobs: Annotated[
-        Text, typer.Option(metavar="N", help="Communicators that share the network. [1]")
-    ] = None,
-    model: Annotated[
-        Text, typer.Option(help=f"FSDP: whose layers, {', '.join(MODELS)}. [{MODELS[0]}]")
-    ] = None,
-    layers: Annotated[
-        Text,
-        typer.Option(
-            metavar="N", help="FSDP: steps that are run [6]; flows of a model: layers. [all]"
-        ),
-    ] = None,
-    workload: Annotated[
-        Text,
-        typer.Option(
-            metavar="FILE|MODEL",
-            help="Flows: a connection matrix (.cm), Chakra's traces (.0.et), or a step of gpt-7b, "
-            "gpt-13b, gpt-small, gpt-medium, gpt-xl.",
-        ),
-    ] = None,
-    tensor: Tensor = None,
-    micro_batches: MicroBatches = None,
-    slowdown: Annotated[
-        Text,
-        typer.Option(
-            metavar="X",
-            help="FSDP, flows: a layer takes X times as long as at 400 Gbit/s. "
-            f"[{SLOWDOWN}; flows of a model 10]",
-        ),
-    ] = None,
-    loss: Annotated[
-        Text, typer.Option(help="Loss probability of every link and direction: 0.01 or 1%. [0]")
-    ] = None,
-    fault: Annotated[
-        Texts,
-        typer.Option(
-            help="LINK:loss=P, like leaf0-spine1:loss=0.1, or WHERE:fail,at=TIME, "
-            "WHERE:slow,rate=PART and more (docs/faults.md); may be repeated."
-        ),
-    ] = None,
-    notice: Annotated[
-        Text,
-        typer.Option(help="Failed links are known and avoided never, at-once or late. [never]"),
-    ] = None,
-    notice_after: Annotated[
-        Text, typer.Option(metavar="TIME", help="Of --notice late: after that time. [100ms]")
-    ] = None,
-    delay: Annotated[
-        Text, typer.Option(help="Propagation delay of every link; simulated world alone. [0]")
-    ] = None,
-    queue: Annotated[Text, typer.Option(help="Bound of each switch port's queue. [512KiB]")] = None,
-    timeout: Annotated[
-        Text, typer.Option(help="Longest time an operation may take, in seconds. [by its size]")
-    ] = None,
-    operations: Annotated[
-        Text, typer.Option(metavar="N", help="Operations of one run. [1]")
-    ] = None,
-    at_once: Annotated[
-        Text, typer.Option(metavar="N", help="How many of them run at the same time. [1]")
-    ] = None,
-    seed: Annotated[
-        Text, typer.Option(metavar="N", help="Seed of data, losses and hashes. [1]")
-    ] = None,
-    seeds: Annotated[
-        Text,
-        typer.Option(
-            metavar="A..B", help="Run for each seed; tell means and ranges: 1..20 or 1,2,5."
-        ),
-    ] = None,
-    repeat: Annotated[Text, typer.Option(metavar="N", help="Runs of each algorithm. [1]")] = None,
-    pcap: Annotated[
-        Flag, typer.Option("--pcap/--no-pcap", help="Capture at both ends of every link. [no]")
-    ] = None,
-    trace: Annotated[
-        Text,
-        typer.Option(metavar="SWITCH", help="Trace a switch's first packets, step by step. [none]"),
-    ] = None,
-    links: Annotated[
-        Text,
-        typer.Option(help="Between built-in switches: veth pairs, or patch, in process. [veth]"),
-    ] = None,
-    predict: Annotated[
-        Flag, typer.Option("--predict/--no-predict", help="Simulate an emulated run first. [yes]")
-    ] = None,
+    options: dict[str, Any],
     out: Annotated[
         Place, typer.Option(metavar="DIR", help="Results folder. [results/COLLECTIVE-ID]")
     ] = None,
@@ -322,29 +93,10 @@ def run(
     ] = False,
 ) -> None:
     """Run a collective, or a scenario file, and verify every byte of its result."""
-    from weft.experiments.scenario.checks import COLLECTIVES
     from weft.experiments.scenario.options import from_options
     from weft.experiments.scenario.sweep import Experiment, read_file
 
     folder = output_folder(out)
-    options = given(
-        world=world, switch=switch, topology=topology, leaves=leaves, spines=spines,
-        hosts_per_leaf=hosts_per_leaf, k=k, tiers=tiers, paths=paths, rate=rate, mtu=mtu,
-        oversubscription=oversubscription, placement=placement, congestion=congestion,
-        recovery=recovery, ecn_threshold=ecn_threshold, reorder=reorder,
-        retransmit_timeout=retransmit_timeout, control_timeout=control_timeout,
-        size=size, sizes=sizes, algorithm=algorithm, dtype=dtype, op=op, data=data,
-        root=root, radix=radix,
-        block=block, chains=chains, workers=workers, chunk=chunk, batch=batch, cutoff=cutoff,
-        servers=servers, server_placement=server_placement, split=split,
-        fan_in=fan_in, slots=slots, values=values, jobs=jobs, model=model, layers=layers,
-        workload=workload, tensor=tensor, micro_batches=micro_batches,
-        slowdown=slowdown, loss=loss,
-        fault=fault, notice=notice, notice_after=notice_after,
-        delay=delay, queue=queue, operations=operations, at_once=at_once,
-        timeout=timeout, seed=seed, seeds=seeds, repeat=repeat, pcap=pcap, links=links,
-        trace=trace, predict=predict,
-    )  # fmt: skip
     if what.endswith(".toml"):
         experiment = read_file(Path(what), options)
     elif what in COLLECTIVES:

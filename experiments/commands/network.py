@@ -4,36 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from weft.base import files
-from weft.base.command_line import Place, Text, Texts, given, make_console, output_file
+from weft.base.command_line import Place, Text, make_console, output_file
 from weft.base.errors import InputError
-from weft.experiments.commands.network_options import (
-    HostsPerLeaf,
-    K,
-    Leaves,
-    MicroBatches,
-    Oversubscription,
-    PlacementOption,
-    Rate,
-    Spines,
-    Tensor,
-    Tiers,
-    TopologyOption,
-)
+from weft.experiments.commands.scenario_options import scenario_options
+
+SHAPE = ("topology", "leaves", "spines", "hosts-per-leaf", "k", "tiers", "rate")
+"""Options that say what a network is like."""
 
 
+@scenario_options(*SHAPE)
 def topology(
-    topology: TopologyOption = None,
-    leaves: Leaves = None,
-    spines: Spines = None,
-    hosts_per_leaf: HostsPerLeaf = None,
-    k: K = None,
-    tiers: Tiers = None,
-    rate: Rate = None,
+    options: dict[str, Any],
     out: Annotated[
         Place,
         typer.Option("-o", "--out", metavar="FILE", help="SVG file. [TOPOLOGY.svg]"),
@@ -44,10 +30,6 @@ def topology(
     from weft.experiments.scenario.options import from_options
     from weft.topo.drawing import draw_svg
 
-    options = given(
-        topology=topology, leaves=leaves, spines=spines, hosts_per_leaf=hosts_per_leaf, k=k,
-        tiers=tiers, rate=rate,
-    )  # fmt: skip
     scenario = from_options(options)
     file = output_file(out) or Path(f"{scenario.topology}.svg")
     network = scenario.network()
@@ -60,6 +42,20 @@ def topology(
     console.print(f"Drawing: {file.resolve()}", soft_wrap=True, markup=False)
 
 
+@scenario_options(
+    "algorithm", "size", "paths", "placement", "fault", *SHAPE, "oversubscription", "unit", "root",
+    "tensor", "layers", "micro-batches", "slowdown", "seed",
+    size="Bytes, as weft run has them. [1MiB]",
+    paths="Schemes, with commas: ecmp, ecmp-N, destination, spray, ethereal, ethereal-ports. "
+    "[ecmp,ecmp-4,spray,ethereal]",
+    fault="A link that is down, like leaf0-spine1, or slow, like leaf0-spine1:slow,rate=0.25; may "
+    "be repeated.",
+    root="Where there is one. [0]",
+    layers="Flows of a model: its layers. [all]",
+    slowdown="Flows: sizes are scaled so that all takes X times as long as at 400 Gbit/s. [a "
+    "model's 10; a file's stay as they are]",
+    seed="Seed of hashes and order. [1]",
+)  # fmt: skip
 def paths(
     workload: Annotated[
         str,
@@ -70,51 +66,13 @@ def paths(
             "gpt-7b, gpt-13b, gpt-small, gpt-medium, gpt-xl.",
         ),
     ],
+    options: dict[str, Any],
     algorithm: Annotated[
         Text, typer.Option(help="Of the collective: ring, direct and so on. [its first]")
     ] = None,
-    size: Annotated[Text, typer.Option(help="Bytes, as weft run has them. [1MiB]")] = None,
-    paths: Annotated[
-        Text,
-        typer.Option(
-            help="Schemes, with commas: ecmp, ecmp-N, destination, spray, ethereal, "
-            "ethereal-ports. [ecmp,ecmp-4,spray,ethereal]"
-        ),
-    ] = None,
-    placement: PlacementOption = None,
-    fault: Annotated[
-        Texts,
-        typer.Option(
-            help="A link that is down, like leaf0-spine1, or slow, like "
-            "leaf0-spine1:slow,rate=0.25; may be repeated."
-        ),
-    ] = None,
-    topology: TopologyOption = None,
-    leaves: Leaves = None,
-    spines: Spines = None,
-    hosts_per_leaf: HostsPerLeaf = None,
-    k: K = None,
-    tiers: Tiers = None,
-    rate: Rate = None,
-    oversubscription: Oversubscription = None,
     unit: Annotated[
         Text, typer.Option(help="Bytes that Ethereal's pieces are whole numbers of. [1]")
     ] = None,
-    root: Annotated[Text, typer.Option(metavar="RANK", help="Where there is one. [0]")] = None,
-    tensor: Tensor = None,
-    layers: Annotated[
-        Text, typer.Option(metavar="N", help="Flows of a model: its layers. [all]")
-    ] = None,
-    micro_batches: MicroBatches = None,
-    slowdown: Annotated[
-        Text,
-        typer.Option(
-            metavar="X",
-            help="Flows: sizes are scaled so that all takes X times as long as at 400 Gbit/s. [a "
-            "model's 10; a file's stay as they are]",
-        ),
-    ] = None,
-    seed: Annotated[Text, typer.Option(metavar="N", help="Seed of hashes and order. [1]")] = None,
     plot: Annotated[
         Place, typer.Option(metavar="FILE.svg", help="Draw the loads of all links.")
     ] = None,
@@ -124,17 +82,7 @@ def paths(
     from weft.experiments.commands.paths import analysis_of, paths_table, write_plot
 
     file = output_file(plot)
-    found = analysis_of(
-        workload,
-        {
-            "algorithm": algorithm, "size": size, "paths": paths, "placement": placement,
-            "fault": fault, "topology": topology, "leaves": leaves, "spines": spines,
-            "hosts_per_leaf": hosts_per_leaf, "k": k, "tiers": tiers, "rate": rate,
-            "oversubscription": oversubscription, "unit": unit, "root": root, "seed": seed,
-            "tensor": tensor, "layers": layers, "micro_batches": micro_batches,
-            "slowdown": slowdown,
-        },
-    )  # fmt: skip
+    found = analysis_of(workload, {"algorithm": algorithm, "unit": unit, **options})
     if file is not None:
         write_plot(found, file)
     if as_json:

@@ -18,9 +18,8 @@ from weft.base.errors import InputError
 from weft.base.units import format_rate, format_size, parse_number, shown
 from weft.controller.clos_paths import ClosPaths
 from weft.experiments.results.summary import short_duration
-from weft.experiments.scenario.checks import choose
+from weft.experiments.scenario.choices import PLACEMENTS, choose
 from weft.experiments.scenario.options import read_option
-from weft.experiments.scenario.path_checks import PLACEMENTS
 from weft.experiments.scenario.placement import place
 from weft.experiments.scenario.workload_checks import check_model, check_slowdown, model_defaults
 from weft.experiments.theory.static_paths import (

@@ -5,23 +5,15 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
-from weft.base.command_line import Text, Texts, given, make_console
+from weft.base.command_line import Text, Texts, make_console
 from weft.base.errors import InputError
 from weft.base.files import read_text
-from weft.experiments.commands.network_options import (
-    HostsPerLeaf,
-    K,
-    Leaves,
-    Oversubscription,
-    Rate,
-    Spines,
-    Tiers,
-    TopologyOption,
-)
+from weft.experiments.commands.network import SHAPE
+from weft.experiments.commands.scenario_options import scenario_options
 from weft.switch.commands.arguments import Defines, Includes, macros
 
 RunOption = Annotated[
@@ -29,26 +21,13 @@ RunOption = Annotated[
 ]
 
 
+@scenario_options(
+    *SHAPE, "oversubscription", "switch", "paths", "links", "seed",
+    paths="ecmp, destination, spray, spray-round-robin. [ecmp]",
+    seed="Seed of hashes. [1]",
+)  # fmt: skip
 def up(
-    topology: TopologyOption = None,
-    leaves: Leaves = None,
-    spines: Spines = None,
-    hosts_per_leaf: HostsPerLeaf = None,
-    k: K = None,
-    tiers: Tiers = None,
-    rate: Rate = None,
-    oversubscription: Oversubscription = None,
-    switch: Annotated[
-        Text, typer.Option(help="weft (built in) or bmv2 (simple_switch_grpc). [weft]")
-    ] = None,
-    paths: Annotated[
-        Text, typer.Option(help="ecmp, destination, spray, spray-round-robin. [ecmp]")
-    ] = None,
-    links: Annotated[
-        Text,
-        typer.Option(help="Between built-in switches: veth pairs, or patch, in process. [veth]"),
-    ] = None,
-    seed: Annotated[Text, typer.Option(metavar="N", help="Seed of hashes. [1]")] = None,
+    options: dict[str, Any],
     program: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(
@@ -64,12 +43,7 @@ def up(
     from weft.experiments.commands.up import stay_up
     from weft.experiments.scenario.options import from_options
 
-    options = given(
-        collective="allgather", topology=topology, leaves=leaves, spines=spines,
-        hosts_per_leaf=hosts_per_leaf, k=k, tiers=tiers, rate=rate, switch=switch, paths=paths,
-        links=links, oversubscription=oversubscription, seed=seed,
-    )  # fmt: skip
-    scenario = from_options(options)
+    scenario = from_options({"collective": "allgather", **options})
     console = make_console(stderr=True)
     if script is None:
         stay_up(scenario, program, sys.stdin, console)

@@ -17,11 +17,11 @@ from typing import Any
 from weft.base import documents as documents
 from weft.base import files
 from weft.base.errors import InputError
-from weft.base.units import said, shown
+from weft.base.units import shown
 from weft.experiments.results.path_figures import path_figures
 from weft.experiments.results.results import TIERS, Run, scenario_of
 from weft.experiments.results.summary import Summary
-from weft.experiments.scenario.options import OPTIONS, field_of
+from weft.experiments.scenario.options import OPTIONS, field_of, said
 from weft.experiments.theory.traffic_model import tier_model_frame_bytes
 
 SCHEMA = "weft.figures"

@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from weft.base.units import said
 from weft.experiments.plots.palette import in_order
 from weft.experiments.plots.spec import OF_BYTES, TIERS, PlotSpec
 from weft.experiments.results.comparison import compare
 from weft.experiments.results.results import Results
 from weft.experiments.results.summary import TIERS as TIER_NAMES
 from weft.experiments.results.summary import Summary, by_point, byte_unit
-from weft.experiments.scenario.options import field_of, read_option
+from weft.experiments.scenario.options import field_of, read_option, said
 
 TIMED = ("completion", "over-bound", "goodput", "speed-up")
 """Figures whose theory is a bound, not a model of bytes."""

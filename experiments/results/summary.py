@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from weft.agents.collectives.names import FLOWS
-from weft.base.units import format_rate, format_size, said
+from weft.base.units import format_rate, format_size
 from weft.experiments.results.path_figures import PathFigures, imbalance, mean_figures, path_figures
 from weft.experiments.results.results import (
     FAILED,
@@ -24,7 +24,7 @@ from weft.experiments.results.results import (
 )
 from weft.experiments.results.spread import Spread
 from weft.experiments.scenario.fsdp_models import FSDP
-from weft.experiments.scenario.options import field_of
+from weft.experiments.scenario.options import field_of, said
 from weft.experiments.scenario.scenario import title_of
 from weft.experiments.theory.bounds import tier_model_bytes
 

@@ -18,6 +18,7 @@ from weft.experiments.runs.operation import Testbed, operate
 from weft.experiments.runs.plan import plan_of
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.runs.traces import traced
+from weft.experiments.scenario.asked import OPTIONS
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Point
 from weft.switch.compiler import ProgramFiles
@@ -41,12 +42,11 @@ def check(scenario: Scenario) -> None:
 
 def network_key(scenario: Scenario) -> tuple[object, ...]:
     """What an emulated network is made of: scenarios that agree in it can share one."""
-    return (
-        scenario.switch, scenario.topology, scenario.leaves, scenario.spines,
-        scenario.hosts_per_leaf, scenario.k, scenario.tiers, scenario.rate_bps, scenario.delay_ns,
-        scenario.queue_bytes, scenario.mtu, scenario.seed, scenario.pcap, scenario.program_values,
-        scenario.dedicated_servers, scenario.oversubscription, scenario.links, scenario.trace,
-    )  # fmt: skip
+    return tuple(
+        row.network(scenario) if callable(row.network) else getattr(scenario, row.field)
+        for row in OPTIONS.values()
+        if row.network
+    )
 
 
 def emulate(

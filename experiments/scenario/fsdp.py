@@ -15,8 +15,6 @@ parameters of the layer that it computes, and those that come next.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from weft.experiments.scenario.scenario import Scenario
 
 AT_ONCE = 4
@@ -28,53 +26,11 @@ both of the step two before, the Reduce-Scatter for the Allgather of the same la
 
 def parts(scenario: Scenario, algorithm: str) -> tuple[Scenario, Scenario]:
     """The Allgathers and the Reduce-Scatters of a scenario of FSDP, each by themselves."""
-    in_network = algorithm == "in-network"
-    common = replace(
-        scenario,
-        collective="allgather",
-        algorithms=("linear",),
-        size_bytes=scenario.shard_sizes[0],
-        op="sum",
-        data="exact",
-        model=None,
-        layers=None,
-        slowdown=None,
-        operations=scenario.layers or 1,
-        block_bytes=None if in_network else scenario.block_bytes,
-        chunk_bytes=None,
-        workers=1,
-        batch=1,
-        cutoff="adaptive",
-        slots=None,
-        values=None,
-    )
-    if not in_network:
-        return (
-            replace(common, algorithms=("ring",)),
-            replace(
-                common, collective="reduce-scatter", algorithms=("ring",), op=scenario.op,
-                data=scenario.data, chains=None,
-            ),
-        )  # fmt: skip
+    gather, scatter = {"ring": ("ring", "ring"), "in-network": ("multicast", "switch")}[algorithm]
+    common = {"size_bytes": scenario.shard_sizes[0], "operations": scenario.layers or 1}
     return (
-        replace(
-            common,
-            algorithms=("multicast",),
-            chunk_bytes=scenario.chunk_bytes,
-            workers=scenario.workers,
-            batch=scenario.batch,
-            cutoff=scenario.cutoff,
-        ),
-        replace(
-            common,
-            collective="reduce-scatter",
-            algorithms=("switch",),
-            op=scenario.op,
-            data=scenario.data,
-            chains=None,
-            slots=scenario.slots,
-            values=scenario.values,
-        ),
+        scenario.part("allgather", gather, **common),
+        scenario.part("reduce-scatter", scatter, **common),
     )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.base.errors import InputError
-from weft.base.units import said, shown
+from weft.base.units import shown
 from weft.experiments.plots.spec import PlotSpec, read_plots
 from weft.experiments.scenario.options import (
     by_key,
@@ -26,6 +26,7 @@ from weft.experiments.scenario.options import (
     load_toml,
     over,
     read_option,
+    said,
 )
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.workload_checks import is_model

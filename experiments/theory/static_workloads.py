@@ -10,7 +10,7 @@ import numpy as np
 from weft.agents.collectives.names import ALGORITHMS
 from weft.base.errors import InputError
 from weft.controller.flows import Flows
-from weft.experiments.scenario.checks import choose
+from weft.experiments.scenario.choices import choose
 from weft.experiments.scenario.workload_checks import check_algorithm
 from weft.experiments.theory.flow_steps import steps_of, steps_of_graph
 from weft.experiments.workloads.load import WorkloadOptions, graph_of

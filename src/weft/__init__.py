@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from weft.experiments.runs.runner import run
     from weft.experiments.scenario.scenario import Fault, Scenario
 
+__version__ = "0.1.0"
+
 __all__ = ["Fault", "Results", "Scenario", "run"]
 
 

@@ -13,7 +13,7 @@ from weft.base.errors import InputError
 from weft.experiments.results.results import Run
 from weft.experiments.runs.plan import program_of
 from weft.experiments.runs.simulation import simulate
-from weft.experiments.scenario.checks import DTYPES
+from weft.experiments.scenario.choices import DTYPES
 from weft.experiments.scenario.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
 from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.scenario import Fault, Scenario

@@ -1,0 +1,141 @@
+"""A scenario's options on the command line: those that a command names, made from their table."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from weft.base.command_line import Flag, Text, Texts, given
+from weft.experiments.scenario.asked import GROUPS, OPTIONS, Asked
+from weft.experiments.scenario.choices import CHOICES, COLLECTIVES
+from weft.experiments.scenario.option import FLAG, Option
+from weft.experiments.scenario.path_schemes import NAMES as PATH_SCHEMES
+
+OTHERS = "Results and help"
+"""The group of a command's own options."""
+_WORDS = "weft.words"
+
+
+def scenario_options(*names: str, **helps: str) -> Callable[[Callable[..., None]], Any]:
+    """Give a command options of a scenario; what is given of them is its argument ``options``, by
+    their names with underscores, as text.
+
+    Args:
+        names: of options, in the order in which help lists them. The command's own parameters may
+            be among them; those that are not follow, arguments come first.
+        helps: another help than the table's, by the option's name with underscores.
+    """
+    words = [name.replace("-", "_") for name in names]
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        own = dict(inspect.signature(command, eval_str=True).parameters)
+        del own["options"]
+        taken = [word for word in words if word not in own]
+        first = [each for each in own.values() if each.default is inspect.Parameter.empty]
+        listed = [own.get(word) or _parameter(word, helps.get(word)) for word in words]
+        rest = [each for each in own.values() if each not in first and each not in listed]
+        parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+                      for each in (*first, *listed, *rest)]  # fmt: skip
+
+        def wanted(**values: Any) -> None:
+            options = given(**{word: values.pop(word) for word in taken})
+            command(options=options, **values)
+
+        wanted.__name__, wanted.__doc__ = command.__name__, command.__doc__
+        wanted.__annotations__ = {each.name: each.annotation for each in parameters}
+        vars(wanted)["__signature__"] = inspect.Signature(parameters)
+        return wanted
+
+    return decorated
+
+
+def _parameter(word: str, help: str | None) -> inspect.Parameter:
+    name = word.replace("_", "-")
+    row = OPTIONS[name]
+    flags = f"--{name}/--no-{name}" if row.kind is FLAG else f"--{name}"
+    info: Any = typer.Option(
+        flags,
+        metavar=row.metavar,
+        help=row.described if help is None else help,
+        autocompletion=None if row.kind is FLAG else _completion(name, row),
+    )
+    kind: Any = Flag if row.kind is FLAG else Texts if row.kind.listed else Text
+    return inspect.Parameter(
+        word, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, info]
+    )
+
+
+def _completion(name: str, row: Option) -> Callable[[typer.Context, str], list[str]]:
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        choices = row.choices
+        if name == "algorithm":
+            choices = CHOICES.get(_collective_in(ctx), ())
+        elif name == "paths":
+            choices = PATH_SCHEMES
+        return [choice for choice in choices if choice.startswith(incomplete)]
+
+    return complete
+
+
+def complete_what(incomplete: str) -> list[str]:
+    """Collectives that a word may become."""
+    return [name for name in COLLECTIVES if name.startswith(incomplete)]
+
+
+def is_heeded(row: Option, collective: str) -> bool:
+    """Whether any algorithm of a collective goes by an option."""
+    return any(
+        Asked(collective, algorithms=(algorithm,), workload="gpt-7b").heeds(row)
+        for algorithm in CHOICES[collective]
+    )
+
+
+def _collective_in(ctx: Any) -> str:
+    """The collective that the command line names; empty without one."""
+    return next((word for word in ctx.meta.get(_WORDS, ()) if word in COLLECTIVES), "")
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose help has its options in groups; after a collective, those that it heeds."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta[_WORDS] = list(args)
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        collective = _collective_in(ctx)
+        sections: dict[str, list[tuple[str, str]]] = {
+            name: [] for name in ("Arguments", *GROUPS, OTHERS)
+        }
+        for group, record in self._records(ctx, collective):
+            sections[group].append(record)
+        for group, records in sections.items():
+            if records:
+                with formatter.section(group):
+                    formatter.write_dl(records)
+        if not collective:
+            formatter.write_paragraph()
+            formatter.write_text(
+                "weft run COLLECTIVE --help lists the options that the collective heeds."
+            )
+
+    def _records(self, ctx: Any, collective: str) -> Iterator[tuple[str, tuple[str, str]]]:
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is None:
+                continue
+            if parameter.param_type_name == "argument":
+                yield "Arguments", record
+                continue
+            row = OPTIONS.get((parameter.name or "").replace("_", "-"))
+            if row is None:
+                yield OTHERS, record
+            elif not collective or is_heeded(row, collective):
+                if collective and row.name == "algorithm":
+                    names = ", ".join(CHOICES[collective])
+                    record = record[0], f"May be repeated: {names}. [{row.otherwise}]"
+                yield row.group, record

@@ -1,0 +1,72 @@
+"""What options of a scenario can be: names to choose from, and limits."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from weft.agents.collectives.names import ALGORITHMS, FLOW_ALGORITHMS, FLOWS
+from weft.base.errors import InputError
+from weft.base.units import shown
+from weft.experiments.scenario.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
+from weft.experiments.scenario.fsdp_models import FSDP
+
+CHOICES = {**ALGORITHMS, FSDP: FSDP_ALGORITHMS, FLOWS: FLOW_ALGORITHMS}
+"""Algorithms by collective; a scenario that names none runs the first two."""
+COLLECTIVES = tuple(CHOICES)
+WORLDS = ("emulated", "simulated")
+SWITCHES = ("weft", "bmv2")
+TOPOLOGIES: dict[str, dict[str, int]] = {
+    "leaf-spine": {"leaves": 4, "spines": 2, "hosts_per_leaf": 2},
+    "single": {"hosts_per_leaf": 8},
+    "fat-tree": {"k": 4, "tiers": 3},
+}
+"""The options that say how large each topology is, and their defaults."""
+MTUS = (256, 512, 1024, 2048, 4096)
+"""Path MTUs of the InfiniBand specification: bytes of RoCE payload a packet."""
+
+DTYPES = (
+    "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64",
+    "float16", "bfloat16", "float32", "float64",
+)  # fmt: skip
+SERVER_PLACEMENTS = ("dedicated", "ranks")
+NOTICES = ("never", "at-once", "late")
+CONGESTION = ("window", "dctcp")
+RECOVERY = ("go-back-n", "selective")
+PLACEMENTS = ("in-order", "strided", "random")
+
+MAX_SLOTS = 512
+"""Of one job: a switch has 1,024 rows."""
+MAX_JOBS = 16
+MAX_SPLIT = 1 << 12
+"""Pieces of a request. As `weft.agents.servers.plan.MAX_SPLIT`, which this module does not load."""
+
+MAX_SIZE_BYTES = 1 << 32
+MIN_CHUNK_BYTES = 64
+MAX_WORKERS = 16
+"""Each has a multicast group of its own, and a Linux socket may join 20."""
+MAX_HOSTS = 8192
+"""Of a network: what a fat tree of three tiers and 32 ports has. A larger one takes minutes."""
+
+
+def choose(name: str, value: str, choices: Sequence[str]) -> None:
+    """Raise `InputError` for a value that is not among the choices."""
+    if value not in choices:
+        near = difflib.get_close_matches(str(value), choices, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise InputError(
+            f"{name} {shown(value)} is unknown{hint}: choose from {', '.join(choices)}"
+        )
+
+
+def whole(name: str, value: int, low: int, high: int) -> None:
+    """Raise `InputError` for what is no whole number from `low` to `high`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise InputError(
+            f"{name} {shown(value)} is out of range: a whole number from {low} to {high}"
+        )
+
+
+def flag(name: str) -> str:
+    """An option as it is written on the command line."""
+    return "--" + name.replace("_", "-")

@@ -1,0 +1,219 @@
+"""What an option of a scenario is: what it reads and how it is written, its help, its group, who
+heeds it, and whether another network is needed where it differs.
+
+A field of `weft.experiments.scenario.asked.Asked` is an option; `option` makes the field's default.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from typing import Any
+
+from weft.base.errors import InputError
+from weft.base.units import (
+    format_duration,
+    format_rate,
+    format_seeds,
+    format_size,
+    parse_duration,
+    parse_number,
+    parse_probability,
+    parse_rate,
+    parse_seeds,
+    parse_size,
+    shown,
+)
+
+_WHOLE = re.compile(r"-?[0-9]{1,20}")
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{name} {shown(value)} is not text: write a name, in quotes")
+    if not value.strip():
+        raise InputError(f"{name} {shown(value)} is empty: write a name, or leave {name} out")
+    return value
+
+
+def read_texts(name: str, value: Any) -> list[str]:
+    """One text, or a list of them. Raises `InputError`."""
+    return [_text(name, item) for item in (value if isinstance(value, (list, tuple)) else [value])]
+
+
+def _whole_number(name: str, value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        return int(value)
+    raise InputError(f"{name} {shown(value)} is not a whole number: write digits, like 4")
+
+
+def _rate(name: str, value: Any) -> int:
+    rate_bps = parse_rate(value, name)
+    if rate_bps == 0:
+        raise InputError(f"{name} {shown(value)} carries nothing: write one like 100Mbit")
+    return rate_bps
+
+
+def _sizes(name: str, value: Any) -> tuple[int, ...]:
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, (list, tuple)):
+        raise InputError(
+            f"{name} {shown(value)} is no list: write sizes with commas, like 1MiB,0,3"
+        )
+    if not items:
+        raise InputError(
+            f"{name} [] is an empty list: name sizes, or leave it out and name one size"
+        )
+    try:
+        return tuple(parse_size(item, "size") for item in items)
+    except InputError as error:
+        raise InputError(f"{name} {shown(value)}: {error}") from None
+
+
+def _seconds(name: str, value: Any) -> float:
+    seconds = parse_number(value.removesuffix("s") if isinstance(value, str) else value)
+    if seconds is None:
+        raise InputError(f"{name} {shown(value)} is not a number of seconds, like 10 or 2.5")
+    return seconds
+
+
+def _factor(name: str, value: Any) -> float:
+    factor = parse_number(value)
+    if factor is None:
+        raise InputError(f"{name} {shown(value)} is not a number, like 300 or 2.5")
+    return factor
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f"{name} {shown(value)} is neither true nor false")
+    return value
+
+
+def _in_units(*units: tuple[str, int]) -> Callable[[Any], str]:
+    """Writes a whole number in the largest unit of which it is a multiple."""
+
+    def write(value: Any) -> str:
+        for unit, size in units if isinstance(value, int) else ():
+            if value and value % size == 0:
+                return f"{value // size}{unit}"
+        return str(value)
+
+    return write
+
+
+_write_size = _in_units(("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What sort of value an option has: how people write it, and how it is written to them."""
+
+    read: Callable[[str, Any], Any]
+    """The field's value, from the option's name and a value of a command line or a TOML file.
+    Raises `InputError`."""
+    say: Callable[[Any], str] = str
+    """The value as a sentence or a table has it: ``1 MiB``."""
+    write: Callable[[Any], str] = str
+    """The value as `read` takes it: ``1MiB``."""
+    listed: bool = False
+    """Whether the option may be repeated."""
+
+
+TEXT = Kind(_text)
+WHOLE = Kind(_whole_number)
+SIZE = Kind(lambda name, value: parse_size(value, name), format_size, _write_size)
+"""Bytes."""
+SIZES = Kind(_sizes, format_size, lambda sizes: ",".join(map(_write_size, sizes)))
+RATE = Kind(_rate, format_rate, _in_units(("Gbit", 10**9), ("Mbit", 10**6), ("kbit", 10**3)))
+"""Bits a second."""
+DURATION = Kind(
+    lambda name, value: parse_duration(value, name),
+    format_duration,
+    _in_units(("ms", 10**6), ("us", 10**3), ("ns", 1)),
+)
+"""Nanoseconds."""
+SECONDS = Kind(_seconds, lambda seconds: f"{seconds:g} s")
+FACTOR = Kind(_factor)
+PROBABILITY = Kind(
+    lambda name, value: parse_probability(value, name),
+    lambda part: f"{100 * part:g} %",
+    "{:g}".format,
+)
+FLAG = Kind(_flag, write=lambda value: "yes" if value else "no")
+SEEDS = Kind(lambda name, value: parse_seeds(value, name), write=format_seeds)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: a row of the table that the fields of `Asked` are."""
+
+    name: str
+    """On the command line and in a scenario file; empty: the field's, with hyphens."""
+    kind: Kind
+    help: str
+    group: str
+    default: Any
+    """What the field holds where nothing is asked."""
+    metavar: str | None
+    otherwise: str | None
+    """What ``weft run --help`` gives as the default; None: `default` itself, if there is one."""
+    choices: tuple[str, ...]
+    between: tuple[int, int] | None
+    """The least and the largest value of a whole number."""
+    network: bool | Callable[[Any], object]
+    """Whether scenarios that differ in it need networks of their own, or what of it decides
+    that."""
+    heeded: Callable[[Any], bool] | None
+    """Whether what is asked heeds the option; None: it always does."""
+    who: str
+    """Who heeds it, for the message to those who do not."""
+    field: str = ""
+    """Of `Asked`."""
+
+    @property
+    def described(self) -> str:
+        """The help, with the default in brackets."""
+        shown_default = self.otherwise
+        if shown_default is None and self.default is not None and self.default != ():
+            shown_default = self.kind.write(self.default)
+        return f"{self.help} [{shown_default}]" if shown_default else self.help
+
+    def said(self, value: object) -> str:
+        """The field's value as people say it: ``1 MiB``, ``0.1 %``, ``none``."""
+        if self.kind is SEEDS and value:
+            return self.kind.write(value)
+        if isinstance(value, (list, tuple)):
+            return ", ".join(map(self.said, value)) or "none"
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if isinstance(value, (int, float)):
+            return self.kind.say(value)
+        return "none" if value is None else str(value)
+
+
+def option(
+    default: Any,
+    kind: Kind,
+    help: str = "",
+    *,
+    group: str,
+    name: str = "",
+    metavar: str | None = None,
+    otherwise: str | None = None,
+    choices: Iterable[str] = (),
+    between: tuple[int, int] | None = None,
+    network: bool | Callable[[Any], object] = False,
+    heeded: Callable[[Any], bool] | None = None,
+    who: str = "",
+) -> Any:
+    """The default of a field of `Asked`, with the field's row of the table of options."""
+    row = Option(
+        name, kind, help, group, default, metavar, otherwise, tuple(choices), between, network,
+        heeded, who,
+    )  # fmt: skip
+    return dataclass_field(default=default, metadata={"option": row})
