@@ -10,9 +10,10 @@ import typer
 from typer.core import TyperCommand
 
 from weft.base.command_line import Flag, Text, Texts, given
-from weft.experiments.scenario.asked import GROUPS, OPTIONS, Asked
+from weft.experiments.scenario.asked import GROUPS, OPTIONS
 from weft.experiments.scenario.choices import CHOICES, COLLECTIVES
 from weft.experiments.scenario.option import FLAG, Option
+from weft.experiments.scenario.options import is_heeded
 from weft.experiments.scenario.path_schemes import NAMES as PATH_SCHEMES
 
 OTHERS = "Results and help"
@@ -84,14 +85,6 @@ def _completion(name: str, row: Option) -> Callable[[typer.Context, str], list[s
 def complete_what(incomplete: str) -> list[str]:
     """Collectives that a word may become."""
     return [name for name in COLLECTIVES if name.startswith(incomplete)]
-
-
-def is_heeded(row: Option, collective: str) -> bool:
-    """Whether any algorithm of a collective goes by an option."""
-    return any(
-        Asked(collective, algorithms=(algorithm,), workload="gpt-7b").heeds(row)
-        for algorithm in CHOICES[collective]
-    )
 
 
 def _collective_in(ctx: Any) -> str:

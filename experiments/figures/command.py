@@ -15,6 +15,7 @@ from weft.base.progress import Progress
 from weft.experiments.figures.kept import METRICS, Kept, Row, options_of
 from weft.experiments.figures.measure import SEEDS, WORLDS, measure, scenario_file
 from weft.experiments.figures.plots import PlotNote, is_fresh, notes_in, svg_of, with_plots
+from weft.experiments.figures.reference import with_options
 from weft.experiments.figures.tables import rendered
 from weft.experiments.results.spread import Spread
 from weft.experiments.scenario.sweep import read_file
@@ -113,7 +114,7 @@ def _notes(page: Path, text: str) -> list[PlotNote]:
 
 def _rendered(page: Path, text: str, read: Callable[[str], Kept]) -> str:
     try:
-        return with_plots(rendered(text, read), read)
+        return with_options(with_plots(rendered(text, read), read))
     except InputError as error:
         raise InputError(f"{page.name}: {error}") from None
 

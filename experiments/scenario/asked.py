@@ -371,7 +371,7 @@ class Asked:
     ``heavy-tailed``, ``mixed`` magnitudes. Then results tell how far sums are from exact ones."""
     algorithms: tuple[str, ...] = option(
         (),
-        Kind(_algorithms, listed=True),
+        Kind("names", _algorithms, listed=True),
         f"May be repeated. {_known_algorithms()}.",
         group=OPERATION,
         name="algorithm",
@@ -642,7 +642,11 @@ class Asked:
     """Probability that a link loses a packet, for every link and each direction by itself."""
     faults: tuple[Fault | InjectedFault, ...] = option(
         (),
-        Kind(lambda name, value: tuple(map(Fault.parse, read_texts(name, value))), listed=True),
+        Kind(
+            "lines, as docs/faults.md has them",
+            lambda name, value: tuple(map(Fault.parse, read_texts(name, value))),
+            listed=True,
+        ),
         "LINK:loss=P, like leaf0-spine1:loss=0.1, or WHERE:fail,at=TIME, WHERE:slow,rate=PART and "
         "more (docs/faults.md); may be repeated.",
         group=FAULTS,

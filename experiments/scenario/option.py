@@ -113,6 +113,8 @@ _write_size = _in_units(("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 class Kind:
     """What sort of value an option has: how people write it, and how it is written to them."""
 
+    unit: str
+    """What it is a number of, or how it is written: for the reference."""
     read: Callable[[str, Any], Any]
     """The field's value, from the option's name and a value of a command line or a TOML file.
     Raises `InputError`."""
@@ -124,28 +126,37 @@ class Kind:
     """Whether the option may be repeated."""
 
 
-TEXT = Kind(_text)
-WHOLE = Kind(_whole_number)
-SIZE = Kind(lambda name, value: parse_size(value, name), format_size, _write_size)
-"""Bytes."""
-SIZES = Kind(_sizes, format_size, lambda sizes: ",".join(map(_write_size, sizes)))
-RATE = Kind(_rate, format_rate, _in_units(("Gbit", 10**9), ("Mbit", 10**6), ("kbit", 10**3)))
-"""Bits a second."""
+TEXT = Kind("a name", _text)
+WHOLE = Kind("a whole number", _whole_number)
+SIZE = Kind(
+    "bytes, like 64KiB", lambda name, value: parse_size(value, name), format_size, _write_size
+)
+SIZES = Kind(
+    "sizes with commas", _sizes, format_size, lambda sizes: ",".join(map(_write_size, sizes))
+)
+RATE = Kind(
+    "bits a second, like 100Mbit",
+    _rate,
+    format_rate,
+    _in_units(("Gbit", 10**9), ("Mbit", 10**6), ("kbit", 10**3)),
+)
 DURATION = Kind(
+    "a time, like 500ns, 10us or 1ms",
     lambda name, value: parse_duration(value, name),
     format_duration,
     _in_units(("ms", 10**6), ("us", 10**3), ("ns", 1)),
 )
-"""Nanoseconds."""
-SECONDS = Kind(_seconds, lambda seconds: f"{seconds:g} s")
-FACTOR = Kind(_factor)
+"""In nanoseconds."""
+SECONDS = Kind("seconds", _seconds, lambda seconds: f"{seconds:g} s")
+FACTOR = Kind("a number", _factor)
 PROBABILITY = Kind(
+    "a probability, like 0.01 or 1%",
     lambda name, value: parse_probability(value, name),
     lambda part: f"{100 * part:g} %",
     "{:g}".format,
 )
-FLAG = Kind(_flag, write=lambda value: "yes" if value else "no")
-SEEDS = Kind(lambda name, value: parse_seeds(value, name), write=format_seeds)
+FLAG = Kind("yes or no", _flag, write=lambda value: "yes" if value else "no")
+SEEDS = Kind("seeds", lambda name, value: parse_seeds(value, name), write=format_seeds)
 
 
 @dataclass(frozen=True)

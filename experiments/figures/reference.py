@@ -1,0 +1,43 @@
+"""The reference of all options, as Markdown: made from their table."""
+
+from __future__ import annotations
+
+import re
+
+from weft.experiments.scenario.asked import GROUPS, OPTIONS
+from weft.experiments.scenario.choices import COLLECTIVES
+from weft.experiments.scenario.option import Option
+from weft.experiments.scenario.options import is_heeded
+
+_PLACE = re.compile(r"(<!-- options -->\n).*?(<!-- end of options -->)", re.DOTALL)
+
+
+def with_options(text: str) -> str:
+    """A page with the reference where it has a place for it: between two comments."""
+    return _PLACE.sub(lambda found: f"{found[1]}{reference()}{found[2]}", text)
+
+
+def reference() -> str:
+    """A table for each group of options."""
+    lines = []
+    for group in GROUPS:
+        rows = [row for row in OPTIONS.values() if row.group == group and row.help]
+        lines += [
+            "",
+            f"## {group}",
+            "",
+            "| option | value | what | heeded by |",
+            "|---|---|---|---|",
+        ]
+        lines += map(_line, rows)
+    return "\n".join([*lines, "", ""])
+
+
+def _line(row: Option) -> str:
+    heeding = [name for name in COLLECTIVES if is_heeded(row, name)]
+    heeded = "all" if len(heeding) == len(COLLECTIVES) else ", ".join(heeding)
+    value = ", ".join(f"`{choice}`" for choice in row.choices) or row.kind.unit
+    if row.between is not None:
+        value += f" from {row.kind.write(row.between[0])} to {row.kind.write(row.between[1])}"
+    cells = (f"`{row.name}`", value, row.described, heeded)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
