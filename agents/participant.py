@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from weft.agents.collectives.agent import HostAgent
 from weft.agents.collectives.aggregation import SwitchJob
 from weft.agents.collectives.communicator import Communicator, Lane
-from weft.agents.collectives.partners import partners
+from weft.agents.collectives.registry import partners
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import ipv4
 from weft.agents.host import Host

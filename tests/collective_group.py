@@ -8,11 +8,12 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 from tests.memory_network import Faults, MemoryNetwork
+from tests.theory_support import OFFLOADED
 
 from weft.agents.collectives.agent import Done, Failed, HostAgent
 from weft.agents.collectives.communicator import Communicator, Lane
-from weft.agents.collectives.names import ALGORITHMS, OFFLOADED
-from weft.agents.collectives.partners import partners
+from weft.agents.collectives.names import COLLECTIVES
+from weft.agents.collectives.registry import partners
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.workload import Workload
 from weft.agents.datagrams import ipv4
@@ -23,7 +24,7 @@ SEED = 7
 
 EVERY = [
     Request(0, collective, algorithm, 600)
-    for collective, algorithms in ALGORITHMS.items()
+    for collective, algorithms in COLLECTIVES.items()
     for algorithm in algorithms
     if algorithm not in OFFLOADED
 ]

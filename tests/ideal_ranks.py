@@ -8,17 +8,15 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from weft.agents.collectives.allreduce_direct import DirectAllreduce
-from weft.agents.collectives.allreduce_halving import HalvingDoublingAllreduce
-from weft.agents.collectives.allreduce_ring import RingAllreduce
-from weft.agents.collectives.allreduce_trees import DoubleBinaryTreeAllreduce
-from weft.agents.collectives.direct import DirectAlltoall, DirectGather
-from weft.agents.collectives.halving import RecursiveHalvingReduceScatter
-from weft.agents.collectives.linear import LinearAllgather
-from weft.agents.collectives.recursive import RecursiveDoublingAllgather
+from weft.agents.collectives.algorithms.direct import DirectAllreduce, DirectAlltoall, DirectGather
+from weft.agents.collectives.algorithms.double_binary_tree import DoubleBinaryTreeAllreduce
+from weft.agents.collectives.algorithms.halving_doubling import HalvingDoublingAllreduce
+from weft.agents.collectives.algorithms.linear import LinearAllgather
+from weft.agents.collectives.algorithms.recursive_doubling import RecursiveDoublingAllgather
+from weft.agents.collectives.algorithms.recursive_halving import RecursiveHalvingReduceScatter
+from weft.agents.collectives.algorithms.ring import RingAllgather, RingAllreduce, RingReduceScatter
+from weft.agents.collectives.algorithms.trees import TreeBroadcast
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.ring import RingAllgather, RingReduceScatter
-from weft.agents.collectives.trees import TreeBroadcast
 from weft.agents.collectives.unicast import MAX_BLOCKS, Bytes, Pattern, Write
 from weft.agents.collectives.workload import Workload
 

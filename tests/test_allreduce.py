@@ -17,19 +17,19 @@ from hypothesis import strategies as st
 from tests.collective_group import Group
 from tests.ideal_ranks import Ideal, carry_out
 from tests.memory_network import Faults
+from tests.theory_support import OFFLOADED, unicast_rounds
 
+from weft.agents.collectives.algorithms.recursive_doubling import Folding
+from weft.agents.collectives.algorithms.trees import double_binary_tree, in_order
 from weft.agents.collectives.dtypes import average, dtype_of
-from weft.agents.collectives.names import ALGORITHMS, OFFLOADED, OPS
-from weft.agents.collectives.recursive import Folding
+from weft.agents.collectives.names import COLLECTIVES, OPS
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.trees import double_binary_tree, in_order
 from weft.agents.collectives.unicast import MAX_BLOCKS, block_bytes
 from weft.base.errors import InputError
-from weft.experiments.theory.transfers import unicast_rounds
 
 Array = npt.NDArray[np.generic]
 
-UNICAST = [name for name in ALGORITHMS["allreduce"] if name not in OFFLOADED]
+UNICAST = [name for name in COLLECTIVES["allreduce"] if name not in OFFLOADED]
 ALL = pytest.mark.parametrize("algorithm", UNICAST)
 SIZES = [*range(1, 10), 16, 17]
 DTYPES = ["float32", "float16", "bfloat16", "float64", "int32", "int64", "uint8", "int8", "int16"]

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
+from weft.agents.collectives.transfers import payload
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.flows import WITHIN_LEAF
 from weft.controller.selector_hash import Salts, ecmp_paths
@@ -16,7 +17,6 @@ from weft.experiments.scenario.options import from_options
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.fabric_bound import fabric_bound_ns, is_oversubscribed
 from weft.experiments.theory.lanes import assignment_of, placed_steps
-from weft.experiments.theory.transfers import payload
 
 SHAPE: dict[str, object] = {
     "world": "simulated", "leaves": 4, "spines": 4, "hosts-per-leaf": 4, "size": "64KiB",

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.collective_definitions import Message, messages_of, tree_edges
+from tests.theory_support import OFFLOADED, bound_bytes, unicast_rounds
 
-from weft.agents.collectives.names import ALGORITHMS, OFFLOADED
+from weft.agents.collectives.names import COLLECTIVES
 from weft.base.errors import InputError
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import (
-    bound_bytes,
     completion_bound_ns,
     expected_ns,
     ideal_speedup,
@@ -22,7 +22,6 @@ from weft.experiments.theory.bounds import (
 from weft.experiments.theory.optcast_model import Optcast, optcast_rounds
 from weft.experiments.theory.overheads import RC_OVERHEAD_BYTES, frame_bytes
 from weft.experiments.theory.switch_model import switch_bound_bytes, switch_frames, switch_payload
-from weft.experiments.theory.transfers import unicast_rounds
 from weft.topo.clos import leaf_spine, single
 
 RECURSIVE = [("allgather", "recursive-doubling"), ("reduce-scatter", "recursive-halving")]
@@ -35,7 +34,7 @@ BANDWIDTH_OPTIMAL = [
 ]
 CASES = [
     (collective, name)
-    for collective, names in ALGORITHMS.items()
+    for collective, names in COLLECTIVES.items()
     for name in names
     if name not in OFFLOADED
 ]

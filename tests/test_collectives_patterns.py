@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from tests.collective_group import EVERY, name_of
 from tests.ideal_ranks import Ideal, carry_out
 
+from weft.agents.collectives.algorithms.recursive_doubling import Folding
+from weft.agents.collectives.algorithms.trees import k_nomial, place_in_tree
 from weft.agents.collectives.barrier import barrier_peers
 from weft.agents.collectives.names import OPS, VECTORS
-from weft.agents.collectives.partners import partners
-from weft.agents.collectives.recursive import Folding
+from weft.agents.collectives.registry import partners
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.trees import k_nomial, place_in_tree
 from weft.agents.collectives.unicast import MAX_BLOCKS, Write, block_bytes
 from weft.base.errors import ProtocolError
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.collective_group import Group
 from tests.test_lanes import every_pair
 
-from weft.agents.collectives.direct import Exchange
+from weft.agents.collectives.algorithms.direct import Exchange
 from weft.agents.collectives.requests import Request
 
 

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.collective_definitions import messages_of
 from tests.ideal_ranks import Ideal
+from tests.theory_support import OFFLOADED
 
-from weft.agents.collectives.names import ALGORITHMS, OFFLOADED, ROOTED
+from weft.agents.collectives.names import COLLECTIVES, ROOTED
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.unicast import Write
 from weft.base.errors import InputError
@@ -20,7 +21,7 @@ from weft.experiments.theory.flow_steps import has_steps, shards_of, steps_of, s
 
 UNICAST = [
     (collective, algorithm)
-    for collective, algorithms in ALGORITHMS.items()
+    for collective, algorithms in COLLECTIVES.items()
     for algorithm in algorithms
     if algorithm not in ("multicast", *OFFLOADED)
 ]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.agents.collectives.names import ALGORITHMS
+from weft.agents.collectives.names import COLLECTIVES
 from weft.base.cache import CHECKOUT
 from weft.base.units import format_rate
 from weft.experiments.bench import benchmarks
@@ -65,7 +65,7 @@ def test_the_demos_output_is_that_of_its_rate_and_algorithms(
 
 
 def test_all_collectives_algorithms_and_benchmarks_are_named() -> None:
-    for names in (ALGORITHMS, *ALGORITHMS.values(), benchmarks.NAMES):
+    for names in (COLLECTIVES, *COLLECTIVES.values(), benchmarks.NAMES):
         for name in names:
             assert f"`{name}`" in TEXT, name
 

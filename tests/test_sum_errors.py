@@ -15,13 +15,15 @@ from tests.aggregation_group import SwitchGroup
 from tests.aggregation_switches import JobPlan
 from tests.collective_group import Group
 from tests.server_group import ServerGroup
+from tests.theory_support import OFFLOADED
 
 from weft.agents.collectives.dtypes import Array, dtype_of, largest_power
 from weft.agents.collectives.gradients import LARGEST, MOST_HALVINGS, PAGE, gradients
-from weft.agents.collectives.names import ALGORITHMS, DATA, OFFLOADED, REDUCING, SWITCH_DTYPES
+from weft.agents.collectives.names import COLLECTIVES, DATA, REDUCING, SWITCH_DTYPES
+from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.sum_errors import error_bound, errors_of, exact_sums
-from weft.agents.collectives.sum_orders import order_of, rounded, sums_of
+from weft.agents.collectives.sum_orders import rounded, sums_of
 from weft.agents.collectives.workload import SLICE_BYTES, Workload, accuracy_of
 from weft.base.errors import InputError
 
@@ -30,10 +32,10 @@ GRADIENTS = DATA[1:]
 UNICAST = [
     (collective, algorithm)
     for collective in REDUCING
-    for algorithm in ALGORITHMS[collective]
+    for algorithm in COLLECTIVES[collective]
     if algorithm not in OFFLOADED
 ]
-EVERY = [(collective, name) for collective in REDUCING for name in ALGORITHMS[collective]]
+EVERY = [(collective, name) for collective in REDUCING for name in COLLECTIVES[collective]]
 V = 7
 """Values of a packet of the switches here."""
 
@@ -203,7 +205,7 @@ def test_rounding_once_is_what_numpy_s_conversion_does(name: str) -> None:
 def test_orders_are_those_of_the_papers() -> None:
     def order(algorithm: str, size: int, place: int = 0, fan_in: int = 0) -> object:
         request = Request(0, "allreduce", algorithm, 1, dtype="float32", fan_in=fan_in)
-        return order_of(request, size, place)
+        return algorithm_of("allreduce", algorithm).sum_order(request, size, place)
 
     assert order("ring", 4, 1) == (2, 3, 0, 1)
     assert order("direct", 3) == (0, 1, 2)
@@ -284,7 +286,7 @@ def of_bound(wrong: str) -> float:
 
 
 @pytest.mark.parametrize("keep", [False, True], ids=["computed", "kept"])
-@pytest.mark.parametrize("algorithm", ALGORITHMS["allreduce"])
+@pytest.mark.parametrize("algorithm", COLLECTIVES["allreduce"])
 def test_a_single_wrong_bit_is_found_wherever_it_is(algorithm: str, keep: bool) -> None:
     for name in dtypes_of(algorithm):
         request = Request(0, "allreduce", algorithm, 60, dtype=name)

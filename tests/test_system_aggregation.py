@@ -17,7 +17,7 @@ from tests.test_system import count_frames
 from tests.test_system_collectives import NETWORK, UNEQUAL_NUMBERS, on_one_network
 
 from weft import Scenario, run
-from weft.agents.collectives.names import ALGORITHMS
+from weft.agents.collectives.names import COLLECTIVES
 from weft.experiments.results.results import Run
 from weft.experiments.scenario.scenario import Fault
 from weft.topo.worlds.emulated.switch_processes import BMV2
@@ -41,7 +41,7 @@ def check_verified(runs: list[Run]) -> None:
 def test_every_algorithm_sums_on_links_that_lose() -> None:
     lossy = {"loss": 0.005, "servers": 2, **SLOW}
     points = on_one_network(
-        {**SMALL, "algorithms": ALGORITHMS["allreduce"], "dtype": "int32", "op": "average"},
+        {**SMALL, "algorithms": COLLECTIVES["allreduce"], "dtype": "int32", "op": "average"},
         {
             "collective": "reduce-scatter", "algorithms": ("optcast", "switch"),
             "operations": 3, "at_once": 2, **UNEQUAL_NUMBERS,

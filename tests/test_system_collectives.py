@@ -17,8 +17,9 @@ import pytest
 from rich.console import Console
 from tests.emulated_support import needs_machine
 from tests.system_support import left_as_it_was, runs_of
+from tests.theory_support import OFFLOADED
 
-from weft.agents.collectives.names import ALGORITHMS, OFFLOADED
+from weft.agents.collectives.names import COLLECTIVES
 from weft.base.progress import Progress
 from weft.experiments.results.results import Run
 from weft.experiments.runs.runner import run
@@ -62,7 +63,7 @@ def on_one_network(
 
 def unicast(collective: str) -> tuple[str, ...]:
     """Those without the sums in the network, which test_system_aggregation.py has."""
-    return tuple(name for name in ALGORITHMS[collective] if name not in OFFLOADED)
+    return tuple(name for name in COLLECTIVES[collective] if name not in OFFLOADED)
 
 
 def check_verified(runs: list[Run]) -> None:
@@ -73,9 +74,9 @@ def check_verified(runs: list[Run]) -> None:
 
 def test_every_collective_by_every_algorithm_takes_unequal_shards() -> None:
     points = on_one_network(
-        {"collective": "allgather", "algorithms": ALGORITHMS["allgather"], **UNEQUAL},
+        {"collective": "allgather", "algorithms": COLLECTIVES["allgather"], **UNEQUAL},
         {
-            "collective": "broadcast", "algorithms": ALGORITHMS["broadcast"], "root": 2,
+            "collective": "broadcast", "algorithms": COLLECTIVES["broadcast"], "root": 2,
             "size_bytes": 100_003,
         },
         *(
@@ -163,7 +164,7 @@ def test_large_chunks_batches_and_several_operations_at_once_survive_loss() -> N
 
 
 def test_a_rank_killed_in_any_collective_is_named_and_the_next_run_on_the_network_works() -> None:
-    kinds = [(collective, name) for collective in ALGORITHMS for name in unicast(collective)]
+    kinds = [(collective, name) for collective in COLLECTIVES for name in unicast(collective)]
     killed = (Fault.parse("h3:kill,at=40ms"),)
     points = on_one_network(
         *(

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.collective_definitions import messages_of
+from tests.theory_support import OFFLOADED, unicast_rounds
 
-from weft.agents.collectives.names import ALGORITHMS, OFFLOADED, REDUCING, ROOTED
+from weft.agents.collectives.names import COLLECTIVES, REDUCING, ROOTED
+from weft.agents.collectives.transfers import even_parts, placed
 from weft.agents.servers.plan import Plan, terms_of
 from weft.base.errors import InputError
 from weft.controller.aggregation import AggregationJob, plan_aggregation
@@ -36,13 +38,12 @@ from weft.experiments.theory.traffic_model import (
     tier_model_frame_bytes,
     unicast_tier_bytes,
 )
-from weft.experiments.theory.transfers import even_parts, placed, unicast_rounds
 from weft.topo import clos
 from weft.topo.clos import LINK_TIERS, Topology
 
 UNICAST = [
     (collective, algorithm)
-    for collective, algorithms in ALGORITHMS.items()
+    for collective, algorithms in COLLECTIVES.items()
     for algorithm in algorithms
     if algorithm not in ("multicast", *OFFLOADED)
 ]
@@ -168,7 +169,7 @@ def test_a_scenario_names_shards_root_radix_and_operations() -> None:
 
 def test_one_rank_and_empty_shards_put_nothing_on_any_link() -> None:
     nothing = dict.fromkeys(LINK_TIERS, 0)
-    for collective, algorithms in ALGORITHMS.items():
+    for collective, algorithms in COLLECTIVES.items():
         reducing = collective in REDUCING
         for ranks, size_bytes in ((1, 1000), (6, 0)):
             scenario = Scenario(

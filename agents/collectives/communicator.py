@@ -34,9 +34,10 @@ class Communicator:
 
     The peers are the ring neighbours and the barrier's partners at the distances 2^k, so 2
     ceil(log2 P) queue pairs at most, and `partners`, of algorithms that need more
-    (`weft.agents.collectives.partners`). A queue pair serves everything between its two members,
-    but for data that is to take several paths: peers with *lanes* have a queue pair for each, the
-    first of them the one that serves all the rest. With every reduction server there is one.
+    (`weft.agents.collectives.registry.partners`). A queue pair serves everything between its two
+    members, but for data that is to take several paths: peers with *lanes* have a queue pair for
+    each, the first of them the one that serves all the rest. With every reduction server there is
+    one.
 
     Args:
         endpoint: of this host.
@@ -131,7 +132,7 @@ class Communicator:
         if lacking:
             raise InputError(
                 f"{what}: rank {self.rank} has no queue pair with {self.title(lacking[0])}; make "
-                "the communicators with what weft.agents.collectives.partners says"
+                "the communicators with what weft.agents.collectives.registry.partners says"
             )
 
     def introduction(self) -> dict[int, tuple[int, ...]]:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-ALGORITHMS: dict[str, tuple[str, ...]] = {
+from functools import cache
+from typing import Any
+
+from weft.base.entry_points import brought
+
+COLLECTIVES: dict[str, tuple[str, ...]] = {
     "allgather": ("multicast", "ring", "linear", "recursive-doubling"),
     "broadcast": ("multicast", "k-nomial", "binary-tree", "pipelined-ring"),
     "reduce-scatter": ("ring", "recursive-halving", "optcast", "switch"),
@@ -10,7 +15,43 @@ ALGORITHMS: dict[str, tuple[str, ...]] = {
     "alltoall": ("direct",),
     "many-to-one": ("direct",),
 }
-"""By collective; a scenario that names none runs the first two."""
+"""The collectives, each with Weft's own algorithms; a scenario that names none runs the first two.
+"""
+MODULES = {
+    "multicast": "multicast",
+    "ring": "ring",
+    "linear": "linear",
+    "recursive-doubling": "recursive_doubling",
+    "k-nomial": "trees",
+    "binary-tree": "trees",
+    "pipelined-ring": "trees",
+    "recursive-halving": "recursive_halving",
+    "optcast": "optcast",
+    "switch": "switch",
+    "halving-doubling": "halving_doubling",
+    "double-binary-tree": "double_binary_tree",
+    "direct": "direct",
+}
+"""Of `weft.agents.collectives.algorithms`, which module an algorithm is in."""
+
+
+def brought_algorithms() -> dict[str, Any]:
+    """Algorithms that other packages bring, by name: instances of
+    `weft.agents.collectives.algorithm.Algorithm`. One with a name of Weft's own is left out."""
+    found = {each.name: each for each in brought("weft.algorithms").values()}
+    return {name: each for name, each in found.items() if name not in MODULES}
+
+
+@cache
+def algorithms() -> dict[str, tuple[str, ...]]:
+    """Names of algorithms by collective, those of other packages last."""
+    more = brought_algorithms()
+    return {
+        collective: (*names, *(name for name in more if collective in more[name].collectives))
+        for collective, names in COLLECTIVES.items()
+    }
+
+
 FLOWS = "flows"
 """Flows that depend on each other, of any workload (`weft.agents.collectives.flow_graph`)."""
 GIVEN = "given"
@@ -21,8 +62,6 @@ workload names them."""
 CUTOFFS = ("adaptive", "paper", "fetch-only")
 """When a multicast operation fetches what is missing: near the expected time; at the paper's five
 times it; or at once, without any multicast."""
-OFFLOADED = ("switch", "optcast")
-"""Algorithms that need more than ranks: switches that add, or reduction servers."""
 REDUCING = ("reduce-scatter", "allreduce")
 """The collectives that combine all ranks' elements."""
 VECTORS = ("allreduce", "alltoall")

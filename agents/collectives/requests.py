@@ -12,7 +12,6 @@ import numpy.typing as npt
 from weft.agents.collectives.dtypes import dtype_of, is_float, is_integer, is_number
 from weft.agents.collectives.flow_graph import FlowGraph
 from weft.agents.collectives.names import (
-    ALGORITHMS,
     CUTOFFS,
     FLOW_ALGORITHMS,
     FLOWS,
@@ -20,14 +19,13 @@ from weft.agents.collectives.names import (
     OPS,
     REDUCING,
     ROOTED,
-    SWITCH_DTYPES,
     VECTORS,
+    algorithms,
 )
 from weft.agents.collectives.timing import operation_timeout_ns
 from weft.base.errors import InputError
 
 _UFUNCS: dict[str, np.ufunc] = dict(zip(OPS, (np.add, np.minimum, np.maximum, np.add), strict=True))
-_KNOWN = {**ALGORITHMS, FLOWS: FLOW_ALGORITHMS}
 MAX_NUMBER = (1 << 32) - 1
 """Control messages carry 32 bits of it."""
 _NUMBERS = (
@@ -55,9 +53,9 @@ class Request:
     number: int
     """Counts the operations of the communicator, from 0; each rank starts them in this order."""
     collective: str
-    """One of `ALGORITHMS`."""
+    """One of `COLLECTIVES`."""
     algorithm: str
-    """One of the collective's `ALGORITHMS`."""
+    """One of the collective's `algorithms`."""
     counts: int | tuple[int, ...]
     """Elements of every rank, or of each by itself (MPI's Allgatherv); of Broadcast: of the
     root; of Allreduce and All-to-all: of the vector that each rank contributes."""
@@ -102,12 +100,13 @@ class Request:
     """Of the collective flows: what they are; `counts` says nothing then."""
 
     def __post_init__(self) -> None:
-        if self.collective not in _KNOWN:
-            raise InputError(f"collective {self.collective!r}: choose from {', '.join(_KNOWN)}")
-        if self.algorithm not in _KNOWN[self.collective]:
+        known = {**algorithms(), FLOWS: FLOW_ALGORITHMS}
+        if self.collective not in known:
+            raise InputError(f"collective {self.collective!r}: choose from {', '.join(known)}")
+        if self.algorithm not in known[self.collective]:
             raise InputError(
                 f"{self.collective} algorithm {self.algorithm!r}: choose from "
-                f"{', '.join(_KNOWN[self.collective])}"
+                f"{', '.join(known[self.collective])}"
             )
         if (self.collective == FLOWS) != (self.flows is not None) or (
             self.flows is not None and self.dtype != "uint8"
@@ -131,17 +130,6 @@ class Request:
     def _check_reduction(self) -> None:
         if not is_float(self.dtype) and not is_integer(self.dtype):
             raise InputError(f"dtype {self.dtype!r} cannot be reduced: integers and floats can")
-        if self.algorithm != "switch":
-            return
-        if self.dtype not in SWITCH_DTYPES:
-            raise InputError(
-                f"dtype {self.dtype!r}: switches add {', '.join(SWITCH_DTYPES)}; choose one of "
-                "these, or another algorithm"
-            )
-        if self.op not in ("sum", "average"):
-            raise InputError(
-                f"op {self.op!r}: switches add; choose sum or average, or another algorithm"
-            )
 
     def _check_numbers(self) -> None:
         """Make Python's integers of all numbers, and raise InputError for those out of range."""

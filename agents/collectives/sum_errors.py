@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.agents.collectives.dtypes import HALF_TYPES, Array, significand_bits, smallest_power
+from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.sum_orders import unit_exponents
 
@@ -98,7 +99,7 @@ def error_bound(request: Request, terms: Array, switch_values: int = 0) -> Float
     divisor = size if request.op == "average" else 1
     exact = np.abs(exact_sums(terms)[0]) / divisor
     accumulated, then = _roundings(request, size)
-    if request.algorithm == "switch":
+    if algorithm_of(request.collective, request.algorithm).adds:
         units = np.ldexp(1.0, unit_exponents(terms, switch_values) - 1)
         bound = np.where(magnitudes > 0, size * units, 0.0)
     else:
@@ -120,9 +121,10 @@ def _roundings(request: Request, size: int) -> tuple[str, list[str]]:
     """The type in which an algorithm adds, and those to which it rounds afterwards, in order."""
     name, half = request.dtype, request.dtype in HALF_TYPES
     averaging = request.op == "average" and size > 1
-    if request.algorithm == "switch":
+    algorithm = algorithm_of(request.collective, request.algorithm)
+    if algorithm.adds:
         return name, ["float64"] * averaging + [name]
-    if request.algorithm == "optcast" and half:
+    if algorithm.serves and half:
         return "float32", ["float32"] * averaging + [name]
     return name, (["float32"] * half + [name]) * averaging
 

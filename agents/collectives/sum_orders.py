@@ -1,19 +1,16 @@
-"""What a reduction's sums come to, bit for bit: in which order each algorithm adds, and with which
-roundings.
+"""What a reduction's sums come to, bit for bit: in the order in which its algorithm adds, and with
+which roundings.
 
 This is written apart from the code that adds, as a model of it: a rank's result is compared with
-what the model says. An order is a rank, or a tuple of orders that are summed up one after the
-other: ((0, 1), 2) is (x0 + x1) + x2. Adding two numbers is commutative, so an order says nothing of
-which of them was there first.
+what the model says.
 """
 
 from __future__ import annotations
 
-from typing import Union
-
 import numpy as np
 import numpy.typing as npt
 
+from weft.agents.collectives.algorithm import Algorithm, Order
 from weft.agents.collectives.dtypes import (
     HALF_TYPES,
     Array,
@@ -22,58 +19,10 @@ from weft.agents.collectives.dtypes import (
     significand_bits,
     smallest_power,
 )
+from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.trees import double_binary_tree
 
-Order = Union[int, "tuple[Order, ...]"]
 Floats = npt.NDArray[np.float64]
-
-
-def order_of(request: Request, size: int, place: int = 0) -> Order:
-    """In which order an algorithm adds elements of its `place`-th span (`spans_of`)."""
-    algorithm = request.algorithm
-    if algorithm == "ring":  # a part's sum begins behind its owner, where it ends
-        return tuple((place + 1 + step) % size for step in range(size))
-    if algorithm in ("halving-doubling", "recursive-halving"):
-        return _halving(size)
-    if algorithm == "double-binary-tree":
-        root = next(
-            rank for rank in range(size) if double_binary_tree(place, rank, size)[0] is None
-        )
-        return _subtree(place, root, size)
-    nodes: list[Order] = list(range(size))
-    if algorithm == "optcast":
-        width = request.fan_in or size
-        while len(nodes) > width:
-            nodes = [tuple(nodes[at : at + width]) for at in range(0, len(nodes), width)]
-    return tuple(nodes)
-
-
-def _halving(size: int) -> Order:
-    """Ranks that are too many for a power of two are added to their neighbours first; then those
-    that are furthest apart are added first."""
-    left_out = size - (1 << size.bit_length() - 1)
-    sums: list[Order] = [(2 * pair + 1, 2 * pair) for pair in range(left_out)]
-    sums += range(2 * left_out, size)
-    while len(sums) > 1:
-        half = len(sums) // 2
-        sums = [(sums[place], sums[place + half]) for place in range(half)]
-    return sums[0]
-
-
-def _subtree(tree: int, rank: int, size: int) -> Order:
-    children = double_binary_tree(tree, rank, size)[1]
-    return (rank, *(_subtree(tree, child, size) for child in children))
-
-
-def spans_of(request: Request, size: int) -> list[int]:
-    """Where the spans of a vector end within which all elements are added alike."""
-    elements = request.elements(size)
-    if request.algorithm == "ring":
-        return list(np.cumsum(elements))
-    if request.algorithm == "double-binary-tree":
-        return [-(-sum(elements) // 2), sum(elements)]
-    return [sum(elements)]
 
 
 def sums_of(request: Request, terms: Array, first: int, switch_values: int = 0) -> Array:
@@ -85,23 +34,26 @@ def sums_of(request: Request, terms: Array, first: int, switch_values: int = 0) 
         switch_values: V, where switches add. The first element is the first of a block of V, and
             the last one that of a block, or of all that have one owner.
     """
-    if request.algorithm == "switch":
+    algorithm = algorithm_of(request.collective, request.algorithm)
+    if algorithm.adds:
         return _quantized(request, terms, switch_values)
     size, count = terms.shape
     total = np.empty(count, terms.dtype)
     begin = 0
-    for place, end in enumerate(spans_of(request, size)):
+    for place, end in enumerate(algorithm.sum_spans(request, size)):
         here = slice(max(begin - first, 0), max(min(end - first, count), 0))
         if here.start < here.stop:
-            total[here] = _added(request, terms[:, here], order_of(request, size, place))
+            total[here] = _added(
+                request, algorithm, terms[:, here], algorithm.sum_order(request, size, place)
+            )
         begin = end
     return total
 
 
-def _added(request: Request, terms: Array, order: Order) -> Array:
+def _added(request: Request, algorithm: Algorithm, terms: Array, order: Order) -> Array:
     """Of a span. Reduction servers add half types in float32, and round once."""
     size, name = len(terms), request.dtype
-    wide = request.algorithm == "optcast" and name in HALF_TYPES
+    wide = algorithm.serves and name in HALF_TYPES
     total = _evaluated(terms.astype(np.float32) if wide else terms, order)
     if request.op == "average" and size > 1:
         average(total, size)

@@ -39,11 +39,9 @@ number of one operation: enough to fill every link, and not all that is to be se
 pattern's order is kept, few queue pairs are busy at a time, and a failure is told soon, since that
 message leaves behind them."""
 
-IN_ROUNDS = ("recursive-doubling", "recursive-halving", "halving-doubling")
-"""Algorithms in which each round has another partner. Rounds that mix on a rank's link come apart
-between the ranks, until several partners fill one's queue: so less is under way."""
 MAX_POSTED_IN_ROUNDS_BYTES = 256 * 1024
 MAX_POSTED_IN_ROUNDS_NS = 10_000_000
+"""The same of algorithms in which each round has another partner."""
 
 TO_ONE = "many-to-one"
 """The collective in which all write to one rank from the beginning on. No queue holds the windows
@@ -148,6 +146,7 @@ class UnicastOperation:
 
     Args:
         register: gives the memory region of an array.
+        in_rounds: whether each round has another partner.
 
     Raises:
         InputError: the communicator has no queue pair with a peer of the pattern.
@@ -159,6 +158,8 @@ class UnicastOperation:
         request: Request,
         pattern: Pattern,
         register: Callable[[Bytes], MemoryRegion],
+        *,
+        in_rounds: bool = False,
     ) -> None:
         self._communicator = communicator
         self._number = request.number
@@ -185,7 +186,7 @@ class UnicastOperation:
         self._most_posted_bytes = min(MAX_POSTED_BYTES, max(in_time, block))
         """With one block under way there is room for the next, on the slowest link, too."""
         self._most_own_bytes = self._most_posted_bytes
-        if request.algorithm in IN_ROUNDS:
+        if in_rounds:
             in_time = rate_bps * MAX_POSTED_IN_ROUNDS_NS // 8_000_000_000
             in_time = max(in_time, block) if rate_bps else MAX_POSTED_BYTES
             self._most_own_bytes = min(MAX_POSTED_IN_ROUNDS_BYTES, in_time)

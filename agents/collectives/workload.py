@@ -29,6 +29,7 @@ from weft.agents.collectives.flow_graph import FlowGraph
 from weft.agents.collectives.gradients import LARGEST, PAGE, gradients
 from weft.agents.collectives.names import DATA, FLOWS, REDUCING
 from weft.agents.collectives.pattern import fill_shard, first_difference, shard_key, words
+from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.sum_errors import SumErrors, distances, error_bound, errors_of
 from weft.agents.collectives.sum_orders import sums_of
@@ -94,7 +95,9 @@ class Workload:
         self._switch_values = switch_values
         self._kept_sums: dict[int, tuple[Array, SumErrors]] = {}
         """What slices of an Allreduce come to, by their first elements, where it is kept."""
-        self._magnitude = _MAX_MAGNITUDE if request.algorithm == "switch" else 0
+        self._magnitude = 0
+        if self._reducing and algorithm_of(request.collective, request.algorithm).adds:
+            self._magnitude = _MAX_MAGNITUDE
         if self._data != "exact":
             self._check_gradients()
         elif self._reducing and is_float(request.dtype):

@@ -19,8 +19,9 @@ from dataclasses import asdict, replace
 import numpy as np
 
 from weft.agents.collectives.agent import Done
-from weft.agents.collectives.names import ALGORITHMS, OFFLOADED
+from weft.agents.collectives.names import algorithms
 from weft.agents.collectives.operation import Report
+from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.series import Job, Series
 from weft.agents.collectives.workload import Workload, accuracy_of
@@ -328,9 +329,9 @@ def warm_up() -> None:
     agents = [participant.rank_agent for participant in participants]
     kinds = [
         (collective, name)
-        for collective, names in ALGORITHMS.items()
+        for collective, names in algorithms().items()
         for name in names
-        if name not in OFFLOADED
+        if algorithm_of(collective, name).unicast or algorithm_of(collective, name).multicasts
     ]
     requests = [Request(0, collective, name, 750, "float32") for collective, name in kinds]
     requests.append(Request(0, "allgather", "multicast", 750, "float32", cutoff="fetch-only"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ from weft.experiments.scenario.choices import (
     whole,
 )
 from weft.experiments.scenario.fault import Fault
-from weft.experiments.scenario.fsdp_models import FSDP, MODELS
+from weft.experiments.scenario.fsdp_models import FSDP, MODELS, PARTS
 from weft.experiments.scenario.fsdp_models import SLOWDOWN as FSDP_SLOWDOWN
 from weft.experiments.scenario.option import (
     DURATION,
@@ -68,7 +69,8 @@ from weft.topo.interfaces import LINK_KINDS, LinkKind
 from weft.topo.network import MAX_HOSTS_PER_LEAF, MAX_PORTS
 from weft.topo.packet_faults import InjectedFault
 
-if TYPE_CHECKING:  # it takes numpy, which help and messages go without
+if TYPE_CHECKING:  # they take numpy, which help and messages go without
+    from weft.agents.collectives.algorithm import Algorithm
     from weft.agents.collectives.flow_graph import FlowGraph
 
 NETWORK = "Network"
@@ -107,20 +109,13 @@ def _known_algorithms() -> str:
     )
 
 
-def _multicasts(asked: Asked) -> bool:
-    return asked.multicasting
-
-
-def _adds(asked: Asked) -> bool:
-    return asked.adding
+def _by_algorithm(name: str) -> Callable[[Asked], bool]:
+    """Whether an algorithm that is asked for goes by an option."""
+    return lambda asked: any(name in each.heeds for each in asked.kinds())
 
 
 def _reduces(asked: Asked) -> bool:
     return asked.reducing
-
-
-def _has_servers(asked: Asked) -> bool:
-    return "optcast" in asked.algorithms
 
 
 def _is_model_step(asked: Asked) -> bool:
@@ -394,7 +389,7 @@ class Asked:
         group=UNICAST,
         metavar="K",
         between=(2, 64),
-        heeded=lambda asked: "k-nomial" in asked.algorithms,
+        heeded=_by_algorithm("radix"),
         who="it is for broadcast by k-nomial",
     )
     block_bytes: int | None = option(
@@ -406,7 +401,7 @@ class Asked:
         metavar="SIZE",
         between=(1, MAX_SIZE_BYTES),
         otherwise="64KiB, or an eighth of a shard",
-        heeded=lambda asked: not set(asked.algorithms) <= {"multicast", "switch", "in-network"},
+        heeded=_by_algorithm("block"),
         who="it is for unicast algorithms (multicast has chunk, switch values)",
     )
     """Unicast algorithms pass on blocks of so many bytes; by default 64 KiB, or an eighth of the
@@ -418,7 +413,7 @@ class Asked:
         group=MULTICAST,
         metavar="N",
         otherwise="as many as ranks",
-        heeded=lambda asked: asked.collective == "allgather" and asked.multicasting,
+        heeded=lambda asked: asked.collective == "allgather" and _by_algorithm("chains")(asked),
         who="it is for allgather by multicast",
     )
     workers: int = option(
@@ -428,7 +423,7 @@ class Asked:
         group=MULTICAST,
         metavar="W",
         between=(1, MAX_WORKERS),
-        heeded=_multicasts,
+        heeded=_by_algorithm("workers"),
         who=OF_MULTICAST,
     )
     """Subgroups of multicast: each has a part of every shard, and trees of its own."""
@@ -441,7 +436,7 @@ class Asked:
         metavar="SIZE",
         otherwise="the MTU",
         between=(MIN_CHUNK_BYTES, MAX_CHUNK_BYTES),
-        heeded=_multicasts,
+        heeded=_by_algorithm("chunk"),
         who=OF_MULTICAST,
     )
     """Of multicast, the unit of recovery; the path MTU by default. A larger one is several
@@ -453,7 +448,7 @@ class Asked:
         group=MULTICAST,
         metavar="N",
         between=(1, 1 << 16),
-        heeded=_multicasts,
+        heeded=_by_algorithm("batch"),
         who=OF_MULTICAST,
     )
     servers: int | None = option(
@@ -465,7 +460,7 @@ class Asked:
         otherwise="as many as ranks",
         between=(1, MAX_HOSTS),
         network=lambda asked: asked.dedicated_servers,
-        heeded=_has_servers,
+        heeded=_by_algorithm("servers"),
         who=OF_OPTCAST,
     )
     server_placement: str = option(
@@ -474,7 +469,7 @@ class Asked:
         "Optcast: servers have dedicated hosts, or the ranks'.",
         group=OPTCAST,
         choices=SERVER_PLACEMENTS,
-        heeded=_has_servers,
+        heeded=_by_algorithm("server-placement"),
         who=OF_OPTCAST,
     )
     """``dedicated``: servers have hosts of their own, which the network gets beside those of ranks,
@@ -487,7 +482,7 @@ class Asked:
         metavar="N",
         otherwise="one a server",
         between=(1, MAX_SPLIT),
-        heeded=_has_servers,
+        heeded=_by_algorithm("split"),
         who=OF_OPTCAST,
     )
     """Pieces that a request is cut into."""
@@ -499,7 +494,7 @@ class Asked:
         metavar="N",
         otherwise="no limit",
         between=(2, MAX_HOSTS),
-        heeded=_has_servers,
+        heeded=_by_algorithm("fan-in"),
         who=OF_OPTCAST,
     )
     """Most contributions that one server takes; more ranks make a tree of servers."""
@@ -511,7 +506,7 @@ class Asked:
         metavar="N",
         otherwise="128",
         between=(1, MAX_SLOTS),
-        heeded=_adds,
+        heeded=_by_algorithm("slots"),
         who=OF_SWITCH,
     )
     """Aggregation in switches: rounds under way at a time, of each job."""
@@ -523,7 +518,7 @@ class Asked:
         metavar="V",
         otherwise="256; BMv2 64",
         network=lambda asked: asked.program_values,
-        heeded=_adds,
+        heeded=_by_algorithm("values"),
         who=OF_SWITCH,
     )
     """Aggregation in switches: numbers of 32 bits a packet; 256 by default, on BMv2 64."""
@@ -544,7 +539,7 @@ class Asked:
         "When to fetch: adaptive, paper or fetch-only.",
         group=MULTICAST,
         choices=CUTOFFS,
-        heeded=_multicasts,
+        heeded=_by_algorithm("cutoff"),
         who=OF_MULTICAST,
     )
     model: str | None = option(
@@ -759,12 +754,31 @@ class Asked:
     @property
     def adding(self) -> bool:
         """Whether switches sum."""
-        return not {"switch", "in-network"}.isdisjoint(self.algorithms)
+        return any(each.adds for each in self.kinds())
 
     @property
     def multicasting(self) -> bool:
         """Whether ranks multicast."""
-        return not {"multicast", "in-network"}.isdisjoint(self.algorithms)
+        return any(each.multicasts for each in self.kinds())
+
+    @property
+    def serving(self) -> bool:
+        """Whether reduction servers sum."""
+        return any(each.serves for each in self.kinds())
+
+    def kinds(self) -> Iterator[Algorithm]:
+        """The algorithms as objects: those of which FSDP consists; of flows, a ring for all that
+        they may be, which are unicast."""
+        from weft.agents.collectives.registry import algorithm_of
+
+        for name in self.algorithms:
+            if self.collective == FSDP:
+                gather, scatter = PARTS[name]
+                yield algorithm_of("allgather", gather)
+                yield algorithm_of("reduce-scatter", scatter)
+            else:
+                flows = self.collective == FLOWS
+                yield algorithm_of(*(("allgather", "ring") if flows else (self.collective, name)))
 
     def default_servers(self) -> int:
         """As many as ranks; in a fat tree, which has its hosts, half of each leaf's."""

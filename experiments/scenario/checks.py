@@ -110,7 +110,7 @@ def with_shape(asked: Asked) -> Asked:
 
 def with_offloading(asked: Asked) -> Asked:
     """What servers and aggregating switches take, as far as it says which network is meant."""
-    if "optcast" in asked.algorithms and asked.servers is None:
+    if asked.serving and asked.servers is None:
         asked = replace(asked, servers=asked.default_servers())
     if not asked.adding:
         return asked
@@ -177,7 +177,7 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
         asked = replace(asked, chains=ranks)
     if asked.chains is not None:
         whole("chains", asked.chains, 1, ranks)
-    if "optcast" in asked.algorithms:
+    if asked.serving:
         _check_servers(asked, ranks)
     if asked.collective == FSDP:
         asked = _with_layers(asked)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from weft.agents.collectives.names import ALGORITHMS, FLOW_ALGORITHMS, FLOWS
+from weft.agents.collectives.names import FLOW_ALGORITHMS, FLOWS, algorithms
 from weft.base.errors import InputError
 from weft.base.units import shown
 from weft.experiments.scenario.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
 from weft.experiments.scenario.fsdp_models import FSDP
 
-CHOICES = {**ALGORITHMS, FSDP: FSDP_ALGORITHMS, FLOWS: FLOW_ALGORITHMS}
+CHOICES = {**algorithms(), FSDP: FSDP_ALGORITHMS, FLOWS: FLOW_ALGORITHMS}
 """Algorithms by collective; a scenario that names none runs the first two."""
 COLLECTIVES = tuple(CHOICES)
 WORLDS = ("emulated", "simulated")

@@ -15,6 +15,7 @@ parameters of the layer that it computes, and those that come next.
 
 from __future__ import annotations
 
+from weft.experiments.scenario.fsdp_models import PARTS
 from weft.experiments.scenario.scenario import Scenario
 
 AT_ONCE = 4
@@ -26,7 +27,7 @@ both of the step two before, the Reduce-Scatter for the Allgather of the same la
 
 def parts(scenario: Scenario, algorithm: str) -> tuple[Scenario, Scenario]:
     """The Allgathers and the Reduce-Scatters of a scenario of FSDP, each by themselves."""
-    gather, scatter = {"ring": ("ring", "ring"), "in-network": ("multicast", "switch")}[algorithm]
+    gather, scatter = PARTS[algorithm]
     common = {"size_bytes": scenario.shard_sizes[0], "operations": scenario.layers or 1}
     return (
         scenario.part("allgather", gather, **common),

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 FSDP = "fsdp-interleave"
-ALGORITHMS = ("ring", "in-network")
-"""Ring Allgather beside ring Reduce-Scatter; multicast Allgather beside a Reduce-Scatter that
-switches add."""
+PARTS = {"ring": ("ring", "ring"), "in-network": ("multicast", "switch")}
+"""By algorithm, those of the Allgathers and of the Reduce-Scatters beside them: both around the
+ring; or multicast, and sums by switches."""
+ALGORITHMS = tuple(PARTS)
 
 WIDTHS: dict[str, int] = {
     "gpt2-small": 768,

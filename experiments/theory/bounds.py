@@ -8,14 +8,21 @@ well as can be. Propagation and the time to add are free.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from weft.agents.collectives.dtypes import dtype_of
 from weft.agents.collectives.flow_graph import FlowGraph
 from weft.agents.collectives.names import FLOWS
+from weft.agents.collectives.registry import algorithm_of
+from weft.agents.collectives.transfers import (
+    Sizing,
+    Transfers,
+    fullest_link_bytes,
+    payload,
+    placed,
+)
 from weft.base.errors import InputError
 from weft.experiments.scenario.fsdp import parts
 from weft.experiments.scenario.fsdp_models import FSDP
@@ -29,16 +36,9 @@ from weft.experiments.theory.traffic_model import (
     member_hosts,
     optcast_of,
     switch_traffic,
+    task_of,
     tier_model_bytes,
     tier_model_frame_bytes,
-)
-from weft.experiments.theory.transfers import (
-    Sizing,
-    Transfers,
-    parent_places,
-    payload,
-    placed,
-    unicast_rounds,
 )
 
 __all__ = [
@@ -111,12 +111,13 @@ def _hosts_ns(scenario: Scenario, algorithm: str, sizing: Sizing, *, frames: boo
     if scenario.collective == FLOWS:
         return _flows_ns(scenario.flow_graph(algorithm), scenario.rate_bps, sizing)
     shards = scenario.shard_sizes
-    if algorithm == "switch":
+    kind = algorithm_of(scenario.collective, algorithm)
+    if kind.adds:
         traffic = switch_traffic(scenario, frames=frames)
         hosts = member_hosts(scenario)[: len(shards)]
         one = switch_bound_bytes(scenario.network(), traffic, hosts)
         size_bytes = scenario.operations * one
-    elif algorithm == "optcast":
+    elif kind.serves:
         size_bytes = optcast_bound_bytes(
             scenario.collective,
             shards,
@@ -127,19 +128,7 @@ def _hosts_ns(scenario: Scenario, algorithm: str, sizing: Sizing, *, frames: boo
             sizing=sizing,
         )
     else:
-        block_bytes = scenario.block_bytes or min(1 << 16, -(-max(shards) // 8))
-        size_bytes = bound_bytes(
-            scenario.collective,
-            algorithm,
-            shards,
-            chains=scenario.chains,
-            root=scenario.root,
-            radix=scenario.radix,
-            block_bytes=-(-block_bytes // scenario.mtu) * scenario.mtu,
-            operations=scenario.operations,
-            item_bytes=dtype_of(scenario.dtype).itemsize,
-            sizing=sizing,
-        )
+        size_bytes = kind.least_bytes(task_of(scenario, sizing)) if len(shards) > 1 else 0
     return size_bytes * 8 * 10**9 // scenario.rate_bps
 
 
@@ -151,126 +140,6 @@ def _flows_ns(graph: FlowGraph, rate_bps: int, sizing: Sizing) -> int:
     links = fullest_link_bytes(graph.ranks, [Transfers(table.source, table.destination, sizes)])
     chain_ns = replace(graph, size_bytes=tuple(sizes.tolist())).span_ns(rate_bps)
     return max(chain_ns, links * 8 * 10**9 // rate_bps)
-
-
-def bound_bytes(
-    collective: str,
-    algorithm: str,
-    shards: Sequence[int],
-    *,
-    chains: int | None = None,
-    root: int = 0,
-    radix: int = 2,
-    block_bytes: int = 1 << 16,
-    operations: int = 1,
-    item_bytes: int = 1,
-    sizing: Sizing = payload,
-) -> int:
-    """The least completion time in bytes that one link could carry meanwhile.
-
-    Allgather and Reduce-Scatter:
-
-    - multicast, M = P: a rank hears all but its own, so T - min n_r.
-    - multicast, M < P chains: at any time some rank only hears, so all roots together send at most
-      B: T. Chains that are paced in proportion to their bytes reach it.
-    - ring: T - min n_r of the fullest link, and no less than the largest shard's way around.
-    - linear: the fullest uplink's (P - 1) n_r, or the fullest downlink's T - n_r.
-    - recursive doubling and halving: the critical path of one operation (`critical_path_bytes`),
-      or what the fullest link carries of all.
-
-    Broadcast, where blocks are passed on once they are whole:
-
-    - multicast: N.
-    - k-nomial: N for each child of the root, (k - 1) log_k P if P is a power of k. Whole copies,
-      the largest subtree first, reach it: a child has fewer children than the root still has to
-      serve after it.
-    - binary tree: 2N of the root's uplink (N if P = 2), and the last block's way further down.
-      Every block goes to the first child, then to the second.
-    - pipelined ring: N, and P - 2 blocks.
-
-    Allreduce of a vector of T bytes, where parts are n_r = T / P and blocks are passed on as they
-    come:
-
-    - ring: twice T - n_r, and no less than a part's way around twice.
-    - halving and doubling: what the fullest link carries, twice T (P - 1) / P if P is a power of
-      two; else T more, for the rank that stands in for another.
-    - double binary tree: what the fullest link carries, 2T from P = 4 on, where some rank has two
-      children and a parent in the same tree.
-    - direct: what the fullest link carries, twice T - n_r.
-
-    All-to-all: T - n_r. Many-to-one: what the root's link carries, T less the root's shard.
-
-    Several operations, at once or one after the other, are as one of so many times the bytes: a
-    rank that has done its part begins the next.
-
-    Raises:
-        InputError: nothing is known of the algorithm.
-    """
-    sizes = sizing(np.asarray(shards, np.int64))
-    ranks = len(sizes)
-    if ranks == 1:
-        return 0
-    block = min(int(sizes.max()), int(sizing(np.array([block_bytes], np.int64))[0]))
-    total, least, largest = (
-        operations * int(size_bytes) for size_bytes in (sizes.sum(), sizes.min(), sizes.max())
-    )
-    around = largest + (ranks - 2) * block
-    if collective == "broadcast":
-        if algorithm == "multicast":
-            return total
-        parents = parent_places(algorithm, ranks, radix)
-        if algorithm == "k-nomial":
-            return total * int((parents == 0).sum())
-        if algorithm == "binary-tree":
-            return min(2, ranks - 1) * total + _binary_tail(ranks) * block
-        return around
-    if algorithm == "multicast":
-        return total - least if chains is None or chains >= ranks else total
-    if (collective, algorithm) == ("allreduce", "ring"):
-        rounds = list(unicast_rounds(collective, algorithm, shards, sizing=sizing))
-        twice_around = around + (ranks - 1) * block
-        return max(operations * fullest_link_bytes(ranks, rounds), twice_around)
-    if algorithm == "ring":
-        return max(total - least, around)
-    if algorithm == "linear":
-        return max((ranks - 1) * largest, total - least)
-    rounds = list(
-        unicast_rounds(
-            collective, algorithm, shards, root=root, item_bytes=item_bytes, sizing=sizing
-        )
-    )
-    if collective == "allreduce" or algorithm == "direct":
-        return operations * fullest_link_bytes(ranks, rounds)
-    return max(critical_path_bytes(ranks, rounds), operations * fullest_link_bytes(ranks, rounds))
-
-
-def critical_path_bytes(ranks: int, rounds: Iterable[Transfers]) -> int:
-    """The least time of rounds of pairwise exchanges, in bytes that one link could carry meanwhile.
-
-    A rank may send in a round when it has all that comes to it in the rounds before. Its uplink
-    carries its messages since then one after the other; its downlink has carried all that came.
-    """
-    ready = np.zeros(ranks, np.int64)
-    busy = np.zeros(ranks, np.int64)
-    received = np.zeros(ranks, np.int64)
-    for each in rounds:
-        sent = each.size_bytes > 0
-        source, destination, size_bytes = (column[sent] for column in each)
-        begin = ready[source]
-        busy[source] = np.maximum(busy[source], begin) + size_bytes
-        received[destination] += size_bytes
-        arrived = np.maximum(begin + size_bytes, received[destination])
-        ready[destination] = np.maximum(ready[destination], arrived)
-    return int(max(busy.max(), ready.max()))
-
-
-def fullest_link_bytes(hosts: int, rounds: Iterable[Transfers]) -> int:
-    """The most that any host's link carries in one direction."""
-    links = np.zeros((2, hosts), np.int64)
-    for source, destination, size_bytes in rounds:
-        np.add.at(links[0], source, size_bytes)
-        np.add.at(links[1], destination, size_bytes)
-    return int(links.max())
 
 
 def optcast_bound_bytes(
@@ -333,15 +202,3 @@ def ideal_speedup(algorithm: str, ranks: int, *, values: int = 256, mtu: int = 4
     size_bytes = VALUE_BYTES * values
     efficiency = size_bytes / (size_bytes + SWITCH_OVERHEAD_BYTES)
     return speedup * efficiency * (mtu + RC_OVERHEAD_BYTES) / mtu
-
-
-def _binary_tail(ranks: int) -> int:
-    """Blocks for which the slowest rank waits longer than the root's uplink is busy.
-
-    A first child has a block one block after its parent, a second child two: after the leading 1,
-    a place's digits of (place + 1) to base 2 say which child each is. The root's own last two are
-    in its 2N.
-    """
-    if ranks == 2:
-        return 0
-    return max(place.bit_length() + place.bit_count() for place in range(2, ranks + 1)) - 4

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from weft.agents.collectives.transfers import Sizing
 from weft.analysis.link_loads import spray_loads
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.flows import Flows
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.lanes import placed_steps
-from weft.experiments.theory.transfers import Sizing
 from weft.topo.network import Topology
 
 

@@ -7,22 +7,16 @@ many bytes to whom is the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from weft.agents.collectives.flow_graph import FlowGraph
-from weft.agents.collectives.names import ALGORITHMS, OFFLOADED, VECTORS
+from weft.agents.collectives.names import VECTORS, algorithms
+from weft.agents.collectives.registry import algorithm_of
+from weft.agents.collectives.transfers import Task, Transfers, even_parts
 from weft.base.errors import InputError
 from weft.controller.flows import Flows
-from weft.experiments.theory.transfers import (
-    IntArray,
-    Transfers,
-    even_parts,
-    in_order_parents,
-    parent_places,
-    unicast_rounds,
-)
 
 
 def steps_of(
@@ -61,8 +55,8 @@ def steps_of(
 
 def has_steps(collective: str, algorithm: str) -> bool:
     """Whether an algorithm consists of unicast flows between ranks, so that `steps_of` knows it."""
-    unicast = algorithm not in ("multicast", *OFFLOADED)
-    return unicast and algorithm in ALGORITHMS.get(collective, ())
+    known = algorithm in algorithms().get(collective, ())
+    return known and algorithm_of(collective, algorithm).unicast
 
 
 def shards_of(collective: str, ranks: int, size_bytes: int, item_bytes: int = 1) -> tuple[int, ...]:
@@ -85,20 +79,8 @@ def steps_of_shards(
     sizes = np.asarray(shards, np.int64)
     if len(sizes) < 1:
         raise InputError(f"{collective} by {algorithm} of no ranks: one at least is valid")
-    rounds: Iterable[Transfers]
-    if algorithm == "ring":
-        rounds = _ring(collective, sizes)
-    elif collective == "broadcast":
-        rounds = _down_a_tree(algorithm, sizes, root, radix)
-    elif algorithm == "double-binary-tree":
-        rounds = _two_trees(even_parts(int(sizes.sum()), 2, item_bytes), len(sizes))
-    else:
-        rounds = unicast_rounds(
-            collective, algorithm, shards, item_bytes=item_bytes, root=root, radix=radix
-        )
-        if algorithm in ("linear", "direct"):
-            rounds = _at_once(rounds, len(sizes) - 1)
-    flows = [Flows(*_sent(each)) for each in rounds]
+    task = Task(collective, sizes, root, radix, item_bytes)
+    flows = [Flows(*_sent(each)) for each in algorithm_of(collective, algorithm).steps(task)]
     return [each for each in flows if len(each)]
 
 
@@ -127,80 +109,3 @@ def _sent(transfers: Transfers) -> Transfers:
     """Those that have bytes."""
     sent = transfers.size_bytes > 0
     return Transfers(*(column[sent] for column in transfers))
-
-
-def _at_once(rounds: Iterable[Transfers], each: int) -> Iterator[Transfers]:
-    """Rounds of a direct exchange, so many at a time in one step."""
-    waiting: list[Transfers] = []
-    for transfers in rounds:
-        waiting.append(transfers)
-        if len(waiting) == each:
-            yield _together(waiting)
-            waiting = []
-    if waiting:
-        yield _together(waiting)
-
-
-def _together(parts: Sequence[Transfers]) -> Transfers:
-    return Transfers(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-
-
-def _ring(collective: str, sizes: IntArray) -> Iterator[Transfers]:
-    """P - 1 steps, twice of an Allreduce: in step i of an Allgather rank r passes on the shard of
-    rank r - i, of a Reduce-Scatter that of rank r - i - 1."""
-    ranks = np.arange(len(sizes), dtype=np.int64)
-    lags = {"reduce-scatter": (1,), "allgather": (0,), "allreduce": (1, 0)}
-    if collective not in lags:
-        raise InputError(f"{collective} has no algorithm 'ring': {', '.join(sorted(lags))} have")
-    for lag in lags[collective]:
-        for step in range(len(sizes) - 1):
-            yield Transfers(ranks, np.roll(ranks, -1), np.roll(sizes, step + lag))
-
-
-def _down_a_tree(algorithm: str, sizes: IntArray, root: int, radix: int) -> Iterator[Transfers]:
-    """A step for each level of the tree."""
-    ranks = len(sizes)
-    parents = np.concatenate([[0], parent_places(algorithm, ranks, radix)])
-    depth = _depths(parents)
-    places = np.arange(ranks, dtype=np.int64)
-    for level in range(1, int(depth.max()) + 1):
-        children = places[depth == level]
-        yield Transfers(
-            (parents[children] + root) % ranks,
-            (children + root) % ranks,
-            np.full(len(children), sizes[root]),
-        )
-
-
-def _depths(parents: IntArray) -> IntArray:
-    """How far each place is from the root, which is its own parent; int64 [P]."""
-    depth = np.zeros(len(parents), np.int64)
-    above = parents.copy()
-    own = np.arange(len(parents))
-    while np.any(above != own):
-        depth += above != own
-        own, above = above, parents[above]
-    return depth
-
-
-def _two_trees(halves: IntArray, ranks: int) -> Iterator[Transfers]:
-    """Up and down both trees of `double-binary-tree`, both at the same time: a step for each level,
-    the deepest first, and back."""
-    parents = in_order_parents(ranks)
-    depth = _depths(parents)
-    places = np.arange(ranks, dtype=np.int64)
-    second = (places + 1) % ranks if ranks % 2 else ranks - 1 - places
-    ups = []
-    for level in range(int(depth.max()), 0, -1):
-        below = places[depth == level]
-        ups.append(
-            _together(
-                [
-                    Transfers(number[below], number[parents[below]], np.full(len(below), half))
-                    for number, half in zip((places, second), halves, strict=True)
-                ]
-            )
-        )
-    yield from ups
-    for source, destination, size_bytes in reversed(ups):
-        yield Transfers(destination, source, size_bytes)

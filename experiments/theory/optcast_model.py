@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.experiments.theory.transfers import IntArray, Sizing, Transfers, payload
+from weft.agents.collectives.transfers import IntArray, Sizing, Transfers, payload
 
 Edge = tuple[int, int]
 """From a server to the one that takes its sum."""

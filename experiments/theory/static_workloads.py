@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.agents.collectives.names import ALGORITHMS
+from weft.agents.collectives.names import algorithms
+from weft.agents.collectives.registry import algorithm_of
 from weft.base.errors import InputError
 from weft.controller.flows import Flows
 from weft.experiments.scenario.choices import choose
@@ -19,7 +20,6 @@ MOST_FLOWS = 1 << 23
 """Of an exchange between all ranks; more are not told apart but counted by pairs of leaves."""
 
 PERMUTATION = "permutation"
-NOT_UNICAST = ("multicast", "optcast", "switch")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +40,8 @@ class Step:
 def workloads() -> dict[str, tuple[str, ...]]:
     """Names of workloads, each with its algorithms."""
     found = {
-        collective: tuple(name for name in names if name not in NOT_UNICAST)
-        for collective, names in ALGORITHMS.items()
+        collective: tuple(name for name in names if algorithm_of(collective, name).unicast)
+        for collective, names in algorithms().items()
     }
     return {**found, PERMUTATION: ("direct",)}
 

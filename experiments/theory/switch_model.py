@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from weft.agents.collectives.transfers import IntArray
 from weft.experiments.theory.overheads import SWITCH_OVERHEAD_BYTES
-from weft.experiments.theory.transfers import IntArray
 from weft.topo.clos import LINK_TIERS, Topology
 
 VALUE_BYTES = 4

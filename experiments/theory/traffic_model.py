@@ -13,6 +13,8 @@ import numpy as np
 
 from weft.agents.collectives.dtypes import HALF_TYPES, dtype_of, is_float
 from weft.agents.collectives.names import FLOWS
+from weft.agents.collectives.registry import algorithm_of
+from weft.agents.collectives.transfers import Sizing, Task, Transfers, payload, placed
 from weft.experiments.scenario.fsdp import parts
 from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.scenario import Scenario
@@ -24,7 +26,6 @@ from weft.experiments.theory.switch_model import (
     switch_payload,
     switch_tier_bytes,
 )
-from weft.experiments.theory.transfers import Sizing, Transfers, payload, placed, unicast_rounds
 from weft.topo.clos import LINK_TIERS, Topology
 
 
@@ -44,10 +45,33 @@ def tier_model_frame_bytes(network: Topology, scenario: Scenario, algorithm: str
 
 def frames_of(scenario: Scenario, algorithm: str) -> Sizing:
     """The `Sizing` that counts frames as the algorithm sends them."""
-    if algorithm == "multicast":
+    if _multicasts(scenario, algorithm):
         packet_bytes = min(scenario.chunk_bytes or scenario.mtu, scenario.mtu)
         return lambda size_bytes: frame_bytes(size_bytes, packet_bytes, UD_OVERHEAD_BYTES)
     return lambda size_bytes: frame_bytes(size_bytes, scenario.mtu, RC_OVERHEAD_BYTES)
+
+
+def _multicasts(scenario: Scenario, algorithm: str) -> bool:
+    if scenario.collective in (FSDP, FLOWS):
+        return False
+    return algorithm_of(scenario.collective, algorithm).multicasts
+
+
+def task_of(scenario: Scenario, sizing: Sizing = payload) -> Task:
+    """What theory is told of a scenario's operations."""
+    shards = np.asarray(scenario.shard_sizes, np.int64)
+    block_bytes = scenario.block_bytes or min(1 << 16, -(-int(shards.max()) // 8))
+    return Task(
+        scenario.collective,
+        shards,
+        root=scenario.root,
+        radix=scenario.radix,
+        item_bytes=dtype_of(scenario.dtype).itemsize,
+        chains=scenario.chains,
+        block_bytes=-(-block_bytes // scenario.mtu) * scenario.mtu,
+        operations=scenario.operations,
+        sizing=sizing,
+    )
 
 
 def member_hosts(scenario: Scenario, job: int = 0) -> list[int]:
@@ -148,7 +172,8 @@ def _job_tier_bytes(
     members = member_hosts(scenario, job)
     hosts = members[: len(shards)]
     sizing = frames_of(scenario, algorithm) if frames else payload
-    if algorithm == "optcast":
+    kind = algorithm_of(scenario.collective, algorithm)
+    if kind.serves:
         rounds = optcast_rounds(
             scenario.collective,
             shards,
@@ -157,20 +182,12 @@ def _job_tier_bytes(
             sizing=sizing,
         )
         return unicast_tier_bytes(network, placed(rounds, members))
-    if algorithm == "multicast":
+    if kind.multicasts:
         sizes = sizing(np.asarray(shards, np.int64)).tolist()
         totals = multicast_tier_bytes(network, sizes, hosts)
-    elif algorithm == "switch":
+    elif kind.adds:
         totals = switch_tier_bytes(network, switch_traffic(scenario, frames=frames), hosts)
     else:
-        rounds = unicast_rounds(
-            scenario.collective,
-            algorithm,
-            shards,
-            root=scenario.root,
-            radix=scenario.radix,
-            item_bytes=dtype_of(scenario.dtype).itemsize,
-            sizing=sizing,
-        )
+        rounds = kind.rounds(task_of(scenario, sizing))
         totals = unicast_tier_bytes(network, placed(rounds, hosts))
     return {tier: size_bytes * scenario.operations for tier, size_bytes in totals.items()}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from weft.agents.collectives.flow_graph import DONE, RECEIVED, GraphBuilder
-from weft.agents.collectives.names import ALGORITHMS
+from weft.agents.collectives.names import COLLECTIVES
 from weft.controller.flows import Flows
 from weft.experiments.theory.flow_steps import has_steps, steps_of
 
@@ -26,7 +26,7 @@ def algorithm_for(collective: str, algorithm: str) -> str:
     wanted = _INSTEAD.get(collective, {}).get(algorithm, algorithm)
     if has_steps(collective, wanted):
         return wanted
-    known = ALGORITHMS[collective]
+    known = COLLECTIVES[collective]
     return next(name for name in ("ring", "direct", "k-nomial") if name in known)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.attack.kind import Broken, Trial
 
-from weft.agents.collectives.names import ALGORITHMS, OPS
+from weft.agents.collectives.names import COLLECTIVES, OPS
 from weft.base.errors import InputError
 from weft.experiments.results.results import Run
 from weft.experiments.runs.plan import program_of
@@ -98,8 +98,8 @@ def _draw(random: Random) -> tuple[Scenario, bool]:
 
 
 def _options(random: Random) -> dict[str, Any]:
-    collective = random.choice([*ALGORITHMS, FSDP])
-    algorithms = {**ALGORITHMS, FSDP: FSDP_ALGORITHMS}[collective]
+    collective = random.choice([*COLLECTIVES, FSDP])
+    algorithms = {**COLLECTIVES, FSDP: FSDP_ALGORITHMS}[collective]
     algorithm = random.choice(algorithms)
     options: dict[str, Any] = {
         "world": "simulated",

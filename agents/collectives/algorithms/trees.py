@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+import numpy as np
+
+from weft.agents.collectives.algorithm import Algorithm
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.unicast import Blocks, Bytes, Write, block_bytes, require
+from weft.agents.collectives.transfers import IntArray, Task, Transfers
+from weft.agents.collectives.unicast import Blocks, Bytes, Pattern, Write, block_bytes, require
 
 
 def k_nomial(place: int, size: int, radix: int) -> tuple[int | None, list[int]]:
@@ -139,3 +143,126 @@ class TreeBroadcast:
     def _write(self, child: int, block: int) -> Write:
         offset, length = self._blocks.span(block)
         return Write(child, block, 0, offset, length, offset)
+
+
+class Tree(Algorithm):
+    """Broadcast down a tree: Hoefler, Moor, "Energy, Memory, and Runtime Tradeoffs for Implementing
+    Collective Communication Operations", 2014."""
+
+    collectives = ("broadcast",)
+
+    def parents(self, ranks: int, radix: int) -> IntArray:
+        """The parent of places 1 to P - 1, int64 [P - 1]; the root is place 0."""
+        raise NotImplementedError
+
+    def pattern(
+        self, request: Request, rank: int, size: int, path_mtu: int, data: Bytes,
+        result: Bytes | None,
+    ) -> Pattern:  # fmt: skip
+        return TreeBroadcast(request, rank, size, path_mtu, data)
+
+    def partners(self, request: Request, rank: int, size: int) -> set[int]:
+        parent, children = place_in_tree(request, (rank - request.root) % size, size)
+        places = children if parent is None else [parent, *children]
+        return {(place + request.root) % size for place in places}
+
+    def rounds(self, task: Task) -> Iterator[Transfers]:
+        places = np.arange(1, task.ranks, dtype=np.int64)
+        yield self._down(task, places, task.sizing(task.shards[task.root : task.root + 1])[0])
+
+    def steps(self, task: Task) -> Iterator[Transfers]:
+        """A step for each level of the tree."""
+        depth = depths(np.concatenate([[0], self.parents(task.ranks, task.radix)]))
+        places = np.arange(task.ranks, dtype=np.int64)
+        for level in range(1, int(depth.max()) + 1):
+            yield self._down(task, places[depth == level], task.shards[task.root])
+
+    def _down(self, task: Task, children: IntArray, size_bytes: int) -> Transfers:
+        """A message to each of these places from its parent."""
+        parents = self.parents(task.ranks, task.radix)[children - 1]
+        source, destination = ((each + task.root) % task.ranks for each in (parents, children))
+        return Transfers(source, destination, np.full(len(children), size_bytes))
+
+
+def depths(parents: IntArray) -> IntArray:
+    """How far each place is from the root, which is its own parent; int64 [P]."""
+    depth = np.zeros(len(parents), np.int64)
+    above = parents.copy()
+    own = np.arange(len(parents))
+    while np.any(above != own):
+        depth += above != own
+        own, above = above, parents[above]
+    return depth
+
+
+class KNomial(Tree):
+    """A place's parent is the place without its lowest digit to base k that is not 0, so that the
+    root has a child for each value that one digit can have."""
+
+    name = "k-nomial"
+    colours = ("#d55e00", "#f08c3c")
+    heeds = frozenset({"block", "radix"})
+
+    def parents(self, ranks: int, radix: int) -> IntArray:
+        places: IntArray = np.arange(1, ranks, dtype=np.int64)
+        parents: IntArray = places.copy()
+        weight = 1
+        while weight < ranks:
+            # Where nothing has been taken off yet, all lower digits are 0.
+            lowest = places // weight % radix
+            parents = np.where(parents == places, places - lowest * weight, parents)
+            weight *= radix
+        return parents
+
+    def least_bytes(self, task: Task) -> int:
+        """N for each child of the root, (k - 1) log_k P if P is a power of k. Whole copies, the
+        largest subtree first, reach it: a child has fewer children than the root still has to serve
+        after it."""
+        children = int((self.parents(task.ranks, task.radix) == 0).sum())
+        return task.operations * int(task.sizes.sum()) * children
+
+
+class BinaryTree(Tree):
+    """The complete tree in order of levels."""
+
+    name = "binary-tree"
+    colours = ("#cc79a7", "#e09cc2")
+
+    def parents(self, ranks: int, radix: int) -> IntArray:
+        places: IntArray = np.arange(1, ranks, dtype=np.int64)
+        return (places - 1) // 2
+
+    def least_bytes(self, task: Task) -> int:
+        """2N of the root's uplink (N if P = 2), and the last block's way further down. Every block
+        goes to the first child, then to the second."""
+        total = task.operations * int(task.sizes.sum())
+        return min(2, task.ranks - 1) * total + self._tail(task.ranks) * task.block
+
+    @staticmethod
+    def _tail(ranks: int) -> int:
+        """Blocks for which the slowest rank waits longer than the root's uplink is busy.
+
+        A first child has a block one block after its parent, a second child two: after the leading
+        1, a place's digits of (place + 1) to base 2 say which child each is. The root's own last
+        two are in its 2N.
+        """
+        if ranks == 2:
+            return 0
+        return max(place.bit_length() + place.bit_count() for place in range(2, ranks + 1)) - 4
+
+
+class PipelinedRing(Tree):
+    """A chain around the ring."""
+
+    name = "pipelined-ring"
+    colours = ("#009e73", "#3fc79e")
+
+    def parents(self, ranks: int, radix: int) -> IntArray:
+        return np.arange(ranks - 1, dtype=np.int64)
+
+    def least_bytes(self, task: Task) -> int:
+        """N, and P - 2 blocks."""
+        return task.operations * int(task.sizes.max()) + (task.ranks - 2) * task.block
+
+
+ALGORITHMS = (KNomial(), BinaryTree(), PipelinedRing())

@@ -13,9 +13,17 @@ from collections.abc import Callable
 
 import numpy as np
 
+from weft.agents.collectives.algorithm import Algorithm, Order, Register
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control, Kind
-from weft.agents.collectives.operation import PhaseClock, Posts, Report, Ticket, WrittenBytes
+from weft.agents.collectives.operation import (
+    Operation,
+    PhaseClock,
+    Posts,
+    Report,
+    Ticket,
+    WrittenBytes,
+)
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.unicast import MAX_POSTED_BYTES, MAX_POSTED_NS, Bytes
 from weft.agents.servers.plan import Plan, plan_of, terms_of
@@ -245,3 +253,31 @@ class OptcastOperation:
             (self._number & 0xFF) << 24 | chunk,
         )  # fmt: skip
         return True
+
+
+class Optcast(Algorithm):
+    """Reduction servers: Optcast."""
+
+    name = "optcast"
+    collectives = ("reduce-scatter", "allreduce")
+    colours = ("#cc79a7", "#e09cc2")
+    heeds = frozenset({"block", "servers", "server-placement", "split", "fan-in"})
+    serves = True
+
+    def operation(
+        self, communicator: Communicator, request: Request, data: Bytes, result: Bytes | None,
+        register: Register,
+    ) -> Operation:  # fmt: skip
+        assert result is not None
+        return OptcastOperation(communicator, request, data, result, register)
+
+    def sum_order(self, request: Request, size: int, place: int) -> Order:
+        """Each server adds in order of what comes to it; servers form a tree."""
+        nodes: list[Order] = list(range(size))
+        width = request.fan_in or size
+        while len(nodes) > width:
+            nodes = [tuple(nodes[at : at + width]) for at in range(0, len(nodes), width)]
+        return tuple(nodes)
+
+
+ALGORITHMS = (Optcast(),)

@@ -23,16 +23,19 @@ the network may drop.
 
 from __future__ import annotations
 
+from weft.agents.collectives.algorithm import Algorithm, Register
 from weft.agents.collectives.barrier import DisseminationBarrier, rounds
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control, Kind
 from weft.agents.collectives.cutoff import AdaptiveCutoff, Cutoff, FetchOnlyCutoff, PaperCutoff
 from weft.agents.collectives.fetch import FetchRing
-from weft.agents.collectives.operation import PhaseClock, Posts, Report, Ticket
+from weft.agents.collectives.operation import Operation, PhaseClock, Posts, Report, Ticket
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.subgroups import Subgroups
 from weft.agents.collectives.timing import UD_OVERHEAD_BYTES, Pace, chain_of, frames_bytes
-from weft.agents.transport.types import MemoryRegion
+from weft.agents.collectives.transfers import Task
+from weft.agents.collectives.unicast import Bytes
+from weft.agents.transport.types import MemoryRegion, TransportMisuse
 from weft.base.errors import InputError, ProtocolError
 
 POSTED, ARMED = 0, 1
@@ -326,3 +329,36 @@ class MulticastOperation:
         else:
             fetched = Control(Kind.FETCHED, self._request.number)
             self._posts.send(self._communicator.next, fetched)
+
+
+class Multicast(Algorithm):
+    """Reliable multicast: SC24, "Network-Offloaded Bandwidth-Optimal Broadcast and Allgather"
+    (arXiv 2408.13356)."""
+
+    name = "multicast"
+    collectives = ("allgather", "broadcast")
+    colours = ("#0072b2", "#5aaae6")
+    heeds = frozenset({"chains", "workers", "chunk", "batch", "cutoff"})
+    multicasts = True
+
+    def operation(
+        self, communicator: Communicator, request: Request, data: Bytes, result: Bytes | None,
+        register: Register,
+    ) -> Operation:  # fmt: skip
+        try:
+            return MulticastOperation(communicator, request, register(data))
+        except TransportMisuse as error:
+            name = f"{request.collective.title()} on {communicator.size} ranks"
+            raise InputError(f"{name}: {error}") from error
+
+    def least_bytes(self, task: Task) -> int:
+        """Broadcast: N. Allgather, M = P: a rank hears all but its own, T - min n_r; M < P chains:
+        at any time some rank only hears, so all roots together send at most B: T. Chains that are
+        paced in proportion to their bytes reach it."""
+        sizes = task.sizes
+        in_chains = task.chains is not None and task.chains < task.ranks
+        least = 0 if task.collective == "broadcast" or in_chains else sizes.min()
+        return task.operations * int(sizes.sum() - least)
+
+
+ALGORITHMS = (Multicast(),)

@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from weft.agents.collectives.algorithm import Algorithm, Order
+from weft.agents.collectives.algorithms.trees import depths, double_binary_tree
 from weft.agents.collectives.reduction import combine
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.trees import double_binary_tree
-from weft.agents.collectives.unicast import Blocks, Bytes, Write, block_bytes, require
+from weft.agents.collectives.transfers import IntArray, Task, Transfers, even_parts, together
+from weft.agents.collectives.unicast import Blocks, Bytes, Pattern, Write, block_bytes, require
 
 BUFFER, OUTPUT, STAGING = range(3)
 """The memories of a rank."""
@@ -162,3 +164,100 @@ def staged_child(rank: int, size: int) -> int | None:
         if len(children) == 2:
             return children[0] if children[1] == other else children[1]
     return None
+
+
+def in_order_parents(ranks: int) -> IntArray:
+    """The parent of each place of a binary tree that is numbered in order, the root's own at the
+    root, int64 [P].
+
+    The root of a range has the largest complete tree below it on its left that the range has room
+    for.
+    """
+    parents = np.arange(ranks, dtype=np.int64)
+    waiting = [(0, ranks, -1)]
+    while waiting:
+        begin, end, parent = waiting.pop()
+        if begin < end:
+            root = begin + (1 << (end - begin).bit_length() - 1) - 1
+            parents[root] = root if parent < 0 else parent
+            waiting += [(begin, root, root), (root + 1, end, root)]
+    return parents
+
+
+class DoubleBinaryTree(Algorithm):
+    """Each half of the vector goes up a tree and down again (Sanders, Speck, Traeff, 2009).
+
+    The second tree is the first one's mirror image, or of an odd number of ranks the first one
+    moved on by a rank: what is inner in one is a leaf in the other. So from P = 4 on the fullest
+    link carries 2T, where some rank has two children and a parent in the same tree.
+    """
+
+    name = "double-binary-tree"
+    collectives = ("allreduce",)
+    colours = ("#e69f00", "#f3bd4a")
+
+    def pattern(
+        self, request: Request, rank: int, size: int, path_mtu: int, data: Bytes,
+        result: Bytes | None,
+    ) -> Pattern:  # fmt: skip
+        assert result is not None
+        return DoubleBinaryTreeAllreduce(request, rank, size, path_mtu, data, result)
+
+    def partners(self, request: Request, rank: int, size: int) -> set[int]:
+        links = [double_binary_tree(tree, rank, size) for tree in (0, 1)]
+        parents = {parent for parent, _ in links if parent is not None}
+        return parents.union(*(children for _, children in links))
+
+    @staticmethod
+    def _trees(ranks: int) -> tuple[IntArray, IntArray]:
+        """The rank at each place, of both trees."""
+        places = np.arange(ranks, dtype=np.int64)
+        return places, (places + 1) % ranks if ranks % 2 else ranks - 1 - places
+
+    def rounds(self, task: Task) -> Iterator[Transfers]:
+        halves = task.sizing(even_parts(task.vector_bytes, 2, task.item_bytes))
+        parents = in_order_parents(task.ranks)
+        below = np.flatnonzero(parents != np.arange(task.ranks))
+        for number, half in zip(self._trees(task.ranks), halves, strict=True):
+            children, above = number[below], number[parents[below]]
+            size_bytes = np.full(len(below), half)
+            yield Transfers(children, above, size_bytes)
+            yield Transfers(above, children, size_bytes)
+
+    def steps(self, task: Task) -> Iterator[Transfers]:
+        """Up and down both trees, both at the same time: a step for each level, the deepest first,
+        and back."""
+        halves = even_parts(task.vector_bytes, 2, task.item_bytes)
+        parents = in_order_parents(task.ranks)
+        depth = depths(parents)
+        ups = []
+        for level in range(int(depth.max()), 0, -1):
+            below = np.flatnonzero(depth == level)
+            ups.append(
+                together(
+                    [
+                        Transfers(number[below], number[parents[below]], np.full(len(below), half))
+                        for number, half in zip(self._trees(task.ranks), halves, strict=True)
+                    ]
+                )
+            )
+        yield from ups
+        for source, destination, size_bytes in reversed(ups):
+            yield Transfers(destination, source, size_bytes)
+
+    def sum_order(self, request: Request, size: int, place: int) -> Order:
+        trees = (double_binary_tree(place, rank, size)[0] for rank in range(size))
+        root = next(rank for rank, parent in enumerate(trees) if parent is None)
+        return _subtree(place, root, size)
+
+    def sum_spans(self, request: Request, size: int) -> Sequence[int]:
+        elements = sum(request.elements(size))
+        return [-(-elements // 2), elements]
+
+
+def _subtree(tree: int, rank: int, size: int) -> Order:
+    children = double_binary_tree(tree, rank, size)[1]
+    return (rank, *(_subtree(tree, child, size) for child in children))
+
+
+ALGORITHMS = (DoubleBinaryTree(),)

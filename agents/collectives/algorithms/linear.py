@@ -5,10 +5,12 @@ N(P-1) bytes out of and into every host, as around a ring, but most of them acro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from weft.agents.collectives.algorithm import Algorithm
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.unicast import Blocks, Bytes, Write, block_bytes, require
+from weft.agents.collectives.transfers import Task, Transfers, at_once, to_all
+from weft.agents.collectives.unicast import Blocks, Bytes, Pattern, Write, block_bytes, require
 
 
 class LinearAllgather:
@@ -43,3 +45,35 @@ class LinearAllgather:
     def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
         require(block in self._blocks.of(peer), block)
         return self._blocks.span(block)[1], ()
+
+
+class Linear(Algorithm):
+    """Thakur, Rabenseifner, Gropp, 2005."""
+
+    name = "linear"
+    collectives = ("allgather",)
+    colours = ("#cc79a7", "#e09cc2")
+
+    def pattern(
+        self, request: Request, rank: int, size: int, path_mtu: int, data: Bytes,
+        result: Bytes | None,
+    ) -> Pattern:  # fmt: skip
+        return LinearAllgather(request, rank, size, path_mtu, data)
+
+    def partners(self, request: Request, rank: int, size: int) -> set[int]:
+        return set(range(size)) - {rank}
+
+    def rounds(self, task: Task) -> Iterator[Transfers]:
+        return to_all(task.sizes)
+
+    def steps(self, task: Task) -> Iterator[Transfers]:
+        return at_once(super().steps(task), task.ranks - 1)
+
+    def least_bytes(self, task: Task) -> int:
+        """The fullest uplink's (P - 1) n_r, or the fullest downlink's T - n_r."""
+        sizes = task.sizes
+        fullest = max((task.ranks - 1) * sizes.max(), sizes.sum() - sizes.min())
+        return task.operations * int(fullest)
+
+
+ALGORITHMS = (Linear(),)

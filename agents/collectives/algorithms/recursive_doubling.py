@@ -11,8 +11,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from weft.agents.collectives.algorithm import Algorithm
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.unicast import Blocks, Bytes, Write, block_bytes, require
+from weft.agents.collectives.transfers import (
+    Task,
+    Transfers,
+    critical_path_bytes,
+    exchanges,
+    folded,
+)
+from weft.agents.collectives.unicast import Blocks, Bytes, Pattern, Write, block_bytes, require
 
 
 @dataclass(frozen=True)
@@ -127,3 +135,52 @@ class RecursiveDoublingAllgather:
             for block in self._blocks.of(shard):
                 offset, length = self._blocks.span(block)
                 yield Write(peer, block, 0, offset, length, offset)
+
+
+def folded_partners(rank: int, size: int) -> set[int]:
+    """With whom a rank exchanges: its partners of all rounds, and its neighbour in a pair."""
+    folding = Folding(size)
+    place = folding.place(rank)
+    if place is None:
+        return {rank + 1}
+    found = {folding.rank(place ^ 1 << round_) for round_ in range(folding.rounds)}
+    return found | ({rank - 1} if place < folding.pairs else set())
+
+
+class RecursiveDoubling(Algorithm):
+    """Thakur, Rabenseifner, Gropp, 2005."""
+
+    name = "recursive-doubling"
+    collectives = ("allgather",)
+    colours = ("#009e73", "#3fc79e")
+    in_rounds = True
+
+    def pattern(
+        self, request: Request, rank: int, size: int, path_mtu: int, data: Bytes,
+        result: Bytes | None,
+    ) -> Pattern:  # fmt: skip
+        return RecursiveDoublingAllgather(request, rank, size, path_mtu, data)
+
+    def partners(self, request: Request, rank: int, size: int) -> set[int]:
+        return folded_partners(rank, size)
+
+    def rounds(self, task: Task) -> Iterator[Transfers]:
+        """In round i a rank exchanges all that it has with the one 2^i away. The even ranks of
+        pairs leave their shard to the odd ones, and get all others at the end."""
+        sizes = task.sizes
+        evens, odds, active = folded(task.ranks)
+        if len(evens):
+            yield Transfers(evens, odds, sizes[evens])
+        held = sizes[active]
+        held[: len(evens)] += sizes[evens]
+        yield from exchanges(active, held)
+        if len(evens):
+            yield Transfers(odds, evens, sizes.sum() - sizes[evens])
+
+    def least_bytes(self, task: Task) -> int:
+        """The critical path of one operation, or what the fullest link carries of all."""
+        path = critical_path_bytes(task.ranks, self.rounds(task))
+        return max(path, super().least_bytes(task))
+
+
+ALGORITHMS = (RecursiveDoubling(),)

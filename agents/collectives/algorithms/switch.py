@@ -21,9 +21,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from weft.agents.collectives.algorithm import Algorithm, Register
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control
-from weft.agents.collectives.operation import PhaseClock, Report, Ticket
+from weft.agents.collectives.names import SWITCH_DTYPES
+from weft.agents.collectives.operation import Operation, PhaseClock, Report, Ticket
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import ipv4_text
 from weft.agents.transport.aggregation import DataKind, Reduction
@@ -139,3 +141,34 @@ class SwitchOperation:
         return Report(
             self._clock.durations(now_ns), received_bytes=received, blocks_saturated=saturated
         )
+
+
+class Switch(Algorithm):
+    """Switches add."""
+
+    name = "switch"
+    collectives = ("reduce-scatter", "allreduce")
+    colours = ("#0072b2", "#5aaae6")
+    heeds = frozenset({"slots", "values"})
+    adds = True
+
+    def check(self, request: Request) -> None:
+        if request.dtype not in SWITCH_DTYPES:
+            raise InputError(
+                f"dtype {request.dtype!r}: switches add {', '.join(SWITCH_DTYPES)}; choose one of "
+                "these, or another algorithm"
+            )
+        if request.op not in ("sum", "average"):
+            raise InputError(
+                f"op {request.op!r}: switches add; choose sum or average, or another algorithm"
+            )
+
+    def operation(
+        self, communicator: Communicator, request: Request, data: Bytes, result: Bytes | None,
+        register: Register,
+    ) -> Operation:  # fmt: skip
+        assert result is not None
+        return SwitchOperation(communicator, request, data, result)
+
+
+ALGORITHMS = (Switch(),)

@@ -14,10 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.agents.collectives.recursive import Folding
+from weft.agents.collectives.algorithm import Algorithm, Order
+from weft.agents.collectives.algorithms.recursive_doubling import Folding, folded_partners
+from weft.agents.collectives.algorithms.recursive_halving import halving_order
 from weft.agents.collectives.reduction import combine
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.unicast import Blocks, Bytes, Write, block_bytes
+from weft.agents.collectives.transfers import Task, Transfers, even_parts, exchanges, folded
+from weft.agents.collectives.unicast import Blocks, Bytes, Pattern, Write, block_bytes
 from weft.base.errors import ProtocolError
 
 BUFFER, STAGING, OUTPUT = range(3)
@@ -212,3 +215,44 @@ class HalvingDoublingAllreduce:
                 Write(send.peer, number, memory, offset, length, offset + send.area.shift)
             )
         return writes
+
+
+class HalvingDoubling(Algorithm):
+    """Rabenseifner's; Thakur, Rabenseifner, Gropp, 2005."""
+
+    name = "halving-doubling"
+    collectives = ("allreduce",)
+    colours = ("#009e73", "#3fc79e")
+    in_rounds = True
+
+    def pattern(
+        self, request: Request, rank: int, size: int, path_mtu: int, data: Bytes,
+        result: Bytes | None,
+    ) -> Pattern:  # fmt: skip
+        assert result is not None
+        return HalvingDoublingAllreduce(request, rank, size, path_mtu, data, result)
+
+    def partners(self, request: Request, rank: int, size: int) -> set[int]:
+        return folded_partners(rank, size)
+
+    def rounds(self, task: Task) -> Iterator[Transfers]:
+        """Halving between the 2^q that take part, and doubling back. The vector has a part for each
+        of them. An even rank of a fold gives away all of its vector first, and gets the result at
+        the end: so the fullest link carries T more."""
+        evens, odds, active = folded(task.ranks)
+        parts = task.sizing(even_parts(task.vector_bytes, len(active), task.item_bytes))
+        whole = np.full(len(evens), parts.sum())
+        doubling = list(exchanges(active, parts))
+        if len(evens):
+            yield Transfers(evens, odds, whole)
+        for source, destination, size_bytes in reversed(doubling):
+            yield Transfers(destination, source, size_bytes)
+        yield from doubling
+        if len(evens):
+            yield Transfers(odds, evens, whole)
+
+    def sum_order(self, request: Request, size: int, place: int) -> Order:
+        return halving_order(size)
+
+
+ALGORITHMS = (HalvingDoubling(),)

@@ -13,10 +13,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.agents.collectives.recursive import Folding
+from weft.agents.collectives.algorithm import Algorithm, Order
+from weft.agents.collectives.algorithms.recursive_doubling import Folding, folded_partners
 from weft.agents.collectives.reduction import combine
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.unicast import Bytes, Write, block_bytes, require
+from weft.agents.collectives.transfers import (
+    Task,
+    Transfers,
+    critical_path_bytes,
+    exchanges,
+    folded,
+)
+from weft.agents.collectives.unicast import Bytes, Pattern, Write, block_bytes, require
 from weft.base.errors import ProtocolError
 
 BUFFER, STAGING, OUTPUT = range(3)
@@ -182,3 +190,60 @@ class RecursiveHalvingReduceScatter:
             length = min(self._block_bytes, area.size - start)
             offset = send.begin + start - base
             yield Write(send.peer, area.first + place, memory, offset, length, area.offset + start)
+
+
+def halving_order(size: int) -> Order:
+    """Ranks that are too many for a power of two are added to their neighbours first; then those
+    that are furthest apart are added first."""
+    left_out = size - (1 << size.bit_length() - 1)
+    sums: list[Order] = [(2 * pair + 1, 2 * pair) for pair in range(left_out)]
+    sums += range(2 * left_out, size)
+    while len(sums) > 1:
+        half = len(sums) // 2
+        sums = [(sums[place], sums[place + half]) for place in range(half)]
+    return sums[0]
+
+
+class RecursiveHalving(Algorithm):
+    """Thakur, Rabenseifner, Gropp, 2005."""
+
+    name = "recursive-halving"
+    collectives = ("reduce-scatter",)
+    colours = ("#009e73", "#3fc79e")
+    in_rounds = True
+
+    def pattern(
+        self, request: Request, rank: int, size: int, path_mtu: int, data: Bytes,
+        result: Bytes | None,
+    ) -> Pattern:  # fmt: skip
+        assert result is not None
+        return RecursiveHalvingReduceScatter(request, rank, size, path_mtu, data, result)
+
+    def partners(self, request: Request, rank: int, size: int) -> set[int]:
+        return folded_partners(rank, size)
+
+    def rounds(self, task: Task) -> Iterator[Transfers]:
+        """Recursive doubling backwards: a rank sends what its partner is to keep, as a whole. The
+        even ranks of a fold give away all P shards of their contribution first, and get their sum
+        at the end."""
+        sizes, sizing = task.shards, task.sizing
+        evens, odds, active = folded(task.ranks)
+        if len(evens):
+            yield Transfers(evens, odds, sizing(np.full(len(evens), sizes.sum())))
+        held = sizes[active]
+        held[: len(evens)] += sizes[evens]
+        for source, destination, size_bytes in reversed(list(exchanges(active, held))):
+            yield Transfers(destination, source, sizing(size_bytes))
+        if len(evens):
+            yield Transfers(odds, evens, sizing(sizes[evens]))
+
+    def least_bytes(self, task: Task) -> int:
+        """The critical path of one operation, or what the fullest link carries of all."""
+        path = critical_path_bytes(task.ranks, self.rounds(task))
+        return max(path, super().least_bytes(task))
+
+    def sum_order(self, request: Request, size: int, place: int) -> Order:
+        return halving_order(size)
+
+
+ALGORITHMS = (RecursiveHalving(),)

@@ -1,0 +1,1 @@
+"""Collective algorithms: a module for each, or for some that are nearly alike."""

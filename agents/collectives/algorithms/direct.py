@@ -1,0 +1,283 @@
+"""Direct exchange: every rank writes what is another's straight to it, all at the same time.
+
+All-to-all: each rank's vector has a part for every rank. Many-to-one: every rank's shard goes to
+the root. Allreduce: everybody's part d goes to rank d, and its sum to everybody; every link carries
+2 L (P - 1) / P bytes of a vector of L bytes in each direction, as around a ring, in two steps in
+place of 2 (P - 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from weft.agents.collectives.algorithm import Algorithm
+from weft.agents.collectives.reduction import combine
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.transfers import Task, Transfers, at_once, to_all, to_owners
+from weft.agents.collectives.unicast import Blocks, Bytes, Pattern, Write, block_bytes, require
+
+
+class Exchange:
+    """The blocks of an exchange in which rank r has a part for each rank d, of `parts[d]` bytes.
+
+    At rank d the parts of all ranks follow each other in order of ranks, those of its own among
+    them; their blocks are numbered through.
+    """
+
+    def __init__(self, parts: Sequence[int], block_size: int, rank: int, lanes: int = 1) -> None:
+        self.blocks = Blocks(parts, block_size)
+        """Of one rank's vector."""
+        self._rank = rank
+        self._lanes = lanes
+        self._size = len(parts)
+        self._parts = parts
+        self.own = self.count(rank)
+        """Blocks that come to this rank from each other one."""
+
+    def count(self, rank: int) -> int:
+        """Blocks that come to a rank from each other one."""
+        return len(self.blocks.of(rank))
+
+    def others(self) -> Iterator[int]:
+        """All other ranks, beginning behind this one."""
+        return ((self._rank + distance) % self._size for distance in range(1, self._size))
+
+    def writes(self, slot_of: Sequence[int], starts_at: Sequence[int]) -> Iterator[Write]:
+        """What this rank writes from its memory 0: a block for each lane to each other in turn.
+
+        Blocks are smaller with lanes, so turns are as long as without.
+
+        Args:
+            slot_of: by destination, where this rank's part is among the parts there.
+            starts_at: by destination, where the first of these parts is in its memory.
+        """
+        most = max(map(self.count, self.others()), default=0)
+        for first in range(0, most, self._lanes):
+            for peer in self.others():
+                count = self.count(peer)
+                for place in range(first, min(first + self._lanes, count)):
+                    block = self.blocks.of(peer)[place]
+                    offset, length = self.blocks.span(block)
+                    within = offset - self.blocks.span(self.blocks.of(peer).start)[0]
+                    target = starts_at[peer] + slot_of[peer] * self._parts[peer] + within
+                    yield Write(peer, self._rank * count + place, 0, offset, length, target)
+
+    def place_of(self, peer: int, block: int) -> int:
+        """Which of its blocks a peer has written; raises ProtocolError if none."""
+        require(self.own > 0 and block // self.own == peer != self._rank, block)
+        return block % self.own
+
+    def own_span(self, place: int) -> tuple[int, int]:
+        """(offset, length) in this rank's vector of a block of its own part."""
+        return self.blocks.span(self.blocks.of(self._rank)[place])
+
+
+class DirectAlltoall:
+    """One rank's part: its vector's part d goes to rank d, where the parts of all ranks follow each
+    other.
+
+    Args:
+        buffer: this rank's vector; only read.
+        output: of as many parts of this rank's size as there are ranks.
+    """
+
+    def __init__(
+        self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes, output: Bytes
+    ) -> None:
+        parts = request.shard_bytes(size)
+        self.memories: Sequence[Bytes] = (buffer, output)
+        block_size = block_bytes(request, parts, path_mtu)
+        self._exchange = Exchange(parts, block_size, rank, request.lanes)
+        self._rank = rank
+        self._size = size
+        others = tuple(self._exchange.others())
+        own = self._exchange.own
+        self.expected: Mapping[int, int] = dict.fromkeys(others, own) if own else {}
+        self.targets: Collection[int] = [peer for peer in others if self._exchange.count(peer)]
+        start, length = sum(parts[:rank]), parts[rank]
+        output[rank * length : (rank + 1) * length] = buffer[start : start + length]
+
+    def window(self, peer: int) -> int:
+        return 1
+
+    def begin(self) -> Iterable[Write]:
+        return self._exchange.writes([self._rank] * self._size, [0] * self._size)
+
+    def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
+        place = self._exchange.place_of(peer, block)
+        return self._exchange.own_span(place)[1], ()
+
+
+class DirectGather:
+    """One rank's part of many-to-one.
+
+    Args:
+        buffer: on the root the gathered array, with its own shard in its place; elsewhere the
+            rank's shard.
+    """
+
+    def __init__(
+        self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes
+    ) -> None:
+        shards = request.shard_bytes(size)
+        self.memories: Sequence[Bytes] = (buffer,)
+        self._blocks = Blocks(shards, block_bytes(request, shards, path_mtu))
+        self._rank = rank
+        self._root = request.root
+        counts = {peer: len(self._blocks.of(peer)) for peer in range(size) if peer != self._root}
+        at_root = rank == self._root
+        self.expected: Mapping[int, int] = (
+            {peer: count for peer, count in counts.items() if count} if at_root else {}
+        )
+        self.targets: Collection[int] = (self._root,) if counts.get(rank) else ()
+
+    def window(self, peer: int) -> int:
+        return 0
+
+    def begin(self) -> Iterable[Write]:
+        blocks = self._blocks.of(self._rank) if self.targets else range(0)
+        for block in blocks:
+            target, length = self._blocks.span(block)
+            offset = target - self._blocks.span(blocks.start)[0]
+            yield Write(self._root, block, 0, offset, length, target)
+
+    def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
+        require(block in self._blocks.of(peer), block)
+        return self._blocks.span(block)[1], ()
+
+
+BUFFER, STAGING, OUTPUT = range(3)
+"""The memories of a rank in an Allreduce. Staging has room for the result, then for every other
+rank's part."""
+
+
+class DirectAllreduce:
+    """A rank adds each block of its part once it has come from all, in order of ranks, and sends
+    the sum to all others; no block waits for another.
+
+    The result is the same on all ranks and in every run. Half types are added in their own type,
+    that of the wire. An average is divided once, where the sum is whole.
+
+    Args:
+        buffer: the vector that this rank contributes; only read.
+        output: of the same size.
+    """
+
+    def __init__(
+        self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes, output: Bytes
+    ) -> None:
+        parts = request.shard_bytes(size)
+        self._request = request
+        self._rank = rank
+        self._size = size
+        block_size = block_bytes(request, parts, path_mtu)
+        self._exchange = exchange = Exchange(parts, block_size, rank, request.lanes)
+        self._own_bytes = parts[rank]
+        self._vector_bytes = len(buffer)
+        staged = len(buffer) + (size - 1) * parts[rank] if size > 1 else 0
+        self.memories: Sequence[Bytes] = (buffer, np.empty(staged, np.uint8), output)
+        self._missing = [size - 1] * exchange.own
+        """Of each block of this rank's part, how many ranks' have not come."""
+        counts = {peer: exchange.own + exchange.count(peer) for peer in exchange.others()}
+        self.expected: Mapping[int, int] = {peer: count for peer, count in counts.items() if count}
+        self.targets: Collection[int] = tuple(self.expected)
+        if size == 1:
+            output[:] = buffer
+
+    def window(self, peer: int) -> int:
+        return STAGING
+
+    def begin(self) -> Iterable[Write]:
+        slots = [self._slot(self._rank, peer) for peer in range(self._size)]
+        return self._exchange.writes(slots, [self._vector_bytes] * self._size)
+
+    def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
+        numbered_from = self._size * self._exchange.own
+        if block >= numbered_from:
+            return self._take_result(peer, block - numbered_from, block), ()
+        place = self._exchange.place_of(peer, block)
+        require(self._missing[place] > 0, block)
+        self._missing[place] -= 1
+        length = self._exchange.own_span(place)[1]
+        if self._missing[place]:
+            return length, ()
+        self._add(place)
+        return length, self._results(place)
+
+    @staticmethod
+    def _slot(source: int, destination: int) -> int:
+        """Where a rank's part is among those of all others."""
+        return source - (source > destination)
+
+    def _take_result(self, peer: int, block: int, number: int) -> int:
+        require(block in self._exchange.blocks.of(peer), number)
+        offset, length = self._exchange.blocks.span(block)
+        end = offset + length
+        self.memories[OUTPUT][offset:end] = self.memories[STAGING][offset:end]
+        return length
+
+    def _add(self, place: int) -> None:
+        """Sum up a block of this rank's part, which is there from all."""
+        offset, length = self._exchange.own_span(place)
+        within = offset - self._exchange.own_span(0)[0]
+        total = self.memories[OUTPUT][offset : offset + length]
+        terms = [self._term(source, offset, within, length) for source in range(self._size)]
+        before = terms[0]
+        for count, term in enumerate(terms[1:], 2):
+            whole = self._size if count == self._size else 0
+            combine(self._request, before, term, total, ranks=whole)
+            before = total
+
+    def _term(self, source: int, offset: int, within: int, length: int) -> Bytes:
+        """A rank's part of a sum."""
+        if source == self._rank:
+            return self.memories[BUFFER][offset : offset + length]
+        start = self._vector_bytes + self._slot(source, self._rank) * self._own_bytes + within
+        return self.memories[STAGING][start : start + length]
+
+    def _results(self, place: int) -> Iterator[Write]:
+        block = self._exchange.blocks.of(self._rank)[place]
+        offset, length = self._exchange.blocks.span(block)
+        for peer in self._exchange.others():
+            number = self._size * self._exchange.count(peer) + block
+            yield Write(peer, number, OUTPUT, offset, length, offset)
+
+
+class Direct(Algorithm):
+    """Everybody sends what is another's straight to it."""
+
+    name = "direct"
+    collectives = ("allreduce", "alltoall", "many-to-one")
+    colours = ("#56b4e9", "#8fd0f5")
+
+    def pattern(
+        self, request: Request, rank: int, size: int, path_mtu: int, data: Bytes,
+        result: Bytes | None,
+    ) -> Pattern:  # fmt: skip
+        if result is None:
+            return DirectGather(request, rank, size, path_mtu, data)
+        kind = DirectAlltoall if request.collective == "alltoall" else DirectAllreduce
+        return kind(request, rank, size, path_mtu, data, result)
+
+    def partners(self, request: Request, rank: int, size: int) -> set[int]:
+        if request.collective == "many-to-one" and rank != request.root:
+            return {request.root}
+        return set(range(size)) - {rank}
+
+    def rounds(self, task: Task) -> Iterator[Transfers]:
+        sizes = task.sizes
+        if task.collective == "many-to-one":
+            others = np.delete(np.arange(task.ranks, dtype=np.int64), task.root)
+            yield Transfers(others, np.full_like(others, task.root), sizes[others])
+            return
+        yield from to_owners(sizes)
+        if task.collective == "allreduce":
+            yield from to_all(sizes)
+
+    def steps(self, task: Task) -> Iterator[Transfers]:
+        return at_once(super().steps(task), task.ranks - 1)
+
+
+ALGORITHMS = (Direct(),)

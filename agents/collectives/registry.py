@@ -1,0 +1,35 @@
+"""All algorithms by collective and name: those of Weft, and those that other packages bring."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+from weft.agents.collectives.algorithm import Algorithm
+from weft.agents.collectives.names import MODULES, algorithms, brought_algorithms
+from weft.agents.collectives.requests import Request
+from weft.base.errors import InputError
+
+
+@cache
+def algorithm_of(collective: str, name: str) -> Algorithm:
+    """The algorithm of a collective. Raises `InputError` where there is none of that name."""
+    known = algorithms()
+    if name not in known.get(collective, ()):
+        raise InputError(
+            f"{collective} has no algorithm {name!r}: choose from "
+            f"{', '.join(known.get(collective, ('no collective of that name',)))}"
+        )
+    if name in brought_algorithms():
+        found: Algorithm = brought_algorithms()[name]
+        return found
+    module = import_module(f"weft.agents.collectives.algorithms.{MODULES[name]}")
+    own: tuple[Algorithm, ...] = module.ALGORITHMS
+    return next(each for each in own if each.name == name)
+
+
+def partners(request: Request, rank: int, size: int) -> set[int]:
+    """With whom a rank needs a queue pair for an operation, beside what every communicator has."""
+    if request.flows is not None:
+        return request.flows.partners(rank)
+    return algorithm_of(request.collective, request.algorithm).partners(request, rank, size)

@@ -1,0 +1,172 @@
+"""Who sends how many bytes to whom, as arrays: what theory says of an algorithm's traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.int64]
+Sizing = Callable[[IntArray], IntArray]
+"""From bytes of payload that are cut into packets together to the bytes that are to be counted."""
+
+
+class Transfers(NamedTuple):
+    """Messages between pairs of ranks: arrays of the same length, int64.
+
+    In one round a rank is the source of at most one message of an exchange, and the destination of
+    at most one; in a tree it may be the source of several.
+    """
+
+    source: IntArray
+    destination: IntArray
+    size_bytes: IntArray
+
+
+def payload(size_bytes: IntArray) -> IntArray:
+    """The `Sizing` that counts payload alone."""
+    return size_bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What theory is told of an operation."""
+
+    collective: str
+    shards: IntArray
+    """Bytes of every rank's shard, int64 [P]; of Broadcast the root's counts, of Allreduce and
+    All-to-all they are the parts of the vector."""
+    root: int = 0
+    radix: int = 2
+    item_bytes: int = 1
+    """Elements of so many bytes stay whole where a vector is cut for other than P."""
+    chains: int | None = None
+    """Of a multicast Allgather; None: as many as ranks."""
+    block_bytes: int = 1 << 16
+    """What unicast algorithms pass on at a time."""
+    operations: int = 1
+    """Of a run, at once or one after the other."""
+    sizing: Sizing = payload
+
+    @property
+    def ranks(self) -> int:
+        """P."""
+        return len(self.shards)
+
+    @property
+    def sizes(self) -> IntArray:
+        """Every shard as it is counted, cut into packets by itself, int64 [P]."""
+        return self.sizing(self.shards)
+
+    @property
+    def vector_bytes(self) -> int:
+        """Of all shards."""
+        return int(self.shards.sum())
+
+    @property
+    def block(self) -> int:
+        """A block as it is counted, or the largest shard where that is less."""
+        one = np.array([self.block_bytes], np.int64)
+        return min(int(self.sizes.max()), int(self.sizing(one)[0]))
+
+
+def placed(rounds: Iterable[Transfers], hosts: Sequence[int]) -> Iterator[Transfers]:
+    """Messages between members as those between their hosts, given by number for each member.
+
+    What stays on a host is nothing.
+    """
+    host = np.asarray(hosts, np.int64)
+    for source, destination, size_bytes in rounds:
+        ends = host[source], host[destination]
+        yield Transfers(*ends, size_bytes * (ends[0] != ends[1]))
+
+
+def together(parts: Sequence[Transfers]) -> Transfers:
+    """Several rounds as one."""
+    return Transfers(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def at_once(rounds: Iterable[Transfers], each: int) -> Iterator[Transfers]:
+    """Rounds of a direct exchange, so many at a time in one step."""
+    waiting: list[Transfers] = []
+    for transfers in rounds:
+        waiting.append(transfers)
+        if len(waiting) == each:
+            yield together(waiting)
+            waiting = []
+    if waiting:
+        yield together(waiting)
+
+
+def even_parts(size_bytes: int, parts: int, item_bytes: int = 1) -> IntArray:
+    """Bytes of nearly equal parts of a vector: the first have one element more, int64 [parts]."""
+    each, more = divmod(size_bytes // item_bytes, parts)
+    return (each + (np.arange(parts, dtype=np.int64) < more)) * item_bytes
+
+
+def to_all(sizes: IntArray) -> Iterator[Transfers]:
+    """Every rank sends its shard to every other."""
+    ranks = np.arange(len(sizes), dtype=np.int64)
+    for distance in range(1, len(sizes)):
+        yield Transfers(ranks, np.roll(ranks, -distance), sizes)
+
+
+def to_owners(sizes: IntArray) -> Iterator[Transfers]:
+    """Every rank sends to every other what is that one's of its vector."""
+    ranks = np.arange(len(sizes), dtype=np.int64)
+    for distance in range(1, len(sizes)):
+        yield Transfers(ranks, np.roll(ranks, -distance), np.roll(sizes, -distance))
+
+
+def folded(ranks: int) -> tuple[IntArray, IntArray, IntArray]:
+    """(even ranks that leave, odd ones that stand in for them, the 2^q that take part).
+
+    P = Q + rem, Q = 2^q: of the first 2 rem ranks the even ones leave.
+    """
+    rest = ranks - (1 << ranks.bit_length() - 1)
+    paired = np.arange(2 * rest, dtype=np.int64)
+    odds = paired[1::2]
+    return paired[::2], odds, np.concatenate([odds, np.arange(2 * rest, ranks, dtype=np.int64)])
+
+
+def exchanges(active: IntArray, held: IntArray) -> Iterator[Transfers]:
+    """In round i a place exchanges all that it has with the one 2^i away."""
+    places = np.arange(len(active), dtype=np.int64)
+    distance = 1
+    while distance < len(active):
+        partners = places ^ distance
+        yield Transfers(active, active[partners], held)
+        held = held + held[partners]
+        distance *= 2
+
+
+def critical_path_bytes(ranks: int, rounds: Iterable[Transfers]) -> int:
+    """The least time of rounds of pairwise exchanges, in bytes that one link could carry meanwhile.
+
+    A rank may send in a round when it has all that comes to it in the rounds before. Its uplink
+    carries its messages since then one after the other; its downlink has carried all that came.
+    """
+    ready = np.zeros(ranks, np.int64)
+    busy = np.zeros(ranks, np.int64)
+    received = np.zeros(ranks, np.int64)
+    for each in rounds:
+        sent = each.size_bytes > 0
+        source, destination, size_bytes = (column[sent] for column in each)
+        begin = ready[source]
+        busy[source] = np.maximum(busy[source], begin) + size_bytes
+        received[destination] += size_bytes
+        arrived = np.maximum(begin + size_bytes, received[destination])
+        ready[destination] = np.maximum(ready[destination], arrived)
+    return int(max(busy.max(), ready.max()))
+
+
+def fullest_link_bytes(hosts: int, rounds: Iterable[Transfers]) -> int:
+    """The most that any host's link carries in one direction."""
+    links = np.zeros((2, hosts), np.int64)
+    for source, destination, size_bytes in rounds:
+        np.add.at(links[0], source, size_bytes)
+        np.add.at(links[1], destination, size_bytes)
+    return int(links.max())
