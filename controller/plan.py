@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -28,6 +28,9 @@ from weft.controller.multicast import Tree, plan_trees, tree_entities
 from weft.controller.pinned_paths import Pin, plan_pins
 from weft.controller.routes import Paths, plan_routes, plan_salts
 from weft.topo.clos import Topology
+
+RoutePlanner = Callable[[Topology, Collection[str], int], Mapping[str, Sequence[Entity]]]
+"""From a topology, names of links not to be used, and a seed to the route entries of switches."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ def fabric_plan(
     groups: Iterable[Sequence[str]] | None = None,
     without: Collection[str] = (),
     aggregation: Iterable[AggregationJob] = (),
-    paths: Paths = "ecmp",
+    paths: Paths | RoutePlanner = "ecmp",
     pins: Iterable[Pin] = (),
     ecn_threshold_packets: int = 0,
 ) -> Plan:
@@ -88,7 +91,7 @@ def fabric_plan(
             each of all hosts, so that every chain of an Allgather can have one of its own.
         without: names of links that carry no traffic.
         aggregation: jobs that the switches add for.
-        paths: how unicast flows choose among shortest paths.
+        paths: how unicast flows choose among shortest paths, or what plans their routes.
         pins: paths of single flows, which come before ``paths``; one that needs a link of
             ``without`` is left out.
         ecn_threshold_packets: how many packets wait in a queue where packets are marked; 0: none
@@ -103,7 +106,9 @@ def fabric_plan(
     adding = plan_aggregation(topology, aggregation, without)
     entities = merge(
         plan_salts(topology, seed),
-        plan_routes(topology, without, paths, seed),
+        paths(topology, without, seed)
+        if callable(paths)
+        else plan_routes(topology, without, paths, seed),
         plan_pins(topology, pins, without),
         plan_marking(topology, ecn_threshold_packets),
         tree_entities(trees),

@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.base.errors import InputError
+from weft.experiments.paths.names import scheme_names
+from weft.experiments.paths.registry import scheme_of
 from weft.experiments.runs.emulation import network_key
 from weft.experiments.scenario.options import from_options
-from weft.experiments.scenario.path_schemes import NAMES, scheme_of
 from weft.experiments.scenario.placement import place
 from weft.experiments.scenario.scenario import Scenario
 
-SCHEMES = [name.replace("N", "4") for name in NAMES]
+SCHEMES = [name.replace("N", "4") for name in scheme_names()]
 
 
 @pytest.mark.parametrize("name", SCHEMES)

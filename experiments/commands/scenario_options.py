@@ -10,11 +10,11 @@ import typer
 from typer.core import TyperCommand
 
 from weft.base.command_line import Flag, Text, Texts, given
+from weft.experiments.paths.names import scheme_names
 from weft.experiments.scenario.asked import GROUPS, OPTIONS
 from weft.experiments.scenario.choices import CHOICES, COLLECTIVES
 from weft.experiments.scenario.option import FLAG, Option
 from weft.experiments.scenario.options import is_heeded
-from weft.experiments.scenario.path_schemes import NAMES as PATH_SCHEMES
 
 OTHERS = "Results and help"
 """The group of a command's own options."""
@@ -76,7 +76,7 @@ def _completion(name: str, row: Option) -> Callable[[typer.Context, str], list[s
         if name == "algorithm":
             choices = CHOICES.get(_collective_in(ctx), ())
         elif name == "paths":
-            choices = PATH_SCHEMES
+            choices = scheme_names()
         return [choice for choice in choices if choice.startswith(incomplete)]
 
     return complete

@@ -21,11 +21,10 @@ from weft.agents.transport.types import TransportOptions
 from weft.base.errors import InputError
 from weft.controller import Plan, fabric_plan
 from weft.controller.aggregation import JOB_BASE_ADDRESS, AggregationJob
-from weft.controller.routes import check_paths
+from weft.experiments.paths.registry import scheme_of
 from weft.experiments.scenario.fsdp import AT_ONCE, WAITS, parts
 from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.longest_path import WINDOW_BYTES, LongestPath
-from weft.experiments.scenario.path_schemes import scheme_of
 from weft.experiments.scenario.scenario import Fault, Scenario
 from weft.experiments.theory.bounds import step_bound_bytes
 from weft.experiments.theory.lanes import ALTERNATES, Assignment, assignment_of
@@ -221,7 +220,7 @@ def plan_of(
         groups=[hosts for hosts in jobs for _ in range(groups)],
         without=without,
         aggregation=adding,
-        paths=check_paths(scheme_of(scenario.paths).routes),
+        paths=scheme_of(scenario.paths).plan_routes,
         ecn_threshold_packets=scenario.ecn_threshold_packets or 0,
         pins=_assignment(scenario, algorithm, without).pins if algorithm else (),
     )

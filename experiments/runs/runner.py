@@ -18,6 +18,7 @@ from typing import Any
 from weft.base import files
 from weft.base.errors import InputError, MachineError, RunError
 from weft.base.progress import Progress
+from weft.experiments.paths.registry import scheme_of
 from weft.experiments.report import render
 from weft.experiments.results.results import DOCUMENT, Results, Run
 from weft.experiments.runs.capacity import check_capacity
@@ -26,7 +27,6 @@ from weft.experiments.runs.plan import program_of
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.runs.traces import TRACE_FILES
 from weft.experiments.scenario.marking import Marking
-from weft.experiments.scenario.path_schemes import scheme_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Experiment, Point
 from weft.experiments.theory.lanes import placed_steps

@@ -19,6 +19,7 @@ from weft.agents.collectives.names import (
 )
 from weft.base.errors import InputError
 from weft.base.units import MAX_SEED
+from weft.experiments.paths.names import brought_schemes
 from weft.experiments.scenario.choices import (
     CHOICES,
     COLLECTIVES,
@@ -107,6 +108,11 @@ def _known_algorithms() -> str:
     return "; ".join(
         f"{', '.join(some)}: {', '.join(names)}" for names, some in collectives.items()
     )
+
+
+def _more_schemes() -> str:
+    """Those that other packages bring."""
+    return "".join(f", {name}" for name in brought_schemes())
 
 
 def _by_algorithm(name: str) -> Callable[[Asked], bool]:
@@ -213,10 +219,11 @@ class Asked:
         "ecmp",
         TEXT,
         "How flows get to their paths: ecmp (hashed), ecmp-N (in N pieces), destination (a fixed "
-        "way to each), spray, spray-round-robin, reps, plb, ethereal, ethereal-ports.",
+        "way to each), spray, spray-round-robin, reps, plb, ethereal, ethereal-ports"
+        f"{_more_schemes()}.",
         group=TRANSPORT,
     )
-    """How unicast flows choose among shortest paths (`weft.experiments.scenario.path_schemes`)."""
+    """How unicast flows choose among shortest paths (`weft.experiments.paths`)."""
     congestion: str | None = option(
         None,
         TEXT,

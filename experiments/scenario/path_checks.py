@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from weft.base.errors import InputError
 from weft.base.units import format_duration
+from weft.experiments.paths.registry import scheme_of
+from weft.experiments.paths.scheme import PathScheme
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.choices import whole
 from weft.experiments.scenario.longest_path import (
@@ -14,17 +16,12 @@ from weft.experiments.scenario.longest_path import (
     retransmit_timeout_ns,
 )
 from weft.experiments.scenario.marking import Marking
-from weft.experiments.scenario.path_schemes import (
-    REORDER_PACKETS,
-    SPRAYED_REORDER_PACKETS,
-    WITHOUT_MARKS,
-    PathScheme,
-    scheme_of,
-)
 from weft.topo.network import Topology
 
 MARKED_COLLECTIVES = ("alltoall", "many-to-one", "flows")
 """Those in which flows meet by their nature: they react to marks, whatever their paths."""
+SPRAYED_REORDER_PACKETS = 32
+REORDER_PACKETS = 3
 MAX_TIMEOUT_NS = 10**12
 MAX_ECN_PACKETS = 1 << 18
 """A queue depth has 19 bits in v1model."""
@@ -35,7 +32,7 @@ def with_transport(asked: Asked) -> Asked:
     scheme = scheme_of(asked.paths)
     congestion = asked.congestion
     if congestion is None:
-        plain = asked.paths in WITHOUT_MARKS and asked.collective not in MARKED_COLLECTIVES
+        plain = not scheme.marks and asked.collective not in MARKED_COLLECTIVES
         by_marks = scheme.entropy != "fixed"
         without = plain or (asked.switch == "bmv2" and not by_marks)
         congestion = "window" if without else "dctcp"

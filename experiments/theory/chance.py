@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from weft.experiments.scenario.path_schemes import scheme_of
+from weft.experiments.paths.registry import scheme_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.network import Topology
 
@@ -23,7 +23,7 @@ def chances(scenario: Scenario) -> list[str]:
         found.append("losses")
     if scenario.rank_placement == "random":
         found.append("where ranks are")
-    if scheme_of(scenario.paths).routes != "destination" and _has_choice(scenario.network()):
+    if scheme_of(scenario.paths).by_chance and _has_choice(scenario.network()):
         found.append(f"paths by {scenario.paths}")
     return found
 

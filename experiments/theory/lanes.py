@@ -16,13 +16,13 @@ import numpy as np
 from weft.agents.collectives.communicator import Lane
 from weft.agents.collectives.dtypes import dtype_of
 from weft.agents.collectives.names import FLOWS
-from weft.agents.transport.source_ports import source_port
 from weft.controller.clos_paths import ClosPaths
-from weft.controller.ethereal import ethereal, lanes
+from weft.controller.ethereal import lanes
 from weft.controller.flows import WITHIN_LEAF, Flows, IntArray
 from weft.controller.pinned_paths import Pin
 from weft.controller.selector_hash import Salts, source_ports
-from weft.experiments.scenario.path_schemes import PathScheme, scheme_of
+from weft.experiments.paths.registry import scheme_of
+from weft.experiments.paths.scheme import PathScheme, drawn_ports
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.flow_steps import has_steps, steps_of_graph, steps_of_shards
 from weft.topo.network import Topology
@@ -68,7 +68,7 @@ def assignment_of(
     network = scenario.network()
     steps = placed_steps(scenario, algorithm)
     if scheme.assigned:
-        paths = _assigned_paths(network, steps, scenario.seed, known)
+        paths = _assigned_paths(scheme, network, steps, scenario.seed, known)
     else:
         paths = {pair: (WITHIN_LEAF,) * scheme.lanes for pair in _pairs(steps)}
     ports = _ports(scenario.seed, scheme, ClosPaths.of(network, known), paths)
@@ -83,14 +83,6 @@ def assignment_of(
 def _most(paths: Mapping[Pair, tuple[int, ...]]) -> int:
     """Lanes of the pair that has most."""
     return max((len(chosen) for chosen in paths.values()), default=1)
-
-
-def drawn_ports(seed: int, network: ClosPaths, ends: IntArray, lanes: int) -> IntArray:
-    """The source ports, int64 [pairs, lanes], that a run draws for the lanes of pairs of hosts,
-    ``ends`` [pairs, 2]."""
-    addresses = network.address_of(ends)
-    numbers = np.arange(lanes, dtype=np.int64)[None, :]
-    return source_port(seed, addresses[:, :1], addresses[:, 1:], numbers)
 
 
 def placed_steps(scenario: Scenario, algorithm: str) -> list[Flows]:
@@ -121,11 +113,15 @@ def _pairs(steps: list[Flows]) -> list[Pair]:
 
 
 def _assigned_paths(
-    network: Topology, steps: list[Flows], seed: int, without: Collection[str]
+    scheme: PathScheme,
+    network: Topology,
+    steps: list[Flows],
+    seed: int,
+    without: Collection[str],
 ) -> dict[Pair, tuple[int, ...]]:
-    """Ethereal's, step by step, one for each lane; a pair that sends in several steps has the paths
-    of all."""
-    found = lanes((step, ethereal(network, step, seed, without)) for step in steps)
+    """Those that a scheme assigns, step by step, one for each lane; a pair that sends in several
+    steps has the paths of all."""
+    found = lanes((step, scheme.pieces(network, step, seed, without)) for step in steps)
     # Queue pairs take turns: a flow in pieces would be served before one that is whole. So those
     # within the leaf, which have no paths to choose from, have as many lanes as its others.
     most: dict[int, int] = {}

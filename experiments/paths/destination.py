@@ -1,0 +1,29 @@
+"""By destination: a fixed way to each host, so that flows to different hosts keep apart."""
+
+from __future__ import annotations
+
+from weft.analysis.link_loads import LinkLoads, destination_loads
+from weft.analysis.uniform_loads import uniform_destination
+from weft.controller.flows import Flows
+from weft.experiments.paths.scheme import PathScheme, Situation
+
+
+class Destination(PathScheme):
+    """D-Mod-K's ways; see `weft.controller.routes`."""
+
+    name = "destination"
+    routes = "destination"
+    by_chance = False
+    marks = False
+
+    def loads(self, situation: Situation, flows: Flows) -> tuple[LinkLoads, int]:
+        return destination_loads(situation.paths, flows), len(flows)
+
+    def uniform_loads(
+        self, situation: Situation, size_bytes: int, step: int
+    ) -> tuple[LinkLoads, int]:
+        paths = situation.paths
+        return uniform_destination(paths, size_bytes), paths.hosts * (paths.hosts - 1)
+
+
+SCHEMES = (Destination(),)

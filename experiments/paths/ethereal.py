@@ -1,0 +1,50 @@
+"""Ethereal: single-path pieces of flows that load all paths alike (arXiv 2407.00550)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from weft.analysis.link_loads import LinkLoads
+from weft.analysis.uniform_loads import uniform_ethereal, uniform_pieces
+from weft.controller.clos_paths import ClosPaths
+from weft.controller.ethereal import ethereal
+from weft.controller.flows import Flows, Pieces
+from weft.controller.routes import Paths
+from weft.experiments.paths.scheme import PathScheme, Situation
+from weft.topo.network import Topology
+
+
+class Ethereal(PathScheme):
+    """Paths are computed from the flows of each step, and pinned in switches or found by source
+    ports that hash to them."""
+
+    def __init__(self, name: str, routes: Paths, assigned: str, colour: str) -> None:
+        self.name = name
+        self.routes = routes
+        self.assigned = assigned
+        self.colour = colour
+
+    def pieces(
+        self,
+        network: Topology | ClosPaths,
+        flows: Flows,
+        seed: int,
+        without: Collection[str] = (),
+        unit_bytes: int = 1,
+    ) -> Pieces:
+        return ethereal(network, flows, seed, without, unit_bytes)
+
+    def uniform_loads(
+        self, situation: Situation, size_bytes: int, step: int
+    ) -> tuple[LinkLoads, int]:
+        if self.assigned == "ports":
+            return super().uniform_loads(situation, size_bytes, step)
+        paths, unit_bytes = situation.paths, situation.unit_bytes
+        pieces = uniform_pieces(paths, size_bytes, unit_bytes)
+        return uniform_ethereal(paths, size_bytes, unit_bytes), pieces
+
+
+SCHEMES = (
+    Ethereal("ethereal", "pinned", "pins", "#009e73"),
+    Ethereal("ethereal-ports", "ecmp", "ports", "#44546a"),
+)

@@ -1,0 +1,33 @@
+"""What path schemes are called, for whoever asks without numpy; and where they are."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from weft.base.entry_points import brought
+
+MODULES = {
+    "ecmp": "ecmp",
+    "destination": "destination",
+    "spray": "spraying",
+    "spray-round-robin": "spraying",
+    "reps": "adaptive",
+    "plb": "adaptive",
+    "ethereal": "ethereal",
+    "ethereal-ports": "ethereal",
+}
+"""Of Weft's own, in which module of `weft.experiments.paths` they are."""
+
+
+def brought_schemes() -> dict[str, Any]:
+    """Schemes that other packages bring, by name: instances of
+    `weft.experiments.paths.scheme.PathScheme`. One with a name of Weft's own is left out."""
+    found = {each.name: each for each in brought("weft.path_schemes").values()}
+    return {name: each for name, each in found.items() if name not in MODULES}
+
+
+@cache
+def scheme_names() -> tuple[str, ...]:
+    """For messages and help; N is a number."""
+    return ("ecmp", "ecmp-N", *list(MODULES)[1:], *brought_schemes())

@@ -1,0 +1,43 @@
+"""The path scheme of a name."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from functools import cache
+from importlib import import_module
+
+from weft.base.errors import InputError
+from weft.experiments.paths.ecmp import Ecmp
+from weft.experiments.paths.names import MODULES, brought_schemes, scheme_names
+from weft.experiments.paths.scheme import PathScheme
+
+MAX_LANES = 32
+"""Of ECMP over N pieces."""
+
+
+@cache
+def scheme_of(name: str) -> PathScheme:
+    """The scheme of a name. Raises `InputError` for one that is unknown."""
+    if name in brought_schemes():
+        found: PathScheme = brought_schemes()[name]
+        return found
+    if name in MODULES:
+        module = import_module(f"weft.experiments.paths.{MODULES[name]}")
+        own: tuple[PathScheme, ...] = module.SCHEMES
+        return next(each for each in own if each.name == name)
+    pieces = re.fullmatch(r"ecmp-([0-9]{1,4})", name)
+    if pieces is None:
+        near = difflib.get_close_matches(name, scheme_names(), n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise InputError(
+            f"paths {name!r} is unknown{hint}: choose from {', '.join(scheme_names())} "
+            "(N pieces a flow)"
+        )
+    lanes = int(pieces[1])
+    if not 2 <= lanes <= MAX_LANES:
+        raise InputError(
+            f"paths {name!r} cuts a flow into {lanes} pieces: ecmp-2 to ecmp-{MAX_LANES} are "
+            "possible, and ecmp leaves it whole"
+        )
+    return Ecmp(name, lanes)

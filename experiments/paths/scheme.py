@@ -1,0 +1,134 @@
+"""What a path scheme is: how the packets of a flow get to their paths, from routes to analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.agents.transport.source_ports import source_port
+from weft.analysis.link_loads import FloatArray, LinkLoads, ecmp_loads, loads_of, pieces_loads
+from weft.analysis.uniform_loads import uniform_ecmp
+from weft.base.errors import InputError
+from weft.controller.clos_paths import ClosPaths
+from weft.controller.entities import Entity
+from weft.controller.flows import WITHIN_LEAF, Flows, IntArray, Pieces
+from weft.controller.routes import Paths, plan_routes
+from weft.controller.selector_hash import Salts, source_ports
+from weft.topo.network import Topology
+
+
+@dataclass(frozen=True, eq=False)
+class Situation:
+    """A network, where its ranks are, and what all schemes have in common."""
+
+    paths: ClosPaths
+    hosts: IntArray
+    """The host of every rank."""
+    rates_bps: FloatArray
+    """By direction of links."""
+    seed: int = 1
+    unit_bytes: int = 1
+    """What Ethereal's pieces are whole numbers of."""
+
+
+class PathScheme:
+    """How the packets of a flow get to their paths; by default by a hash of the flow (ECMP).
+
+    Another package brings an instance by an entry point in the group ``weft.path_schemes``.
+    """
+
+    name: str
+    colour = "#6a51a3"
+    """In plots, on white."""
+    routes: Paths = "ecmp"
+    """The switches' way; see `plan_routes`."""
+    lanes = 1
+    """Queue pairs between two ranks, each with a UDP source port of its own."""
+    assigned = ""
+    """Whether paths are assigned (`pieces`): by ``pins``, entries of the switches, or by source
+    ``ports`` that hash to them."""
+    entropy = "fixed"
+    """What the transport does with source ports: fixed, reps or plb."""
+    reorders = False
+    """Whether packets of one queue pair overtake each other as a matter of course."""
+    by_chance = True
+    """Whether a seed has a part in which paths are taken."""
+    marks = True
+    """Whether senders react to congestion marks if nothing else is said. One path a flow does
+    without, as the collectives were made for it, but for those in which flows meet."""
+
+    def plan_routes(
+        self, topology: Topology, without: Collection[str], seed: int
+    ) -> Mapping[str, Sequence[Entity]]:
+        """Route entries of every switch, by its name, over links that are not in `without`."""
+        return plan_routes(topology, without, self.routes, seed)
+
+    def pieces(
+        self,
+        network: Topology | ClosPaths,
+        flows: Flows,
+        seed: int,
+        without: Collection[str] = (),
+        unit_bytes: int = 1,
+    ) -> Pieces:
+        """The flows of a step, cut into pieces with a path for each: of a scheme that assigns."""
+        raise NotImplementedError
+
+    def loads(self, situation: Situation, flows: Flows) -> tuple[LinkLoads, int]:
+        """What a step's flows between hosts put on every link, without packets; and how many pieces
+        they are cut into."""
+        paths = situation.paths
+        if not self.assigned:
+            pairs = np.stack([flows.source, flows.destination], axis=1)
+            ports = drawn_ports(situation.seed, paths, pairs, self.lanes)
+            salts = Salts.of(paths, situation.seed)
+            return ecmp_loads(paths, salts, flows, ports), len(flows) * self.lanes
+        pieces = self.pieces(paths, flows, situation.seed, unit_bytes=situation.unit_bytes)
+        if self.assigned == "pins":
+            return pieces_loads(paths, flows, pieces), len(pieces)
+        ends = flows.source[pieces.flow], flows.destination[pieces.flow]
+        path = _mapped(situation, *ends, pieces.path)
+        return loads_of(paths, *ends, pieces.size_bytes, path), len(pieces)
+
+    def uniform_loads(
+        self, situation: Situation, size_bytes: int, step: int
+    ) -> tuple[LinkLoads, int]:
+        """As `loads` of one flow of this size between all hosts each way, too many to be told
+        apart: each is drawn. Raises `InputError` where there is no such count."""
+        paths = situation.paths
+        flows = paths.hosts * (paths.hosts - 1)
+        if self.assigned:
+            raise InputError(
+                f"paths {self.name!r}: {flows:,} flows are too many to find a port for each; "
+                "choose ethereal"
+            )
+        drawn = uniform_ecmp(paths, size_bytes, self.lanes, situation.seed + step)
+        return drawn, flows * self.lanes
+
+
+def drawn_ports(seed: int, network: ClosPaths, ends: IntArray, lanes: int) -> IntArray:
+    """The source ports, int64 [pairs, lanes], that a run draws for the lanes of pairs of hosts,
+    ``ends`` [pairs, 2]."""
+    addresses = network.address_of(ends)
+    numbers = np.arange(lanes, dtype=np.int64)[None, :]
+    return source_port(seed, addresses[:, :1], addresses[:, 1:], numbers)
+
+
+def _mapped(
+    situation: Situation, source: IntArray, destination: IntArray, path: IntArray
+) -> IntArray:
+    """The paths that source ports lead to where these are wanted: others, where none does."""
+    paths = situation.paths
+    number = source * paths.hosts + destination
+    pairs, pair = np.unique(number, return_inverse=True)
+    ends = pairs // paths.hosts, pairs % paths.hosts
+    ports = source_ports(paths, Salts.of(paths, situation.seed), *ends)
+    found: IntArray = path.copy()
+    for turn in range(1, ports.shape[1]):
+        lost = (found != WITHIN_LEAF) & (ports[pair, found] < 0)
+        if not lost.any():
+            break
+        found[lost] = (path[lost] + turn) % ports.shape[1]
+    return found
