@@ -4,34 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from weft.agents.collectives.names import algorithms
+from weft.agents.collectives.registry import algorithm_of
+from weft.experiments.paths.names import scheme_names
+from weft.experiments.paths.registry import scheme_of
+
 ALGORITHMS: dict[str, tuple[str, str]] = {
-    "multicast": ("#0072b2", "#5aaae6"),
-    "ring": ("#d55e00", "#f08c3c"),
-    "linear": ("#cc79a7", "#e09cc2"),
-    "recursive-doubling": ("#009e73", "#3fc79e"),
-    "k-nomial": ("#d55e00", "#f08c3c"),
-    "binary-tree": ("#cc79a7", "#e09cc2"),
-    "pipelined-ring": ("#009e73", "#3fc79e"),
+    **{
+        name: algorithm_of(collective, name).colours
+        for collective, names in algorithms().items()
+        for name in names
+    },
     "in-network": ("#0072b2", "#5aaae6"),
-    "recursive-halving": ("#009e73", "#3fc79e"),
-    "switch": ("#0072b2", "#5aaae6"),
-    "optcast": ("#cc79a7", "#e09cc2"),
-    "halving-doubling": ("#009e73", "#3fc79e"),
-    "double-binary-tree": ("#e69f00", "#f3bd4a"),
-    "direct": ("#56b4e9", "#8fd0f5"),
 }
 """On white and on a dark page. Of Okabe and Ito's colours (2008), those that no algorithm of the
 same collective has."""
 
 SCHEMES: dict[str, str] = {
-    "ecmp": "#d55e00",
-    "ecmp-4": "#e69f00",
-    "plb": "#8c6d31",
-    "reps": "#cc79a7",
-    "spray": "#0072b2",
-    "spray-round-robin": "#56b4e9",
-    "ethereal": "#009e73",
-    "ethereal-ports": "#44546a",
+    name: scheme_of(name).colour
+    for name in (each.replace("ecmp-N", "ecmp-4") for each in scheme_names())
 }
 """Of path assignment, on white: for plots whose lines they tell apart."""
 

@@ -1,0 +1,230 @@
+"""The walks of docs/ARCHITECTURE.md, really walked: what another package, or one row, adds to Weft
+is in the command line, in checks, in runs and in analysis."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+ALGORITHM = '''
+"""Allgather around a ring, the other way round."""
+
+from weft.agents.collectives.algorithm import Algorithm
+from weft.agents.collectives.transfers import Transfers
+from weft.agents.collectives.unicast import Blocks, Write, block_bytes, require
+
+import numpy as np
+
+
+class Backwards:
+    def __init__(self, request, rank, size, path_mtu, buffer):
+        shards = request.shard_bytes(size)
+        self.memories = (buffer,)
+        self.rank, self.to, self.source = rank, (rank - 1) % size, (rank + 1) % size
+        self.blocks = Blocks(shards, block_bytes(request, shards, path_mtu))
+        others = self.blocks.total - len(self.blocks.of(rank))
+        self.expected = {self.source: others} if others else {}
+        self.targets = (self.to,) if size > 1 else ()
+
+    def window(self, peer):
+        return 0
+
+    def begin(self):
+        return self.pass_on(self.blocks.of(self.rank)) if self.targets else ()
+
+    def arrived(self, peer, block):
+        source = self.blocks.part_of(block)
+        require(source != self.rank, block)
+        return self.blocks.span(block)[1], () if source == self.to else self.pass_on((block,))
+
+    def pass_on(self, blocks):
+        for block in blocks:
+            offset, length = self.blocks.span(block)
+            yield Write(self.to, block, 0, offset, length, offset)
+
+
+class BackwardsRing(Algorithm):
+    name = "backwards-ring"
+    collectives = ("allgather",)
+    colours = ("#112233", "#445566")
+
+    def pattern(self, request, rank, size, path_mtu, data, result):
+        return Backwards(request, rank, size, path_mtu, data)
+
+    def rounds(self, task):
+        ranks = np.arange(task.ranks)
+        for step in range(task.ranks - 1):
+            yield Transfers(ranks, np.roll(ranks, 1), np.roll(task.sizes, -step))
+
+
+ALGORITHM = BackwardsRing()
+'''
+
+SCHEME = '''
+"""Every flow within two pieces, on the first and the last of its paths."""
+
+from weft.experiments.paths.scheme import PathScheme
+from weft.controller.clos_paths import ClosPaths
+from weft.controller.flows import WITHIN_LEAF, Pieces
+
+import numpy as np
+
+
+class FirstPath(PathScheme):
+    name = "first-path"
+    colour = "#123456"
+    routes = "pinned"
+    assigned = "pins"
+    by_chance = False
+
+    def pieces(self, network, flows, seed, without=(), unit_bytes=1):
+        paths = network if isinstance(network, ClosPaths) else ClosPaths.of(network, without)
+        away = paths.leaf_of(flows.source) != paths.leaf_of(flows.destination)
+        number = np.arange(len(flows))
+        path = np.where(away, 0, WITHIN_LEAF)
+        return Pieces(number, path, np.zeros(len(flows), np.int64), flows.size_bytes)
+
+
+SCHEME = FirstPath()
+'''
+
+
+def package(folder: Path, module: str, source: str, group: str, what: str) -> None:
+    """Another package, installed in a folder: a module and an entry point."""
+    (folder / f"{module}.py").write_text(source)
+    info = folder / f"{module}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[{group}]\n{what} = {module}:{what.upper()}\n")
+
+
+def weft(folder: Path, *words: str, status: int = 0, source: Path = ROOT / "src") -> str:
+    """What ``weft`` prints where a folder's packages are installed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "weft", *words],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(source), str(folder)])},
+        cwd=folder, capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == status, done.stderr
+    return done.stderr if status else done.stdout
+
+
+@pytest.mark.system
+def test_an_algorithm_is_one_file_of_another_package(tmp_path: Path) -> None:
+    package(tmp_path, "backwards", ALGORITHM, "weft.algorithms", "algorithm")
+    assert "backwards-ring" in weft(tmp_path, "run", "allgather", "--help")
+    assert "backwards-ring" not in weft(tmp_path, "run", "allreduce", "--help")
+
+    small = ["--world", "simulated", "--size", "64KiB", "--rate", "1Gbit", "--out", "out"]
+    algorithms = ["--algorithm", "backwards-ring", "--algorithm", "ring"]
+    document = json.loads(weft(tmp_path, "run", "allgather", *small, *algorithms, "--json"))
+    mine, ring = document["runs"]
+    assert mine["verified"] and mine["algorithm"] == "backwards-ring"
+    sent = [sum(link["tx_bytes"] for link in run["links"]) for run in (mine, ring)]
+    assert 0.99 < sent[0] / sent[1] < 1.01
+    assert mine["bound_ns"] <= mine["completion_ns"] < 2 * ring["completion_ns"]
+    assert "#112233" in (tmp_path / "out" / "report.html").read_text()
+
+    assert "backwards-ring" in weft(tmp_path, "paths", "allgather", "--algorithm", "backwards-ring")
+    pinned = ["--algorithm", "backwards-ring", "--paths", "ethereal"]
+    assert "verified" in weft(tmp_path, "run", "allgather", *small, *pinned)
+    refused = weft(tmp_path, "run", "allgather", *algorithms[:2], "--workers", "2", status=2)
+    assert "workers 2 means nothing for allgather by backwards-ring" in refused
+
+
+@pytest.mark.system
+def test_a_path_scheme_is_one_file_of_another_package(tmp_path: Path) -> None:
+    package(tmp_path, "first_path", SCHEME, "weft.path_schemes", "scheme")
+    assert "first-path" in weft(tmp_path, "run", "--help")
+    said = weft(tmp_path, "paths", "alltoall", "--paths", "first-path,spray", "--json")
+    first, spray = json.loads(said)["schemes"]
+    assert first["fabric_max_bytes"] == 2 * spray["fabric_max_bytes"]  # one of two spines has all
+
+    small = ["--world", "simulated", "--size", "64KiB", "--rate", "1Gbit", "--out", "out"]
+    words = ["run", "alltoall", "--paths", "first-path", *small, "--json"]
+    (run,) = json.loads(weft(tmp_path, *words))["runs"]
+    assert run["verified"]
+    sent = {(link["from"], link["to"]): link["tx_bytes"] for link in run["links"]}
+    assert sent["leaf0", "spine0"] > 5 * sent["leaf0", "spine1"]
+    assert "first-path" in weft(tmp_path, "run", "allgather", "--paths", "first", status=2)
+
+
+def test_a_package_that_cannot_be_loaded_is_left_out_and_said(tmp_path: Path) -> None:
+    package(tmp_path, "broken", "import nothing_of_that_name", "weft.algorithms", "algorithm")
+    done = subprocess.run(
+        [sys.executable, "-m", "weft", "run", "allgather", "--help"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(tmp_path)])},
+        cwd=tmp_path, capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert "'algorithm' of broken" in done.stderr and "nothing_of_that_name" in done.stderr
+
+
+ROW = """
+    courage: int = option(
+        7, WHOLE, "How brave multicast is.",
+        group=MULTICAST, metavar="N", between=(1, 9), network=True,
+        heeded=_by_algorithm("workers"), who=OF_MULTICAST,
+    )
+"""
+
+
+def test_an_option_is_one_row(tmp_path: Path) -> None:
+    """In a copy of Weft with one row more."""
+    source = tmp_path / "src" / "weft"
+    source.mkdir(parents=True)
+    for each in (ROOT / "src" / "weft").iterdir():
+        if each.name != "experiments":
+            (source / each.name).symlink_to(each.resolve())
+    (source / "experiments").mkdir()
+    for each in (ROOT / "experiments").iterdir():
+        if each.name != "scenario":
+            (source / "experiments" / each.name).symlink_to(each)
+    (source / "experiments" / "scenario").mkdir()
+    for each in (ROOT / "experiments" / "scenario").iterdir():
+        if each.name != "asked.py":
+            (source / "experiments" / "scenario" / each.name).symlink_to(each)
+    text = (ROOT / "experiments" / "scenario" / "asked.py").read_text()
+    place = text.index("    workers: int = option(")
+    (source / "experiments" / "scenario" / "asked.py").write_text(text[:place] + ROW + text[place:])
+
+    def brave(*words: str, status: int = 0) -> str:
+        return weft(tmp_path, *words, status=status, source=tmp_path / "src")
+
+    assert re.search(r"--courage N +How brave multicast is. \[7\]", brave("run", "--help"))
+    assert "--courage" in brave("run", "broadcast", "--help")
+    assert "--courage" not in brave("run", "allreduce", "--help")
+    said = brave("run", "allgather", "--courage", "10", status=2)
+    assert "courage 10 is out of range: a whole number from 1 to 9" in said
+    said = brave("run", "allgather", "--algorithm", "ring", "--courage", "3", status=2)
+    assert "courage 3 means nothing for allgather by ring: it is for the algorithm" in said
+    said = brave("run", "allgather", "--courage", "much", status=2)
+    assert "courage 'much' is not a whole number" in said
+    (tmp_path / "it.toml").write_text('collective = "allgather"\nworld = "simulated"\ncourge = 2\n')
+    assert "Did you mean 'courage'?" in brave("run", "it.toml", status=2)
+    code = (
+        "from weft import Scenario\n"
+        "from weft.experiments.figures.reference import reference\n"
+        "from weft.experiments.report.scenarios import command_line\n"
+        "from weft.experiments.runs.emulation import network_key\n"
+        "one, other = Scenario(), Scenario(courage=3)\n"
+        "assert network_key(one) != network_key(other)\n"
+        "print(command_line(other)); print(reference()); print(other.to_dict()['courage'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "src")},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "weft run allgather --courage 3" in done.stdout
+    assert (
+        "| `courage` | a whole number from 1 to 9 | How brave multicast is. [7] | " in done.stdout
+    )
