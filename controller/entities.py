@@ -8,7 +8,7 @@ one switch, and a text for messages.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 
@@ -102,6 +102,8 @@ class TableEntry:
     match: tuple[tuple[str, Match], ...]
     target: Action | MemberRef | GroupRef
     priority: int = 0
+    referred: bool = field(default=False, compare=False)
+    """Whether members refer to it, so that it is there before they are, and goes after them."""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -119,9 +121,11 @@ def entry(
     match: Mapping[str, Match],
     target: Action | MemberRef | GroupRef,
     priority: int = 0,
+    *,
+    referred: bool = False,
 ) -> TableEntry:
     """A table entry; the order of ``match`` does not matter."""
-    return TableEntry(table, tuple(sorted(match.items())), target, priority)
+    return TableEntry(table, tuple(sorted(match.items())), target, priority, referred)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from weft.base.errors import InputError
-from weft.controller import fabric
 from weft.controller.aggregation import (
     AggregationJob,
     AggregationTree,
@@ -24,6 +23,7 @@ from weft.controller.entities import (
     TableEntry,
 )
 from weft.controller.faults import Fault, losses, plan_faults
+from weft.controller.feature import brought_features
 from weft.controller.multicast import Tree, plan_trees, tree_entities
 from weft.controller.pinned_paths import Pin, plan_pins
 from weft.controller.routes import Paths, plan_routes, plan_salts
@@ -114,6 +114,7 @@ def fabric_plan(
         tree_entities(trees),
         aggregation_entries(topology, adding),
         plan_faults(topology, losses(topology, loss, faults)),
+        *(feature.plan(topology, seed, without) for feature in brought_features()),
     )
     return Plan(entities, trees, adding)
 
@@ -149,7 +150,7 @@ def _batches(old: Sequence[Entity], new: Sequence[Entity]) -> list[list[Update]]
             continue
         present = key in before or isinstance(entity, DefaultAction)
         update = Update("modify" if present else "insert", entity)
-        if _is_place(entity):
+        if isinstance(entity, TableEntry) and entity.referred:
             places.append(update)
         elif isinstance(entity, Member | MulticastGroup):
             targets.append(update)
@@ -162,7 +163,7 @@ def _batches(old: Sequence[Entity], new: Sequence[Entity]) -> list[list[Update]]
             continue
         if isinstance(entity, DefaultAction):
             entries.append(Update("modify", DefaultAction(entity.table, None)))
-        elif _is_place(entity):
+        elif isinstance(entity, TableEntry) and entity.referred:
             place_deletions.append(Update("delete", entity))
         elif isinstance(entity, TableEntry):
             entries.append(Update("delete", entity))
@@ -180,8 +181,3 @@ def _batches(old: Sequence[Entity], new: Sequence[Entity]) -> list[list[Update]]
         place_deletions,
     )
     return [stage for stage in stages if stage]
-
-
-def _is_place(entity: Entity) -> bool:
-    """Whether it is a place of a set, which the members that spray refer to."""
-    return isinstance(entity, TableEntry) and entity.table == fabric.SPRAY_TABLE

@@ -47,7 +47,12 @@ class Spraying:
             fabric.SPRAY, set=number, last=len(places) - 1, in_turn=int(self.in_turn)
         )
         entries: list[Entity] = [
-            entry(fabric.SPRAY_TABLE, {fabric.SPRAY_PLACE: Exact(number << 16 | index)}, one)
+            entry(
+                fabric.SPRAY_TABLE,
+                {fabric.SPRAY_PLACE: Exact(number << 16 | index)},
+                one,
+                referred=True,
+            )
             for index, one in enumerate(places)
         ]
         return Member(fabric.ECMP, FIRST_MEMBER + number, action), entries

@@ -16,6 +16,16 @@
 #include "include/forwarding.p4"
 #include "include/congestion.p4"
 
+// Features of other packages (controller/feature.py): what weft_features.p4 includes and names.
+#ifdef WEFT_FEATURES
+#include "weft_features.p4"
+#else
+#define INGRESS_FEATURE_INSTANCES
+#define INGRESS_FEATURES
+#define EGRESS_FEATURE_INSTANCES
+#define EGRESS_FEATURES
+#endif
+
 control FabricIngress(inout headers_t hdr,
                   inout metadata_t meta,
                   inout standard_metadata_t standard_metadata) {
@@ -26,6 +36,7 @@ control FabricIngress(inout headers_t hdr,
     Multicast() multicast;
     Aggregation() aggregation;
     Forwarding() forwarding;
+    INGRESS_FEATURE_INSTANCES
 
     apply {
         port_ingress.count((bit<32>)standard_metadata.ingress_port);
@@ -40,6 +51,7 @@ control FabricIngress(inout headers_t hdr,
             } else if (hdr.ipv4.dst_addr[31:28] == MULTICAST_PREFIX) {
                 multicast.apply(hdr, standard_metadata);
             } else {
+                INGRESS_FEATURES
                 forwarding.apply(hdr, meta, standard_metadata);
             }
         }
@@ -59,6 +71,7 @@ control FabricEgress(inout headers_t hdr,
     EgressFault() fault;
     AggregationEgress() aggregation;
     CongestionMarking() congestion;
+    EGRESS_FEATURE_INSTANCES
 
     apply {
         if (meta.aggregated == 1) {
@@ -70,6 +83,7 @@ control FabricEgress(inout headers_t hdr,
             mark_to_drop(standard_metadata);
         } else {
             congestion.apply(hdr, standard_metadata);
+            EGRESS_FEATURES
             if (meta.aggregated == 0) {
                 port_egress.count((bit<32>)standard_metadata.egress_port);
             } else if (hdr.values.isValid()) {

@@ -111,7 +111,7 @@ def weft(folder: Path, *words: str, status: int = 0, source: Path = ROOT / "src"
     done = subprocess.run(
         [sys.executable, "-m", "weft", *words],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(source), str(folder)])},
-        cwd=folder, capture_output=True, text=True, timeout=600,
+        cwd=folder, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == status, done.stderr
     return done.stderr if status else done.stdout
@@ -155,6 +155,67 @@ def test_a_path_scheme_is_one_file_of_another_package(tmp_path: Path) -> None:
     sent = {(link["from"], link["to"]): link["tx_bytes"] for link in run["links"]}
     assert sent["leaf0", "spine0"] > 5 * sent["leaf0", "spine1"]
     assert "first-path" in weft(tmp_path, "run", "allgather", "--paths", "first", status=2)
+
+
+FEATURE_P4 = """
+control AlwaysMark(inout headers_t hdr, inout metadata_t meta,
+                   inout standard_metadata_t standard_metadata) {
+    bit<1> on = 0;
+
+    action mark() {
+        on = 1;
+    }
+
+    table marking {
+        actions = { mark; NoAction; }
+        default_action = NoAction();
+    }
+
+    apply {
+        marking.apply();
+        if (on == 1 && hdr.ipv4.ecn != 0) {
+            hdr.ipv4.ecn = ECN_CE;
+        }
+    }
+}
+"""
+
+FEATURE = '''
+"""Switches mark every packet of a transport that understands marks."""
+
+from pathlib import Path
+
+from weft.controller.entities import Action, DefaultAction
+from weft.controller.feature import Feature
+
+
+class AlwaysMark(Feature):
+    name = "always_mark"
+    include = Path(__file__).with_name("always_mark.p4")
+    egress = "AlwaysMark"
+
+    def plan(self, topology, seed, without):
+        names = "FabricEgress.always_mark.marking", "FabricEgress.always_mark.mark"
+        mark = DefaultAction(names[0], Action.of(names[1]))
+        return {switch.name: [mark] for switch in topology.switches}
+
+
+FEATURE = AlwaysMark()
+'''
+
+
+@pytest.mark.system
+def test_a_p4_feature_is_an_include_and_a_planner_of_another_package(tmp_path: Path) -> None:
+    (tmp_path / "always_mark.p4").write_text(FEATURE_P4)
+    package(tmp_path, "always_mark", FEATURE, "weft.p4_features", "feature")
+    small = ["--world", "simulated", "--topology", "single", "--hosts-per-leaf", "2"]
+    words = ["--size", "64KiB", "--congestion", "dctcp", "--out", "out", "--json"]
+    (run,) = json.loads(weft(tmp_path, "run", "alltoall", *small, *words))["runs"]
+    assert run["verified"]
+    data_packets = 32 * 1024 // 4096  # acknowledgements are of no such transport
+    assert all(rank["statistics"]["congestion_marks"] > data_packets for rank in run["ranks"])
+    (without,) = json.loads(weft(tmp_path / "out", "run", "alltoall", *small, *words))["runs"]
+    assert not any(rank["statistics"]["congestion_marks"] for rank in without["ranks"])
 
 
 def test_a_package_that_cannot_be_loaded_is_left_out_and_said(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from weft.agents.transport.types import TransportOptions
 from weft.base.errors import InputError
 from weft.controller import Plan, fabric_plan
 from weft.controller.aggregation import JOB_BASE_ADDRESS, AggregationJob
+from weft.controller.feature import program_options
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.scenario.fsdp import AT_ONCE, WAITS, parts
 from weft.experiments.scenario.fsdp_models import FSDP
@@ -93,7 +94,12 @@ def _request_of(scenario: Scenario, algorithm: str) -> Request:
 
 def program_of(scenario: Scenario) -> ProgramFiles:
     """The program of a scenario's switches, compiled."""
-    return compile_cached(fabric_program(), defines=fabric_macros(scenario.program_values))
+    folders, macros = program_options()
+    return compile_cached(
+        fabric_program(),
+        include_dirs=folders,
+        defines={**fabric_macros(scenario.program_values), **macros},
+    )
 
 
 def cast_of(scenario: Scenario, network: Topology, plan: Plan, algorithm: str = "") -> Cast:

@@ -1,0 +1,75 @@
+"""P4 features that other packages bring: an include of the fabric's program, and its planner."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from weft.base import files
+from weft.base.cache import cache_dir
+from weft.base.entry_points import brought
+from weft.base.errors import InputError
+from weft.controller.entities import Entity
+from weft.topo.network import Topology
+
+
+class Feature:
+    """Something that every switch of a fabric does besides.
+
+    Another package brings an instance by an entry point in the group ``weft.p4_features``. Entries
+    are named as the P4Info has them: table ``t`` of a control that is applied at ingress as feature
+    ``x`` is ``FabricIngress.x.t``.
+    """
+
+    name: str
+    """An identifier of P4."""
+    include: Path
+    """A P4_16 file that defines the controls; it may use what p4/include/headers.p4 defines."""
+    ingress = ""
+    """A control with the parameters (inout headers_t, inout metadata_t, inout
+    standard_metadata_t), applied to packets that are forwarded, before their path is looked up."""
+    egress = ""
+    """The same, applied to packets that leave, before they are counted."""
+
+    def plan(
+        self, topology: Topology, seed: int, without: Collection[str]
+    ) -> Mapping[str, Sequence[Entity]]:
+        """What every switch holds for it, by the switch's name. ``without``: names of links that
+        have failed."""
+        return {}
+
+
+def brought_features() -> list[Feature]:
+    """All that other packages bring, by name."""
+    return sorted(brought("weft.p4_features").values(), key=lambda feature: str(feature.name))
+
+
+def program_options() -> tuple[list[Path], dict[str, str | None]]:
+    """Folders of includes and macros with which the fabric's program has all features; none where
+    there are no features.
+
+    Raises `InputError` for a feature whose file is not there.
+    """
+    features = brought_features()
+    if not features:
+        return [], {}
+    lines = []
+    for feature in features:
+        if not feature.include.is_file():
+            raise InputError(
+                f"P4 feature {feature.name!r}: {str(feature.include)!r} is no file; name its P4 "
+                "source"
+            )
+        lines.append(f'#include "{feature.include.resolve()}"')
+    for place in ("ingress", "egress"):
+        controls = [(each.name, getattr(each, place)) for each in features if getattr(each, place)]
+        instances = " ".join(f"{control}() {name};" for name, control in controls)
+        applied = " ".join(f"{name}.apply(hdr, meta, standard_metadata);" for name, _ in controls)
+        lines.append(f"#define {place.upper()}_FEATURE_INSTANCES {instances}")
+        lines.append(f"#define {place.upper()}_FEATURES {applied}")
+    text = "\n".join([*lines, ""])
+    folder = cache_dir() / "features" / hashlib.sha256(text.encode()).hexdigest()[:16]
+    files.make_folder(folder)
+    files.write_whole(folder / "weft_features.p4", text)
+    return [folder], {"WEFT_FEATURES": None}
