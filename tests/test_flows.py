@@ -3,7 +3,7 @@ network in memory."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given, settings
@@ -15,7 +15,7 @@ from weft.agents.collectives.agent import Failed
 from weft.agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph, GraphBuilder
 from weft.agents.collectives.flow_schedule import Schedule
 from weft.agents.collectives.requests import Request
-from weft.agents.drivers.messages import OperationConfig
+from weft.agents.drivers.messages import OperationConfig, Prepare, decode, encode
 from weft.base.errors import InputError, ProtocolError
 
 
@@ -158,11 +158,10 @@ def test_a_graph_crosses_the_rendezvous_as_json() -> None:
     builder = GraphBuilder()
     builder.flow(0, 1, 10, [(builder.wait(0, 5), DONE)])
     config = OperationConfig(request_of(builder.build()))
-    assert OperationConfig.of(asdict(config)) == config
+    line = encode(Prepare(config))
+    assert decode(line) == Prepare(config)
     with pytest.raises(ProtocolError, match="flow"):
-        document = asdict(config)
-        document["request"]["flows"]["size_bytes"] = (0, 0)
-        OperationConfig.of(document)
+        decode(line.replace(b'"size_bytes":[0,10]', b'"size_bytes":[0,0]'))
 
 
 @pytest.mark.parametrize(

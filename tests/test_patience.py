@@ -6,7 +6,6 @@ import itertools
 import socket
 import threading
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -151,7 +150,7 @@ def test_ranks_that_fill_and_verify_for_long_but_go_on_are_waited_for(
         actor.wait(Verify)
         working(actor, clock, 100.0)
         result = RankResult(actor.rank, f"h{actor.rank}", "ring", True, completion_ns=5)
-        actor.channel.send(Result(actor.rank, asdict(result)))
+        actor.channel.send(Result(actor.rank, result))
 
     with Rendezvous(tmp_path / "meeting.sock", ["h0", "h1"], patience_s=30.0) as meeting:
         for rank, part in enumerate((slow, perform)):

@@ -7,7 +7,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -101,7 +100,7 @@ def perform(actor: Actor, error: str = "") -> None:
     actor.channel.send(Finished(actor.rank, 0 if error else 5, error))
     actor.wait(Verify)
     result = RankResult(actor.rank, f"h{actor.rank}", "ring", not error, error, completion_ns=5)
-    actor.channel.send(Result(actor.rank, asdict(result)))
+    actor.channel.send(Result(actor.rank, result))
 
 
 @pytest.fixture
@@ -134,7 +133,7 @@ def test_ranks_meet_run_and_report(path: Path, meeting: Rendezvous) -> None:
     assert progress[0].fraction == 0.2
     assert progress[-1].fraction == 1.0 and progress[-1].finished_ranks == 2
     meeting.run(gather("ring", 100))
-    numbers = [m.operation["request"]["number"] for m in actors[1].seen if isinstance(m, Prepare)]
+    numbers = [m.operation.request.number for m in actors[1].seen if isinstance(m, Prepare)]
     assert numbers == [0, 1]
 
 

@@ -12,7 +12,6 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -215,14 +214,6 @@ class FlowGraph:
     def _span_ns(self, task: int, rate_bps: int) -> int:
         bits = 8 * self.size_bytes[task]
         return self.delay_ns[task] + (bits * 10**9 // rate_bps if rate_bps else 0)
-
-    @staticmethod
-    def of(document: dict[str, Any]) -> FlowGraph:
-        """From what `dataclasses.asdict` makes. Raises InputError."""
-        try:
-            return FlowGraph(**document)
-        except TypeError as error:
-            raise InputError(f"flows: {error}") from None
 
 
 def _by_rank(flows: IntArray, rank_of: IntArray) -> dict[int, IntArray]:

@@ -30,7 +30,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -134,7 +134,7 @@ class Launcher:
             config = replace(config, log=log)
         self._asked[config.rank] = self._asked.get(config.rank, 0) + 1
         self.exited.pop(config.rank, None)
-        self._channel.send(Spawn(namespace=path, config=asdict(config)))
+        self._channel.send(Spawn(namespace=path, config=config))
 
     def wait_spawned(self, ranks: int, limit_s: float = ANSWER_LIMIT_S) -> dict[int, int]:
         """Wait until so many ranks have been forked; process ids by rank."""
@@ -294,7 +294,7 @@ def _rank_process(spawn: Spawn, launcher: int) -> int:
 
     die_with_parent(launcher)
     ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)  # ns; the default of 50 us is late
-    config = RankConfig.of(spawn.config)
+    config = spawn.config
     if config.log:
         with open_private(Path(config.log), "ab") as log:
             os.dup2(log.fileno(), 1)
@@ -373,7 +373,7 @@ def serve(channel: LineChannel) -> None:
             for message in channel.receive():
                 if isinstance(message, Spawn):
                     pid = _fork(message, [channel.socket, wake_receive, wake_send])
-                    ranks[pid] = int(message.config["rank"])
+                    ranks[pid] = message.config.rank
                     channel.send(Spawned(rank=ranks[pid], pid=pid))
                 elif isinstance(message, EndRanks):
                     _kill(ranks, channel)

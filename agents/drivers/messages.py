@@ -1,7 +1,8 @@
-"""What a rank process, the launcher and the runner say to each other: dataclasses as JSON lines.
+"""What a rank process, the launcher and the runner say to each other: records as JSON lines.
 
-One message is one line, ``{"kind": "start", "at_ns": 123}\\n``, with the fields of the dataclass of
-that kind. The connection is a Unix stream socket (they cross network namespaces).
+One message is one line, ``{"kind": "start", "at_ns": 123}\\n``, with the fields of that kind;
+msgspec reads it, and refuses what is not as declared. The connection is a Unix stream socket (they
+cross network namespaces).
 
 A rank and the runner, in order (``->`` from rank to runner)::
 
@@ -24,15 +25,13 @@ A rank and the runner, in order (``->`` from rank to runner)::
 
 from __future__ import annotations
 
-import json
 import select
 import socket
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, ClassVar, TypeVar
+from dataclasses import dataclass, field, replace
 
-from weft.agents.collectives.aggregation import SwitchJob
+import msgspec
+
 from weft.agents.collectives.communicator import Lane
-from weft.agents.collectives.flow_graph import FlowGraph
 from weft.agents.collectives.requests import Request
 from weft.agents.participant import Introductions, Member, Team
 from weft.agents.transport.types import TransportOptions
@@ -83,23 +82,6 @@ class RankConfig:
         """IPv4 address of the host."""
         team, member = self.members[0]
         return (*self.teams[team].addresses, *self.teams[team].servers)[member]
-
-    @staticmethod
-    def of(document: dict[str, Any]) -> RankConfig:
-        """From the JSON object that `asdict` makes. Raises ProtocolError as `record` does."""
-        teams = [_team(team) for team in document.get("teams", [])]
-        members = [(team, member) for team, member in document.get("members", [])]
-        lanes = {
-            int(peer): [tuple(lane) for lane in chosen]
-            for peer, chosen in document.get("lanes", {}).items()
-        }
-        values = {
-            "teams": teams,
-            "members": members,
-            "lanes": lanes,
-            "transport": record(TransportOptions, document.get("transport", {})),
-        }
-        return record(RankConfig, {**document, **values})
 
 
 @dataclass(frozen=True)
@@ -157,16 +139,6 @@ class OperationConfig:
         """Of a team's data."""
         return self.seed + 1_000_003 * team
 
-    @staticmethod
-    def of(document: dict[str, Any]) -> OperationConfig:
-        """From the JSON object that `asdict` makes. Raises ProtocolError as `record` does."""
-        request = _request(document.get("request", {}))
-        more = tuple(_request(each) for each in document.get("more", ()))
-        waits = tuple(tuple(each) for each in document.get("waits", ()))
-        return record(
-            OperationConfig, {**document, "request": request, "more": more, "waits": waits}
-        )
-
 
 @dataclass(frozen=True)
 class RankResult:
@@ -211,144 +183,112 @@ class RankResult:
     from the common start)."""
 
 
-@dataclass(frozen=True)
-class Hello:
-    kind: ClassVar[str] = "hello"
+class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
+    """What all messages have in common: ``kind`` in the JSON object says which one it is."""
+
+    @property
+    def kind(self) -> str:
+        """Its name on the wire."""
+        return str(self.__struct_config__.tag)
+
+
+class Hello(_Message, frozen=True, tag="hello"):
     rank: int
     pid: int
     queue_pairs: Introductions
 
 
-@dataclass(frozen=True)
-class Connected:
-    kind: ClassVar[str] = "connected"
+class Connected(_Message, frozen=True, tag="connected"):
     rank: int
 
 
-@dataclass(frozen=True)
-class Ready:
-    kind: ClassVar[str] = "ready"
+class Ready(_Message, frozen=True, tag="ready"):
     rank: int
 
 
-@dataclass(frozen=True)
-class Progress:
-    kind: ClassVar[str] = "progress"
+class Progress(_Message, frozen=True, tag="progress"):
     rank: int
     received_bytes: int
 
 
-@dataclass(frozen=True)
-class Working:
+class Working(_Message, frozen=True, tag="working"):
     """The rank fills or checks its buffers, and gets on."""
 
-    kind: ClassVar[str] = "working"
     rank: int
     slices: int
     """That it has done so far, of all operations."""
 
 
-@dataclass(frozen=True)
-class Finished:
-    kind: ClassVar[str] = "finished"
+class Finished(_Message, frozen=True, tag="finished"):
     rank: int
     completion_ns: int
     error: str = ""
 
 
-@dataclass(frozen=True)
-class Result:
-    kind: ClassVar[str] = "result"
+class Result(_Message, frozen=True, tag="result"):
     rank: int
-    result: dict[str, Any]
+    result: RankResult
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(_Message, frozen=True, tag="fault"):
     """The rank process cannot go on; it ends after this message."""
 
-    kind: ClassVar[str] = "fault"
     rank: int
     error: str
 
 
-@dataclass(frozen=True)
-class Peers:
-    kind: ClassVar[str] = "peers"
+class Peers(_Message, frozen=True, tag="peers"):
     queue_pairs: Introductions
 
 
-@dataclass(frozen=True)
-class Prepare:
-    kind: ClassVar[str] = "prepare"
-    operation: dict[str, Any]
+class Prepare(_Message, frozen=True, tag="prepare"):
+    operation: OperationConfig
 
 
-@dataclass(frozen=True)
-class Start:
-    kind: ClassVar[str] = "start"
+class Start(_Message, frozen=True, tag="start"):
     at_ns: int
 
 
-@dataclass(frozen=True)
-class Verify:
-    kind: ClassVar[str] = "verify"
+class Verify(_Message, frozen=True, tag="verify"):
+    pass
 
 
-@dataclass(frozen=True)
-class Abort:
-    kind: ClassVar[str] = "abort"
+class Abort(_Message, frozen=True, tag="abort"):
     reason: str
 
 
-@dataclass(frozen=True)
-class Close:
-    kind: ClassVar[str] = "close"
+class Close(_Message, frozen=True, tag="close"):
+    pass
 
 
-@dataclass(frozen=True)
-class Spawn:
+class Spawn(_Message, frozen=True, tag="spawn"):
     """Runner to launcher: fork a rank process."""
 
-    kind: ClassVar[str] = "spawn"
     namespace: str
     """Path of the network namespace; empty: the launcher's own."""
-    config: dict[str, Any]
+    config: RankConfig
 
 
-@dataclass(frozen=True)
-class EndRanks:
+class EndRanks(_Message, frozen=True, tag="end_ranks"):
     """Runner to launcher: kill and reap every rank process that is left."""
 
-    kind: ClassVar[str] = "end_ranks"
 
-
-@dataclass(frozen=True)
-class RanksEnded:
+class RanksEnded(_Message, frozen=True, tag="ranks_ended"):
     """Launcher to runner: of the ranks forked so far none is left."""
 
-    kind: ClassVar[str] = "ranks_ended"
 
-
-@dataclass(frozen=True)
-class Warm:
+class Warm(_Message, frozen=True, tag="warm"):
     """Launcher to runner: compiled code is loaded; forks are quick from now on."""
 
-    kind: ClassVar[str] = "warm"
 
-
-@dataclass(frozen=True)
-class Spawned:
-    kind: ClassVar[str] = "spawned"
+class Spawned(_Message, frozen=True, tag="spawned"):
     rank: int
     pid: int
 
 
-@dataclass(frozen=True)
-class Exited:
+class Exited(_Message, frozen=True, tag="exited"):
     """Launcher to runner: a rank process ended. ``status`` as os.waitstatus_to_exitcode has it."""
 
-    kind: ClassVar[str] = "exited"
     rank: int
     pid: int
     status: int
@@ -360,73 +300,25 @@ Message = (
     | Spawn | EndRanks | RanksEnded | Warm | Spawned | Exited
 )  # fmt: skip
 
-KINDS: dict[str, type[Any]] = {
-    message.kind: message
-    for message in (
-        Hello, Connected, Ready, Working, Progress, Finished, Result, Fault,
-        Peers, Prepare, Start, Verify, Abort, Close,
-        Spawn, EndRanks, RanksEnded, Warm, Spawned, Exited,
-    )
-}  # fmt: skip
-
-Record = TypeVar("Record")
-
-
-def record(kind: type[Record], document: dict[str, Any]) -> Record:
-    """A dataclass of that kind from a JSON object.
-
-    Raises:
-        ProtocolError: fields are unknown or lacking.
-    """
-    known = {entry.name for entry in fields(kind)}  # type: ignore[arg-type]
-    unknown = sorted(set(document) - known)
-    if unknown:
-        raise ProtocolError(
-            f"{kind.__name__}: unknown field {unknown[0]!r}; known: {sorted(known)}"
-        )
-    try:
-        return kind(**document)
-    except TypeError as error:
-        raise ProtocolError(f"{kind.__name__}: {error}") from error
-
-
-def _request(document: dict[str, Any]) -> Request:
-    """From the JSON object that `asdict` makes. Raises ProtocolError as `record` does."""
-    flows = document.get("flows")
-    if flows is None:
-        return record(Request, document)
-    try:
-        return record(Request, {**document, "flows": FlowGraph.of(flows)})
-    except InputError as error:
-        raise ProtocolError(f"a request: {error}") from error
-
-
-def _team(document: dict[str, Any]) -> Team:
-    job = document.get("aggregation")
-    lists = ("addresses", "servers", "groups")
-    values: dict[str, Any] = {name: tuple(document.get(name, ())) for name in lists}
-    values["aggregation"] = None if job is None else record(SwitchJob, job)
-    return record(Team, {**document, **values})
+_ENCODER = msgspec.json.Encoder(enc_hook=lambda value: value.item())  # numpy's own numbers
+_DECODER: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
 
 def encode(message: Message) -> bytes:
     """One line of JSON."""
-    return json.dumps({"kind": message.kind, **asdict(message)}).encode() + b"\n"
+    return _ENCODER.encode(message) + b"\n"
 
 
 def decode(line: bytes) -> Message:
     """The message of one line.
 
     Raises:
-        ProtocolError: the line is not a message.
+        ProtocolError: the line is not a message, or one with fields that make no sense.
     """
     try:
-        document = json.loads(line)
-        kind = KINDS[document.pop("kind")]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ProtocolError(f"not a message of the rendezvous: {line[:80]!r}") from error
-    message: Message = record(kind, document)
-    return message
+        return _DECODER.decode(line)
+    except (msgspec.MsgspecError, InputError) as error:
+        raise ProtocolError(f"not a message of the rendezvous: {error}: {line[:80]!r}") from error
 
 
 SEND_SILENCE_S = 60.0

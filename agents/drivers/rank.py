@@ -164,7 +164,7 @@ class _Rank:
             self._participant.connect(message.queue_pairs)
             self._channel.send(Connected(self._rank))
         elif isinstance(message, Prepare):
-            self._operation = OperationConfig.of(message.operation)
+            self._operation = message.operation
             self._work = self._prepare()
         elif isinstance(message, Start):
             self._start_ns = message.at_ns
@@ -248,15 +248,14 @@ class _Rank:
             for wrong in workload.checks(self._member, job.buffer, job.output):
                 error = error or wrong
                 yield
-        document = {
-            **asdict(result),
-            "verified": not error,
-            "error": error,
-            "accuracy": {} if error else accuracy_of(self._workloads),
-        }
-        if error:
-            document["completion_ns"] = 0
-        self._channel.send(Result(self._rank, document))
+        result = replace(
+            result,
+            verified=not error,
+            error=error,
+            accuracy={} if error else accuracy_of(self._workloads),
+            completion_ns=0 if error else result.completion_ns,
+        )
+        self._channel.send(Result(self._rank, result))
 
     def _make_result(
         self, report: Report, completion_ns: int, error: str, spans_ns: list[tuple[int, int]]

@@ -22,7 +22,7 @@ import selectors
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, TypeVar
@@ -48,7 +48,6 @@ from weft.agents.drivers.messages import (
     Start,
     Verify,
     Working,
-    record,
 )
 from weft.agents.drivers.patience import Patience, silence_s
 from weft.agents.participant import Introductions
@@ -200,7 +199,7 @@ class Rendezvous:
             Workload(each, size, operation.seed, data=operation.data) for each in operation.kinds
         ]
         self._phase = "preparing its buffer"
-        self._send_ranks(Prepare(asdict(operation)))
+        self._send_ranks(Prepare(operation))
         self._collect(Ready, ranks=ranks)
 
         self._phase = f"running {request.collective.title()} by {request.algorithm}"
@@ -232,7 +231,7 @@ class Rendezvous:
         self._phase = "verifying its data"
         self._send_ranks(Verify())
         results = self._collect(Result, ranks=ranks)
-        return [record(RankResult, results[rank].result) for rank in range(ranks)]
+        return [results[rank].result for rank in range(ranks)]
 
     def abort(self, reason: str) -> None:
         """Tell every rank to give up and end."""
