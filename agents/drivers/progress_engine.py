@@ -8,6 +8,7 @@ packets, and runs compiled code without Python's lock; it comes back to Python w
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import struct
 import threading
@@ -180,6 +181,9 @@ class ProgressEngine:
         self._failures: list[BaseException] = []
         self._times: list[WorkerTime | None] = [None] * len(self._parts)
         self._begin = threading.Barrier(len(self._parts))
+        self._ended = [threading.Event() for _ in self._parts]
+        """Of every thread. `Thread.join` does not serve: where Ctrl-C interrupts it, Python 3.10
+        and 3.11 take the thread for one that has ended."""
         for _, source in self._parts:
             source.wake_with(self._wake)
         self._threads = [
@@ -202,8 +206,14 @@ class ProgressEngine:
         carry_sockets(worker.words, words, words, words, messages, words, words, stop)
 
     def __enter__(self) -> ProgressEngine:
-        for thread in self._threads:
-            thread.start()
+        # Threads inherit what is blocked here: a signal that one of them got would not wake the
+        # main thread, which Python leaves the handling to.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            for thread in self._threads:
+                thread.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return self
 
     def __exit__(
@@ -213,9 +223,9 @@ class ProgressEngine:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
-        for thread in self._threads:
+        for thread, ended in zip(self._threads, self._ended, strict=True):
             if thread.ident is not None:
-                thread.join()
+                ended.wait()
         for _, source in self._parts:
             source.close()
         os.close(self._wake)
@@ -234,8 +244,8 @@ class ProgressEngine:
     def wait(self) -> list[WorkerTime]:
         """Wait until every thread has ended, because its source has no more or `stop` was called;
         what went wrong in one is raised here."""
-        for thread in self._threads:
-            thread.join()
+        for ended in self._ended:
+            ended.wait()
         self.check()
         return [one for one in self._times if one is not None]
 
@@ -250,6 +260,8 @@ class ProgressEngine:
         except BaseException as error:
             self._failures.append(error)
             self.stop()
+        finally:
+            self._ended[index].set()
 
     def _work(self, index: int) -> None:
         worker, source = self._parts[index]
