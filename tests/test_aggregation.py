@@ -274,7 +274,10 @@ def test_a_job_that_makes_no_sense_is_refused() -> None:
 
 
 def test_what_switches_cannot_do_is_refused_with_what_they_can() -> None:
+    agent = HostAgent(*(lambda made: (made.endpoint, made))(communicator(None)))
+    request = Request(0, "allreduce", "switch", 4, dtype="float64")
     with pytest.raises(InputError, match="switches add float32, float16, bfloat16, int32"):
-        Request(0, "allreduce", "switch", 4, dtype="float64")
+        agent.start(request, np.zeros(4), 0, np.zeros(4))
+    request = Request(0, "allreduce", "switch", 4, dtype="int32", op="max")
     with pytest.raises(InputError, match="choose sum or average"):
-        Request(0, "allreduce", "switch", 4, dtype="int32", op="max")
+        agent.start(request, np.zeros(4, np.int32), 0, np.zeros(4, np.int32))
