@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import io
-import os
 import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, NullLocator
+
 from weft.base import files
-from weft.base.cache import cache_dir
-from weft.base.errors import InputError, MachineError
+from weft.base.errors import InputError
+from weft.experiments.plots.canvas import (
+    HEAD_IN,
+    INK,
+    SOFT,
+    WIDTH_IN,
+    empty_figure,
+    saved,
+    write_head,
+)
 from weft.experiments.plots.draw_heatmap import draw_heat_maps, heat_maps_height_in
 from weft.experiments.plots.heatmap import heat_maps_of
 from weft.experiments.plots.palette import colour, phase_colour
@@ -32,59 +44,13 @@ from weft.experiments.plots.timeline import draw_timelines, timelines_height_in,
 from weft.experiments.results.results import Results
 from weft.experiments.results.summary import common_of
 
-with contextlib.suppress(MachineError):
-    # Its list of fonts belongs with what else can be deleted at any time.
-    os.environ.setdefault("MPLCONFIGDIR", str(cache_dir() / "matplotlib"))
-
-import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, NullLocator
-
-WIDTH_IN, HEIGHT_IN = 8.0, 4.6
+HEIGHT_IN = 4.6
 PANEL_IN = 2.7
 """Height of a row of panels."""
-HEAD_IN = 0.68
-"""What is written above the plot takes so much of its height."""
-LINE_CHARACTERS = 104
-"""Of the line below the title; a longer one is cut."""
 NAME_CHARACTERS = 10
 """Of a tick that is no number; a longer one has several lines."""
-PNG_DPI = 200
 CHARACTER = 0.0145
 """Width of a tick label's character, as a fraction of the x axis."""
-INK, SOFT, GRID = "#1a2230", "#586273", "#e3e7ec"
-
-STYLE: Any = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 11,
-    "axes.titlesize": 11,
-    "axes.labelsize": 11,
-    "axes.edgecolor": SOFT,
-    "axes.labelcolor": INK,
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": GRID,
-    "grid.linewidth": 0.8,
-    "xtick.color": SOFT,
-    "ytick.color": SOFT,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "legend.frameon": False,
-    "legend.fontsize": 10,
-    "text.color": INK,
-    "text.parse_math": False,
-    "svg.hashsalt": "weft",
-    "svg.fonttype": "path",
-}
 DASHES = ("-", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
 """Of values of what is swept beside the x axis."""
@@ -125,13 +91,13 @@ def draw_plots(results: Results) -> Iterator[tuple[str, bytes]]:
     for spec in results.plots:
         with _drawn(results, spec) as figure:
             for ending in ("svg", "png"):
-                yield f"{spec.name}.{ending}", _saved(figure, ending)
+                yield f"{spec.name}.{ending}", saved(figure, ending)
 
 
 def svg_of(results: Results, spec: PlotSpec) -> bytes:
     """One plot as an SVG file's content."""
     with _drawn(results, spec) as figure:
-        return _saved(figure, "svg")
+        return saved(figure, "svg")
 
 
 def title_of(spec: PlotSpec) -> str:
@@ -150,28 +116,10 @@ def title_of(spec: PlotSpec) -> str:
     }[spec.kind]
 
 
-def _saved(figure: Figure, ending: str, description: str | None = None) -> bytes:
-    buffer = io.BytesIO()
-    # Without dates and versions the same results are the same file.
-    svg: dict[str, str | None] = {"Date": None, "Creator": None, "Description": description}
-    metadata = svg if ending == "svg" else {"Software": None}
-    figure.savefig(buffer, format=ending, dpi=PNG_DPI, metadata=metadata)
-    return buffer.getvalue()
-
-
-@contextlib.contextmanager
-def _empty_figure() -> Iterator[Figure]:
-    """A figure with nothing on it, under the settings that all plots are drawn and saved with."""
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), layout=ConstrainedLayoutEngine())
-        FigureCanvasAgg(figure)
-        yield figure
-
-
 @contextlib.contextmanager
 def _drawn(results: Results, spec: PlotSpec) -> Iterator[Figure]:
     """A plot, drawn; it is saved inside, under the same settings."""
-    with _empty_figure() as figure:
+    with empty_figure(HEIGHT_IN) as figure:
         if spec.kind == "lines":
             shown = lines_of(results, spec)
             if shown.lines:
@@ -194,7 +142,7 @@ def _drawn(results: Results, spec: PlotSpec) -> Iterator[Figure]:
         if not figure.axes:
             figure.text(0.5, 0.5, "no verified runs to plot", ha="center", color=SOFT)
         shown_of = [each.scenario for point in selected(results, spec) for each in point]
-        _head(figure, title_of(spec), common_of(shown_of, results.swept) if shown_of else "")
+        write_head(figure, title_of(spec), common_of(shown_of, results.swept) if shown_of else "")
         yield figure
 
 
@@ -206,22 +154,10 @@ def svg_of_lines(shown: Lines, spec: PlotSpec, common: str, description: str) ->
         common: stands below the title.
         description: stands in the file, where readers of the picture do not see it.
     """
-    with _empty_figure() as figure:
+    with empty_figure(HEIGHT_IN) as figure:
         _draw_lines(figure, shown, spec)
-        _head(figure, title_of(spec), common)
-        return _saved(figure, "svg", description)
-
-
-def _head(figure: Figure, title: str, common: str) -> None:
-    """Write what stands above a plot, and leave room for it."""
-    height_in = figure.get_size_inches()[1]
-    layout = figure.get_layout_engine()
-    assert isinstance(layout, ConstrainedLayoutEngine)
-    layout.set(rect=(0, 0, 1, 1 - HEAD_IN / height_in))
-    at: Any = {"x": 0.012, "ha": "left", "va": "top"}
-    figure.text(y=1 - 0.12 / height_in, s=title, fontsize=14, fontweight="bold", **at)
-    common = textwrap.shorten(common, LINE_CHARACTERS, placeholder=" ...")
-    figure.text(y=1 - 0.42 / height_in, s=common, color=SOFT, **at)
+        write_head(figure, title_of(spec), common)
+        return saved(figure, "svg", description)
 
 
 def _draw_lines(figure: Figure, shown: Lines, spec: PlotSpec) -> None:

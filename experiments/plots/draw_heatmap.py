@@ -36,7 +36,7 @@ def draw_heat_maps(figure: Figure, maps: Sequence[tuple[str, HeatMap]]) -> None:
     unit, unit_ns = time_unit(longest_ns)
     images = []
     for (title, shown), axes in zip(maps, cells[:, 0], strict=True):
-        images.append(_draw(axes, shown, unit_ns))
+        images.append(draw_map(axes, shown, unit_ns))
         axes.set_title(title, loc="left")
         axes.set_xlim(0, longest_ns / unit_ns)
     cells[-1, 0].set_xlabel(f"time ({unit})")
@@ -45,7 +45,8 @@ def draw_heat_maps(figure: Figure, maps: Sequence[tuple[str, HeatMap]]) -> None:
     bar.set_ticks([0, 0.5, 1], labels=["0", "50 %", "100 %"])
 
 
-def _draw(axes: Axes, shown: HeatMap, unit_ns: int) -> AxesImage:
+def draw_map(axes: Axes, shown: HeatMap, unit_ns: int) -> AxesImage:
+    """Draw one run, its rows named, over time in some unit."""
     rows = len(shown.names)
     image = axes.imshow(
         shown.loads,
