@@ -36,7 +36,7 @@ def draw_heat_maps(figure: Figure, maps: Sequence[tuple[str, HeatMap]]) -> None:
     unit, unit_ns = time_unit(longest_ns)
     images = []
     for (title, shown), axes in zip(maps, cells[:, 0], strict=True):
-        images.append(draw_map(axes, shown, unit_ns))
+        images.append(_draw(axes, shown, unit_ns))
         axes.set_title(title, loc="left")
         axes.set_xlim(0, longest_ns / unit_ns)
     cells[-1, 0].set_xlabel(f"time ({unit})")
@@ -45,20 +45,24 @@ def draw_heat_maps(figure: Figure, maps: Sequence[tuple[str, HeatMap]]) -> None:
     bar.set_ticks([0, 0.5, 1], labels=["0", "50 %", "100 %"])
 
 
-def draw_map(axes: Axes, shown: HeatMap, unit_ns: int) -> AxesImage:
-    """Draw one run, its rows named, over time in some unit."""
-    rows = len(shown.names)
-    image = axes.imshow(
+def _draw(axes: Axes, shown: HeatMap, unit_ns: int) -> AxesImage:
+    image = draw_loads(axes, shown, (0, shown.end_ns / unit_ns, len(shown.names), 0))
+    marks = shown.marks()
+    axes.set_yticks([place for place, _ in marks], [name for _, name in marks])
+    axes.tick_params(axis="y", length=0, labelsize=7)
+    axes.grid(visible=False)
+    return image
+
+
+def draw_loads(axes: Axes, shown: HeatMap, extent: tuple[float, float, float, float]) -> AxesImage:
+    """Draw the loads of one run, a pixel a link and bin of time, from left to right and from bottom
+    to top as `extent` has them."""
+    return axes.imshow(
         shown.loads,
         aspect="auto",
         interpolation="none",
         cmap=COLOURS,
         vmin=0,
         vmax=1,
-        extent=(0, shown.end_ns / unit_ns, rows, 0),
+        extent=extent,
     )
-    marks = shown.marks()
-    axes.set_yticks([place for place, _ in marks], [name for _, name in marks])
-    axes.tick_params(axis="y", length=0, labelsize=7)
-    axes.grid(visible=False)
-    return image

@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +15,11 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.patches import Ellipse
+from matplotlib.patches import Circle
 from matplotlib.ticker import MaxNLocator
 
 from weft.experiments.plots.canvas import INK, SOFT, empty_figure
-from weft.experiments.plots.draw_heatmap import draw_map
+from weft.experiments.plots.draw_heatmap import draw_loads
 from weft.experiments.plots.heatmap import HeatMap
 from weft.experiments.plots.palette import LINE, PAPER, colour, with_page_colours
 from weft.experiments.results.summary import (
@@ -148,93 +149,88 @@ def _bars(
     largest = max((bar.end for bar in every), default=0.0) or 1.0
     text = max([LEAST_TEXT, *(len(bar.text) * CHARACTER for bar in every)])
     scale = (WIDTH - LABELS - text) / largest
-    gaps = sum(GAP if name else GAP / 1.6 for name, _ in groups)
-    height = 6.0 + thickness * len(every) + gaps - GAP / 2
-    with empty_figure((height + AXIS) / PIXELS_AN_INCH, WIDTH / PIXELS_AN_INCH) as figure:
-        axes = _axes(figure, LABELS, text, AXIS)
-        axes.set(xlim=(0, largest), ylim=(height, 0), yticks=[])
-        _mark_scale(axes, largest, unit)
-        axes.grid(visible=True, axis="x", color=LINE, linewidth=1)
-        axes.axvline(0, color=SOFT, linewidth=1)
+    gaps = [GAP if name else GAP / 1.6 for name, _ in groups]
+    height = 6.0 + thickness * len(every) + sum(gaps) - GAP / 2
+    with _chart(LABELS, text, height, AXIS) as axes:
+        places = _mark_scale(axes, largest, unit, scale, height + 18)
+        axes.vlines(places[1:], 0, height, color=LINE, linewidth=1, zorder=0)
+        axes.vlines(0, 0, height, color=SOFT, linewidth=1, zorder=0)
         y = 6.0
-        for name, group in groups:
+        for (name, group), gap in zip(groups, gaps, strict=True):
             if name:
-                _write(axes, 0, y + thickness * len(group) / 2, name, is_label=True)
+                _write(axes, -14, y + thickness * len(group) / 2 + 5, name, 15, weight="bold")
             for bar in group:
                 _draw_bar(axes, bar, y, thickness, scale)
                 if not name:
-                    _write(axes, 0, y + thickness / 2, bar.label, is_label=True)
+                    _write(axes, -14, y + thickness / 2 + 5, bar.label, 15, weight="bold")
                 y += thickness
-            y += GAP if name else GAP / 1.6
-        return _inline(figure, description, "chart")
+            y += gap
+        return _inline(axes, description, "chart")
 
 
 def _draw_bar(axes: Axes, bar: Bar, y: float, thickness: float, scale: float) -> None:
     height = thickness - 2 * min(3.0, thickness * 0.12)
     middle = y + thickness / 2
-    (drawn,) = axes.barh(middle, bar.value, height, color=bar.colour)
+    (drawn,) = axes.barh(middle, bar.value * scale, height, color=bar.colour)
     drawn.set_gid(f"tooltip {bar.tooltip}")
     for index, point in enumerate(bar.points):
         # Points stand side by side across the bar rather than one on another.
         across = middle + height * (0.6180339887 * index % 1 - 0.5) * 0.6
-        circle = Ellipse(
-            (point, across), 5.2 / scale, 5.2, fc=PAPER, ec=INK, lw=1.2, alpha=0.85, zorder=3
-        )
-        axes.add_patch(circle)
+        circle = Circle((point * scale, across), 2.6, fc=PAPER, ec=INK, lw=1.2, alpha=0.85)
+        axes.add_artist(circle)
     if bar.mark is not None:
-        axes.vlines(bar.mark, y - 1, y + thickness + 1, color=INK, linewidth=2.5, zorder=3)
-    _write(axes, bar.end, middle, bar.text)
-
-
-def _write(axes: Axes, x: float, y: float, text: str, *, is_label: bool = False) -> None:
-    """Write what a bar is of at the left of x, or what is said at its end at the right."""
-    axes.annotate(
-        text,
-        (x, y),
-        xytext=(-14, -5) if is_label else (10, -5),
-        textcoords="offset points",
-        ha="right" if is_label else "left",
-        va="baseline",
-        size=15,
-        weight="bold" if is_label else "normal",
-        annotation_clip=False,
-    )
+        axes.vlines(bar.mark * scale, y - 1, y + thickness + 1, color=INK, linewidth=2.5)
+    _write(axes, bar.end * scale + 10, middle + 5, bar.text, 15, ha="left")
 
 
 def heat_map(shown: HeatMap) -> Markup:
     """The map of one run: time to the right, a row a direction of a link."""
     rows = len(shown.names)
+    width = WIDTH - HEAT_LEFT - HEAT_RIGHT
     height = min(MOST_HEIGHT, max(LEAST_HEIGHT, ROW * rows))
-    with empty_figure((height + HEAT_AXIS) / PIXELS_AN_INCH, WIDTH / PIXELS_AN_INCH) as figure:
-        axes = _axes(figure, HEAT_LEFT, HEAT_RIGHT, HEAT_AXIS)
-        unit = time_unit(shown.end_ns)
-        draw_map(axes, shown, 1)
-        axes.tick_params(axis="y", labelsize=9.5, labelcolor=SOFT, pad=8)
+    with _chart(HEAT_LEFT, HEAT_RIGHT, height, HEAT_AXIS) as axes:
+        draw_loads(axes, shown, (0, width, height, 0))
         axes.spines[:].set(visible=True, color=LINE)
-        places = _mark_scale(axes, shown.end_ns, unit)
-        axes.vlines(places, rows, rows * (1 + 5 / height), color=SOFT, linewidth=1)
-        axes.set(xlim=(0, shown.end_ns), ylim=(rows, 0))
-        return _inline(figure, f"Loads of {rows} directions of links over time", "chart heat")
+        for place, name in shown.marks():
+            _write(axes, -8, place / rows * height + 3.5, name, 9.5, color=SOFT)
+        scale = width / shown.end_ns
+        places = _mark_scale(axes, shown.end_ns, time_unit(shown.end_ns), scale, height + 20)
+        axes.vlines(places, height, height + 5, color=SOFT, linewidth=1)
+        return _inline(axes, f"Loads of {rows} directions of links over time", "chart heat")
 
 
-def _axes(figure: Figure, left: float, right: float, below: float) -> Axes:
-    """Axes without a frame, with so many pixels at their sides."""
-    figure.set_layout_engine("none")
-    height = figure.get_size_inches()[1] * PIXELS_AN_INCH
-    axes = figure.add_axes(
-        (left / WIDTH, below / height, 1 - (left + right) / WIDTH, 1 - below / height)
-    )
-    axes.spines[:].set_visible(False)
-    return axes
+@contextmanager
+def _chart(left: float, right: float, height: float, below: float) -> Iterator[Axes]:
+    """Bare axes whose coordinates are pixels, y downwards, with so many pixels around them.
+
+    Axes are slow at marks and labels of their own: whoever draws writes them."""
+    size = WIDTH / PIXELS_AN_INCH, (height + below) / PIXELS_AN_INCH
+    with empty_figure(size[1], size[0]) as figure:
+        figure.set_layout_engine("none")
+        share = below / (height + below)
+        axes = figure.add_axes((left / WIDTH, share, 1 - (left + right) / WIDTH, 1 - share))
+        axes.spines[:].set_visible(False)
+        axes.set(xticks=[], yticks=[], autoscale_on=False)
+        axes.set(xlim=(0, WIDTH - left - right), ylim=(height, 0))
+        yield axes
 
 
-def _mark_scale(axes: Axes, largest: float, unit: tuple[str, int]) -> list[float]:
-    """Write round figures below the x axis; where."""
+def _write(
+    axes: Axes, x: float, y: float, text: str, size: float, *, ha: str = "right", **how: Any
+) -> None:
+    axes.text(x, y, text, size=size, ha=ha, va="baseline", **how)
+
+
+def _mark_scale(
+    axes: Axes, largest: float, unit: tuple[str, int], scale: float, y: float
+) -> list[float]:
+    """Write round figures along the x axis, at y; where they stand."""
     name, size = unit
-    places = ticks(largest, size)
-    axes.set_xticks(places, [f"{place / size:g} {name}" if place else "0" for place in places])
-    axes.tick_params(axis="x", length=0, pad=6, labelsize=13, labelcolor=SOFT)
-    return places
+    marks = ticks(largest, size)
+    for mark in marks:
+        text = f"{mark / size:g} {name}" if mark else "0"
+        _write(axes, mark * scale, y, text, 13, ha="center", color=SOFT)
+    return [mark * scale for mark in marks]
 
 
 def ticks(largest: float, unit: float = 1.0) -> list[float]:
@@ -243,14 +239,15 @@ def ticks(largest: float, unit: float = 1.0) -> list[float]:
     return [float(value) * unit for value in values if 0 <= value * unit <= largest * 1.000001]
 
 
-def _inline(figure: Figure, description: str, classes: str) -> Markup:
-    """A figure as an element of the page: text as text, colours of its style sheet, no names but
+def _inline(axes: Axes, description: str, classes: str) -> Markup:
+    """A chart as an element of the page: text as text, colours of its style sheet, no names but
     tooltips, which become titles, and nothing that refers to something else."""
-    for artist in figure.findobj():
+    for artist in axes.get_children():
         artist.set_clip_on(False)
+    figure = axes.figure
+    assert isinstance(figure, Figure)
     figure.patch.set_visible(False)
-    for axes in figure.axes:
-        axes.patch.set_visible(False)
+    axes.patch.set_visible(False)
     written = io.StringIO()
     with rc_context({"svg.fonttype": "none"}):
         canvas: Any = FigureCanvasSVG(figure)
