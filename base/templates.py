@@ -13,11 +13,11 @@ from weft.base.errors import MachineError
 
 
 def environment(folder: Path) -> Environment:
-    """What fills in the templates of a folder: what they are given is escaped, and a name that they
-    are not given is an error."""
+    """What fills in the templates of a folder: what they are given is escaped (but in a ``.txt``),
+    and a name that they are not given is an error."""
     return Environment(
         loader=FileSystemLoader(folder),
-        autoescape=True,
+        autoescape=lambda name: not (name or "").endswith(".txt"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
