@@ -7,17 +7,19 @@ import contextlib
 import io
 import os
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.base.cache import cache_dir
 from weft.base.errors import MachineError
+from weft.experiments.results.summary import time_unit
 
 with contextlib.suppress(MachineError):
     # Its list of fonts belongs with what else can be deleted at any time.
     os.environ.setdefault("MPLCONFIGDIR", str(cache_dir() / "matplotlib"))
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -88,3 +90,20 @@ def write_head(figure: Figure, title: str, common: str) -> None:
     figure.text(y=1 - 0.12 / height_in, s=title, fontsize=14, fontweight="bold", **at)
     common = textwrap.shorten(common, LINE_CHARACTERS, placeholder=" ...")
     figure.text(y=1 - 0.42 / height_in, s=common, color=SOFT, **at)
+
+
+def axes_over_time(
+    figure: Figure, ends_ns: Sequence[int], heights: Sequence[float], height_in: float
+) -> tuple[list[Axes], int]:
+    """Axes one below the other on one scale of time, and the nanoseconds of its unit.
+
+    Args:
+        ends_ns: of what is drawn on each.
+        heights: of each, in any unit.
+        height_in: of all of them, with what stands around them.
+    """
+    figure.set_size_inches(WIDTH_IN, HEAD_IN + height_in)
+    cells = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights, sharex=True)
+    unit, unit_ns = time_unit(max(ends_ns))
+    cells[-1, 0].set_xlabel(f"time ({unit})")
+    return list(cells[:, 0]), unit_ns

@@ -18,7 +18,6 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from weft.base import files
 from weft.base.errors import InputError
 from weft.experiments.plots.canvas import (
-    HEAD_IN,
     INK,
     SOFT,
     WIDTH_IN,
@@ -26,7 +25,7 @@ from weft.experiments.plots.canvas import (
     saved,
     write_head,
 )
-from weft.experiments.plots.draw_heatmap import draw_heat_maps, heat_maps_height_in
+from weft.experiments.plots.draw_heatmap import draw_heat_maps
 from weft.experiments.plots.heatmap import heat_maps_of
 from weft.experiments.plots.palette import colour, phase_colour
 from weft.experiments.plots.series import (
@@ -40,7 +39,7 @@ from weft.experiments.plots.series import (
     tiers_of,
 )
 from weft.experiments.plots.spec import PlotSpec
-from weft.experiments.plots.timeline import draw_timelines, timelines_height_in, timelines_of
+from weft.experiments.plots.timeline import draw_timelines, timelines_of
 from weft.experiments.results.results import Results
 from weft.experiments.results.summary import common_of
 
@@ -52,6 +51,8 @@ NAME_CHARACTERS = 10
 CHARACTER = 0.0145
 """Width of a tick label's character, as a fraction of the x axis."""
 DASHES = ("-", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)))
+DOUBTFUL: Any = {"marker": "x", "ms": 5}
+PREDICTED: Any = {"marker": "P", "ms": 7, "mfc": "white"}
 MARKERS = ("o", "s", "^", "D", "v", "P")
 """Of values of what is swept beside the x axis."""
 
@@ -127,13 +128,10 @@ def _drawn(results: Results, spec: PlotSpec) -> Iterator[Figure]:
         elif spec.kind == "timeline":
             timelines = timelines_of(results, spec)
             if timelines:
-                figure.set_size_inches(WIDTH_IN, HEAD_IN + timelines_height_in(timelines))
                 _legend(figure, draw_timelines(figure, timelines))
         elif spec.kind == "heatmap":
             maps = heat_maps_of(results, spec)
             if maps:
-                height_in = heat_maps_height_in([each for _, each in maps])
-                figure.set_size_inches(WIDTH_IN, HEAD_IN + height_in)
                 draw_heat_maps(figure, maps)
         else:
             panels = phases_of(results, spec) if spec.kind == "phases" else tiers_of(results, spec)
@@ -242,15 +240,10 @@ def _draw_line(axes: Axes, line: Line, other: int, both: bool, width: float) -> 
         markeredgewidth=1.8,
         zorder=4 if emulated else 3,
     )
-    doubtful = [(x, y) for x, y, bad in zip(line.x, line.y, line.doubtful, strict=True) if bad]
-    if doubtful:
-        axes.plot(*zip(*doubtful, strict=True), ls="none", marker="x", ms=5, color=INK, zorder=6)
-    predicted = [(x, y) for x, y, so in zip(line.x, line.y, line.predicted, strict=True) if so]
-    if predicted:
-        axes.plot(
-            *zip(*predicted, strict=True), ls="none", marker="P", ms=7, color=INK, mfc="white",
-            zorder=6,
-        )  # fmt: skip
+    for flags, sign in ((line.doubtful, DOUBTFUL), (line.predicted, PREDICTED)):
+        places = [(x, y) for x, y, flag in zip(line.x, line.y, flags, strict=True) if flag]
+        if places:
+            axes.plot(*zip(*places, strict=True), ls="none", color=INK, zorder=6, **sign)
     if line.low == line.y == line.high:
         return
     if len(line.x) > 1 and not (both and emulated):

@@ -17,7 +17,7 @@ from weft.base.units import format_rate, format_seeds, format_size
 from weft.experiments.plots.heatmap import RAMP, heat_map
 from weft.experiments.plots.palette import algorithm_class, in_order, phase_class, style_sheet
 from weft.experiments.report.scenarios import command_line
-from weft.experiments.report.words import explanation, failures, headline
+from weft.experiments.report.words import failures, headline
 from weft.experiments.results.results import Results, scenario_of
 from weft.experiments.results.summary import (
     TIERS,
@@ -74,7 +74,6 @@ def render(results: Results) -> str:
         "title": _title(results),
         "subtitle": _subtitle(results, points),
         "date": _date(results.started),
-        "verified": _verified(results),
         "fidelity": worst_fidelity(results),
         "headline": headline(points),
         "failures": failures(results),
@@ -85,7 +84,6 @@ def render(results: Results) -> str:
     if points:
         largest = max(size for each in summaries for size in each.tiers.values())
         shown["unit"], shown["unit_bytes"] = byte_unit(largest)
-        shown["explanation"] = explanation(summaries)
         scenario = scenario_of(results.runs[0].scenario)
         asked = _asked(scenario)
         if len(points) == 1:
@@ -162,13 +160,6 @@ def _subtitle(results: Results, points: Sequence[Sequence[Summary]]) -> str:
         size += f", {operations},"
     text = f"{size} over {format_rate(scenario['rate_bps'])} links on {network.describe()}"
     return "; ".join([text, *filter(None, [", ".join(ways_of(scenario))])])
-
-
-def _verified(results: Results) -> str:
-    good, total = sum(run.verified for run in results.runs), len(results.runs)
-    if total == 1:
-        return "data verified" if good else "data not verified"
-    return f"data verified in {f'all {total}' if good == total else f'{good} of {total}'} runs"
 
 
 def _date(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What the report says in sentences: how algorithms compare, what failed, what figures are."""
+"""What the report says in sentences: how algorithms compare, and what failed."""
 
 from __future__ import annotations
 
@@ -101,28 +101,3 @@ def failures(results: Results) -> list[tuple[str, str, str]]:
         for rank in [None, *(rank for rank in run.ranks if rank.error or not rank.verified)]
         if rank or run.error
     ]
-
-
-def explanation(summaries: Sequence[Summary]) -> str:
-    """What stands below the table of figures: what each of them is."""
-    reducing = {each.scenario["collective"] == "reduce-scatter" for each in summaries}
-    goodput = {
-        False: "the others' data that a rank receives",
-        True: "a rank's data that goes into what the others end with",
-    }
-    text = (
-        "Completion: the slowest rank, from the common start. Goodput: "
-        f"{' or, of Reduce-Scatter, '.join(goodput[each] for each in sorted(reducing))}, over that "
-        "time. Bytes: Ethernet frames on all links of the kind."
-    )
-    if any(each.accuracy for each in summaries):
-        text += (
-            " Errors: distances of the worst rank's sums from the exact ones; root mean square over"
-            " that of the exact sums; the greatest over the sum of the magnitudes of what is added;"
-            " the greatest over the exact sum itself, which is large where terms cancel; the"
-            " greatest over what theory allows."
-        )
-    several = list(dict.fromkeys(each.several for each in summaries if each.several))
-    if several:
-        text += f" Means of {' or '.join(several)}, as far as verified; resent and lost: sums."
-    return text
