@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import textwrap
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import cycle, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ CHARACTER = 0.0145
 """Width of a tick label's character, as a fraction of the x axis."""
 DASHES = ("-", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)))
 DOUBTFUL: Any = {"marker": "x", "ms": 5}
-PREDICTED: Any = {"marker": "P", "ms": 7, "mfc": "white"}
+PREDICTED: Any = {"marker": "P", "mfc": "white"}
 MARKERS = ("o", "s", "^", "D", "v", "P")
 """Of values of what is swept beside the x axis."""
 
@@ -170,39 +170,47 @@ def _draw_lines(figure: Figure, shown: Lines, spec: PlotSpec) -> None:
         _draw_line(axes, line, others.index(line.other), both, width)
     models = _draw_models(axes, shown)
     _scale(axes, shown, spec)
-    handles: list[Any] = []
-    for label, colour_of in dict.fromkeys((line.label, line.algorithm) for line in shown.lines):
-        style = "-" if not both else "none"
-        handles.append(
-            Line2D([], [], color=colour(colour_of), lw=2, ls=style, marker="o", label=label)
-            if not both
-            else Patch(color=colour(colour_of), label=label)
-        )
-    if len(others) > 1:
-        handles += [
-            Line2D([], [], color=SOFT, lw=1.6, ls=DASHES[index % len(DASHES)],
-                   marker=MARKERS[index % len(MARKERS)], label=other)
-            for index, other in enumerate(others)
-        ]  # fmt: skip
+    _legend(figure, [*_line_keys(shown, others, both), *_sign_keys(shown, bool(models))])
+
+
+def _line_keys(shown: Lines, others: Sequence[str], both: bool) -> list[Any]:
+    """Of a legend: what colours, dashes and marks of lines mean."""
+    keys: list[Any] = [
+        Patch(color=colour(name), label=label)
+        if both
+        else Line2D([], [], color=colour(name), lw=2, marker="o", label=label)
+        for label, name in dict.fromkeys((line.label, line.algorithm) for line in shown.lines)
+    ]
+    styles = zip(cycle(DASHES), cycle(MARKERS), others if len(others) > 1 else (), strict=False)
+    for dashes, marker, other in styles:
+        keys.append(Line2D([], [], color=SOFT, lw=1.6, ls=dashes, marker=marker, label=other))
     if both:
-        handles += [
-            Line2D([], [], color=SOFT, lw=2, label="simulated"),
-            Line2D(
-                [], [], color=SOFT, ls="none", marker="o", mfc="white", mew=1.8, label="emulated"
-            ),
-        ]
-    if models:
-        dashed = Line2D([], [], color=INK, lw=1.1, ls=(0, (4, 3)), label=shown.model_label)
-        handles.append(dashed)
-    if any(line.low != line.y or line.high != line.y for line in shown.lines):
-        handles.append(Patch(color=SOFT, alpha=0.3, label="least to greatest"))
-    if any(any(line.doubtful) for line in shown.lines):
-        label = "fidelity invalid, or a run failed"
-        handles.append(Line2D([], [], color=INK, ls="none", marker="x", ms=5, label=label))
-    if any(any(line.predicted) for line in shown.lines):
-        label = "predicted (fidelity not ok)"
-        handles.append(Line2D([], [], color=INK, ls="none", marker="P", mfc="white", label=label))
-    _legend(figure, handles)
+        hollow: Any = {"ls": "none", "marker": "o", "mfc": "white", "mew": 1.8}
+        keys.append(Line2D([], [], color=SOFT, lw=2, label="simulated"))
+        keys.append(Line2D([], [], color=SOFT, label="emulated", **hollow))
+    return keys
+
+
+def _sign_keys(shown: Lines, models: bool) -> list[Any]:
+    """Of a legend: what else is drawn, where it is."""
+    sign: Any = {"color": INK, "ls": "none"}
+    lines = shown.lines
+    keys = (
+        (models, Line2D([], [], color=INK, lw=1.1, ls=(0, (4, 3)), label=shown.model_label)),
+        (
+            any(line.low != line.y or line.high != line.y for line in lines),
+            Patch(color=SOFT, alpha=0.3, label="least to greatest"),
+        ),
+        (
+            any(any(line.doubtful) for line in lines),
+            Line2D([], [], label="fidelity invalid, or a run failed", **sign, **DOUBTFUL),
+        ),
+        (
+            any(any(line.predicted) for line in lines),
+            Line2D([], [], label="predicted (fidelity not ok)", **sign, **PREDICTED),
+        ),
+    )
+    return [key for is_there, key in keys if is_there]
 
 
 def _legend(figure: Figure, handles: list[Any]) -> None:
@@ -243,7 +251,8 @@ def _draw_line(axes: Axes, line: Line, other: int, both: bool, width: float) -> 
     for flags, sign in ((line.doubtful, DOUBTFUL), (line.predicted, PREDICTED)):
         places = [(x, y) for x, y, flag in zip(line.x, line.y, flags, strict=True) if flag]
         if places:
-            axes.plot(*zip(*places, strict=True), ls="none", color=INK, zorder=6, **sign)
+            style = {"color": INK, "ls": "none", "ms": 7, "zorder": 6, **sign}
+            axes.plot(*zip(*places, strict=True), **style)
     if line.low == line.y == line.high:
         return
     if len(line.x) > 1 and not (both and emulated):
@@ -271,12 +280,11 @@ def _draw_models(axes: Axes, shown: Lines) -> bool:
     # What another line has already shown of an algorithm need not be drawn again.
     drawn: list[tuple[tuple[tuple[float, float], ...], set[str]]] = []
     for points, algorithms in sorted(models.items(), key=lambda item: -len(item[0])):
-        for more, of in drawn:
-            if set(points) <= set(more):
-                of |= algorithms
-                break
-        else:
+        same = next((of for more, of in drawn if set(points) <= set(more)), None)
+        if same is None:
             drawn.append((points, algorithms))
+        else:
+            same |= algorithms
     for points, algorithms in drawn:
         xs, ys = zip(*points, strict=True)
         alone = len(algorithms) == 1 and len(drawn) > 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import cache
 from itertools import chain
@@ -47,6 +47,12 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 HERE = Path(__file__).resolve().parent
+WRITTEN: dict[str, Callable[[Any], str]] = {
+    "_bytes": format_size,
+    "_bps": format_rate,
+    "_s": "{} s".format,
+}
+"""Fields of a scenario by the ends of their names, which say their units."""
 
 
 def write_report(results: dict[str, Any], out: Path) -> Path:
@@ -253,14 +259,11 @@ def _plain(name: str) -> str:
 
 
 def _said(name: str, value: object) -> str:
-    if name.endswith("_bytes") and isinstance(value, int):
-        return format_size(value)
-    if name.endswith("_bps") and isinstance(value, int):
-        return format_rate(value)
     if name == "mtu":
         return f"{value} B of payload a packet"
-    if name.endswith("_s"):
-        return f"{value} s"
+    for suffix, form in WRITTEN.items():
+        if name.endswith(suffix) and isinstance(value, (int, float)):
+            return form(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if name == "seeds" and isinstance(value, list):

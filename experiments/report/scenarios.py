@@ -11,6 +11,15 @@ from weft.base.units import DURATIONS, format_seeds
 from weft.experiments.scenario.options import option_of
 from weft.experiments.scenario.scenario import Scenario
 
+UNITS = {
+    "rate": (("Gbit", 10**9), ("Mbit", 10**6), ("kbit", 10**3)),
+    **dict.fromkeys(DURATIONS, (("ms", 10**6), ("us", 10**3), ("ns", 1))),
+    **dict.fromkeys(
+        ("size", "queue", "block", "chunk"), (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
+    ),
+}
+"""Of options, from the largest on."""
+
 
 def command_line(scenario: Scenario) -> str:
     """The shortest ``weft run`` that asks for the same."""
@@ -55,14 +64,7 @@ def _quantity(option: str, value: object) -> str:
     """A value with the largest unit in which it is a whole number."""
     if not isinstance(value, int):
         return str(value)
-    units: tuple[tuple[str, int], ...] = ()
-    if option == "rate":
-        units = (("Gbit", 10**9), ("Mbit", 10**6), ("kbit", 10**3))
-    elif option in DURATIONS:
-        units = (("ms", 10**6), ("us", 10**3), ("ns", 1))
-    elif option in ("size", "queue", "block", "chunk"):
-        units = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
-    for unit, size in units:
+    for unit, size in UNITS.get(option, ()):
         if value and value % size == 0:
             return f"{value // size}{unit}"
     return str(value)
