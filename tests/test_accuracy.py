@@ -12,13 +12,15 @@ from tests.results_samples import sample_results
 
 from weft import Scenario, run
 from weft.agents.drivers.messages import RankResult
-from weft.experiments.report.overview import ERRORS, key_figures
+from weft.experiments.report import render
 from weft.experiments.results.results import Accuracy, Results, Run
-from weft.experiments.results.summary import Summary, summarize
+from weft.experiments.results.summary import Summary
 from weft.experiments.results.table import summary_table
 from weft.experiments.runs.measured import accuracy_of
 
 SMALL: dict[str, Any] = {"world": "simulated", "topology": "single", "hosts_per_leaf": 4}
+ERRORS = ("error, rms", "max of terms", "max relative", "of its bound")
+"""Columns of the report for sums of data that are not exact."""
 FIGURES = Accuracy(2.5, 5.6e-8, 3.1e-2, 0.87)
 
 
@@ -70,7 +72,7 @@ def test_exact_data_have_no_errors_to_tell() -> None:
     assert results.verified
     assert results.runs[0].accuracy is None
     assert "error" not in printed(results)
-    assert ERRORS[0] not in str(key_figures(summarize(results)))
+    assert ERRORS[0] not in render(results)
 
 
 def test_a_run_has_the_worst_of_its_ranks_figures() -> None:
@@ -121,7 +123,7 @@ def test_the_table_of_many_points_has_columns_of_errors() -> None:
 
 
 def test_the_report_has_columns_of_errors() -> None:
-    markup = str(key_figures(summarize(with_accuracy(rounded_runs(), None, FIGURES))))
+    markup = render(with_accuracy(rounded_runs(), None, FIGURES))
     for words in (*ERRORS, "5.6e-08", "3.1e-02", "2.5e+00", "87 %", "distances of the worst rank"):
         assert words in markup
 

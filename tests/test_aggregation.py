@@ -274,7 +274,9 @@ def test_a_job_that_makes_no_sense_is_refused() -> None:
 
 
 def test_what_switches_cannot_do_is_refused_with_what_they_can() -> None:
-    agent = HostAgent(*(lambda made: (made.endpoint, made))(communicator(None)))
+    addresses = [ipv4("10.0.0.1"), ipv4("10.0.0.2")]
+    endpoint = Endpoint(addresses[0], 256)
+    agent = HostAgent(endpoint, Communicator(endpoint, 0, addresses))
     request = Request(0, "allreduce", "switch", 4, dtype="float64")
     with pytest.raises(InputError, match="switches add float32, float16, bfloat16, int32"):
         agent.start(request, np.zeros(4), 0, np.zeros(4))

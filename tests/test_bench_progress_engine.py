@@ -14,8 +14,9 @@ import pytest
 
 from weft.agents.drivers.progress_engine import RingSource
 from weft.base.errors import RunError
+from weft.experiments.bench import benchmarks
 from weft.experiments.bench import progress_engine as bench
-from weft.experiments.bench.progress_needs import MODES, needs_lines, needs_of
+from weft.experiments.bench.progress_needs import MODES, needs_of
 
 SIZES, WORKERS = (64, 4096, 16_384), (1, 2)
 
@@ -74,7 +75,7 @@ def test_the_workers_that_a_rate_needs_are_an_interval() -> None:
     assert found["scaling"]["direct"]["fitted_to_workers"] == [1, 2]
     assert found["scaling"]["staged"]["limit_gbit_per_s"] is None
     assert found["memcpy_contention"] == pytest.approx(2 * 30 / 50 - 1)
-    text = "\n".join(needs_lines(found))
+    text = "\n".join(benchmarks.filled_in("progress-needs", found))
     for part in (
         "memcpy, on cores of their own: 1 thread 30.0 GB/s, 2 threads 50.0 GB/s: contention 0.20",
         "direct, 4 KiB: contention 0.25, fitted to 1 and 2 workers on cores of their own;"
@@ -94,7 +95,9 @@ def test_workers_whose_cores_others_were_on_do_not_count() -> None:
     figures.update(needs_of(figures))
     assert list(figures["scaling"]) == ["staged"]
     assert figures["needed"][0]["direct_workers"] is None
-    (line,) = (line for line in needs_lines(figures) if "is not told" in line)
+    (line,) = (
+        line for line in benchmarks.filled_in("progress-needs", figures) if "is not told" in line
+    )
     assert line.startswith("direct, 4 KiB: ")
 
 
@@ -104,7 +107,7 @@ def test_without_two_counts_on_cores_of_their_own_nothing_is_extrapolated(cores:
     found = made_up(cores, direct=costs, staged=costs)
     assert found["scaling"] == {}
     assert all(one["direct_workers"] is one["staged_workers"] is None for one in found["needed"])
-    text = "\n".join(needs_lines(found))
+    text = "\n".join(benchmarks.filled_in("progress-needs", found))
     assert text.count("is not told, since fewer than two numbers of them, 1 among them, had") == 2
     assert "* workers" not in text
     assert "modelled: direct 3, staged 4 threads" in text  # the model needs no measurement
@@ -144,7 +147,7 @@ def test_what_was_not_measured_is_drawn_hollow_and_dashed() -> None:
 
 def test_lines_json_and_plots_come_of_the_figures(figures: dict[str, Any], tmp_path: Path) -> None:
     assert json.loads(json.dumps(figures)) == figures
-    text = "\n".join(bench.lines(figures))
+    text = "\n".join(benchmarks.lines("progress-engine", figures))
     for part in (
         "from memory, direct",
         "from memory, staged",
@@ -183,8 +186,8 @@ def test_without_root_sockets_are_skipped_and_it_is_said(
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     rows, why = bench._in_namespace(SIZES, WORKERS)
     assert rows == []
-    assert "over sockets: skipped, a network namespace needs root" in bench.lines(
-        {**figures, "sockets_skipped": why}
+    assert "over sockets: skipped, a network namespace needs root" in benchmarks.lines(
+        "progress-engine", {**figures, "sockets_skipped": why}
     )
 
 
@@ -200,5 +203,7 @@ def test_over_sockets_all_data_arrives_too(figures: dict[str, Any]) -> None:
     ]
     assert np.all([row["chunks_per_s"] > 0 for row in rows])
     small = [one for one in figures["references"] if one["chunk_bytes"] == 16_384]
-    text = "\n".join(bench.lines({**figures, "references": small, "sockets": rows}))
+    text = "\n".join(
+        benchmarks.lines("progress-engine", {**figures, "references": small, "sockets": rows})
+    )
     assert "from sockets, staged" in text

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from weft.base.errors import RunError
+from weft.experiments.bench import benchmarks
 from weft.experiments.bench import reduction as bench
 
 DTYPES, OPS, RANKS = ("float32", "bfloat16"), ("sum", "max"), (2, 3)
@@ -32,7 +33,7 @@ def test_every_type_operation_and_number_of_ranks_is_measured(figures: dict[str,
 
 def test_lines_json_and_a_plot_come_of_the_figures(figures: dict[str, Any], tmp_path: Path) -> None:
     assert json.loads(json.dumps(figures)) == figures
-    lines = bench.lines(figures)
+    lines = benchmarks.lines("reduction", figures)
     assert len(lines) == 2 + len(figures["rows"])
     assert "all results verified" in lines[0]
     pytest.importorskip("matplotlib")

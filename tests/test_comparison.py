@@ -12,7 +12,7 @@ from weft.experiments.plots.draw import svg_of
 from weft.experiments.plots.series import lines_of
 from weft.experiments.plots.spec import PlotSpec
 from weft.experiments.report import render
-from weft.experiments.report.overview import headline
+from weft.experiments.report.words import headline
 from weft.experiments.results.comparison import compare, why_not_measured
 from weft.experiments.results.results import Results
 from weft.experiments.results.summary import by_point, summarize

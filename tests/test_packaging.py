@@ -116,3 +116,6 @@ def test_pip_installs_the_weft_command_with_its_p4_sources_and_without_the_tests
     )  # fmt: skip
     assert answer.returncode == 0, answer.stderr
     assert "doctor" in answer.stdout
+    templates = ("experiments/report/templates/page.html", "topo/templates/network.svg")
+    for file in (*templates, "experiments/bench/templates/compiler.txt"):
+        assert (Path(inside) / "weft" / file).is_file()

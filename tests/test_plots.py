@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from tests.results_samples import sample_experiment, sample_results
 
 from weft.base.errors import InputError
-from weft.experiments.plots.draw import _drawn, _saved, svg_of, title_of, write_plots
+from weft.experiments.plots.canvas import saved
+from weft.experiments.plots.draw import _drawn, svg_of, title_of, write_plots
 from weft.experiments.plots.heatmap import heat_map, heat_maps_of
 from weft.experiments.plots.palette import in_order
 from weft.experiments.plots.series import lines_of, phases_of, tiers_of
@@ -374,7 +375,7 @@ def test_labels_below_the_axis_do_not_run_into_each_other(log: str) -> None:
     results = points(*(Scenario(world="simulated", loss=loss) for loss in losses), swept=("loss",))
     spec = PlotSpec(x="loss", y="completion", log=log)
     with _drawn(results, spec) as figure:
-        svg = _saved(figure, "svg")
+        svg = saved(figure, "svg")
         boxes = [label.get_window_extent() for label in figure.axes[0].get_xticklabels()]
     assert len(boxes) >= 3
     boxes.sort(key=lambda box: float(box.x0))

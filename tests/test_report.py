@@ -31,9 +31,9 @@ from weft.experiments.plots.heatmap import RAMP
 from weft.experiments.plots.palette import ALGORITHMS, style_sheet
 from weft.experiments.report import write_report
 from weft.experiments.report.charts import ticks
-from weft.experiments.report.overview import headline
 from weft.experiments.report.page import render
 from weft.experiments.report.scenarios import command_line
+from weft.experiments.report.words import headline
 from weft.experiments.results.results import Results, Run, scenario_of
 from weft.experiments.results.summary import (
     MAX_DOUBTS,

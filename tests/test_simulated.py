@@ -16,7 +16,8 @@ from tests.simulated_support import completion_ns, network
 
 from weft.agents.transport import Endpoint
 from weft.base.errors import InputError
-from weft.experiments.bench.simulator import Flow, clos, lines, measure, permutation
+from weft.experiments.bench import benchmarks
+from weft.experiments.bench.simulator import Flow, clos, measure, permutation
 from weft.switch.engine import layout as engine
 from weft.topo.clos import fat_tree, leaf_spine, single
 from weft.topo.network import Topology
@@ -329,7 +330,7 @@ def test_the_benchmarks_network_has_full_bisection() -> None:
 def test_the_benchmark_says_how_fast_it_is() -> None:
     figures = measure(hosts=[16], ranks=16)
     assert figures["permutation"][0]["data_packets"] == 16 * 256
-    said = lines(figures)
+    said = benchmarks.lines("simulator", figures)
     assert any(line.split()[:2] == ["16", "4096"] for line in said)
     assert "on 16 ranks, every byte verified" in said[-1]
 

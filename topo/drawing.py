@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
+from functools import cache
 from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from weft.topo.network import LEVELS, Direction, Host, Topology
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+HERE = Path(__file__).resolve().parent
 
 HOST_SPACING = 58.0
 NARROW_HOST_SPACING = 21.0
@@ -25,7 +32,7 @@ MARGIN = 34.0
 TOP = 78.0
 """The middle of the uppermost layer."""
 LEAST_WIDTH = 400.0
-LEGEND_HEIGHT = 64.0
+LEGEND_HEIGHT, LEGEND_WIDTH = 64.0, 240.0
 LEGEND_STEPS = 24
 END_SPACING = 13.0
 """Between the links that end side by side at a switch, where there is room."""
@@ -55,6 +62,18 @@ class _Spot:
     half_height: float
 
 
+@dataclass(frozen=True)
+class _Line:
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    colour: str
+    width: float
+    label: str
+    """What is told of it where it is pointed at."""
+
+
 _Ends = dict[tuple[str, str], tuple[float, float]]
 
 
@@ -80,25 +99,32 @@ def draw_svg(
     caption = title if title is not None else topology.describe()
     width = max(right, MARGIN + 8.4 * len(caption), LEAST_WIDTH) + MARGIN
     height = bottom + (LEGEND_HEIGHT if loads is not None else 0.0) + MARGIN / 2
-    body = [_text(MARGIN, 28.0, caption, size=14, weight=600, anchor="start")]
+    legend = None
     if loads is None:
-        body += [_plain_link(each, ends) for each in topology.directions if each.upward]
+        lines = [_plain_link(each, ends) for each in topology.directions if each.upward]
     else:
-        figures = dict(loads)
-        largest = max(figures.values(), default=0.0)
-        ordered = sorted(topology.directions, key=lambda each: figures.get(each.ends, 0.0))
-        body += [_lane(each, ends, figures.get(each.ends), largest, unit) for each in ordered]
-        body += _legend(bottom + 12.0, largest, unit)
-    body += [part for name, spot in spots.items() for part in _node(topology, name, spot)]
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
-        f'width="{width:.0f}" height="{height:.0f}" role="img" '
-        'font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif">\n'
-        f"<title>{escape(caption)}</title>\n"
-        f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>\n'
-        + "\n".join(body)
-        + "\n</svg>\n"
+        largest = max(loads.values(), default=0.0)
+        ordered = sorted(topology.directions, key=lambda each: loads.get(each.ends, 0.0))
+        lines = [_lane(each, ends, loads.get(each.ends), largest, unit) for each in ordered]
+        legend = _legend(bottom + 12.0, largest, unit)
+    return _template().render(
+        width=f"{width:.0f}",
+        height=f"{height:.0f}",
+        left=MARGIN,
+        caption=caption,
+        lines=lines,
+        legend=legend,
+        nodes=[_node(topology, name, spot) for name, spot in spots.items()],
     )
+
+
+@cache
+def _template() -> Template:
+    from weft.base.templates import environment  # nothing but a drawing waits for it
+
+    templates = environment(HERE / "templates")
+    templates.globals.update(ink=INK, tenths="{:.1f}".format)
+    return templates.get_template("network.svg")
 
 
 def _lay_out(topology: Topology) -> tuple[dict[str, _Spot], float, float]:
@@ -154,102 +180,75 @@ def _link_ends(topology: Topology, spots: Mapping[str, _Spot]) -> _Ends:
     return ends
 
 
-def _plain_link(direction: Direction, ends: _Ends) -> str:
+def _plain_link(direction: Direction, ends: _Ends) -> _Line:
     source, target = direction.ends
-    (x1, y1), (x2, y2) = ends[source, target], ends[target, source]
     link = direction.link
     label = f"{link.name}: {_quantity(link.rate_bps, 'bit/s')}"
     if link.delay_ns:
         label += f", {link.delay_ns} ns"
-    return _line(x1, y1, x2, y2, QUIET, 1.4, label)
+    return _Line(*ends[source, target], *ends[target, source], QUIET, 1.4, label)
 
 
 def _lane(
-    direction: Direction,
-    ends: _Ends,
-    load: float | None,
-    largest: float,
-    unit: str,
-) -> str:
+    direction: Direction, ends: _Ends, load: float | None, largest: float, unit: str
+) -> _Line:
     source, target = direction.ends
     (x1, y1), (x2, y2) = ends[source, target], ends[target, source]
     length = ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5 or 1.0
     aside_x, aside_y = -(y2 - y1) / length * LANE, (x2 - x1) / length * LANE
     share = load / largest if load and largest > 0 else 0.0
-    colour = _colour(share) if load is not None else UNLOADED
-    width = 1.0 + 3.2 * share
     told = "no figure" if load is None else _quantity(load, unit)
-    return _line(
+    return _Line(
         x1 + aside_x,
         y1 + aside_y,
         x2 + aside_x,
         y2 + aside_y,
-        colour,
-        width,
+        _colour(share) if load is not None else UNLOADED,
+        _width(share),
         f"{direction.name}: {told}",
     )
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float, label: str) -> str:
-    return (
-        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" '
-        f'stroke-width="{width:.1f}" stroke-linecap="round"><title>{escape(label)}</title></line>'
-    )
-
-
-def _node(topology: Topology, name: str, spot: _Spot) -> Sequence[str]:
+def _node(topology: Topology, name: str, spot: _Spot) -> dict[str, Any]:
     node = topology.node(name)
-    is_host = isinstance(node, Host)
-    fill = "#ffffff" if isinstance(node, Host) else SWITCH_FILL[node.tier]
-    told = f"{name}: {node.ip}" if isinstance(node, Host) else f"{name}: device {node.device_id}"
-    box = (
-        f'<rect x="{spot.x - spot.half_width:.1f}" y="{spot.y - spot.half_height:.1f}" '
-        f'width="{2 * spot.half_width:.1f}" height="{2 * spot.half_height:.1f}" '
-        f'rx="{4 if is_host else 7}" fill="{fill}" stroke="{INK}" stroke-width="1">'
-        f"<title>{escape(told)}</title></rect>"
-    )
-    if is_host and spot.half_width < 12.0:
-        return [box, _text(spot.x, spot.y, name, size=11, turned=True)]
-    return [box, _text(spot.x, spot.y + 4.3, name, size=12)]
+    told = {"name": name, "spot": spot}
+    if isinstance(node, Host):
+        return {**told, "round": 4, "fill": "#ffffff", "told": node.ip}
+    fill = SWITCH_FILL[node.tier]
+    return {**told, "round": 7, "fill": fill, "told": f"device {node.device_id}"}
 
 
-def _legend(top: float, largest: float, unit: str) -> list[str]:
+def _legend(top: float, largest: float, unit: str) -> dict[str, Any]:
     """A colour bar from nothing to the largest figure."""
-    width = 240.0
-    step = width / LEGEND_STEPS
-    y = top + 18.0
-    parts = [_text(MARGIN, top + 10.0, "carried in each direction", size=11, anchor="start")]
-    for number in range(LEGEND_STEPS):
-        share = (number + 0.5) / LEGEND_STEPS
-        thick = 1.0 + 3.2 * share + 3.0
-        parts.append(
-            f'<rect x="{MARGIN + number * step:.1f}" y="{y + 4 - thick / 2:.1f}" '
-            f'width="{step + 0.3:.1f}" height="{thick:.1f}" fill="{_colour(share)}"/>'
-        )
-    for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
-        label = _quantity(largest * share, unit)
-        parts.append(_text(MARGIN + width * share, y + 23.0, label, size=11, anchor=anchor))
-    x = MARGIN + width + 34.0
-    parts.append(_line(x, y + 4, x + 26, y + 4, UNLOADED, 1.0, "no figure"))
-    parts.append(_text(x + 34, y + 8, "no figure", size=11, anchor="start"))
-    return parts
+    step = LEGEND_WIDTH / LEGEND_STEPS
+    shares = [(number + 0.5) / LEGEND_STEPS for number in range(LEGEND_STEPS)]
+    x = MARGIN + LEGEND_WIDTH + 34.0
+    return {
+        "top": top,
+        "steps": [
+            {
+                "x": MARGIN + number * step,
+                "width": step + 0.3,
+                "height": _width(share) + 3.0,
+                "colour": _colour(share),
+            }
+            for number, share in enumerate(shares)
+        ],
+        "figures": [
+            {
+                "x": MARGIN + LEGEND_WIDTH * share,
+                "figure": _quantity(largest * share, unit),
+                "anchor": anchor,
+            }
+            for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end"))
+        ],
+        "unloaded": _Line(x, top + 22.0, x + 26.0, top + 22.0, UNLOADED, 1.0, "no figure"),
+    }
 
 
-def _text(
-    x: float,
-    y: float,
-    text: str,
-    *,
-    size: int,
-    anchor: str = "middle",
-    weight: int = 400,
-    turned: bool = False,
-) -> str:
-    turn = f' transform="rotate(-90 {x:.1f} {y:.1f})" dy="{size * 0.36:.1f}"' if turned else ""
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" font-weight="{weight}" '
-        f'text-anchor="{anchor}" fill="{INK}"{turn}>{escape(text)}</text>'
-    )
+def _width(share: float) -> float:
+    """Of a lane that carried a share of the largest load."""
+    return 1.0 + 3.2 * share
 
 
 def _colour(share: float) -> str:

@@ -7,6 +7,7 @@ import importlib
 import io
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,8 +16,9 @@ from weft.base import files
 from weft.base.errors import InputError
 
 NAMES = ("bring-up", "compiler", "progress-engine", "reduction", "simulator", "switch", "transport")
-"""Each is a module ``weft.experiments.bench.NAME`` with ``measure``, ``lines`` and, maybe,
-``plot``, which returns a figure of matplotlib's."""
+"""Each is a module ``weft.experiments.bench.NAME`` with ``measure`` and, maybe, ``plot``, which
+returns a figure of matplotlib's. What a person reads of the figures is a template of that name, or
+``lines`` of the module."""
 
 
 def load(name: str) -> ModuleType:
@@ -26,6 +28,20 @@ def load(name: str) -> ModuleType:
         hint = f" (did you mean {near[0]}?)" if near else ""
         raise InputError(f"no benchmark {name!r}{hint}: choose from {', '.join(NAMES)}")
     return importlib.import_module(f"weft.experiments.bench.{name.replace('-', '_')}")
+
+
+def lines(name: str, figures: Mapping[str, Any]) -> list[str]:
+    """A benchmark's figures as a person reads them."""
+    module = load(name)
+    return module.lines(figures) if hasattr(module, "lines") else filled_in(name, figures)
+
+
+def filled_in(template: str, figures: Mapping[str, Any]) -> list[str]:
+    """The lines of a template, with figures by their names."""
+    from weft.base.templates import environment  # nothing but a text waits for it
+
+    templates = environment(Path(__file__).with_name("templates"))
+    return templates.get_template(f"{template}.txt").render(figures).splitlines()
 
 
 def check_writable(folder: Path) -> None:

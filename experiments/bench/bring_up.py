@@ -55,18 +55,3 @@ def _bring_up(scenario: Scenario) -> float:
             return time.monotonic()
     finally:
         record.remove()
-
-
-def lines(figures: dict[str, Any]) -> list[str]:
-    """The figures as a person reads them."""
-
-    def spread(name: str) -> str:
-        times = sorted(figures[name])
-        return f"{times[len(times) // 2]:.2f} s ({times[0]:.2f} to {times[-1]:.2f})"
-
-    return [
-        f"{figures['hosts']} hosts, {figures['switches']} switches, {ATTEMPTS} times",
-        f"agents ready to start after    {spread('ready_s')}",
-        f"and all taken down after       {spread('total_s')}",
-        f"a bare 'import numba' in Python {spread('import_numba_s')}",
-    ]

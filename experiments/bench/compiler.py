@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from weft.base.children import last_words, run_tool
 from weft.base.errors import RunError
+from weft.experiments.bench.timing import quickest_ns
 from weft.switch.compiler import compile_program
 from weft.topo.fabric_program import fabric_program
 
@@ -37,17 +37,6 @@ def measure() -> dict[str, Any]:
         }
 
 
-def lines(figures: dict[str, Any]) -> list[str]:
-    """The figures as a person reads them."""
-    p4c = figures["p4c_s"]
-    return [
-        f"fabric.p4 compiles in {figures['compile_s']:.3f} s",
-        f"as a process of its own {figures['process_s']:.3f} s, of which a bare Python takes "
-        f"{figures['python_s']:.3f} s",
-        f"p4c: {p4c:.3f} s" if p4c else "p4c: not on the PATH",
-    ]
-
-
 def _run(*command: str) -> None:
     done = run_tool(command)
     if done.returncode:
@@ -55,9 +44,4 @@ def _run(*command: str) -> None:
 
 
 def _best(work: Callable[[], object]) -> float:
-    times = []
-    for _ in range(ATTEMPTS + 1):
-        started = time.monotonic()
-        work()
-        times.append(time.monotonic() - started)
-    return min(times[1:])
+    return quickest_ns(work, ATTEMPTS) / 1e9

@@ -37,7 +37,8 @@ from weft.agents.transport import ChunkSink, Endpoint, ReceiveWorker, TransportO
 from weft.agents.transport.endpoint import PATH_MTUS
 from weft.base.children import DIE_WITH_PARENT, last_words, python_command, python_path, run_tool
 from weft.base.errors import MachineError, RunError
-from weft.experiments.bench.progress_needs import MODES, OWN, PAPER, needs_lines, needs_of
+from weft.experiments.bench.progress_needs import MODES, OWN, PAPER, needs_of
+from weft.experiments.bench.timing import quickest_ns
 from weft.topo.worlds.emulated.batch import run_batch
 
 if TYPE_CHECKING:
@@ -311,14 +312,6 @@ def _reference(chunk_bytes: int) -> dict[str, Any]:
     source = np.frombuffer(data, np.uint8)
     target = np.full(size, 0xA5, np.uint8)
 
-    def quickest_ns(work: Callable[[], object], attempts: int) -> int:
-        times = []
-        for _ in range(attempts):
-            started = time.perf_counter_ns()
-            work()
-            times.append(time.perf_counter_ns() - started)
-        return min(times)
-
     return {
         "chunk_bytes": chunk_bytes,
         "memcpy_gbytes_per_s": size / quickest_ns(lambda: np.copyto(target, source), 10),
@@ -362,57 +355,6 @@ def _memcpy(cores: Sequence[int]) -> float:
     for thread in threads:
         thread.join()
     return sum(rates)
-
-
-def lines(figures: dict[str, Any]) -> list[str]:
-    """The figures as a person reads them."""
-    found = [
-        f"{figures['cores']} cores, load average {figures['load_average']:.2f} before; all data"
-        " verified; chunks a second are of all workers"
-    ]
-    for source in ("memory", "sockets"):
-        if source == "sockets" and not figures[source]:
-            found.append(f"over sockets: skipped, {figures['sockets_skipped']}")
-        for mode in MODES:
-            found += _table(figures, source, mode)
-    found += needs_lines(figures)
-    paper = figures["paper"]
-    found.append(
-        f"reported by the paper, {paper['what']}: direct {paper['direct_gibytes_per_s']} GiB/s"
-        f" ({paper['direct_cycles_per_chunk']} cycles a chunk), staged"
-        f" {paper['staged_gibytes_per_s']} GiB/s ({paper['staged_cycles_per_chunk']} cycles);"
-        f" about {paper['direct_workers_for_200_gbit']} threads direct for 200 Gbit/s, about"
-        f" {paper['workers_for_1600_gbit']} threads for 1600"
-    )
-    return found
-
-
-def _table(figures: dict[str, Any], source: str, mode: str) -> list[str]:
-    rows = [row for row in figures[source] if row["mode"] == mode]
-    if not rows:
-        return []
-    counts = sorted({row["workers"] for row in rows})
-    crowded = any(row["more_workers_than_cores"] for row in rows)
-    heads = [
-        f"{count} worker{'s' * (count > 1)}{'*' * (count > figures['cores'])}" for count in counts
-    ]
-    found = [
-        f"from {source}, {mode}; million chunks/s" + ", * more workers than cores" * crowded,
-        " chunk bytes  ns a chunk  GB/s a worker  of memcpy  of zlib crc32"
-        + "".join(f"{head:>12}" for head in heads),
-    ]
-    for reference in figures["references"]:
-        size = reference["chunk_bytes"]
-        of_size = {row["workers"]: row for row in rows if row["chunk_bytes"] == size}
-        one = of_size[counts[0]]
-        rate = one["gbytes_per_s_per_worker"]
-        found.append(
-            f"{size:12}{one['cpu_ns_per_chunk']:12.0f}{rate:15.2f}"
-            f"{rate / reference['memcpy_gbytes_per_s']:11.2f}"
-            f"{rate / reference['zlib_crc_gbytes_per_s']:15.2f}"
-            + "".join(f"{of_size[count]['chunks_per_s'] / 1e6:12.3f}" for count in counts)
-        )
-    return found
 
 
 def plot(figures: dict[str, Any]) -> Figure:

@@ -149,24 +149,6 @@ def _quickest_ns(works: Mapping[str, Callable[[int], None]], attempt_ns: int) ->
     return {name: min(each[name] for each in times) for name in works}
 
 
-def lines(figures: dict[str, Any]) -> list[str]:
-    """The figures as a person reads them."""
-    found = [
-        f"GB/s of input in a core's time, chunks of {figures['chunk_bytes'] // 1024} KiB, "
-        f"{figures['chunks']} slots a rank; all results verified",
-        "dtype     op   ranks  server   numpy  times  numpy through float32  times",
-    ]
-    for row in figures["rows"]:
-        own, numpy = row["gbytes_per_s"], row["numpy_gbytes_per_s"]
-        line = f"{row['dtype']:9} {row['op']:4} {row['ranks']:5}{own:8.2f}{numpy:8.2f}"
-        line += f"{own / numpy:7.2f}"
-        wide = row.get("numpy_float32_gbytes_per_s")
-        if wide is not None:
-            line += f"{wide:23.2f}{own / wide:7.2f}"
-        found.append(line)
-    return found
-
-
 def plot(figures: dict[str, Any]) -> Figure:
     """Draw GB/s of sums by type, a bar a number of ranks, numpy's beside."""
     from matplotlib.figure import Figure

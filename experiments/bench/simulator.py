@@ -43,8 +43,6 @@ ATTEMPTS = 3
 ALLGATHER_RANKS = 1024
 ALLGATHER_SHARD_BYTES = 4096
 ALLGATHER_GROUPS = 16
-HTSIM_PACKETS_PER_S = (27_000, 43_000)
-"""UEC htsim (C++, without P4), on the same kind of traffic and 128 hosts."""
 
 
 def measure(hosts: Collection[int] = HOSTS, ranks: int = ALLGATHER_RANKS) -> dict[str, Any]:
@@ -59,29 +57,6 @@ def measure(hosts: Collection[int] = HOSTS, ranks: int = ALLGATHER_RANKS) -> dic
 
 def _seconds(figures: dict[str, Any]) -> float:
     return float(figures["seconds"])
-
-
-def lines(figures: dict[str, Any]) -> list[str]:
-    """The figures as a person reads them."""
-    low, high = HTSIM_PACKETS_PER_S
-    found = [
-        "A permutation of unicast flows on a two-tier Clos, one core:",
-        f"{'hosts':>6} {'packets':>9} {'seconds':>8} {'packets/s':>10} {'ns a hop':>9} "
-        f"{'sent again':>11} {'virtual ms':>11}",
-    ]
-    for row in figures["permutation"]:
-        found.append(
-            f"{row['hosts']:>6} {row['data_packets']:>9} {row['seconds']:>8.2f} "
-            f"{row['packets_per_s']:>10.0f} {row['ns_per_hop']:>9.0f} "
-            f"{row['retransmitted_packets']:>11} {row['simulated_ns'] / 1e6:>11.3f}"
-        )
-    found.append(f"(UEC htsim, C++ and without P4: {low} to {high} packets/s on 128 hosts)")
-    whole = figures["allgather"]
-    found.append(
-        f"multicast Allgather of {whole['shard_bytes']} bytes on {whole['ranks']} ranks, every "
-        f"byte verified: {whole['seconds']:.1f} s, {whole['peak_bytes'] / 2**30:.1f} GiB at most"
-    )
-    return found
 
 
 class Flow:

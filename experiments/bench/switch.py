@@ -15,13 +15,15 @@ import json
 import os
 import shutil
 import statistics
-import subprocess
 import tempfile
-from collections.abc import Collection, Iterator
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from weft.base.children import DIE_WITH_PARENT, check_not_killed, python_command, python_path
+from weft.base.children import DIE_WITH_PARENT, last_words, python_command, python_path, run_tool
 from weft.base.errors import MachineError, RunError
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 SIZES = (128, 1400, 4096)
 """Frame bytes."""
@@ -36,6 +38,44 @@ GOALS = {
     "hops_of_bmv2": 5.0,
     "cpu_per_hop_of_bmv2": 0.1,
 }
+RATIOS = (
+    ("of_ceiling", "packets_per_s", "unicast", "ceiling", "unicast"),
+    ("cpu_of_ceiling", "cpu_ns_per_packet", "unicast", "ceiling", "unicast"),
+    ("patch_hops_per_s_per_core", "hops_per_s_per_core", "patch links"),
+    *(
+        (f"{name}_of_bmv2, {traffic}", figure, traffic, "bmv2", traffic)
+        for traffic in ("unicast", "multicast to 4", "12 tables")
+        for name, figure in (("packets", "packets_per_s"), ("cpu", "cpu_ns_per_packet"))
+    ),
+    ("hops_of_bmv2", "hops_per_s", "patch links", "bmv2", "4 in a row"),
+    ("cpu_per_hop_of_bmv2", "cpu_ns_per_hop", "patch links", "bmv2", "4 in a row"),
+)
+"""Names, and the figure of ours by traffic over that of another switch and its traffic, if it is a
+ratio at all."""
+ROW_COLUMNS = {
+    "switch": "{what!s}",
+    "traffic": "{traffic!s}",
+    "frame bytes": "{frame_bytes}",
+    "packets/s": "{packets_per_s:,.0f}",
+    "CPU ns/packet": "{cpu_ns_per_packet:,.0f}",
+    "cores": "{cores_used:.2f}",
+    "hops": "{hops}",
+    "hops/s a core": "{hops_per_s_per_core:,.0f}",
+    "CPU ns/hop": "{cpu_ns_per_hop:,.0f}",
+}
+PROCESS_COLUMNS = {
+    "switch": "{name!s}",
+    "start-up s": "{start_s:.2f}",
+    "MB at start": "{start_mb:.0f}",
+    "MB after traffic": "{end_mb:.0f}",
+}
+RATIO_COLUMNS = {
+    "what": "{what!s}",
+    "frame bytes": "{size}",
+    "ratio": "{ratio}",
+    "goal": "{goal}",
+    "": "{met!s}",
+}
 
 
 def measure(
@@ -49,53 +89,34 @@ def measure(
             raise MachineError(f"weft bench switch needs {tool}, which is not installed")
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
         wanted = {"sizes": list(sizes), "rounds": rounds, "turn_s": turn_s, "folder": folder}
-        process = subprocess.Popen(
+        done = run_tool(
             [
                 *(*DIE_WITH_PARENT, "unshare", "--net", "--mount"),
                 *python_command("weft.experiments.bench.switch_rows", json.dumps(wanted)),
             ],
-            env={**os.environ, "PYTHONPATH": python_path(os.environ.get("PYTHONPATH"))},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
+            environment={**os.environ, "PYTHONPATH": python_path(os.environ.get("PYTHONPATH"))},
+            what="the benchmark",
         )
-        try:
-            answer, _ = process.communicate()
-        except BaseException:
-            process.kill()
-            process.wait()
-            raise
-    check_not_killed("the benchmark", process.pid, process.returncode)
-    if process.returncode:
-        last = answer.strip().splitlines()[-1:]
-        raise RunError(f"the benchmark failed{': ' if last else ''}{''.join(last)}")
-    rows: dict[str, Any] = json.loads(answer)
+    if done.returncode:
+        last = done.stdout.strip().splitlines()[-1:] or [last_words(done)]
+        raise RunError(f"the benchmark failed: {last[0]}")
+    rows: dict[str, Any] = json.loads(done.stdout)
     return summary(rows)
 
 
 def summary(measured: dict[str, Any]) -> dict[str, Any]:
     """Medians of every row and the ratios between rows, of what the rows measured."""
-    figures: dict[str, Any] = {
-        "cores": measured["cores"],
-        "load_before": measured["load_before"],
-        "stolen": measured["stolen"],
-        "rows": [],
-        "processes": measured["processes"],
-        "skipped": measured["skipped"],
-    }
+    rows = []
     for row in measured["rows"]:
         turns = row.pop("turns")
-        rate = statistics.median(turn["packets_per_s"] for turn in turns)
+        rates = [turn["packets_per_s"] for turn in turns]
+        rate = statistics.median(rates)
         cpu = statistics.median(turn["cpu_ns_per_packet"] for turn in turns)
-        figures["rows"].append(
+        rows.append(
             {
                 **row,
                 "packets_per_s": rate,
-                "packets_per_s_range": [
-                    min(turn["packets_per_s"] for turn in turns),
-                    max(turn["packets_per_s"] for turn in turns),
-                ],
+                "packets_per_s_range": [min(rates), max(rates)],
                 "cpu_ns_per_packet": cpu,
                 "cpu_ns_per_hop": cpu / row["hops"],
                 "cores_used": rate * cpu / 1e9,
@@ -104,107 +125,77 @@ def summary(measured: dict[str, Any]) -> dict[str, Any]:
                 "lost": sum(turn["lost"] for turn in turns),
             }
         )
-    figures["ratios"] = _ratios(figures["rows"])
-    figures["goals"] = GOALS
-    return figures
+    told = {name: measured[name] for name in ("cores", "load_before", "stolen")}
+    seen = {name: measured[name] for name in ("processes", "skipped")}
+    return {**told, "rows": rows, **seen, "ratios": _ratios(rows), "goals": GOALS}
 
 
-def _ratios(rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _ratios(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """By `RATIOS` and frame size; those of rows that are not there are not there either."""
     by_place = {(row["what"], row["traffic"], row["frame_bytes"]): row for row in rows}
-
-    def each(what: str, to: str, traffic: str, figure: str) -> dict[str, float]:
-        found = {}
-        for (name, kind, size), row in by_place.items():
-            other = by_place.get((to, kind, size))
-            if name == what and kind == traffic and other is not None:
-                found[str(size)] = row[figure] / other[figure]
-        return found
-
-    ratios: dict[str, Any] = {
-        "of_ceiling": each("weft", "ceiling", "unicast", "packets_per_s"),
-        "cpu_of_ceiling": each("weft", "ceiling", "unicast", "cpu_ns_per_packet"),
-    }
-    for row in rows:
-        if row["what"] == "weft" and row["traffic"] == "patch links":
-            ratios["patch_hops_per_s_per_core"] = {
-                str(row["frame_bytes"]): row["hops_per_s_per_core"]
-            }
-    for traffic in ("unicast", "multicast to 4", "12 tables"):
-        ratios[f"packets_of_bmv2, {traffic}"] = each("weft", "bmv2", traffic, "packets_per_s")
-        ratios[f"cpu_of_bmv2, {traffic}"] = each("weft", "bmv2", traffic, "cpu_ns_per_packet")
-    for ours, theirs in _pairs(rows):
-        size = str(ours["frame_bytes"])
-        ratios.setdefault("hops_of_bmv2", {})[size] = ours["hops_per_s"] / theirs["hops_per_s"]
-        ratios.setdefault("cpu_per_hop_of_bmv2", {})[size] = (
-            ours["cpu_ns_per_hop"] / theirs["cpu_ns_per_hop"]
-        )
-    return {name: found for name, found in ratios.items() if found}
-
-
-def _pairs(rows: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Four switches on patch links beside four BMv2 over veth."""
-    for ours in rows:
-        for theirs in rows:
-            if (
-                (ours["what"], theirs["what"]) == ("weft", "bmv2")
-                and (ours["traffic"], theirs["traffic"]) == ("patch links", "4 in a row")
-                and ours["frame_bytes"] == theirs["frame_bytes"]
-            ):
-                yield ours, theirs
+    ratios: dict[str, dict[str, float]] = {}
+    for name, figure, traffic, *to in RATIOS:
+        for (what, kind, size), row in by_place.items():
+            other = by_place.get((*to, size)) if to else {figure: 1.0}
+            if (what, kind) == ("weft", traffic) and other is not None:
+                ratios.setdefault(name, {})[str(size)] = row[figure] / other[figure]
+    return ratios
 
 
 def lines(figures: dict[str, Any]) -> list[str]:
-    """The figures as a table."""
+    """The figures as tables."""
     from rich.console import Console
+
+    text = io.StringIO()
+    console = Console(file=text, width=110, force_terminal=False)
+    for title, columns, rows in (
+        ("packets through a switch", ROW_COLUMNS, figures["rows"]),
+        ("switch processes", PROCESS_COLUMNS, _named(figures["processes"])),
+        ("ratios", RATIO_COLUMNS, _ratio_rows(figures)),
+    ):
+        console.print(_table(title, columns, rows))
+    return [
+        *text.getvalue().splitlines(),
+        *(f"left out: {why}" for why in figures["skipped"]),
+        f"{figures['cores']} cores, load {figures['load_before']:.1f} before, "
+        f"{figures['stolen']:.1%} of them stolen meanwhile",
+    ]
+
+
+def _table(title: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> Table:
+    """A table of columns, each with how it is written of a row: what is no number on the left."""
     from rich.table import Table
 
-    table = Table(title="packets through a switch")
-    for name in ("switch", "traffic", "frame bytes", "packets/s", "CPU ns/packet",
-                 "cores", "hops", "hops/s a core", "CPU ns/hop"):  # fmt: skip
-        table.add_column(name, justify="left" if name in ("switch", "traffic") else "right")
-    for row in figures["rows"]:
-        table.add_row(
-            row["what"],
-            row["traffic"],
-            str(row["frame_bytes"]),
-            f"{row['packets_per_s']:,.0f}",
-            f"{row['cpu_ns_per_packet']:,.0f}",
-            f"{row['cores_used']:.2f}",
-            str(row["hops"]),
-            f"{row['hops_per_s_per_core']:,.0f}",
-            f"{row['cpu_ns_per_hop']:,.0f}",
-        )
-    processes = Table(title="switch processes")
-    for name in ("switch", "start-up s", "MB at start", "MB after traffic"):
-        processes.add_column(name, justify="left" if name == "switch" else "right")
-    for name, process in figures["processes"].items():
-        processes.add_row(
-            name,
-            f"{process['start_s']:.2f}",
-            f"{process['start_bytes'] / 1e6:.0f}",
-            f"{process['end_bytes'] / 1e6:.0f}",
-        )
-    ratios = Table(title="ratios")
-    for name in ("what", "frame bytes", "ratio", "goal", ""):
-        ratios.add_column(name, justify="left" if name in ("what", "") else "right")
+    table = Table(title=title)
+    for name, form in columns.items():
+        table.add_column(name, justify="left" if form.endswith("!s}") else "right")
+    for row in rows:
+        table.add_row(*(form.format(**row) for form in columns.values()))
+    return table
+
+
+def _named(processes: Mapping[str, Mapping[str, float]]) -> Iterator[dict[str, Any]]:
+    for name, process in processes.items():
+        start_mb, end_mb = process["start_bytes"] / 1e6, process["end_bytes"] / 1e6
+        yield {"name": name, "start_s": process["start_s"], "start_mb": start_mb, "end_mb": end_mb}
+
+
+def _ratio_rows(figures: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Each ratio, with its goal and whether it is met where there is one."""
     for name, found in figures["ratios"].items():
         goal = figures["goals"].get(name.split(",")[0])
         least = not name.startswith("cpu")
         for size, ratio in found.items():
-            met = "" if goal is None else "met" if (ratio >= goal) == least else "missed"
-            sign = "" if goal is None else "at least " if least else "at most "
+            aim = met = ""
+            if goal is not None:
+                shown = f"{goal:,.0f}" if goal > 1000 else f"{goal:.2f}"
+                aim = f"{'at least' if least else 'at most'} {shown}"
+                met = "met" if (ratio >= goal) == least else "missed"
             digits = 0 if ratio > 1000 else 2 if ratio > 0.1 else 4
-            shown = f"{ratio:,.{digits}f}"
-            aim = "" if goal is None else f"{goal:,.0f}" if goal > 1000 else f"{goal:.2f}"
-            ratios.add_row(name.replace("_", " "), size, shown, sign + aim, met)
-    text = io.StringIO()
-    console = Console(file=text, width=110, force_terminal=False)
-    for each in (table, processes, ratios):
-        console.print(each)
-    found_lines = text.getvalue().splitlines()
-    found_lines += [f"left out: {why}" for why in figures["skipped"]]
-    found_lines.append(
-        f"{figures['cores']} cores, load {figures['load_before']:.1f} before, "
-        f"{figures['stolen']:.1%} of them stolen meanwhile"
-    )
-    return found_lines
+            yield {
+                "what": name.replace("_", " "),
+                "size": size,
+                "ratio": f"{ratio:,.{digits}f}",
+                "goal": aim,
+                "met": met,
+            }

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -376,13 +376,14 @@ class Bench:
     def bmv2_process(self, name: str, number: int, ports: dict[int, str]) -> Device:
         """A BMv2 without a program."""
         path = self.folder / f"{name}.sock"
-        command = [find_bmv2(), "--no-p4", "--device-id", str(number)]
-        command += ["--thrift-port", str(9090 + number)]
-        command += [each.format(path) for each in notification_options(command[0])]
-        for port, interface in ports.items():
-            command += ["-i", f"{port}@{interface}"]
-        command += ["--", "--grpc-server-addr", f"unix:{path}"]
-        command += ["--cpu-port", str(CPU_PORT), "--drop-port", str(DROP_PORT)]
+        program = find_bmv2()
+        command = [
+            *(program, "--no-p4", "--device-id", str(number), "--thrift-port", str(9090 + number)),
+            *(each.format(path) for each in notification_options(program)),
+            *(word for port, name in ports.items() for word in ("-i", f"{port}@{name}")),
+            *("--", "--grpc-server-addr", f"unix:{path}"),
+            *("--cpu-port", str(CPU_PORT), "--drop-port", str(DROP_PORT)),
+        ]
         return self.add(Device(name, command, lambda _: _listens(path)))
 
     def bmv2(self) -> None:
@@ -482,15 +483,6 @@ def _listens(path: Path) -> bool:
     return True
 
 
-@contextlib.contextmanager
-def _bench(folder: Path, sizes: Sequence[int]) -> Iterator[Bench]:
-    bench = Bench(folder, sizes)
-    try:
-        yield bench
-    finally:
-        bench.close()
-
-
 def forward(source: str, target: str) -> None:
     """The ceiling's process: forward until killed."""
     ports = [open_port(source), open_port(target)]
@@ -504,7 +496,7 @@ def forward(source: str, target: str) -> None:
 
 def main(wanted: dict[str, Any]) -> None:
     """Measure everything and print it."""
-    with _bench(Path(wanted["folder"]), wanted["sizes"]) as bench:
+    with contextlib.closing(Bench(Path(wanted["folder"]), wanted["sizes"])) as bench:
         bench.start()
         load_before = os.getloadavg()[0]
         before = read_cpu_times()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from weft.agents.datagrams import ipv4
 from weft.agents.transport import ChunkSink, Endpoint, TransportOptions
 from weft.agents.wire.crc import crc32
+from weft.experiments.bench.timing import quickest_ns
 
 CHUNKS = 256
 CHUNK_BYTES = 4096
@@ -23,33 +23,11 @@ def measure() -> dict[str, Any]:
     included, by packets a batch. Each the quickest of some attempts: other processes only add."""
     data = bytes(range(256)) * (1 << 12)
     return {
-        "crc_gbytes_per_s": len(data) / _best_ns(lambda: crc32(data)),
-        "zlib_crc_gbytes_per_s": len(data) / _best_ns(lambda: zlib.crc32(data)),
+        "crc_gbytes_per_s": len(data) / quickest_ns(lambda: crc32(data), ATTEMPTS),
+        "zlib_crc_gbytes_per_s": len(data) / quickest_ns(lambda: zlib.crc32(data), ATTEMPTS),
         "receive_ns_per_chunk": {packets: _receive_ns(packets) for packets in (1, 8, 64)},
         "chunk_bytes": CHUNK_BYTES,
     }
-
-
-def lines(figures: dict[str, Any]) -> list[str]:
-    """The figures as a person reads them."""
-    ours, theirs = figures["crc_gbytes_per_s"], figures["zlib_crc_gbytes_per_s"]
-    found = [f"CRC-32 of 1 MiB: {ours:.1f} GB/s, {ours / theirs:.1f} times zlib's {theirs:.1f}"]
-    for packets, cost_ns in figures["receive_ns_per_chunk"].items():
-        rate = CHUNK_BYTES / cost_ns
-        found.append(
-            f"receive path, chunks of {CHUNK_BYTES} bytes, {packets} a batch: {cost_ns:.0f} ns a "
-            f"chunk, {rate:.2f} GB/s, {rate / theirs:.2f} of zlib's CRC alone"
-        )
-    return found
-
-
-def _best_ns(work: Callable[[], object]) -> int:
-    times = []
-    for _ in range(ATTEMPTS + 1):
-        started = time.perf_counter_ns()
-        work()
-        times.append(time.perf_counter_ns() - started)
-    return min(times[1:])
 
 
 def _receive_ns(batch_packets: int) -> float:

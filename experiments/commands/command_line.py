@@ -258,7 +258,7 @@ def bench(
     if as_json:
         print(json.dumps(figures, indent=1))
     else:
-        print("\n".join([*module.lines(figures), *busyness.lines()]))
+        print("\n".join([*benchmarks.lines(name, figures), *busyness.lines()]))
     if folder is not None:
         for file in benchmarks.write(module, name, figures, folder):
             # What is asked for as JSON is JSON alone.

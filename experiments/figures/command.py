@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,17 +38,15 @@ def figures_folder() -> Path:
 
 def reader() -> Callable[[str], Kept]:
     """Reads kept figures by name, each file once."""
-    known: dict[str, Kept] = {}
 
+    @functools.cache
     def read(name: str) -> Kept:
-        if name not in known:
-            path = figures_folder() / f"{name}.json"
-            if not path.is_file():
-                raise InputError(
-                    f"no figures of {name!r} are kept: 'weft docs --measure {name}' measures them"
-                )
-            known[name] = Kept.read(path)
-        return known[name]
+        path = figures_folder() / f"{name}.json"
+        if not path.is_file():
+            raise InputError(
+                f"no figures of {name!r} are kept: 'weft docs --measure {name}' measures them"
+            )
+        return Kept.read(path)
 
     return read
 
@@ -56,11 +55,9 @@ def make_pages() -> list[Path]:
     """Make all tables and plots anew; the files that changed. Raises `InputError`."""
     read = reader()
     changed = []
-    for page, text in _pages():
-        made = _rendered(page, text, read)
+    for page, _, made, plots in _pages(read):
         files_of = {page: made.encode()}
-        for note in _notes(page, text):
-            files_of[page.parent / note.file] = svg_of(note, read(note.name))
+        files_of |= {file: svg_of(note, read(note.name)) for file, note in plots}
         for path, content in files_of.items():
             try:
                 if not path.is_file() or path.read_bytes() != content:
@@ -79,18 +76,24 @@ def stale_pages() -> list[Path]:
     """The pages and plots that are not what the kept figures make of them. Raises `InputError`."""
     read = reader()
     stale = []
-    for page, text in _pages():
-        if _rendered(page, text, read) != text:
-            stale.append(page)
-        for note in _notes(page, text):
-            file = page.parent / note.file
-            if not is_fresh(file, note, read(note.name)):
-                stale.append(file)
+    for page, text, made, plots in _pages(read):
+        stale += [page] if made != text else []
+        stale += [file for file, note in plots if not is_fresh(file, note, read(note.name))]
     return stale
 
 
-def _pages() -> list[tuple[Path, str]]:
-    return [(page, _text_of(page)) for page in sorted(DOCS.glob("*.md"))]
+def _pages(
+    read: Callable[[str], Kept],
+) -> Iterator[tuple[Path, str, str, list[tuple[Path, PlotNote]]]]:
+    """Every page: its file, what stands there, what should, and its plots with their files."""
+    for page in sorted(DOCS.glob("*.md")):
+        text = _text_of(page)
+        try:
+            made = with_options(with_plots(rendered(text, read), read))
+            notes = notes_in(text)
+        except InputError as error:
+            raise InputError(f"{page.name}: {error}") from None
+        yield page, text, made, [(page.parent / note.file, note) for note in notes]
 
 
 def _text_of(page: Path) -> str:
@@ -103,20 +106,6 @@ def _text_of(page: Path) -> str:
             f"the page {str(page)!r} is no UTF-8: byte {error.start} is "
             f"{page.read_bytes()[error.start]:#04x}; pages are text in UTF-8"
         ) from None
-
-
-def _notes(page: Path, text: str) -> list[PlotNote]:
-    try:
-        return notes_in(text)
-    except InputError as error:
-        raise InputError(f"{page.name}: {error}") from None
-
-
-def _rendered(page: Path, text: str, read: Callable[[str], Kept]) -> str:
-    try:
-        return with_options(with_plots(rendered(text, read), read))
-    except InputError as error:
-        raise InputError(f"{page.name}: {error}") from None
 
 
 def keep(names: Sequence[str], progress: Progress, worlds: Collection[str] = WORLDS) -> list[Path]:

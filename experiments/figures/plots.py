@@ -97,16 +97,23 @@ class PlotNote:
         x, lines, file, title = (told.pop(key) for key in _NEEDED)
         log, bound = told.pop("log", ""), told.pop("bound", "")
         over, under = told.pop("over", ""), told.pop("under", "")
-        if lines.split()[0] not in COLOURED:
-            raise InputError(f"{place}: lines {shown(lines)}: first comes algorithm or paths")
-        if not _FILE.fullmatch(file):
-            raise InputError(f"{place}: file {shown(file)} is no name like folder/name-of-it.svg")
-        if log not in ("", "x", "y", "xy"):
-            raise InputError(f"{place}: log {shown(log)} is none of x, y, xy")
-        if bound not in ("", "yes") or (bound and metric not in ("completion-ms", "over-bound")):
-            raise InputError(f"{place}: bound is yes, or not there, and times alone have one")
-        if bool(over) + bool(under) + bool(bound) > 1:
-            raise InputError(f"{place}: one of over, under and bound alone makes sense")
+        timed = metric in ("completion-ms", "over-bound")
+        wrong = {
+            f"lines {shown(lines)}: first comes algorithm or paths": (
+                lines.split()[0] not in COLOURED
+            ),
+            f"file {shown(file)} is no name like folder/name-of-it.svg": not _FILE.fullmatch(file),
+            f"log {shown(log)} is none of x, y, xy": log not in ("", "x", "y", "xy"),
+            "bound is yes, or not there, and times alone have one": (
+                bound not in ("", "yes") or (bound and not timed)
+            ),
+            "one of over, under and bound alone makes sense": (
+                bool(over) + bool(under) + bool(bound) > 1
+            ),
+        }
+        for why, is_so in wrong.items():
+            if is_so:
+                raise InputError(f"{place}: {why}")
         for option in (x, *lines.split(), *told):
             check_option(option, place)
         return PlotNote(

@@ -361,12 +361,8 @@ def is_exact(row: Row, metrics: Sequence[str]) -> bool:
 
 def _ranges(numbers: Sequence[int]) -> str:
     """Ascending numbers as ``1 to 3, 7``."""
-    groups: list[list[int]] = []
-    for each in numbers:
-        if groups and each == groups[-1][-1] + 1:
-            groups[-1].append(each)
-        else:
-            groups.append([each])
+    runs = itertools.groupby(enumerate(numbers), lambda placed: placed[1] - placed[0])
+    groups = [[number_of for _, number_of in run] for _, run in runs]
     return ", ".join(
         f"{group[0]} to {group[-1]}" if len(group) > 1 else f"{group[0]}" for group in groups
     )

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import io
-import os
 import textwrap
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import cycle, pairwise
 from pathlib import Path
 from typing import Any
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, NullLocator
+
 from weft.base import files
-from weft.base.cache import cache_dir
-from weft.base.errors import InputError, MachineError
-from weft.experiments.plots.draw_heatmap import draw_heat_maps, heat_maps_height_in
+from weft.base.errors import InputError
+from weft.experiments.plots.canvas import (
+    INK,
+    SOFT,
+    WIDTH_IN,
+    empty_figure,
+    saved,
+    write_head,
+)
+from weft.experiments.plots.draw_heatmap import draw_heat_maps
 from weft.experiments.plots.heatmap import heat_maps_of
 from weft.experiments.plots.palette import colour, phase_colour
 from weft.experiments.plots.series import (
@@ -28,64 +39,20 @@ from weft.experiments.plots.series import (
     tiers_of,
 )
 from weft.experiments.plots.spec import PlotSpec
-from weft.experiments.plots.timeline import draw_timelines, timelines_height_in, timelines_of
+from weft.experiments.plots.timeline import draw_timelines, timelines_of
 from weft.experiments.results.results import Results
 from weft.experiments.results.summary import common_of
 
-with contextlib.suppress(MachineError):
-    # Its list of fonts belongs with what else can be deleted at any time.
-    os.environ.setdefault("MPLCONFIGDIR", str(cache_dir() / "matplotlib"))
-
-import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, NullLocator
-
-WIDTH_IN, HEIGHT_IN = 8.0, 4.6
+HEIGHT_IN = 4.6
 PANEL_IN = 2.7
 """Height of a row of panels."""
-HEAD_IN = 0.68
-"""What is written above the plot takes so much of its height."""
-LINE_CHARACTERS = 104
-"""Of the line below the title; a longer one is cut."""
 NAME_CHARACTERS = 10
 """Of a tick that is no number; a longer one has several lines."""
-PNG_DPI = 200
 CHARACTER = 0.0145
 """Width of a tick label's character, as a fraction of the x axis."""
-INK, SOFT, GRID = "#1a2230", "#586273", "#e3e7ec"
-
-STYLE: Any = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 11,
-    "axes.titlesize": 11,
-    "axes.labelsize": 11,
-    "axes.edgecolor": SOFT,
-    "axes.labelcolor": INK,
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": GRID,
-    "grid.linewidth": 0.8,
-    "xtick.color": SOFT,
-    "ytick.color": SOFT,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "legend.frameon": False,
-    "legend.fontsize": 10,
-    "text.color": INK,
-    "text.parse_math": False,
-    "svg.hashsalt": "weft",
-    "svg.fonttype": "path",
-}
 DASHES = ("-", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)))
+DOUBTFUL: Any = {"marker": "x", "ms": 5}
+PREDICTED: Any = {"marker": "P", "mfc": "white"}
 MARKERS = ("o", "s", "^", "D", "v", "P")
 """Of values of what is swept beside the x axis."""
 
@@ -125,13 +92,13 @@ def draw_plots(results: Results) -> Iterator[tuple[str, bytes]]:
     for spec in results.plots:
         with _drawn(results, spec) as figure:
             for ending in ("svg", "png"):
-                yield f"{spec.name}.{ending}", _saved(figure, ending)
+                yield f"{spec.name}.{ending}", saved(figure, ending)
 
 
 def svg_of(results: Results, spec: PlotSpec) -> bytes:
     """One plot as an SVG file's content."""
     with _drawn(results, spec) as figure:
-        return _saved(figure, "svg")
+        return saved(figure, "svg")
 
 
 def title_of(spec: PlotSpec) -> str:
@@ -150,28 +117,10 @@ def title_of(spec: PlotSpec) -> str:
     }[spec.kind]
 
 
-def _saved(figure: Figure, ending: str, description: str | None = None) -> bytes:
-    buffer = io.BytesIO()
-    # Without dates and versions the same results are the same file.
-    svg: dict[str, str | None] = {"Date": None, "Creator": None, "Description": description}
-    metadata = svg if ending == "svg" else {"Software": None}
-    figure.savefig(buffer, format=ending, dpi=PNG_DPI, metadata=metadata)
-    return buffer.getvalue()
-
-
-@contextlib.contextmanager
-def _empty_figure() -> Iterator[Figure]:
-    """A figure with nothing on it, under the settings that all plots are drawn and saved with."""
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), layout=ConstrainedLayoutEngine())
-        FigureCanvasAgg(figure)
-        yield figure
-
-
 @contextlib.contextmanager
 def _drawn(results: Results, spec: PlotSpec) -> Iterator[Figure]:
     """A plot, drawn; it is saved inside, under the same settings."""
-    with _empty_figure() as figure:
+    with empty_figure(HEIGHT_IN) as figure:
         if spec.kind == "lines":
             shown = lines_of(results, spec)
             if shown.lines:
@@ -179,13 +128,10 @@ def _drawn(results: Results, spec: PlotSpec) -> Iterator[Figure]:
         elif spec.kind == "timeline":
             timelines = timelines_of(results, spec)
             if timelines:
-                figure.set_size_inches(WIDTH_IN, HEAD_IN + timelines_height_in(timelines))
                 _legend(figure, draw_timelines(figure, timelines))
         elif spec.kind == "heatmap":
             maps = heat_maps_of(results, spec)
             if maps:
-                height_in = heat_maps_height_in([each for _, each in maps])
-                figure.set_size_inches(WIDTH_IN, HEAD_IN + height_in)
                 draw_heat_maps(figure, maps)
         else:
             panels = phases_of(results, spec) if spec.kind == "phases" else tiers_of(results, spec)
@@ -194,7 +140,7 @@ def _drawn(results: Results, spec: PlotSpec) -> Iterator[Figure]:
         if not figure.axes:
             figure.text(0.5, 0.5, "no verified runs to plot", ha="center", color=SOFT)
         shown_of = [each.scenario for point in selected(results, spec) for each in point]
-        _head(figure, title_of(spec), common_of(shown_of, results.swept) if shown_of else "")
+        write_head(figure, title_of(spec), common_of(shown_of, results.swept) if shown_of else "")
         yield figure
 
 
@@ -206,22 +152,10 @@ def svg_of_lines(shown: Lines, spec: PlotSpec, common: str, description: str) ->
         common: stands below the title.
         description: stands in the file, where readers of the picture do not see it.
     """
-    with _empty_figure() as figure:
+    with empty_figure(HEIGHT_IN) as figure:
         _draw_lines(figure, shown, spec)
-        _head(figure, title_of(spec), common)
-        return _saved(figure, "svg", description)
-
-
-def _head(figure: Figure, title: str, common: str) -> None:
-    """Write what stands above a plot, and leave room for it."""
-    height_in = figure.get_size_inches()[1]
-    layout = figure.get_layout_engine()
-    assert isinstance(layout, ConstrainedLayoutEngine)
-    layout.set(rect=(0, 0, 1, 1 - HEAD_IN / height_in))
-    at: Any = {"x": 0.012, "ha": "left", "va": "top"}
-    figure.text(y=1 - 0.12 / height_in, s=title, fontsize=14, fontweight="bold", **at)
-    common = textwrap.shorten(common, LINE_CHARACTERS, placeholder=" ...")
-    figure.text(y=1 - 0.42 / height_in, s=common, color=SOFT, **at)
+        write_head(figure, title_of(spec), common)
+        return saved(figure, "svg", description)
 
 
 def _draw_lines(figure: Figure, shown: Lines, spec: PlotSpec) -> None:
@@ -236,39 +170,47 @@ def _draw_lines(figure: Figure, shown: Lines, spec: PlotSpec) -> None:
         _draw_line(axes, line, others.index(line.other), both, width)
     models = _draw_models(axes, shown)
     _scale(axes, shown, spec)
-    handles: list[Any] = []
-    for label, colour_of in dict.fromkeys((line.label, line.algorithm) for line in shown.lines):
-        style = "-" if not both else "none"
-        handles.append(
-            Line2D([], [], color=colour(colour_of), lw=2, ls=style, marker="o", label=label)
-            if not both
-            else Patch(color=colour(colour_of), label=label)
-        )
-    if len(others) > 1:
-        handles += [
-            Line2D([], [], color=SOFT, lw=1.6, ls=DASHES[index % len(DASHES)],
-                   marker=MARKERS[index % len(MARKERS)], label=other)
-            for index, other in enumerate(others)
-        ]  # fmt: skip
+    _legend(figure, [*_line_keys(shown, others, both), *_sign_keys(shown, bool(models))])
+
+
+def _line_keys(shown: Lines, others: Sequence[str], both: bool) -> list[Any]:
+    """Of a legend: what colours, dashes and marks of lines mean."""
+    keys: list[Any] = [
+        Patch(color=colour(name), label=label)
+        if both
+        else Line2D([], [], color=colour(name), lw=2, marker="o", label=label)
+        for label, name in dict.fromkeys((line.label, line.algorithm) for line in shown.lines)
+    ]
+    styles = zip(cycle(DASHES), cycle(MARKERS), others if len(others) > 1 else (), strict=False)
+    for dashes, marker, other in styles:
+        keys.append(Line2D([], [], color=SOFT, lw=1.6, ls=dashes, marker=marker, label=other))
     if both:
-        handles += [
-            Line2D([], [], color=SOFT, lw=2, label="simulated"),
-            Line2D(
-                [], [], color=SOFT, ls="none", marker="o", mfc="white", mew=1.8, label="emulated"
-            ),
-        ]
-    if models:
-        dashed = Line2D([], [], color=INK, lw=1.1, ls=(0, (4, 3)), label=shown.model_label)
-        handles.append(dashed)
-    if any(line.low != line.y or line.high != line.y for line in shown.lines):
-        handles.append(Patch(color=SOFT, alpha=0.3, label="least to greatest"))
-    if any(any(line.doubtful) for line in shown.lines):
-        label = "fidelity invalid, or a run failed"
-        handles.append(Line2D([], [], color=INK, ls="none", marker="x", ms=5, label=label))
-    if any(any(line.predicted) for line in shown.lines):
-        label = "predicted (fidelity not ok)"
-        handles.append(Line2D([], [], color=INK, ls="none", marker="P", mfc="white", label=label))
-    _legend(figure, handles)
+        hollow: Any = {"ls": "none", "marker": "o", "mfc": "white", "mew": 1.8}
+        keys.append(Line2D([], [], color=SOFT, lw=2, label="simulated"))
+        keys.append(Line2D([], [], color=SOFT, label="emulated", **hollow))
+    return keys
+
+
+def _sign_keys(shown: Lines, models: bool) -> list[Any]:
+    """Of a legend: what else is drawn, where it is."""
+    sign: Any = {"color": INK, "ls": "none"}
+    lines = shown.lines
+    keys = (
+        (models, Line2D([], [], color=INK, lw=1.1, ls=(0, (4, 3)), label=shown.model_label)),
+        (
+            any(line.low != line.y or line.high != line.y for line in lines),
+            Patch(color=SOFT, alpha=0.3, label="least to greatest"),
+        ),
+        (
+            any(any(line.doubtful) for line in lines),
+            Line2D([], [], label="fidelity invalid, or a run failed", **sign, **DOUBTFUL),
+        ),
+        (
+            any(any(line.predicted) for line in lines),
+            Line2D([], [], label="predicted (fidelity not ok)", **sign, **PREDICTED),
+        ),
+    )
+    return [key for is_there, key in keys if is_there]
 
 
 def _legend(figure: Figure, handles: list[Any]) -> None:
@@ -306,15 +248,11 @@ def _draw_line(axes: Axes, line: Line, other: int, both: bool, width: float) -> 
         markeredgewidth=1.8,
         zorder=4 if emulated else 3,
     )
-    doubtful = [(x, y) for x, y, bad in zip(line.x, line.y, line.doubtful, strict=True) if bad]
-    if doubtful:
-        axes.plot(*zip(*doubtful, strict=True), ls="none", marker="x", ms=5, color=INK, zorder=6)
-    predicted = [(x, y) for x, y, so in zip(line.x, line.y, line.predicted, strict=True) if so]
-    if predicted:
-        axes.plot(
-            *zip(*predicted, strict=True), ls="none", marker="P", ms=7, color=INK, mfc="white",
-            zorder=6,
-        )  # fmt: skip
+    for flags, sign in ((line.doubtful, DOUBTFUL), (line.predicted, PREDICTED)):
+        places = [(x, y) for x, y, flag in zip(line.x, line.y, flags, strict=True) if flag]
+        if places:
+            style = {"color": INK, "ls": "none", "ms": 7, "zorder": 6, **sign}
+            axes.plot(*zip(*places, strict=True), **style)
     if line.low == line.y == line.high:
         return
     if len(line.x) > 1 and not (both and emulated):
@@ -342,12 +280,11 @@ def _draw_models(axes: Axes, shown: Lines) -> bool:
     # What another line has already shown of an algorithm need not be drawn again.
     drawn: list[tuple[tuple[tuple[float, float], ...], set[str]]] = []
     for points, algorithms in sorted(models.items(), key=lambda item: -len(item[0])):
-        for more, of in drawn:
-            if set(points) <= set(more):
-                of |= algorithms
-                break
-        else:
+        same = next((of for more, of in drawn if set(points) <= set(more)), None)
+        if same is None:
             drawn.append((points, algorithms))
+        else:
+            same |= algorithms
     for points, algorithms in drawn:
         xs, ys = zip(*points, strict=True)
         alone = len(algorithms) == 1 and len(drawn) > 1

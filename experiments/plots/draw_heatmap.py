@@ -9,8 +9,8 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
+from weft.experiments.plots.canvas import axes_over_time
 from weft.experiments.plots.heatmap import MAX_NAMED_ROWS, RAMP, HeatMap
-from weft.experiments.results.summary import time_unit
 
 ROW_IN, LEAST_IN, HEAD_IN = 0.15, 1.4, 0.5
 """Heights: of a row with a name, of a map, of what stands around it."""
@@ -19,45 +19,39 @@ COLOURS = LinearSegmentedColormap.from_list(
 )
 
 
-def heat_maps_height_in(shown: Sequence[HeatMap]) -> float:
-    """Of a figure that has room for them."""
-    return sum(HEAD_IN + _height_in(each) for each in shown)
-
-
-def _height_in(shown: HeatMap) -> float:
-    return max(LEAST_IN, ROW_IN * min(len(shown.names), MAX_NAMED_ROWS))
-
-
 def draw_heat_maps(figure: Figure, maps: Sequence[tuple[str, HeatMap]]) -> None:
     """Draw into an empty figure, one below the other, on one scale of time."""
-    heights = [_height_in(each) for _, each in maps]
-    cells = figure.subplots(len(maps), 1, squeeze=False, height_ratios=heights, sharex=True)
-    longest_ns = max(each.end_ns for _, each in maps)
-    unit, unit_ns = time_unit(longest_ns)
-    images = []
-    for (title, shown), axes in zip(maps, cells[:, 0], strict=True):
-        images.append(_draw(axes, shown, unit_ns))
+    heights = [max(LEAST_IN, ROW_IN * min(len(each.names), MAX_NAMED_ROWS)) for _, each in maps]
+    ends_ns = [each.end_ns for _, each in maps]
+    height_in = sum(HEAD_IN + height for height in heights)
+    cells, unit_ns = axes_over_time(figure, ends_ns, heights, height_in)
+    for (title, shown), axes in zip(maps, cells, strict=True):
+        image = _draw(axes, shown, unit_ns)
         axes.set_title(title, loc="left")
-        axes.set_xlim(0, longest_ns / unit_ns)
-    cells[-1, 0].set_xlabel(f"time ({unit})")
-    bar = figure.colorbar(images[0], ax=list(cells[:, 0]), aspect=30, pad=0.015)
+        axes.set_xlim(0, max(ends_ns) / unit_ns)
+    bar = figure.colorbar(image, ax=cells, aspect=30, pad=0.015)
     bar.set_label("load of the link", fontsize=10)
     bar.set_ticks([0, 0.5, 1], labels=["0", "50 %", "100 %"])
 
 
 def _draw(axes: Axes, shown: HeatMap, unit_ns: int) -> AxesImage:
-    rows = len(shown.names)
-    image = axes.imshow(
+    image = draw_loads(axes, shown, (0, shown.end_ns / unit_ns, len(shown.names), 0))
+    marks = shown.marks()
+    axes.set_yticks([place for place, _ in marks], [name for _, name in marks])
+    axes.tick_params(axis="y", length=0, labelsize=7)
+    axes.grid(visible=False)
+    return image
+
+
+def draw_loads(axes: Axes, shown: HeatMap, extent: tuple[float, float, float, float]) -> AxesImage:
+    """Draw the loads of one run, a pixel a link and bin of time, from left to right and from bottom
+    to top as `extent` has them."""
+    return axes.imshow(
         shown.loads,
         aspect="auto",
         interpolation="none",
         cmap=COLOURS,
         vmin=0,
         vmax=1,
-        extent=(0, shown.end_ns / unit_ns, rows, 0),
+        extent=extent,
     )
-    marks = shown.marks()
-    axes.set_yticks([place for place, _ in marks], [name for _, name in marks])
-    axes.tick_params(axis="y", length=0, labelsize=7)
-    axes.grid(visible=False)
-    return image

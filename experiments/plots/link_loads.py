@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import io
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
 from weft.analysis.link_loads import FloatArray, Numbers
 from weft.controller.clos_paths import ClosPaths
-from weft.experiments.plots.draw import SOFT, STYLE
+from weft.experiments.plots.canvas import HEAD_IN, empty_figure, saved, write_head
 from weft.experiments.theory.static_paths import SchemeLoads
 
-WIDTH_IN, CURVES_IN, MAPS_IN, HEAD_IN = 8.0, 3.0, 1.9, 0.68
+CURVES_IN, MAPS_IN = 3.0, 1.9
 MAPS_A_ROW = 4
 COLOURS = ("#d55e00", "#e69f00", "#0072b2", "#009e73", "#cc79a7", "#56b4e9", "#6a51a3", "#8c6d31")
 DASHES: tuple[Any, ...] = ("-", "-", (0, (4, 2)), (0, (1, 1)))
@@ -30,11 +25,7 @@ def loads_svg(paths: ClosPaths, results: Sequence[SchemeLoads], title: str) -> b
     """An SVG file's content: below the curves of all schemes, heat maps of each."""
     rows = 2 * -(-len(results) // MAPS_A_ROW) if paths.uplinks else 0
     height_in = HEAD_IN + CURVES_IN + rows * MAPS_IN
-    with matplotlib.rc_context(STYLE):
-        layout = ConstrainedLayoutEngine()
-        figure = Figure(figsize=(WIDTH_IN, height_in), layout=layout)
-        FigureCanvasAgg(figure)
-        layout.set(rect=(0, 0, 1, 1 - HEAD_IN / height_in))
+    with empty_figure(height_in) as figure:
         columns = min(MAPS_A_ROW, len(results))
         heights = [CURVES_IN, *[MAPS_IN] * rows]
         grid = figure.add_gridspec(1 + rows, columns, height_ratios=heights)
@@ -42,14 +33,8 @@ def loads_svg(paths: ClosPaths, results: Sequence[SchemeLoads], title: str) -> b
         _draw_curves(curves, results)
         if rows:
             _draw_maps(figure, grid, columns, results)
-        at: Any = {"x": 0.012, "ha": "left", "va": "top"}
-        heading: Any = {"fontsize": 14, "fontweight": "bold"}
-        figure.text(y=1 - 0.12 / height_in, s="Load of links between switches", **heading, **at)
-        line = textwrap.shorten(title, 104, placeholder=" ...")
-        figure.text(y=1 - 0.42 / height_in, s=line, color=SOFT, **at)
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-        return buffer.getvalue()
+        write_head(figure, "Load of links between switches", title)
+        return saved(figure, "svg")
 
 
 def _unit(results: Sequence[SchemeLoads]) -> tuple[str, float]:

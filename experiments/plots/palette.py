@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from weft.agents.collectives.names import algorithms
@@ -70,13 +71,37 @@ def _phase(name: str) -> int:
     return len(PHASES) + sum(name.encode()) % len(OTHER_PHASES)
 
 
+LINE, PAPER = "#dde2e8", "#ffffff"
+_OF_PAGE = {"#1a2230": "--ink", "#586273": "--soft", LINE: "--line", PAPER: "--paper"}
+"""Colours of drawings that the page's style sheet has by name."""
+_DARK = dict([*ALGORITHMS.values(), *PHASES.values(), *OTHER_PHASES, OTHER])
+"""By each colour on white, that on a dark page."""
+
+
 def style_sheet() -> str:
-    """The classes, each with its colour as ``--key``, on white and on dark pages."""
-    pairs = {**ALGORITHMS, "other": OTHER}
+    """The classes, each with its colour as ``--key``, and the colours of `with_page_colours`, on
+    white and on dark pages."""
+    named = {**ALGORITHMS, "other": OTHER}
     for index, pair in enumerate((*PHASES.values(), *OTHER_PHASES)):
-        pairs[f"phase-{index}"] = pair
+        named[f"phase-{index}"] = pair
     light, dark = (
-        " ".join(f".{name} {{ --key: {pair[which]}; }}" for name, pair in pairs.items())
+        " ".join(
+            [
+                *(f".{name} {{ --key: {pair[which]}; }}" for name, pair in named.items()),
+                *(f":root {{ --{pair[0][1:]}: {pair[which]}; }}" for pair in _DARK.items()),
+            ]
+        )
         for which in (0, 1)
     )
     return f"{light}\n@media (prefers-color-scheme: dark) {{ {dark} }}\n"
+
+
+def with_page_colours(svg: str) -> str:
+    """A drawing whose colours are the page's, other ones where that is dark."""
+
+    def named(found: re.Match[str]) -> str:
+        colour = found[0]
+        variable = _OF_PAGE.get(colour, f"--{colour[1:]}" if colour in _DARK else "")
+        return f"var({variable})" if variable else colour
+
+    return re.sub("#[0-9a-f]{6}", named, svg)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from weft.experiments.plots.palette import in_order
@@ -161,28 +161,17 @@ def lines_of(results: Results, spec: PlotSpec) -> Lines:
             x = axis.positions[_place(axis, each, spec.x)]
             place = _Place(x, y, low, high, model(each, below), doubtful, predicted)
             found.setdefault(key, []).append(place)
+    ratio_colour = spec.numerator if spec.numerator != "multicast" else spec.denominator
     lines = []
-    for (name, world, other), rows in found.items():
-        rows.sort(key=lambda row: row.x)
-        colour = spec.numerator if spec.numerator != "multicast" else spec.denominator
-        if spec.y == "speed-up":
-            colour = name
-        lines.append(
-            Line(
-                colour or name, name, world, other,
-                x=tuple(row.x for row in rows),
-                y=tuple(row.y for row in rows),
-                low=tuple(row.low for row in rows),
-                high=tuple(row.high for row in rows),
-                model=tuple(row.model for row in rows),
-                doubtful=tuple(row.doubtful for row in rows),
-                predicted=tuple(row.predicted for row in rows),
-            )
-        )  # fmt: skip
-    if not spec.model:
-        lines = [replace(line, model=(None,) * len(line.x)) for line in lines]
-    is_bound = spec.y in TIMED
-    return Lines(axis, y_label, "bound" if is_bound else "model", tuple(lines))
+    for (name, world, other), places in found.items():
+        rows = zip(*sorted(places, key=lambda place: place.x), strict=True)
+        columns: dict[str, Any] = dict(zip(_Place._fields, rows, strict=True))
+        if not spec.model:
+            columns["model"] = (None,) * len(places)
+        colour = ratio_colour if spec.y == "bytes-ratio" else name
+        lines.append(Line(colour, name, world, other, **columns))
+    model_label = "bound" if spec.y in TIMED else "model"
+    return Lines(axis, y_label, model_label, tuple(lines))
 
 
 def _range_of(value: Value, y: float, each: Summary, below: Summary | None) -> tuple[float, float]:
@@ -200,6 +189,7 @@ def _measure(points: Sequence[Sequence[Summary]], spec: PlotSpec) -> tuple[str, 
     """The y axis's label, and what is plotted of a summary: the measured figure, and theory's."""
     tiers = TIERS[spec.tier]
     where = links_of(spec)
+    two = f"{spec.numerator} / {spec.denominator}"
 
     def measured(each: Summary) -> float:
         return sum(each.tiers[tier] for tier in tiers)
@@ -207,55 +197,50 @@ def _measure(points: Sequence[Sequence[Summary]], spec: PlotSpec) -> tuple[str, 
     def modelled(each: Summary) -> float:
         return sum(each.model[tier] for tier in tiers)
 
-    if spec.y == "completion":
+    def bytes_of(figure: Callable[[Summary], float]) -> tuple[Value, Value]:
+        """In the unit of the axis, and over that of the denominator."""
         return (
-            Y_LABELS[spec.y],
+            lambda each, _: figure(each) / size,
+            lambda each, below: _over(figure(each), figure(below)) if below else None,
+        )
+
+    sizes = [measured(each) for point in points for each in point]
+    # A logarithmic axis is in the unit of the least, so that its ticks are no fractions.
+    unit, size = byte_unit((min if "y" in spec.log else max)(sizes, default=0))
+    (its_bytes, its_ratio), (model_bytes, model_ratio) = map(bytes_of, (measured, modelled))
+    measures: dict[str, tuple[str, Value, Value]] = {
+        "completion": (
+            Y_LABELS["completion"],
             lambda each, _: (each.completion_ns or 0) / 1e6,
             lambda each, _: each.bound_ns / 1e6,
-        )
-    if spec.y == "over-bound":
-        return (
-            Y_LABELS[spec.y],
+        ),
+        "over-bound": (
+            Y_LABELS["over-bound"],
             lambda each, _: _over(each.completion_ns or 0, each.bound_ns),
             lambda each, _: 1.0,
-        )
-    if spec.y == "goodput":
-        return (
+        ),
+        "goodput": (
             "goodput (Mbit/s)",
             lambda each, _: each.goodput_bps / 1e6 if each.goodput_bps else None,
             lambda each, _: _over(
                 (each.shown.goodput_bps or 0) * (each.shown.completion_ns or 0) / 1e6, each.bound_ns
             ),
-        )
-    if spec.y == "speed-up":
-        return (
+        ),
+        "speed-up": (
             f"speed-up over {spec.denominator}",
             _speed_up,
             lambda each, below: _over(below.bound_ns, each.bound_ns) if below else None,
-        )
-    if spec.y in _OF_PATHS:
-        label, figure = _OF_PATHS[spec.y]
-        return label, figure, lambda each, _: None
-    if spec.y == "over-model":
-        return (
+        ),
+        **{name: (label, value, lambda *_: None) for name, (label, value) in _OF_PATHS.items()},
+        "over-model": (
             f"bytes on {where}, measured / model",
             lambda each, _: _over(measured(each), modelled(each)),
             lambda each, _: 1.0,
-        )
-    if spec.y == "bytes":
-        sizes = [measured(each) for point in points for each in point]
-        # A logarithmic axis is in the unit of the least, so that its ticks are no fractions.
-        unit, size = byte_unit((min if "y" in spec.log else max)(sizes, default=0))
-        return (
-            f"bytes on {where} ({unit})",
-            lambda each, _: measured(each) / size,
-            lambda each, _: modelled(each) / size,
-        )
-    return (
-        f"bytes on {where}, {spec.numerator} / {spec.denominator}",
-        lambda each, below: _over(measured(each), measured(below)) if below else None,
-        lambda each, below: _over(modelled(each), modelled(below)) if below else None,
-    )
+        ),
+        "bytes": (f"bytes on {where} ({unit})", its_bytes, model_bytes),
+        "bytes-ratio": (f"bytes on {where}, {two}", its_ratio, model_ratio),
+    }
+    return measures[spec.y]
 
 
 def _over(above: float, below: float) -> float | None:

@@ -33,6 +33,9 @@ TIERS: dict[str, tuple[str, ...]] = {
 
 LOGS = ("", "x", "y", "xy")
 
+MEANINGLESS = {"lines": (), "phases": ("log", "y")}
+"""Fields by kind; of the other kinds neither axis is anybody's to choose."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -76,14 +79,9 @@ class PlotSpec:
             if not self.y:
                 raise InputError(f"y is missing: say what is plotted, one of {', '.join(METRICS)}")
             _choose("y", self.y, METRICS)
-        if self.kind in ("tiers", "timeline", "heatmap"):
-            self._no("x", "log")
-        elif not self.x:
+        if self.kind in ("lines", "phases") and not self.x:
             raise InputError("x is missing: name a swept option, or ranks")
-        if self.kind == "phases":
-            self._no("log")
-        if self.kind != "lines":
-            self._no("y")
+        self._no(*MEANINGLESS.get(self.kind, ("x", "log", "y")))
         if self.y not in OF_BYTES and self.kind != "heatmap" and self.tier != "all":
             raise InputError(
                 f"tier {self.tier!r} means nothing here: it is for y = {', '.join(OF_BYTES)}, and "

@@ -10,10 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from weft.experiments.plots.canvas import axes_over_time
 from weft.experiments.plots.series import selected
 from weft.experiments.plots.spec import PlotSpec
 from weft.experiments.results.results import RankResult, Results
-from weft.experiments.results.summary import Summary, time_unit
+from weft.experiments.results.summary import Summary
 from weft.experiments.scenario.fsdp import operation_name
 from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.scenario import title_of
@@ -120,25 +121,18 @@ def gaps(bars: Sequence[Bar], end_ns: int) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-def timelines_height_in(timelines: Sequence[Timeline]) -> float:
-    """Of a figure that has room for them."""
-    return sum(HEAD_IN + _lanes(each) * ROW_IN * len(each.rows) / 2 for each in timelines)
-
-
 def _lanes(timeline: Timeline) -> int:
     return max((len(row.lanes) for row in timeline.rows), default=1)
 
 
 def draw_timelines(figure: Figure, timelines: Sequence[Timeline]) -> list[Any]:
     """Draw into an empty figure; returns the legend's handles."""
-    heights = [timelines_height_in([each]) for each in timelines]
-    cells = figure.subplots(len(timelines), 1, squeeze=False, height_ratios=heights, sharex=True)
-    longest_ns = max(each.end_ns for each in timelines)
-    unit, unit_ns = time_unit(longest_ns)
-    for timeline, axes in zip(timelines, cells[:, 0], strict=True):
+    heights = [HEAD_IN + _lanes(each) * ROW_IN * len(each.rows) / 2 for each in timelines]
+    ends_ns = [each.end_ns for each in timelines]
+    cells, unit_ns = axes_over_time(figure, ends_ns, heights, sum(heights))
+    for timeline, axes in zip(timelines, cells, strict=True):
         _draw(axes, timeline, unit_ns)
-        axes.set_xlim(0, longest_ns / unit_ns * 1.01)
-    cells[-1, 0].set_xlabel(f"time ({unit})")
+        axes.set_xlim(0, max(ends_ns) / unit_ns * 1.01)
     names = dict.fromkeys(
         bar.collective for each in timelines for row in each.rows for lane in row.lanes
         for bar in lane

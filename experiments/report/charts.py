@@ -1,21 +1,48 @@
-"""The report's charts, as SVG whose colours come from the page's style sheet."""
+"""The report's charts, drawn by matplotlib in places that count pixels, in the page's colours."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import html
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from math import floor, log10
+from typing import Any
 
-from weft.experiments.plots.palette import phase_class
-from weft.experiments.report.markup import Markup, element
+from markupsafe import Markup
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle
+from matplotlib.ticker import MaxNLocator
 
-WIDTH = 1000.0
-LABELS = 190.0
-"""Width of what is written left of the bars."""
-CHARACTER = 8.6
-"""Width to keep for a character of what is written at a bar's end, in a wide typeface."""
-GAP = 26.0
-AXIS = 30.0
+from weft.experiments.plots.canvas import INK, SOFT, empty_figure
+from weft.experiments.plots.draw_heatmap import draw_loads
+from weft.experiments.plots.heatmap import HeatMap
+from weft.experiments.plots.palette import LINE, PAPER, colour, with_page_colours
+from weft.experiments.results.summary import (
+    TIERS,
+    Summary,
+    byte_unit,
+    short_duration,
+    three_digits,
+    time_unit,
+)
+
+WIDTH, LABELS = 1000.0, 190.0
+"""Of a chart, and of what is written left of its bars."""
+CHARACTER, LEAST_TEXT = 8.6, 160.0
+"""Width to keep for a character of what is written at a bar's end, in a wide typeface, and for all
+of it at the least."""
+GAP, AXIS = 26.0, 30.0
+"""Heights: between groups of bars, and of what stands below them."""
+HEAT_LEFT, HEAT_RIGHT, HEAT_AXIS = 150.0, 30.0, 28.0
+ROW, LEAST_HEIGHT, MOST_HEIGHT = 11.0, 120.0, 620.0
+"""Of heat maps."""
+PIXELS_AN_INCH = 72.0
+"""Of SVG files of matplotlib's."""
 
 
 @dataclass(frozen=True)
@@ -25,145 +52,211 @@ class Bar:
     label: str
     value: float
     colour: str
-    """Name of a class of the style sheet."""
     text: str
     """What is written at its end."""
-    mark: float | None = None
+    mark: float | None
     """Where the theory's line stands, on the same scale."""
+    tooltip: str
     points: Sequence[float] = ()
     """Single measurements."""
-    tooltip: str = ""
+
+    @property
+    def end(self) -> float:
+        """Where the last thing that is drawn of it stands."""
+        return max(self.value, self.mark or 0.0, *self.points)
 
 
-def bars(
+def completion_times(summaries: Sequence[Summary]) -> Markup | None:
+    """Bars against the bound, single runs as points; None where no run has a time."""
+    drawn = [
+        Bar(
+            each.algorithm,
+            done,
+            colour(each.algorithm),
+            f"{short_duration(done)}{_range(each)}, {_over(each)}",
+            each.bound_ns or None,
+            f"{each.algorithm}: {short_duration(done)}",
+            each.completions_ns if len(each.completions_ns) > 1 else (),
+        )
+        for each in summaries
+        if (done := each.completion_ns) is not None
+    ]
+    if not drawn:
+        return None
+    words = "; ".join(f"{bar.label} {bar.text}" for bar in drawn)
+    return _bars([("", drawn)], time_unit(max(bar.value for bar in drawn)), 40.0, words)
+
+
+def _range(summary: Summary) -> str:
+    times = summary.completions_ns
+    if len(times) < 2:
+        return ""
+    if summary.exact:
+        return ", exact"
+    unit, size = time_unit(max(times))
+    return f" ({three_digits(min(times) / size)} to {three_digits(max(times) / size)} {unit})"
+
+
+def _over(summary: Summary) -> str:
+    if summary.over_bound is None:
+        return "no bound"
+    return f"{100 * summary.over_bound:+.1f} % to the bound"
+
+
+def tier_bytes(summaries: Sequence[Summary]) -> Markup:
+    """Bytes on every tier, measured against the model."""
+    unit, unit_bytes = byte_unit(max(size for each in summaries for size in each.tiers.values()))
+    groups = []
+    for tier, name in TIERS.items():
+        figures = [(each.algorithm, each.tiers[tier], each.model[tier]) for each in summaries]
+        if not any(size or model for _, size, model in figures):
+            continue
+        bars = [
+            Bar(
+                algorithm,
+                size,
+                colour(algorithm),
+                f"{three_digits(size / unit_bytes)} {unit}{_against(size, model)}",
+                model or None,
+                f"{algorithm}, {name}: {size:.0f} bytes",
+            )
+            for algorithm, size, model in figures
+        ]
+        groups.append((name, bars))
+    words = "; ".join(f"{name}: {bar.label} {bar.text}" for name, group in groups for bar in group)
+    return _bars(groups, (unit, unit_bytes), 22.0, words)
+
+
+def _against(measured: float, model: int) -> str:
+    return f", {100 * (measured / model - 1):+.1f} % to the model" if model else ""
+
+
+def _bars(
     groups: Sequence[tuple[str, Sequence[Bar]]],
     unit: tuple[str, int],
-    *,
-    thickness: float = 22.0,
+    thickness: float,
     description: str,
 ) -> Markup:
     """Groups of horizontal bars on one scale from zero.
 
     Args:
-        groups: name (may be empty) and bars of each.
+        groups: name and bars of each; where it is empty, each bar has its own name.
         unit: what the scale is marked in, its name and how much it is.
-        thickness: of a bar, in px at full width.
+        thickness: of a bar, in pixels of a chart that is `WIDTH` wide.
         description: the chart in words, for who cannot see it.
     """
     every = [bar for _, group in groups for bar in group]
-    ends = [end for bar in every for end in (bar.value, bar.mark or 0.0, *bar.points)]
-    largest = max(ends, default=0.0) or 1.0
-    written = max((len(bar.text) for bar in every), default=0) * CHARACTER
-    scale = (WIDTH - LABELS - max(written, 160.0)) / largest
-    parts: list[Markup] = []
-    y = 6.0
-    rows: list[Markup] = []
-    for name, group in groups:
-        if name:
-            middle = y + thickness * len(group) / 2
-            rows.append(_text(LABELS - 14, middle + 5, name, "end", "label"))
-        for bar in group:
-            rows += _bar(bar, y, thickness, scale, named=not name)
-            y += thickness
-        y += GAP if name else GAP / 1.6
-    y -= GAP / 2
-    unit_name, unit_size = unit
-    for tick in ticks(largest, unit_size):
-        x = LABELS + tick * scale
-        line_class = "axis" if tick == 0 else "grid"
-        parts.append(element("line", x1=x, x2=x, y1=0.0, y2=y, class_=line_class))
-        label = f"{tick / unit_size:g} {unit_name}" if tick else "0"
-        parts.append(_text(x, y + 18, label, "middle", "tick"))
-    return element(
-        "svg",
-        element("title", description),
-        *parts,
-        *rows,
-        viewBox=f"0 0 {WIDTH:.0f} {y + AXIS:.0f}",
-        class_="chart",
-        role="img",
-    )
+    largest = max((bar.end for bar in every), default=0.0) or 1.0
+    text = max([LEAST_TEXT, *(len(bar.text) * CHARACTER for bar in every)])
+    scale = (WIDTH - LABELS - text) / largest
+    gaps = [GAP if name else GAP / 1.6 for name, _ in groups]
+    height = 6.0 + thickness * len(every) + sum(gaps) - GAP / 2
+    with _chart(LABELS, text, height, AXIS) as axes:
+        places = _mark_scale(axes, largest, unit, scale, height + 18)
+        axes.vlines(places[1:], 0, height, color=LINE, linewidth=1, zorder=0)
+        axes.vlines(0, 0, height, color=SOFT, linewidth=1, zorder=0)
+        y = 6.0
+        for (name, group), gap in zip(groups, gaps, strict=True):
+            if name:
+                _write(axes, -14, y + thickness * len(group) / 2 + 5, name, 15, weight="bold")
+            for bar in group:
+                _draw_bar(axes, bar, y, thickness, scale)
+                if not name:
+                    _write(axes, -14, y + thickness / 2 + 5, bar.label, 15, weight="bold")
+                y += thickness
+            y += gap
+        return _inline(axes, description, "chart")
 
 
-def _bar(bar: Bar, y: float, thickness: float, scale: float, named: bool) -> list[Markup]:
-    inset = min(3.0, thickness * 0.12)
-    height = thickness - 2 * inset
+def _draw_bar(axes: Axes, bar: Bar, y: float, thickness: float, scale: float) -> None:
+    height = thickness - 2 * min(3.0, thickness * 0.12)
     middle = y + thickness / 2
-    length = bar.value * scale
-    tooltip = element("title", bar.tooltip) if bar.tooltip else None
-    parts = []
-    if named:
-        parts.append(_text(LABELS - 14, middle + 5, bar.label, "end", "label"))
-    parts.append(
-        element(
-            "rect",
-            tooltip,
-            x=LABELS,
-            y=y + inset,
-            width=max(length, 0.0),
-            height=height,
-            rx=2.0,
-            class_=f"bar {bar.colour}",
-        )
-    )
-    if len(bar.points) > 1:
-        parts += [
-            element("circle", cx=LABELS + point * scale, cy=_spread(middle, height, index),
-                    r=2.6, class_="point")
-            for index, point in enumerate(bar.points)
-        ]  # fmt: skip
-    end = length
+    (drawn,) = axes.barh(middle, bar.value * scale, height, color=bar.colour)
+    drawn.set_gid(f"tooltip {bar.tooltip}")
+    for index, point in enumerate(bar.points):
+        # Points stand side by side across the bar rather than one on another.
+        across = middle + height * (0.6180339887 * index % 1 - 0.5) * 0.6
+        circle = Circle((point * scale, across), 2.6, fc=PAPER, ec=INK, lw=1.2, alpha=0.85)
+        axes.add_artist(circle)
     if bar.mark is not None:
-        x = LABELS + bar.mark * scale
-        parts.append(element("line", x1=x, x2=x, y1=y - 1.0, y2=y + thickness + 1.0, class_="mark"))
-        end = max(end, bar.mark * scale)
-    end = max([end, *(point * scale for point in bar.points)])
-    parts.append(_text(LABELS + end + 10, middle + 5, bar.text, "start", "value"))
-    return parts
+        axes.vlines(bar.mark * scale, y - 1, y + thickness + 1, color=INK, linewidth=2.5)
+    _write(axes, bar.end * scale + 10, middle + 5, bar.text, 15, ha="left")
 
 
-def _spread(middle: float, height: float, index: int) -> float:
-    """Where a point stands across its bar: side by side rather than one on another."""
-    return middle + height * (0.6180339887 * index % 1 - 0.5) * 0.6
+def heat_map(shown: HeatMap) -> Markup:
+    """The map of one run: time to the right, a row a direction of a link."""
+    rows = len(shown.names)
+    width = WIDTH - HEAT_LEFT - HEAT_RIGHT
+    height = min(MOST_HEIGHT, max(LEAST_HEIGHT, ROW * rows))
+    with _chart(HEAT_LEFT, HEAT_RIGHT, height, HEAT_AXIS) as axes:
+        draw_loads(axes, shown, (0, width, height, 0))
+        axes.spines[:].set(visible=True, color=LINE)
+        for place, name in shown.marks():
+            _write(axes, -8, place / rows * height + 3.5, name, 9.5, color=SOFT)
+        scale = width / shown.end_ns
+        places = _mark_scale(axes, shown.end_ns, time_unit(shown.end_ns), scale, height + 20)
+        axes.vlines(places, height, height + 5, color=SOFT, linewidth=1)
+        return _inline(axes, f"Loads of {rows} directions of links over time", "chart heat")
 
 
-def _text(x: float, y: float, text: str, anchor: str, class_: str) -> Markup:
-    return element("text", text, x=x, y=y, text_anchor=anchor, class_=class_)
+@contextmanager
+def _chart(left: float, right: float, height: float, below: float) -> Iterator[Axes]:
+    """Bare axes whose coordinates are pixels, y downwards, with so many pixels around them.
+
+    Axes are slow at marks and labels of their own: whoever draws writes them."""
+    size = WIDTH / PIXELS_AN_INCH, (height + below) / PIXELS_AN_INCH
+    with empty_figure(size[1], size[0]) as figure:
+        figure.set_layout_engine("none")
+        share = below / (height + below)
+        axes = figure.add_axes((left / WIDTH, share, 1 - (left + right) / WIDTH, 1 - share))
+        axes.spines[:].set_visible(False)
+        axes.set(xticks=[], yticks=[], autoscale_on=False)
+        axes.set(xlim=(0, WIDTH - left - right), ylim=(height, 0))
+        yield axes
 
 
-def ticks(largest: float, unit: float = 1.0, wanted: int = 5) -> list[float]:
-    """Round multiples of a unit from zero up to `largest`, about as many as wanted."""
-    step = unit * 10.0 ** floor(log10(largest / unit / wanted))
-    step *= next(factor for factor in (1, 2, 5, 10) if step * factor * wanted >= largest * 0.9)
-    return [step * index for index in range(floor(largest / step + 1e-9) + 1)]
+def _write(
+    axes: Axes, x: float, y: float, text: str, size: float, *, ha: str = "right", **how: Any
+) -> None:
+    axes.text(x, y, text, size=size, ha=ha, va="baseline", **how)
 
 
-def phases(parts: Sequence[tuple[str, float, str]], largest: float) -> Markup:
-    """One rank's phases, one after the other: (name, duration, what the tooltip says) of each.
+def _mark_scale(
+    axes: Axes, largest: float, unit: tuple[str, int], scale: float, y: float
+) -> list[float]:
+    """Write round figures along the x axis, at y; where they stand."""
+    name, size = unit
+    marks = ticks(largest, size)
+    for mark in marks:
+        text = f"{mark / size:g} {name}" if mark else "0"
+        _write(axes, mark * scale, y, text, 13, ha="center", color=SOFT)
+    return [mark * scale for mark in marks]
 
-    `largest` is the longest sum of all the ranks, which takes the whole width.
-    """
-    x = 0.0
-    drawn = []
-    for name, duration, tooltip in parts:
-        width = 300.0 * duration / largest if largest else 0.0
-        drawn.append(
-            element(
-                "rect",
-                element("title", tooltip),
-                x=x,
-                y=0.0,
-                width=width,
-                height=14.0,
-                class_=phase_class(name),
-            )
-        )
-        x += width
-    return element(
-        "svg",
-        *drawn,
-        viewBox="0 0 300 14",
-        preserveAspectRatio="none",
-        class_="phases",
-        role="img",
-    )
+
+def ticks(largest: float, unit: float = 1.0) -> list[float]:
+    """Round multiples of a unit from zero up to `largest`, some five of them."""
+    values = MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(0, largest / unit)
+    return [float(value) * unit for value in values if 0 <= value * unit <= largest * 1.000001]
+
+
+def _inline(axes: Axes, description: str, classes: str) -> Markup:
+    """A chart as an element of the page: text as text, colours of its style sheet, no names but
+    tooltips, which become titles, and nothing that refers to something else."""
+    for artist in axes.get_children():
+        artist.set_clip_on(False)
+    figure = axes.figure
+    assert isinstance(figure, Figure)
+    figure.patch.set_visible(False)
+    axes.patch.set_visible(False)
+    written = io.StringIO()
+    with rc_context({"svg.fonttype": "none"}):
+        canvas: Any = FigureCanvasSVG(figure)
+        canvas.print_svg(written)  # `savefig` would draw it twice
+    drawn = written.getvalue()
+    body = drawn[drawn.index("</defs>") + len("</defs>") : drawn.rindex("</svg>")]
+    body = re.sub(r'<g id="tooltip ([^"]*)">', r"<g><title>\1</title>", body)
+    body = re.sub(r' id="[^"]*"', "", body).replace("xlink:href", "href")
+    width, height = figure.get_size_inches() * PIXELS_AN_INCH
+    opening = f'<svg viewBox="0 0 {width:.0f} {height:.0f}" class="{classes}" role="img">'
+    title = f"<title>{html.escape(description, quote=False)}</title>"
+    return Markup(f"{opening}{title}{with_page_colours(body)}</svg>")

@@ -1,35 +1,58 @@
-"""The report's page: head, sections and foot put together."""
+"""The report's page: a results document put into the templates beside this module."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
+from functools import cache
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.base import files
 from weft.base.errors import InputError
 from weft.base.units import format_rate, format_seeds, format_size
-from weft.experiments.plots.palette import style_sheet
-from weft.experiments.report import details, network_figures, overview
-from weft.experiments.report.markup import Markup, element, join
+from weft.experiments.plots.heatmap import RAMP, heat_map
+from weft.experiments.plots.palette import algorithm_class, in_order, phase_class, style_sheet
 from weft.experiments.report.scenarios import command_line
+from weft.experiments.report.words import failures, headline
 from weft.experiments.results.results import Results, scenario_of
 from weft.experiments.results.summary import (
+    TIERS,
     Summary,
     by_point,
+    byte_unit,
     collectives_of,
     common_of,
     operations_of,
     short_duration,
+    short_rate,
+    swept_values,
+    three_digits,
     ways_of,
     what_of,
+    which_run,
     worst_fidelity,
 )
+from weft.experiments.results.telemetry import load_spread
+from weft.experiments.scenario.options import field_of
 from weft.experiments.scenario.scenario import Scenario
+from weft.topo.clos import LINK_TIERS, Topology
+from weft.topo.drawing import draw_svg
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+    from markupsafe import Markup
 
 HERE = Path(__file__).resolve().parent
+WRITTEN: dict[str, Callable[[Any], str]] = {
+    "_bytes": format_size,
+    "_bps": format_rate,
+    "_s": "{} s".format,
+}
+"""Fields of a scenario by the ends of their names, which say their units."""
 
 
 def write_report(results: dict[str, Any], out: Path) -> Path:
@@ -49,60 +72,74 @@ def render(results: Results) -> str:
     """The page as text."""
     points = by_point(results)
     summaries = [summary for point in points for summary in point]
-    sections: list[Markup | None] = [_head(results, points)]
-    sections.append(overview.failures(results))
-    if len(points) == 1:
+    shown: dict[str, Any] = {
+        "results": results,
+        "points": points,
+        "summaries": summaries,
+        "swept": results.swept if len(points) > 1 else (),
+        "title": _title(results),
+        "subtitle": _subtitle(results, points),
+        "date": _date(results.started),
+        "fidelity": worst_fidelity(results),
+        "headline": headline(points),
+        "failures": failures(results),
+        "plots": _plots(results),
+        "environment": _flat(results.environment),
+        "timings": _timings(results),
+    }
+    if points:
+        largest = max(size for each in summaries for size in each.tiers.values())
+        shown["unit"], shown["unit_bytes"] = byte_unit(largest)
         scenario = scenario_of(results.runs[0].scenario)
-        network = scenario.network()
-        sections += [
-            overview.key_figures(summaries),
-            _plots(results),
-            overview.completion_times(summaries),
-            overview.phase_bars(summaries),
-            overview.tier_bytes(summaries),
-            details.link_loads(summaries, network),
-            details.loads_over_time(summaries),
-            network_figures.by_kind(summaries),
-            network_figures.paths(summaries),
-            details.ranks(summaries),
-            details.links(summaries),
-            details.fidelity(results),
-            _scenario(
-                results,
-                {"network": network.describe(), **_asked(scenario)},
-                element("p", "To run it again:"),
-                element("pre", command_line(scenario)),
-            ),
-        ]
-    elif points:
-        asked = _asked(scenario_of(results.runs[0].scenario))
-        sections += [
-            _plots(results),
-            overview.key_figures(summaries, results.swept),
-            network_figures.paths(summaries, results.swept),
-            details.fidelity(results),
-            _scenario(
-                results,
-                {name: value for name, value in asked.items() if _is_common(results, name, value)},
-                element("p", f"What is the same at all of the {len(points)} points."),
-            ),
-        ]
-    sections.append(_environment(results))
-    style = Markup((HERE / "report.css").read_text() + style_sheet())
-    script = Markup((HERE / "report.js").read_text())
-    document = element(
-        "html",
-        element(
-            "head",
-            Markup('<meta charset="utf-8">'),
-            Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-            element("title", f"{_title(results)} - Weft"),
-            element("style", style),
-        ),
-        element("body", element("main", *filter(None, sections)), element("script", script)),
-        lang="en",
+        asked = _asked(scenario)
+        if len(points) == 1:
+            network = scenario.network()
+            shown |= _drawings(summaries, network)
+            shown["command"] = command_line(scenario)
+            asked = {"network": network.describe(), **asked}
+        else:
+            shown["command"] = ""
+            asked = {key: value for key, value in asked.items() if _is_common(results, key, value)}
+        shown["asked"] = {
+            _plain(key): _said(key, value) for key, value in asked.items() if value is not None
+        }
+    return _template().render(shown)
+
+
+@cache
+def _template() -> Template:
+    """The page's template, with all that templates know besides what is shown."""
+    # Nothing but a report waits for it.
+    from markupsafe import Markup
+
+    from weft.base.templates import environment
+
+    templates = environment(HERE / "templates")
+    templates.filters["sum_of_values"] = lambda values: sum(values.values())
+    templates.globals.update(
+        style=Markup((HERE / "report.css").read_text() + style_sheet()),
+        script=Markup((HERE / "report.js").read_text()),
+        ramp=", ".join(f"rgb{colour}" for colour in RAMP),
+        tiers=TIERS,
+        algorithm_class=algorithm_class,
+        phase_class=phase_class,
+        verdict_kind=lambda verdict: {"ok": "ok", "strained": "warn"}.get(verdict, "bad"),
+        in_order=in_order,
+        names_in=lambda of_each: list(dict.fromkeys(chain.from_iterable(of_each))),
+        swept_figures=_swept_figures,
+        run_shown=_run_shown,
+        which_run=which_run,
+        load_spread=load_spread,
+        duration=short_duration,
+        rate=short_rate,
+        size=format_size,
+        digits=three_digits,
+        thousands="{:,}".format,
+        percent="{:.0%}".format,
+        whole_percent=lambda part: f"{100 * part:.0f} %",
+        tenths=lambda part: f"{100 * part:.1f} %",
     )
-    return f"<!DOCTYPE html>\n{document}\n"
+    return templates.get_template("page.html")
 
 
 def _title(results: Results) -> str:
@@ -115,6 +152,8 @@ def _title(results: Results) -> str:
 
 
 def _subtitle(results: Results, points: Sequence[Sequence[Summary]]) -> str:
+    if not points:
+        return ""
     scenario = results.runs[0].scenario
     if len(points) > 1:
         names = " and ".join(name.replace("-", " ") for name in results.swept)
@@ -129,32 +168,6 @@ def _subtitle(results: Results, points: Sequence[Sequence[Summary]]) -> str:
     return "; ".join([text, *filter(None, [", ".join(ways_of(scenario))])])
 
 
-def _head(results: Results, points: Sequence[Sequence[Summary]]) -> Markup:
-    good = sum(run.verified for run in results.runs)
-    total = len(results.runs)
-    fidelity = worst_fidelity(results)
-    subtitle = element("p", _subtitle(results, points), class_="subtitle") if points else None
-    if total == 1:
-        verified = "data verified" if good else "data not verified"
-    else:
-        which = f"all {total}" if good == total else f"{good} of {total}"
-        verified = f"data verified in {which} runs"
-    verdicts = element(
-        "p",
-        pill(verified, "ok" if results.verified else "bad"),
-        pill(f"fidelity {fidelity}", {"ok": "ok", "strained": "warn"}.get(fidelity, "bad")),
-        class_="pills",
-    )
-    return element(
-        "header",
-        element("p", f"Weft run {results.run_id}, {_date(results.started)}", class_="eyebrow"),
-        element("h1", _title(results)),
-        subtitle,
-        verdicts,
-        element("p", overview.headline(points), class_="headline"),
-    )
-
-
 def _date(text: str) -> str:
     try:
         return datetime.fromisoformat(text).astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
@@ -162,23 +175,69 @@ def _date(text: str) -> str:
         return text
 
 
-def pill(text: str, kind: str) -> Markup:
-    """A verdict: ``ok``, ``warn`` or ``bad``."""
-    return element("span", text, class_=f"pill {kind}")
+def _swept_figures(summary: Summary, swept: Sequence[str]) -> list[tuple[str, Any]]:
+    """What says which point it is: each text, and the number that it is sorted by, if any."""
+    values = [summary.scenario.get(field_of(name)) for name in swept]
+    return [
+        (text, value if isinstance(value, (int, float)) and not isinstance(value, bool) else None)
+        for text, value in zip(swept_values(summary.scenario, swept), values, strict=True)
+    ]
 
 
-def _plots(results: Results) -> Markup | None:
-    """What the scenario file has had plotted, as images within the page."""
+def _run_shown(summary: Summary) -> str:
+    """The run that is shown, where there are several."""
+    if len(summary.runs) == 1:
+        return summary.algorithm
+    if summary.scenario.get("seeds"):
+        return f"{summary.algorithm}, seed {summary.shown.scenario['seed']}"
+    return f"{summary.algorithm}, run {summary.shown.repetition + 1} of {len(summary.runs)}"
+
+
+def _plots(results: Results) -> list[tuple[str, str]]:
+    """What the scenario file has had plotted: titles, and SVG files in base64."""
     if not results.plots:
-        return None
+        return []
     from weft.experiments.plots.draw import svg_of, title_of
 
-    images = []
-    for spec in results.plots:
-        data = base64.b64encode(svg_of(results, spec)).decode()
-        image = element("img", src=f"data:image/svg+xml;base64,{data}", alt=title_of(spec))
-        images.append(element("figure", image, class_="plot"))
-    return element("section", *images, id="plots")
+    return [
+        (title_of(spec), base64.b64encode(svg_of(results, spec)).decode()) for spec in results.plots
+    ]
+
+
+def _drawings(summaries: Sequence[Summary], network: Topology) -> dict[str, Any]:
+    """The charts and networks of one point, those of single runs by algorithm."""
+    from weft.experiments.report import charts
+
+    maps = {each.algorithm: heat_map(each.shown, LINK_TIERS) for each in summaries}
+    return {
+        "completion_chart": charts.completion_times(summaries),
+        "tiers_chart": charts.tier_bytes(summaries),
+        "heat_maps": {name: found and charts.heat_map(found) for name, found in maps.items()},
+        "network_drawings": _network_drawings(summaries, network),
+    }
+
+
+def _network_drawings(
+    summaries: Sequence[Summary], network: Topology
+) -> dict[str, tuple[Markup, str]]:
+    """By algorithm, the network with what each direction of its links carried, and its width."""
+    from markupsafe import Markup
+
+    unit, unit_bytes = byte_unit(
+        max((link.tx_bytes for each in summaries for link in each.shown.links), default=0)
+    )
+    known = {direction.ends for direction in network.directions}
+    drawings = {}
+    for each in summaries:
+        loads = {
+            ends: link.tx_bytes / unit_bytes
+            for link in each.shown.links
+            if (ends := (link.from_node, link.to_node)) in known
+        }
+        svg = draw_svg(network, loads, unit=unit, title=f"{each.algorithm}: frames on each link")
+        natural = re.search(r'width="(\d+)"', svg)
+        drawings[each.algorithm] = Markup(svg), natural.group(1) if natural else "900"
+    return drawings
 
 
 def _is_common(results: Results, name: str, value: object) -> bool:
@@ -192,19 +251,6 @@ def _asked(scenario: Scenario) -> dict[str, Any]:
     return asked
 
 
-def _scenario(results: Results, asked: dict[str, Any], *words: Markup) -> Markup:
-    """What was asked, by the fields of a scenario."""
-    shown = {name: value for name, value in asked.items() if value is not None}
-    return element(
-        "section",
-        element("h2", "Scenario"),
-        *words,
-        pairs({_plain(name): _said(name, value) for name, value in shown.items()}),
-        *(element("p", f"Note: {note}", class_="note") for note in results.notes),
-        id="scenario",
-    )
-
-
 def _plain(name: str) -> str:
     """A field's name without its unit, which stands behind the figure."""
     for suffix in ("_bytes", "_bps"):
@@ -213,14 +259,11 @@ def _plain(name: str) -> str:
 
 
 def _said(name: str, value: object) -> str:
-    if name.endswith("_bytes") and isinstance(value, int):
-        return format_size(value)
-    if name.endswith("_bps") and isinstance(value, int):
-        return format_rate(value)
     if name == "mtu":
         return f"{value} B of payload a packet"
-    if name.endswith("_s"):
-        return f"{value} s"
+    for suffix, form in WRITTEN.items():
+        if name.endswith(suffix) and isinstance(value, (int, float)):
+            return form(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if name == "seeds" and isinstance(value, list):
@@ -230,38 +273,20 @@ def _said(name: str, value: object) -> str:
     return str(value)
 
 
-def _environment(results: Results) -> Markup:
-    timings = {
-        name.replace("_", " "): short_duration(seconds * 1e9)
-        for name, seconds in results.timings_s.items()
-    }
-    timings["in all"] = short_duration(results.duration_s * 1e9)
-    return element(
-        "section",
-        element("h2", "Environment"),
-        element(
-            "div",
-            element("div", element("h3", "Machine and versions"), _nested(results.environment)),
-            element("div", element("h3", "How long it took"), pairs(timings)),
-            class_="columns",
-        ),
-        id="environment",
+def _flat(values: Mapping[str, Any]) -> dict[str, str]:
+    """Names and what they are, those of inner tables behind the table's."""
+    pairs: Iterable[tuple[str, str]] = (
+        pair
+        for name, value in values.items()
+        for pair in (
+            [(f"{name} {key}", str(inner)) for key, inner in value.items()]
+            if isinstance(value, dict)
+            else [(name, _said(name, value))]
+        )
     )
+    return {name.replace("_", " "): value for name, value in pairs}
 
 
-def _nested(values: dict[str, Any]) -> Markup:
-    flat: dict[str, str] = {}
-    for name, value in values.items():
-        if isinstance(value, dict):
-            flat.update({f"{name} {key}": str(inner) for key, inner in value.items()})
-        else:
-            flat[name] = _said(name, value)
-    return pairs({name.replace("_", " "): value for name, value in flat.items()})
-
-
-def pairs(values: dict[str, str]) -> Markup:
-    """A list of names and what they are."""
-    items = (
-        element("div", element("dt", name), element("dd", value)) for name, value in values.items()
-    )
-    return element("dl", join(items))
+def _timings(results: Results) -> dict[str, str]:
+    taken_s = {**results.timings_s, "in all": results.duration_s}
+    return {name.replace("_", " "): short_duration(s * 1e9) for name, s in taken_s.items()}
