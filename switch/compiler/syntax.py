@@ -7,13 +7,11 @@ each expression, its value if it is known at compile time, and what each name an
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.switch.compiler.diagnostics import Span
 from weft.switch.compiler.tokens import RawToken
-
-if TYPE_CHECKING:
-    from weft.switch.compiler.types import Type
+from weft.switch.compiler.types import VOID, Bindings, Type
 
 Value = int | bool | str | tuple[Any, ...]
 """A value known at compile time: enum members and errors by name, lists as tuples."""
@@ -38,7 +36,7 @@ class Annotation(Node):
 
 @dataclass(eq=False)
 class TypeReference(Node):
-    pass
+    """A type, as it is written."""
 
 
 @dataclass(eq=False)
@@ -144,12 +142,12 @@ class RecordExpression(Expression):
 
 @dataclass(eq=False)
 class InvalidHeader(Expression):
-    pass
+    """``{#}``."""
 
 
 @dataclass(eq=False)
 class Dots(Expression):
-    pass
+    """``...``: default values."""
 
 
 @dataclass(eq=False)
@@ -193,7 +191,41 @@ class Call(Expression):
     callee: Expression
     type_arguments: list[TypeReference]
     arguments: list[Argument]
-    target: Any = field(default=None, init=False)  # checker: what is called (calls.Target)
+    target: Any = field(default=None, init=False)  # checker: a `Target`
+
+
+@dataclass
+class Target:
+    """What a call refers to.
+
+    `kind` is one of: action, function, extern_function, extern_method, table, parser, control,
+    builtin (of headers and stacks), constructor (of an extern, parser, control or package).
+    `parameters` and `arguments` go together; an argument that was left out or is ``_`` is None.
+    `base` is the object that a method is called on.
+    """
+
+    kind: str
+    name: str
+    declaration: Node | None = None
+    base: Expression | None = None
+    parameters: list[Parameter] = field(default_factory=list)
+    parameter_types: list[Type] = field(default_factory=list)
+    arguments: list[Expression | None] = field(default_factory=list)
+    returns: Type = VOID
+    bindings: Bindings = field(default_factory=dict)
+
+    def argument(self, name: str) -> Expression:
+        """The argument for a parameter; raises KeyError if none was given."""
+        for parameter, argument in zip(self.parameters, self.arguments, strict=True):
+            if parameter.name == name and argument is not None:
+                return argument
+        raise KeyError(name)
+
+
+def type_of(node: Expression) -> Type:
+    """The type that the checker found."""
+    assert node.type is not None
+    return node.type
 
 
 # Key sets (also expressions, of select cases, table entries and switch labels)
@@ -201,7 +233,7 @@ class Call(Expression):
 
 @dataclass(eq=False)
 class AnyKeyset(Expression):
-    pass
+    """``default`` or ``_``."""
 
 
 @dataclass(eq=False)
@@ -226,7 +258,7 @@ class TupleKeyset(Expression):
 
 @dataclass(eq=False)
 class Statement(Node):
-    pass
+    """A statement; a declaration may stand among statements, too."""
 
 
 @dataclass(eq=False)
@@ -258,7 +290,7 @@ class If(Statement):
 
 @dataclass(eq=False)
 class Empty(Statement):
-    pass
+    """``;``."""
 
 
 @dataclass(eq=False)
@@ -268,17 +300,17 @@ class Return(Statement):
 
 @dataclass(eq=False)
 class Exit(Statement):
-    pass
+    """``exit;``."""
 
 
 @dataclass(eq=False)
 class Break(Statement):
-    pass
+    """``break;``."""
 
 
 @dataclass(eq=False)
 class Continue(Statement):
-    pass
+    """``continue;``."""
 
 
 @dataclass(eq=False)
@@ -320,20 +352,19 @@ class Declaration(Node):
     annotations: list[Annotation]
     name: str
     name_span: Span
+    type: Type | None = field(default=None, init=False)  # checker, of what has one
 
 
 @dataclass(eq=False)
 class Constant(Declaration):
     reference: TypeReference
     value: Expression
-    type: Type | None = field(default=None, init=False)  # checker
 
 
 @dataclass(eq=False)
 class Variable(Declaration):
     reference: TypeReference
     initializer: Expression | None
-    type: Type | None = field(default=None, init=False)  # checker
 
 
 @dataclass(eq=False)
@@ -341,7 +372,6 @@ class Parameter(Declaration):
     direction: str
     reference: TypeReference
     default: Expression | None
-    type: Type | None = field(default=None, init=False)  # checker
 
 
 @dataclass(eq=False)
@@ -349,7 +379,6 @@ class Instantiation(Declaration):
     reference: TypeReference
     arguments: list[Argument]
     initializer: list[Node]
-    type: Type | None = field(default=None, init=False)  # checker
     call: Call | None = field(default=None, init=False)  # checker
 
 
@@ -357,14 +386,12 @@ class Instantiation(Declaration):
 class ValueSet(Declaration):
     reference: TypeReference
     size: Expression
-    type: Type | None = field(default=None, init=False)  # checker
 
 
 @dataclass(eq=False)
 class Action(Declaration):
     parameters: list[Parameter]
     body: Block
-    type: Type | None = field(default=None, init=False)  # checker
 
 
 @dataclass(eq=False)
@@ -380,7 +407,6 @@ class Prototype(Node):
 class Function(Declaration):
     prototype: Prototype
     body: Block
-    type: Type | None = field(default=None, init=False)  # checker
 
 
 @dataclass(eq=False)
@@ -445,7 +471,6 @@ class Parser(BlockType):
     constructor_parameters: list[Parameter]
     locals: list[Declaration]
     states: list[ParserState]
-    type: Type | None = field(default=None, init=False)  # checker
 
 
 @dataclass(eq=False)
@@ -453,13 +478,11 @@ class Control(BlockType):
     constructor_parameters: list[Parameter]
     locals: list[Declaration]
     body: Block
-    type: Type | None = field(default=None, init=False)  # checker
 
 
 @dataclass(eq=False)
 class StructField(Declaration):
     reference: TypeReference
-    type: Type | None = field(default=None, init=False)  # checker
 
 
 @dataclass(eq=False)
@@ -544,7 +567,6 @@ class Table(Declaration):
     repeated: list[tuple[str, Span]] = field(default_factory=list, init=False)  # properties
     default_action: ActionReference | None = field(default=None, init=False)  # checker
     no_action: Action | None = field(default=None, init=False)  # checker: what NoAction is there
-    type: Type | None = field(default=None, init=False)  # checker
 
 
 @dataclass(eq=False)

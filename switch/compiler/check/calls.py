@@ -7,14 +7,14 @@ Specification, sections "Method invocations and function calls", "Constructor in
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.check.expressions import ExpressionChecker
-from weft.switch.compiler.check.operations import type_of
+from weft.switch.compiler.check.scope import Context, Overloads, Scope, TypeEntry, closest
 from weft.switch.compiler.diagnostics import Abandon
 from weft.switch.compiler.order import is_static
-from weft.switch.compiler.scope import Context, Overloads, Scope, TypeEntry, closest
+from weft.switch.compiler.syntax import Target, type_of
 from weft.switch.compiler.types import (
     BOOL,
     INTEGER,
@@ -25,15 +25,14 @@ from weft.switch.compiler.types import (
     BlockTypeType,
     ExternType,
     IntegerType,
-    ListType,
     PackageTypeType,
-    StackType,
     StructType,
     TableType,
     TupleType,
     Type,
     TypeVariable,
     VarbitType,
+    has_variables,
     is_header,
     is_header_stack,
     is_union,
@@ -42,27 +41,6 @@ from weft.switch.compiler.types import (
     substitute,
     unify,
 )
-
-
-@dataclass
-class Target:
-    """What a call refers to.
-
-    `kind` is one of: action, function, extern_function, extern_method, table, parser, control,
-    builtin (of headers and stacks), constructor (of an extern, parser, control or package).
-    `parameters` and `arguments` go together; an argument that was left out or is ``_`` is None.
-    `base` is the object that a method is called on.
-    """
-
-    kind: str
-    name: str
-    declaration: syntax.Node | None = None
-    base: syntax.Expression | None = None
-    parameters: list[syntax.Parameter] = field(default_factory=list)
-    parameter_types: list[Type] = field(default_factory=list)
-    arguments: list[syntax.Expression | None] = field(default_factory=list)
-    returns: Type = VOID
-    bindings: Bindings = field(default_factory=dict)
 
 
 @dataclass
@@ -534,12 +512,3 @@ def _lacks_width(kind: Type) -> bool:
 
 def _optional(parameter: syntax.Parameter) -> bool:
     return any(item.name == "optional" for item in parameter.annotations)
-
-
-def has_variables(kind: Type) -> bool:
-    if isinstance(kind, TypeVariable):
-        return True
-    nested = getattr(kind, "arguments", None) or getattr(kind, "elements", None) or ()
-    if isinstance(kind, (StackType, ListType)):
-        nested = (kind.element,)
-    return any(has_variables(item) for item in nested)

@@ -13,10 +13,10 @@ from weft.switch.compiler import syntax
 from weft.switch.compiler.check.calls import CallChecker
 from weft.switch.compiler.check.expressions import ExpressionChecker
 from weft.switch.compiler.check.parsers import ParserChecker
+from weft.switch.compiler.check.scope import Context, Overloads, Scope, TypeEntry
 from weft.switch.compiler.check.statements import StatementChecker
 from weft.switch.compiler.check.tables import TableChecker
 from weft.switch.compiler.diagnostics import Abandon, Reporter, Span
-from weft.switch.compiler.scope import Context, Overloads, Scope, TypeEntry
 from weft.switch.compiler.types import (
     UNKNOWN,
     VOID,

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.switch.compiler import constants, syntax
+from weft.switch.compiler.check.coerce import Coercer
 from weft.switch.compiler.check.operations import OperationChecker, type_of
-from weft.switch.compiler.coerce import Coercer
+from weft.switch.compiler.check.resolve import TypeResolver
+from weft.switch.compiler.check.scope import Context, Overloads, Scope, TypeEntry, closest
 from weft.switch.compiler.diagnostics import Abandon
-from weft.switch.compiler.resolve import TypeResolver
-from weft.switch.compiler.scope import Context, Overloads, Scope, TypeEntry, closest
 from weft.switch.compiler.types import (
     BOOL,
     ERROR,

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.switch.compiler import syntax
-from weft.switch.compiler.check.calls import Target
+from weft.switch.compiler.check.flow_facts import Facts, Key, joined, key_of, leaves, written_key
 from weft.switch.compiler.diagnostics import Reporter, Span
-from weft.switch.compiler.flow_facts import Facts, Key, joined, key_of, leaves, written_key
+from weft.switch.compiler.syntax import Target
 from weft.switch.compiler.types import StructType, is_header, resolved
 
 _LEAVING = (syntax.Return, syntax.Exit, syntax.Break, syntax.Continue)

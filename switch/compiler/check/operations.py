@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.switch.compiler import constants, syntax
-from weft.switch.compiler.coerce import Coercer
+from weft.switch.compiler.check.coerce import Coercer
+from weft.switch.compiler.check.resolve import TypeResolver
+from weft.switch.compiler.check.scope import Scope
 from weft.switch.compiler.diagnostics import Reporter
 from weft.switch.compiler.order import is_static
-from weft.switch.compiler.resolve import TypeResolver
-from weft.switch.compiler.scope import Scope
 from weft.switch.compiler.types import (
     BOOL,
     INTEGER,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.check.expressions import ExpressionChecker
-from weft.switch.compiler.check.operations import type_of
+from weft.switch.compiler.check.scope import Context, Scope, closest
 from weft.switch.compiler.check.statements import StatementChecker
 from weft.switch.compiler.diagnostics import Abandon, Span
-from weft.switch.compiler.scope import Context, Scope, closest
+from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
     BitType,
     IntegerType,

@@ -7,9 +7,9 @@ from typing import Any
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.annotations import find, string_of
-from weft.switch.compiler.check.calls import Target
 from weft.switch.compiler.diagnostics import Reporter
 from weft.switch.compiler.preprocess import INCLUDE_FOLDER
+from weft.switch.compiler.syntax import Target
 from weft.switch.compiler.types import BlockTypeType
 
 _OWN_INCLUDES = str(INCLUDE_FOLDER)
@@ -32,7 +32,7 @@ def warn_of_unused(program: syntax.Program, reporter: Reporter) -> None:
             continue
         kind = what or _KINDS[type(item)]
         if kind == "instance" and isinstance(getattr(item, "type", None), BlockTypeType):
-            kind = str(getattr(item.type, "kind", kind))  # type: ignore[attr-defined]
+            kind = str(getattr(item.type, "kind", kind))
         reporter.warning(item.name_span, f"{kind} '{item.name}' is not used", "unused")
 
 

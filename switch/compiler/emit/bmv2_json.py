@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from weft.switch.compiler import ir
+from weft.switch.compiler.emit.flatten import flatten
 from weft.switch.compiler.emit.json_expressions import ExpressionEmitter, hexadecimal
-from weft.switch.compiler.flatten import flatten
 from weft.switch.compiler.types import base_type, scalar_width
 
 VERSION = [2, 23]

@@ -19,8 +19,8 @@ from weft.switch.compiler.annotations import (
     string_of,
 )
 from weft.switch.compiler.diagnostics import Reporter, Span
-from weft.switch.compiler.identifiers import Identifiers
-from weft.switch.compiler.p4types import TypeInfo, type_name
+from weft.switch.compiler.emit.identifiers import Identifiers
+from weft.switch.compiler.emit.p4types import TypeInfo, type_name
 from weft.switch.compiler.types import Type
 
 HEADER = "# proto-file: p4/config/v1/p4info.proto\n# proto-message: p4.config.v1.P4Info\n\n"

@@ -5,23 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.switch.compiler import ir, syntax
+from weft.switch.compiler.check.scope import Context
 from weft.switch.compiler.diagnostics import NOWHERE, Abandon, Reporter, Span
-from weft.switch.compiler.lower.checksums import ListLowering
-from weft.switch.compiler.lower.controls import ControlLowering, PipelineBuilder
+from weft.switch.compiler.lower.body import BodyLowering
+from weft.switch.compiler.lower.lists import ListLowering
 from weft.switch.compiler.lower.parsers import ParserLowering
-from weft.switch.compiler.scope import Context
-from weft.switch.compiler.shared import Shared
-from weft.switch.compiler.storage import (
+from weft.switch.compiler.lower.pipeline import PipelineBuilder
+from weft.switch.compiler.lower.shared import Shared
+from weft.switch.compiler.lower.storage import (
     FieldPlace,
     HeaderPlace,
     Place,
     StackPlace,
     StructPlace,
     UnionPlace,
-    header_fields,
 )
-from weft.switch.compiler.types import StructType, Type, is_header, is_union, resolved
-from weft.switch.compiler.values import BlockInstance, Environment, ExternInstance, full_name
+from weft.switch.compiler.lower.values import BlockInstance, Environment, ExternInstance, full_name
+from weft.switch.compiler.types import (
+    StructType,
+    Type,
+    header_fields,
+    is_header,
+    is_union,
+    resolved,
+)
 
 _ROLES = ("p", "vr", "ig", "eg", "ck", "dep")
 _V1MODEL_ENUMS = {"CounterType", "MeterType", "HashAlgorithm", "CloneType"}
@@ -67,7 +74,7 @@ class _Assembly:
         assert main.call is not None
         self.call = main.call
         self.parsers = ParserLowering(self.shared)
-        self.controls = ControlLowering(self.shared)
+        self.controls = BodyLowering(self.shared)
         self.lists = ListLowering(self.shared)
 
     def program(self) -> ir.Program:
@@ -86,7 +93,7 @@ class _Assembly:
         self.lists.checksums(blocks["vr"], [headers, metadata], "verify")
         for name, role in (("ingress", "ig"), ("egress", "eg")):
             self.shared.pipeline = name
-            code = self.controls.top_level(blocks[role], [headers, metadata, standard])
+            code = self.controls.blocks.top_level(blocks[role], [headers, metadata, standard])
             if not self.reporter.errors:
                 result.pipelines.append(PipelineBuilder(self.shared, name).build(code))
         self.lists.checksums(blocks["ck"], [headers, metadata], "update")
@@ -172,7 +179,7 @@ class _Assembly:
 
     def _keep(self, place: Place, indices: set[int]) -> None:
         if isinstance(place, FieldPlace):
-            self.shared.kept_fields.append((ir.Field(place.header, place.name), indices))
+            self.shared.kept_fields.append((place.field, indices))
         elif isinstance(place, HeaderPlace):
             for name, _ in [*header_fields(place.type), ("$valid$", None)]:
                 self.shared.kept_fields.append((ir.Field(place.name, name), indices))
@@ -190,7 +197,7 @@ class _Assembly:
             if node is self.main or not isinstance(node, syntax.Instantiation):
                 continue
             if node.call is not None:
-                self.controls.instantiate(node, self.shared.globals)
+                self.controls.instances.instantiate(node, self.shared.globals)
 
     def _instance(self, argument: syntax.Expression | None) -> BlockInstance:
         """A block of the package; its control-plane name is that of its type, as with p4c."""
@@ -200,7 +207,7 @@ class _Assembly:
         block = argument.target.declaration
         number = self.call.target.arguments.index(argument)
         outer = Environment(self.shared.globals, order=(len(self.tree.declarations), number))
-        value = self.controls.construct(argument, full_name("", block), None, outer)
+        value = self.controls.instances.construct(argument, full_name("", block), None, outer)
         if not isinstance(value, BlockInstance):
             raise self.reporter.fail(argument.span, "a parser or control is expected here")
         return value

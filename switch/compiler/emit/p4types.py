@@ -8,7 +8,6 @@ from typing import Any
 from p4.config.v1 import p4types_pb2
 
 from weft.switch.compiler.annotations import AnnotationWriter, find, local_name
-from weft.switch.compiler.storage import header_fields
 from weft.switch.compiler.types import (
     BitType,
     BoolType,
@@ -23,6 +22,7 @@ from weft.switch.compiler.types import (
     Type,
     VarbitType,
     base_type,
+    header_fields,
     is_union,
     resolved,
     scalar_width,

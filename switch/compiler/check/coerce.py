@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.switch.compiler import constants, syntax
-from weft.switch.compiler.scope import Context
+from weft.switch.compiler.check.scope import Context
 from weft.switch.compiler.types import (
     BitType,
     DontCareType,

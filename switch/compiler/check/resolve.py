@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from weft.switch.compiler import syntax
+from weft.switch.compiler.check.scope import Context, Scope, TypeEntry, closest
 from weft.switch.compiler.constants import MAXIMUM_BITS
 from weft.switch.compiler.diagnostics import Span
-from weft.switch.compiler.scope import Context, Scope, TypeEntry, closest
 from weft.switch.compiler.types import (
     BOOL,
     DONT_CARE,
