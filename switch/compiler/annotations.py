@@ -102,8 +102,7 @@ class AnnotationWriter:
             if annotation.name in ("brief", "description") and annotation.bracket == "(":
                 text = string_of(annotation)
                 if text is None:
-                    message = f"@{annotation.name} takes one string"
-                    self.reporter.error(annotation.span, message)
+                    self.reporter.error(annotation.span, f"@{annotation.name} takes one string")
                 else:
                     setattr(target.doc, annotation.name, text)
 
@@ -140,8 +139,8 @@ class AnnotationWriter:
         elif isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
             target.int64_value = value
         else:
-            message = (
+            self.reporter.error(
+                node.span,
                 "a structured annotation holds strings, truth values and numbers of 64 bits; "
-                "write a larger number as a string"
+                "write a larger number as a string",
             )
-            self.reporter.error(node.span, message)

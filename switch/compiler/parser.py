@@ -153,8 +153,9 @@ def _parse(tokens: list[RawToken], start: str, reporter: Reporter) -> Any:
             end = Span(
                 last.file, last.end_line, last.end_column, last.end_line, last.end_column + 1
             )
-            message = f"syntax error: the text ends where {_expectation(expected)} was expected"
-            reporter.error(end, message)
+            reporter.error(
+                end, f"syntax error: the text ends where {_expectation(expected)} was expected"
+            )
         return None
 
 
@@ -194,8 +195,10 @@ def _check_annotation(token: RawToken, reporter: Reporter) -> None:
     if token.text not in _OF_ONE_STRING:
         return
     if token.bracket != "(" or kinds != ["STRING_LITERAL"]:
-        message = f'@{token.text} takes one string in round brackets, like @{token.text}("text")'
-        reporter.error(token.span, message)
+        reporter.error(
+            token.span,
+            f'@{token.text} takes one string in round brackets, like @{token.text}("text")',
+        )
 
 
 def _declared_names(tokens: list[RawToken]) -> set[str]:

@@ -113,11 +113,20 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
         """Note that the preprocessor ran out of stack."""
         token = self.lastdirective
         if token is not None and token.value == "include":
-            message = "includes are nested too deeply: does a file include itself?"
-            self._note(token.source, token.lineno, message)
+            self._note(
+                token.source,
+                token.lineno,
+                "includes are nested too deeply: does a file include itself?",
+            )
         else:
-            message = "the preprocessor finds macros or conditions nested too deeply here"
-            self.diagnostics.append(Diagnostic(source, 0, 0, message))
+            self.diagnostics.append(
+                Diagnostic(
+                    source,
+                    0,
+                    0,
+                    "the preprocessor finds macros or conditions nested too deeply here",
+                )
+            )
 
     def expand_macros(self, tokens: Any, expanding_from: Any = ()) -> Any:
         """As pcpp does; macros that grow without measure are an error, not a matter of minutes."""
@@ -145,11 +154,12 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
     def _count_tokens(self, tokens: int) -> None:
         self.tokens += tokens
         if self.tokens > MOST_TOKENS:
-            message = (
+            self._note(
+                self.source_of_macro or "",
+                self.linemacro,
                 f"macros become more than {MOST_TOKENS} tokens by here: does each use another "
-                "more than once?"
+                "more than once?",
             )
-            self._note(self.source_of_macro or "", self.linemacro, message)
             raise _TooMuchError
 
     def note_malformed(self, source: str) -> None:
@@ -209,8 +219,9 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
         self.includes += 1
         if self.includes > MOST_INCLUDES:
             token = self.lastdirective
-            message = f"more than {MOST_INCLUDES} files are included by here"
-            self._note(token.source, token.lineno, message)
+            self._note(
+                token.source, token.lineno, f"more than {MOST_INCLUDES} files are included by here"
+            )
             raise _TooMuchError
         try:
             text = "\n".join(read_source(Path(includepath)))
@@ -218,8 +229,7 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
             raise  # it is looked for in the next folder
         except OSError as problem:
             token = self.lastdirective
-            message = f"cannot read {includepath}: {problem.strerror}"
-            self._note(token.source, token.lineno, message)
+            self._note(token.source, token.lineno, f"cannot read {includepath}: {problem.strerror}")
             text = ""
         if line := _unended_comment(text):
             self._note(includepath, line, _UNENDED_COMMENT)
@@ -290,8 +300,11 @@ def _main_text(source: Path) -> str:
         )
     for number, line in enumerate(lines, 1):
         if _OF_P4_14.match(line):
-            message = "this is P4_14, and only P4_16 can be compiled (p4test --std p4-14 converts)"
-            raise refuse(message, number, line)
+            raise refuse(
+                "this is P4_14, and only P4_16 can be compiled (p4test --std p4-14 converts)",
+                number,
+                line,
+            )
     text = "\n".join(lines)
     if number := _unended_comment(text):
         raise refuse(_UNENDED_COMMENT, number, lines[number - 1])

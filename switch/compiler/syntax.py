@@ -82,6 +82,13 @@ class IntegerLiteral(Expression):
     text: str = ""
 
 
+def known_integer(span: Span, value: int) -> IntegerLiteral:
+    """A literal that the checker puts in the place of an expression that it has evaluated."""
+    node = IntegerLiteral(span, value)
+    node.constant = value
+    return node
+
+
 @dataclass(eq=False)
 class BooleanLiteral(Expression):
     value: bool

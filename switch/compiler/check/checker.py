@@ -43,14 +43,16 @@ class Checker:
     def __init__(self, reporter: Reporter) -> None:
         self.reporter = reporter
         self.context = Context(reporter)
-        self.expressions = ExpressionChecker(self.context)
-        self.calls = CallChecker(self.context, self.expressions)
+        self.expressions = ExpressionChecker(self.context, self._check_call)
+        self.calls = CallChecker(self.context, self.expressions, self._specialize)
         self.statements = StatementChecker(self.context, self.expressions)
         self.tables = TableChecker(self.context, self.expressions, self.calls)
         self.parsers = ParserChecker(self.context, self.expressions, self.statements)
         self.generic: dict[int, syntax.Function] = {}  # as they were before they were checked
         self.specialized: dict[tuple[int, tuple[Type, ...]], syntax.Function] = {}
-        self.calls.specialize = self._specialize
+
+    def _check_call(self, node: syntax.Call, scope: Scope, expected: Type | None) -> None:
+        self.calls.check(node, scope, expected)
 
     def check(self, program: syntax.Program) -> None:
         self.context.broken |= program.broken
@@ -83,8 +85,10 @@ class Checker:
             self.expressions.types.check_field(item.type, node.kind, item.span, item.name)
             before = [name for name, kind in fields.items() if is_varbit(kind)]
             if node.kind == "header" and before and is_varbit(item.type):
-                message = f"{node.kind} {node.name} has two varbit fields, '{before[0]}' and this"
-                self.reporter.error(item.name_span, message)
+                self.reporter.error(
+                    item.name_span,
+                    f"{node.kind} {node.name} has two varbit fields, '{before[0]}' and this",
+                )
             fields[item.name] = item.type
         kind = StructType(node.name, node.kind, tuple(variables), fields, node)
         self.expressions.types.check_count(kind, node.name_span)
@@ -113,8 +117,10 @@ class Checker:
     def _serializableenum(self, node: syntax.SerializableEnum, scope: Scope) -> None:
         underlying = self.expressions.types.resolve(node.reference, scope)
         if not isinstance(underlying, (BitType, IntType)):
-            message = f"an enum's values must have type bit<N> or int<N>, not {underlying}"
-            raise self.reporter.fail(node.reference.span, message)
+            raise self.reporter.fail(
+                node.reference.span,
+                f"an enum's values must have type bit<N> or int<N>, not {underlying}",
+            )
         self._distinct([(name, span) for name, span, _ in node.members], f"enum {node.name}")
         members: dict[str, int] = {}
         kind = SerializableEnumType(node.name, underlying, members, node)
@@ -172,8 +178,9 @@ class Checker:
             if item.direction and isinstance(
                 item.type, (ExternType, BlockTypeType, PackageTypeType)
             ):
-                message = f"a parameter of type {item.type} cannot have a direction"
-                self.reporter.error(item.span, message)
+                self.reporter.error(
+                    item.span, f"a parameter of type {item.type} cannot have a direction"
+                )
         return types
 
     def _prototype(
@@ -209,8 +216,9 @@ class Checker:
             _method_scope, _returns = self._prototype(method, method.prototype, inner)
             if method.is_constructor:
                 if method.name != node.name:
-                    message = f"a constructor must be called '{node.name}'"
-                    self.reporter.error(method.name_span, message)
+                    self.reporter.error(
+                        method.name_span, f"a constructor must be called '{node.name}'"
+                    )
                 signature = self.calls.signature(method)
                 self.calls.declare(
                     method, signature.parameters, signature.types, VOID, list(variables)
@@ -238,8 +246,10 @@ class Checker:
         directionless = False
         for item in node.parameters:
             if directionless and item.direction:
-                message = "parameters with a direction must come before those of the control plane"
-                self.reporter.error(item.span, message)
+                self.reporter.error(
+                    item.span,
+                    "parameters with a direction must come before those of the control plane",
+                )
             directionless = directionless or not item.direction
             self.context.declare(inner, item)
         self.calls.declare(node, node.parameters, types, VOID, [])
@@ -281,8 +291,9 @@ class Checker:
         node.type = CallableType("function", node.name)
         self._body(node.body, body_scope, "function", returns)
         if returns != VOID and not _always_returns(node.body):
-            message = f"function '{node.name}' does not return a value on every path"
-            self.reporter.error(node.name_span, message)
+            self.reporter.error(
+                node.name_span, f"function '{node.name}' does not return a value on every path"
+            )
 
     def _body(self, body: syntax.Block, scope: Scope, place: str, returns: Type) -> None:
         before = self.statements.place, self.statements.returns
@@ -300,16 +311,19 @@ class Checker:
 
     def _instantiation(self, node: syntax.Instantiation, scope: Scope) -> None:
         if node.initializer:
-            message = f"not supported: abstract methods of an instance ('{node.name}')"
-            raise self.reporter.fail(node.name_span, message)
+            raise self.reporter.fail(
+                node.name_span, f"not supported: abstract methods of an instance ('{node.name}')"
+            )
         callee = syntax.TypeExpression(node.reference.span, node.reference)
         span = node.reference.span.to(node.name_span)
         call = syntax.Call(span, callee, [], node.arguments)
         checked = self.expressions.check(call, scope)
         node.call, node.type = call, checked.type
         if scope is self.context.globals and isinstance(node.type, BlockTypeType):
-            message = f"{node.type} cannot be instantiated outside of a parser, control or package"
-            raise self.reporter.fail(node.span, message)
+            raise self.reporter.fail(
+                node.span,
+                f"{node.type} cannot be instantiated outside of a parser, control or package",
+            )
         self.context.declare(scope, node)
 
     def _valueset(self, node: syntax.ValueSet, scope: Scope) -> None:
@@ -319,8 +333,9 @@ class Checker:
 
     def _block_scope(self, node: syntax.Parser | syntax.Control, scope: Scope) -> Scope:
         if node.type_parameters:
-            message = f"a {node.kind} with a body cannot have type parameters"
-            raise self.reporter.fail(node.name_span, message)
+            raise self.reporter.fail(
+                node.name_span, f"a {node.kind} with a body cannot have type parameters"
+            )
         types = self.parameters(node.parameters, scope)
         constructor = self.parameters(node.constructor_parameters, scope)
         self.calls.declare(node, node.parameters, types, VOID, [])

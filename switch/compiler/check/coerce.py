@@ -38,8 +38,11 @@ class Coercer:
         if isinstance(node.constant, int):
             value = constants.cast(node.constant, node.type, target)
             if isinstance(node.type, IntegerType) and value != node.constant:
-                message = f"{node.constant} does not fit {target}: it becomes {value}"
-                self.reporter.warning(node.span, message, "mismatch")
+                self.reporter.warning(
+                    node.span,
+                    f"{node.constant} does not fit {target}: it becomes {value}",
+                    "mismatch",
+                )
             cast.constant = value
         return cast
 

@@ -65,8 +65,11 @@ class FlowChecker:
             if missing:
                 fields = sorted(".".join(path) for path in missing if path)
                 named = f" ({_listed(fields)})" if fields else ""
-                message = f"out parameter '{item.name}'{named} may be left without a value"
-                self.warn(item.name_span, message, "uninitialized-out-param")
+                self.warn(
+                    item.name_span,
+                    f"out parameter '{item.name}'{named} may be left without a value",
+                    "uninitialized-out-param",
+                )
 
     def _parser(self, node: syntax.Parser) -> None:
         """Find what holds at each state, then warn."""

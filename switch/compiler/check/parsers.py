@@ -36,8 +36,9 @@ def check_keyset(
         node = syntax.TupleKeyset(node.span, node.items)
     if isinstance(node, syntax.TupleKeyset):
         if len(node.items) != len(types):
-            message = f"{len(node.items)} value(s) to match {len(types)} key(s)"
-            raise reporter.fail(node.span, message)
+            raise reporter.fail(
+                node.span, f"{len(node.items)} value(s) to match {len(types)} key(s)"
+            )
         node.items = [
             check_keyset(expressions, item, scope, [kind])
             for item, kind in zip(node.items, types, strict=True)
@@ -53,8 +54,10 @@ def check_keyset(
             if [resolved(kind) for kind in wanted] != [
                 resolved(kind) for kind in _flattened(types)
             ]:
-                message = f"a value set of {symbol.type.element} does not fit what is selected on"
-                raise reporter.fail(node.span, message)
+                raise reporter.fail(
+                    node.span,
+                    f"a value set of {symbol.type.element} does not fit what is selected on",
+                )
             return node
     if len(types) != 1:
         raise reporter.fail(node.span, f"expected a tuple of {len(types)} values in parentheses")
@@ -114,10 +117,10 @@ class ParserChecker:
             and all(isinstance(base_type(item), BitType) for item in bare.fields.values())
         )
         if not fits:
-            message = (
-                f"not supported: a value set of {element}; it can hold bit<N> or a struct of those"
+            raise self.reporter.fail(
+                node.reference.span,
+                f"not supported: a value set of {element}; it can hold bit<N> or a struct of those",
             )
-            raise self.reporter.fail(node.reference.span, message)
         size = self.expressions.constant_integer(node.size, scope)
         node.size = syntax.IntegerLiteral(node.size.span, size)
         node.size.constant = size
@@ -132,13 +135,13 @@ class ParserChecker:
             names.add(state.name)
         if "start" not in names:
             self.reporter.error(node.name_span, f"parser '{node.name}' has no state 'start'")
-        self.statements.place, self.expressions.in_parser = "parser", True
+        self.statements.place, self.expressions.members.in_parser = "parser", True
         for state in node.states:
             inner = Scope(scope)
             self.statements.check_all(state.statements, inner)
             if state.transition is not None:
                 self._transition(state.transition, inner, names)
-        self.statements.place, self.expressions.in_parser = "control", False
+        self.statements.place, self.expressions.members.in_parser = "control", False
         self._unreachable(node)
 
     def _state(self, name: str, span: Span, names: set[str]) -> None:

@@ -92,8 +92,9 @@ class TypeResolver:
     def check_count(self, kind: Type, span: Span) -> None:
         """Whether a type has no more fields than can be compiled; `Abandon` if not."""
         if _count_fields(kind) > MOST_FIELDS:
-            message = f"{kind} has more than {MOST_FIELDS} fields, those of its fields counted"
-            raise self.context.reporter.fail(span, message)
+            raise self.context.reporter.fail(
+                span, f"{kind} has more than {MOST_FIELDS} fields, those of its fields counted"
+            )
 
     def _resolve(self, reference: syntax.TypeReference, scope: Scope) -> Type:
         if isinstance(reference, syntax.BaseTypeReference):
@@ -115,20 +116,22 @@ class TypeResolver:
         width = self.constant(reference.width, scope)
         least = 1 if reference.kind == "int" else 0
         if not least <= width <= MAXIMUM_BITS:
-            message = f"width {width} of {reference.kind}<> is not within {least} to {MAXIMUM_BITS}"
-            raise self.context.reporter.fail(reference.width.span, message)
+            raise self.context.reporter.fail(
+                reference.width.span,
+                f"width {width} of {reference.kind}<> is not within {least} to {MAXIMUM_BITS}",
+            )
         return {"bit": BitType, "int": IntType, "varbit": VarbitType}[reference.kind](width)
 
     def _stack(self, reference: syntax.StackTypeReference, scope: Scope) -> Type:
         element = self.resolve(reference.element, scope)
         size = self.constant(reference.size, scope)
         if not _can_be_in_array(element):
-            message = f"there are no arrays of {element}"
-            raise self.context.reporter.fail(reference.span, message)
+            raise self.context.reporter.fail(reference.span, f"there are no arrays of {element}")
         if not 1 <= size <= 4096:
             what = "a header stack" if is_header_stack(StackType(element, size)) else "an array"
-            message = f"{what}'s size must be 1 to 4096, not {size}"
-            raise self.context.reporter.fail(reference.size.span, message)
+            raise self.context.reporter.fail(
+                reference.size.span, f"{what}'s size must be 1 to 4096, not {size}"
+            )
         return StackType(element, size)
 
     def _named(self, reference: syntax.NamedTypeReference, scope: Scope) -> Type:
@@ -145,11 +148,11 @@ class TypeResolver:
         if not arguments:  # to be inferred
             return entry.type
         if len(arguments) != len(entry.parameters):
-            message = (
+            raise self.context.reporter.fail(
+                reference.span,
                 f"'{reference.name}' takes {len(entry.parameters)} type argument(s), "
-                f"not {len(arguments)}"
+                f"not {len(arguments)}",
             )
-            raise self.context.reporter.fail(reference.span, message)
         return entry.instantiate(arguments)
 
     def check_field(self, kind: Type, owner: str, span: Span, name: str) -> None:

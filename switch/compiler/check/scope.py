@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from weft.switch.compiler import syntax
-from weft.switch.compiler.diagnostics import Abandon, Reporter, Span
+from weft.switch.compiler.diagnostics import Abandon, Reporter
 from weft.switch.compiler.types import Bindings, Type, TypeVariable, substitute
 
 
@@ -45,24 +45,17 @@ class Scope:
     def find(self, name: str) -> Symbol | None:
         scope: Scope | None = self
         while scope is not None:
-            if name in scope.symbols:
-                return scope.symbols[name]
+            symbol = scope.symbols.get(name)
+            if symbol is not None:
+                return symbol
             scope = scope.parent
         return None
 
     def root(self) -> Scope:
-        scope = self
-        while scope.parent is not None:
-            scope = scope.parent
-        return scope
+        return self if self.parent is None else self.parent.root()
 
     def names(self) -> set[str]:
-        found: set[str] = set()
-        scope: Scope | None = self
-        while scope is not None:
-            found |= scope.symbols.keys()
-            scope = scope.parent
-        return found
+        return {*self.symbols, *(self.parent.names() if self.parent is not None else ())}
 
 
 class Context:
@@ -77,11 +70,15 @@ class Context:
         self.broken: set[str] = set()  # names of declarations with errors, reported already
         self._next_scope = 0
 
-    def undeclared(self, name: str, span: Span, message: str) -> Abandon:
-        """The error of a name that stands for nothing, unless its declaration had an error."""
-        if name in self.broken:
-            return Abandon(name)
-        return self.reporter.fail(span, message)
+    def symbol(self, name: syntax.Name, scope: Scope) -> Symbol:
+        """What a name stands for; reports an error if it stands for nothing."""
+        symbol = (scope.root() if name.absolute else scope).find(name.name)
+        if symbol is not None:
+            return symbol
+        if name.name in self.broken:
+            raise Abandon(name.name)
+        near = closest(name.name, scope.names())
+        raise self.reporter.fail(name.span, f"'{name.name}' is not declared{near}")
 
     def type_variables(self, names: list[str]) -> list[TypeVariable]:
         self._next_scope += 1

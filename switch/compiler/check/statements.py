@@ -96,7 +96,7 @@ class StatementChecker:
 
     def _assignment(self, node: syntax.Assignment, scope: Scope) -> None:
         node.target = self.expressions.check(node.target, scope)
-        self.expressions.check_writable(node.target)
+        self.expressions.members.check_writable(node.target)
         if node.operator in _COMPOUND:
             operation = syntax.Binary(node.span, node.operator[:-1], node.target, node.value)
             node.value, node.operator = operation, "="
@@ -111,8 +111,9 @@ class StatementChecker:
             raise self.reporter.fail(node.span, "an instance needs a name")
         if target.kind in ("table", "control") and self.place != "control":
             what = "a table" if target.kind == "table" else "a control"
-            message = f"{what} can only be applied in a control's apply block"
-            raise self.reporter.fail(node.span, message)
+            raise self.reporter.fail(
+                node.span, f"{what} can only be applied in a control's apply block"
+            )
         if target.kind == "parser" and self.place != "parser":
             raise self.reporter.fail(node.span, "a parser can only be applied in a parser's state")
 
@@ -175,8 +176,10 @@ class StatementChecker:
         check = self.expressions.check
         if isinstance(collection, syntax.RangeKeyset):
             if not isinstance(base_type(kind), (BitType, IntType)):
-                message = f"a loop over a range needs a variable of bit<N> or int<N>, not {kind}"
-                raise self.reporter.fail(node.variable.span, message)
+                raise self.reporter.fail(
+                    node.variable.span,
+                    f"a loop over a range needs a variable of bit<N> or int<N>, not {kind}",
+                )
             collection.low = check(collection.low, scope, kind)
             collection.high = check(collection.high, scope, kind)
             return
@@ -186,11 +189,15 @@ class StatementChecker:
         node.collection = check(collection, scope)
         found = resolved(type_of(node.collection))
         if not isinstance(found, (ListType, StackType)):
-            message = f"a loop runs over a range, a list, an array or a stack, not over {found}"
-            raise self.reporter.fail(collection.span, message)
+            raise self.reporter.fail(
+                collection.span,
+                f"a loop runs over a range, a list, an array or a stack, not over {found}",
+            )
         if found.element != kind:
-            message = f"the elements have type {found.element}, but the variable has type {kind}"
-            raise self.reporter.fail(node.variable.span, message)
+            raise self.reporter.fail(
+                node.variable.span,
+                f"the elements have type {found.element}, but the variable has type {kind}",
+            )
 
     def _loop_body(self, body: syntax.Node, scope: Scope) -> None:
         self.loops += 1
@@ -234,8 +241,10 @@ class StatementChecker:
 
     def _value_labels(self, node: syntax.Switch, kind: Type, scope: Scope) -> None:
         if scalar_width(kind) is None or isinstance(base_type(kind), (IntegerType, BoolType)):
-            message = f"'switch' takes an action_run, a number with a width or an enum, not {kind}"
-            raise self.reporter.fail(node.subject.span, message)
+            raise self.reporter.fail(
+                node.subject.span,
+                f"'switch' takes an action_run, a number with a width or an enum, not {kind}",
+            )
         seen: set[object] = set()
         for case in node.cases:
             if isinstance(case.label, syntax.AnyKeyset):

@@ -72,8 +72,9 @@ class TableChecker:
             near = closest(key.match_kind, set(self.context.match_kinds)) or (
                 f"; there are {', '.join(self.context.match_kinds)}"
             )
-            message = f"'{key.match_kind}' is not a match kind{near}"
-            self.reporter.error(key.match_kind_span, message)
+            self.reporter.error(
+                key.match_kind_span, f"'{key.match_kind}' is not a match kind{near}"
+            )
         try:
             key.expression = self.expressions.check(key.expression, scope)
         except Abandon:
@@ -89,30 +90,35 @@ class TableChecker:
         """What is no field, slice or mask has no name that the control plane could use."""
         if any(note.name == "name" for note in key.annotations) or _has_name(key.expression):
             return
-        message = 'a key that is computed needs a name: write @name("...") after its match kind'
-        self.reporter.error(key.expression.span, message)
+        self.reporter.error(
+            key.expression.span,
+            'a key that is computed needs a name: write @name("...") after its match kind',
+        )
 
     def _one_prefix(self, node: syntax.Table) -> None:
         prefixes = [key for key in node.keys if key.match_kind == "lpm"]
         for key in prefixes[1:]:
-            message = f"not supported: table '{node.name}' has several keys of kind lpm (BMv2)"
-            self.reporter.error(key.span, message)
+            self.reporter.error(
+                key.span, f"not supported: table '{node.name}' has several keys of kind lpm (BMv2)"
+            )
 
     def _property(self, node: syntax.Table, item: syntax.Property, scope: Scope) -> None:
         if item.name == "default_action":
             return
         if item.name not in _PROPERTIES:
             near = closest(item.name, _PROPERTIES)
-            message = f"table property '{item.name}' is not known here and ignored{near}"
-            self.reporter.warning(item.span, message)
+            self.reporter.warning(
+                item.span, f"table property '{item.name}' is not known here and ignored{near}"
+            )
             return
         item.value = self.expressions.check(item.value, scope)
         kind = type_of(item.value)
         if item.name in _EXTERN_PROPERTIES:
             wanted = _EXTERN_PROPERTIES[item.name]
             if not isinstance(kind, ExternType) or kind.name not in wanted:
-                message = f"'{item.name}' must be a {' or '.join(wanted)}, not {kind}"
-                raise self.reporter.fail(item.value.span, message)
+                raise self.reporter.fail(
+                    item.value.span, f"'{item.name}' must be a {' or '.join(wanted)}, not {kind}"
+                )
         elif item.name in ("support_timeout", "largest_priority_wins"):
             if kind != BOOL or item.value.constant is None:
                 raise self.reporter.fail(item.value.span, f"'{item.name}' must be true or false")
@@ -121,8 +127,9 @@ class TableChecker:
                 item.value.declaration, syntax.Parameter
             )
             if not is_parameter or item.name != "size":
-                message = f"'{item.name}' must be a number known at compile time"
-                raise self.reporter.fail(item.value.span, message)
+                raise self.reporter.fail(
+                    item.value.span, f"'{item.name}' must be a number known at compile time"
+                )
 
     def _default_action(self, node: syntax.Table, scope: Scope) -> None:
         item = node.properties.get("default_action")
@@ -142,8 +149,9 @@ class TableChecker:
             self.reporter.error(value.span, _not_listed(node, call.callee.name))
             return
         if any(note.name == "tableonly" for note in listed.annotations):
-            message = f"'{call.callee.name}' is @tableonly and cannot be the default action"
-            self.reporter.error(value.span, message)
+            self.reporter.error(
+                value.span, f"'{call.callee.name}' is @tableonly and cannot be the default action"
+            )
         reference = syntax.ActionReference(value.span, call, bool(call.arguments))
         self._prepend_bound(reference, listed)
         if self.calls.check_action_reference(reference, scope, complete=True) is not None:
@@ -173,8 +181,10 @@ class TableChecker:
             return
         for given, wanted in zip(reference.call.arguments, listed.call.arguments, strict=False):
             if given.name is None and wanted.name is None and _differ(given.value, wanted.value):
-                message = "this argument is not the one that the table's list of actions gives"
-                self.reporter.error(given.span, message)
+                self.reporter.error(
+                    given.span,
+                    "this argument is not the one that the table's list of actions gives",
+                )
 
     def _entries(self, node: syntax.Table, types: list[Type], scope: Scope) -> None:
         if node.entries and not node.keys:
@@ -187,10 +197,10 @@ class TableChecker:
                     value = self.expressions.constant_integer(entry.priority, scope)
                     entry.priority.constant = value
                     if node.entries_are_constant:
-                        message = (
-                            "entries of 'const entries' have no priorities; their order counts"
+                        self.reporter.error(
+                            entry.priority.span,
+                            "entries of 'const entries' have no priorities; their order counts",
                         )
-                        self.reporter.error(entry.priority.span, message)
             except Abandon:
                 continue
             callee = entry.action.call.callee
@@ -200,8 +210,9 @@ class TableChecker:
                 self.reporter.error(callee.span, _not_listed(node, callee.name))
                 continue
             if any(note.name == "defaultonly" for note in listed.annotations):
-                message = f"'{callee.name}' is @defaultonly and cannot be in an entry"
-                self.reporter.error(callee.span, message)
+                self.reporter.error(
+                    callee.span, f"'{callee.name}' is @defaultonly and cannot be in an entry"
+                )
             self._prepend_bound(entry.action, listed)
             self.calls.check_action_reference(entry.action, scope, complete=True)
 

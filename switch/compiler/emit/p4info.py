@@ -235,8 +235,7 @@ class InfoEmitter:
         annotations = self.program.package_annotations
         for key, value in self._pairs("pkginfo", _PACKAGE_TEXTS):
             if key == "arch":
-                message = "'arch' in @pkginfo is set by the compiler"
-                self.reporter.warning(value.span, message)
+                self.reporter.warning(value.span, "'arch' in @pkginfo is set by the compiler")
             if isinstance(value.constant, str):
                 setattr(package, key, value.constant)
             else:
@@ -263,8 +262,9 @@ class InfoEmitter:
             if key in known:
                 yield key, value
             else:
-                message = f"@{name} has no key '{key}'; it has {', '.join(known)}"
-                self.reporter.warning(token.span, message)
+                self.reporter.warning(
+                    token.span, f"@{name} has no key '{key}'; it has {', '.join(known)}"
+                )
 
     def table(self, table: ir.Table) -> None:
         message = self.info.tables.add()
@@ -360,16 +360,19 @@ class InfoEmitter:
         if semantics is not None:
             text = (string_of(semantics) or "").lower()
             if text not in ("sum_of_weights", "sum_of_members"):
-                problem = '@selector_size_semantics takes "sum_of_weights" or "sum_of_members"'
-                self.reporter.error(semantics.span, problem)
+                self.reporter.error(
+                    semantics.span,
+                    '@selector_size_semantics takes "sum_of_weights" or "sum_of_members"',
+                )
                 return
             getattr(message, text).SetInParent()
         weight = find(profile.annotations, "max_member_weight")
         if weight is not None and message.HasField("sum_of_members"):
             message.sum_of_members.max_member_weight = self.annotations.number(weight)
         elif weight is not None:
-            problem = "@max_member_weight is ignored: it goes with sum_of_members"
-            self.reporter.warning(weight.span, problem)
+            self.reporter.warning(
+                weight.span, "@max_member_weight is ignored: it goes with sum_of_members"
+            )
 
     def counter(self, counter: ir.Counter) -> None:
         unit = p4info_pb2.CounterSpec.Unit.Value(_UNITS[counter.unit])
@@ -402,8 +405,10 @@ class InfoEmitter:
         annotation = next(item for item in header.annotations if item.name == "controller_header")
         name = string_of(annotation)
         if name is None:
-            problem = '@controller_header takes the header\'s name: "packet_in" or "packet_out"'
-            self.reporter.error(annotation.span, problem)
+            self.reporter.error(
+                annotation.span,
+                '@controller_header takes the header\'s name: "packet_in" or "packet_out"',
+            )
             return
         message.preamble.id = self.identifiers.of("controller_header", local_name(header))
         message.preamble.name = message.preamble.alias = name

@@ -88,8 +88,9 @@ class TypeInfo:
             numbers = [token.text for token in body[2:] if token.kind == "INTEGER"]
             if len(numbers) == 1:
                 return uri, int(numbers[0], 0)
-        message = f'@{_TRANSLATION} takes ("URI", width in bits) or ("URI", string)'
-        raise self.annotations.reporter.fail(annotation.span, message)
+        raise self.annotations.reporter.fail(
+            annotation.span, f'@{_TRANSLATION} takes ("URI", width in bits) or ("URI", string)'
+        )
 
     def add(self, kind: Type) -> None:
         """Describe a named type, once."""
@@ -130,8 +131,10 @@ class TypeInfo:
             entry.original_type.CopyFrom(self.specification(bare))
             return
         if not isinstance(bare, (BitType, IntType)):
-            message = f"@{_TRANSLATION} is for types that are bit<W>, not {bare}"
-            self.annotations.reporter.error(kind.declaration.name_span, message)
+            self.annotations.reporter.error(
+                kind.declaration.name_span,
+                f"@{_TRANSLATION} is for types that are bit<W>, not {bare}",
+            )
         entry.translated_type.uri = translation[0]
         if translation[1] is None:
             entry.translated_type.sdn_string.SetInParent()

@@ -197,8 +197,9 @@ class Assigner:
             if isinstance(value, _UNCHANGING) or not reads(value):
                 return value
             if scalar_width(kind) is None:
-                message = "not supported: this value overlaps what is assigned to"
-                raise self.writer.fail(node, message)
+                raise self.writer.fail(
+                    node, "not supported: this value overlaps what is assigned to"
+                )
             return self.copied(value, kind, node)
         if isinstance(value, ChosenPlace) and scalar_width(value.type) is None:
             temporary = self.writer.temporary(value.type)

@@ -163,8 +163,9 @@ class CallLowering:
             return self._builtin(node, target, env)
         if target.kind in ("extern_method", "extern_function"):
             return self._extern(node, target, env)
-        message = f"not supported: a call of {target.kind} '{target.name}' in an expression"
-        raise self.writer.fail(node, message)
+        raise self.writer.fail(
+            node, f"not supported: a call of {target.kind} '{target.name}' in an expression"
+        )
 
     def statement(self, node: syntax.Call, env: Environment) -> None:
         """Lower a call whose result, if any, is not used."""

@@ -219,11 +219,13 @@ class ExpressionLowering:
             assert isinstance(bare, StructType)
             return NextPlace(base.stack, bare, base.last, node.name)
         if isinstance(base, NextPlace) and not base.last:
-            message = "not supported: fields of 'next'; extract it, then use 'last'"
-            raise self.writer.fail(node, message)
+            raise self.writer.fail(
+                node, "not supported: fields of 'next'; extract it, then use 'last'"
+            )
         if isinstance(bare, StructType):
-            message = "not supported: a struct or union in a stack's element here"
-            raise self.writer.fail(node, message)
+            raise self.writer.fail(
+                node, "not supported: a struct or union in a stack's element here"
+            )
         if isinstance(base, NextPlace):
             return OffsetPlace(base.stack, None, node.name, kind, base.member)
         return OffsetPlace(base.stack, base.index, node.name, kind)
@@ -234,8 +236,9 @@ class ExpressionLowering:
         if isinstance(index, ir.Number):
             elements = parts(base)
             if not 0 <= index.value < len(elements):
-                message = f"index {index.value} is not within 0 to {len(elements) - 1}"
-                raise self.writer.fail(node.index, message)
+                raise self.writer.fail(
+                    node.index, f"index {index.value} is not within 0 to {len(elements) - 1}"
+                )
             return elements[index.value]
         if isinstance(base, StructPlace):
             places = list(base.members.values())
@@ -244,8 +247,9 @@ class ExpressionLowering:
             raise self.writer.fail(node, "not supported: an element of this")
         element = resolved(base.type.element)
         if not is_header(element):
-            message = "not supported: an index into header unions that is not a constant"
-            raise self.writer.fail(node, message)
+            raise self.writer.fail(
+                node, "not supported: an index into header unions that is not a constant"
+            )
         return ElementPlace(base, index, element)
 
     def _slice(self, node: syntax.Slice, env: Environment) -> Value:

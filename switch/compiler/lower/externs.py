@@ -147,8 +147,9 @@ class ExternLowering:
             raise call.fail(f"not supported: '{name}' in a parser")
         deprecated = find(getattr(call.target.declaration, "annotations", []), "deprecated")
         if deprecated is not None:
-            message = f"'{name}' is deprecated: {string_of(deprecated)}"
-            self.writer.shared.reporter.warning(call.node.span, message, "deprecated")
+            self.writer.shared.reporter.warning(
+                call.node.span, f"'{name}' is deprecated: {string_of(deprecated)}", "deprecated"
+            )
         if not in_parser and name != "static_assert":
             self.program.calls_extern_functions = True
         lower(call)
@@ -210,8 +211,11 @@ class ExternLowering:
                     return known
         else:
             name = f"digest_{len(digests)}"
-            message = f"the digest of {kind} is called '{name}': a struct would give it a name"
-            self.writer.shared.reporter.warning(node.span, message, "mismatch")
+            self.writer.shared.reporter.warning(
+                node.span,
+                f"the digest of {kind} is called '{name}': a struct would give it a name",
+                "mismatch",
+            )
         fields = [self.writer.temporary_field(BitType(width), "digest").field for width in widths]
         digest = ir.Digest(name, [], node.span, len(digests) + 1, kind, fields)
         digests.append(digest)
@@ -243,8 +247,7 @@ class ExternLowering:
         fields: list[ir.Field] = []
         for expression, _ in self.numbers.of(data, call.env):
             if not isinstance(expression, ir.Field):
-                message = "not supported: anything but fields to be preserved"
-                raise self.writer.fail(data, message)
+                raise self.writer.fail(data, "not supported: anything but fields to be preserved")
             fields.append(expression)
         lists = self.program.field_lists
         known = [listed for _, listed in lists]
@@ -262,8 +265,10 @@ class ExternLowering:
             return known.index(key) + 1
         fields = [] if index is None else self.writer.shared.field_list(index)
         if index is not None and not fields:
-            message = f"no field of the user's metadata is annotated @field_list({index})"
-            self.writer.shared.reporter.warning(self.writer.span, message)
+            self.writer.shared.reporter.warning(
+                self.writer.span,
+                f"no field of the user's metadata is annotated @field_list({index})",
+            )
         lists.append((key, fields))
         return len(lists)
 
@@ -370,11 +375,12 @@ class ExternLowering:
     def _advance(self, call: _Call, base: ExternInstance) -> None:
         amount = call.number("sizeInBits")
         if isinstance(amount, ir.Number) and amount.value % 8:
-            message = (
+            self.writer.shared.reporter.warning(
+                call.node.span,
                 "BMv2 advances by whole bytes only: this ends parsing with "
-                "error.ParserInvalidArgument"
+                "error.ParserInvalidArgument",
+                "mismatch",
             )
-            self.writer.shared.reporter.warning(call.node.span, message, "mismatch")
         self.writer.do("advance", amount)
 
     def _lookahead(self, call: _Call, base: ExternInstance) -> Value:

@@ -106,8 +106,9 @@ class InstanceLowering:
         node = target.argument("size")
         size = self.expressions.known(node, env, "the size")
         if not least <= size < MAXIMUM_SIZE:
-            message = f"the size must be {least} to {MAXIMUM_SIZE - 1}, not {size}"
-            raise self.writer.fail(node, message)
+            raise self.writer.fail(
+                node, f"the size must be {least} to {MAXIMUM_SIZE - 1}, not {size}"
+            )
         return size
 
     def _extern(

@@ -99,8 +99,9 @@ class ListLowering:
                 yield from self.calls(inner, callee, what)
             else:
                 kind = type(node).__name__.lower()
-                message = f"not supported: {kind} in {what}, which may only hold calls (BMv2)"
-                self.reporter.error(node.span, message)
+                self.reporter.error(
+                    node.span, f"not supported: {kind} in {what}, which may only hold calls (BMv2)"
+                )
 
     def _is_variable(self, node: syntax.Assignment) -> bool:
         target = node.target
@@ -129,8 +130,10 @@ class ListLowering:
             value = env.find(declaration)
             if value is not None and _mentions(value, place):
                 name = getattr(declaration, "name", "")
-                message = f"not supported: this changes what variable '{name}' was set to (BMv2)"
-                self.reporter.error(node.span, message)
+                self.reporter.error(
+                    node.span,
+                    f"not supported: this changes what variable '{name}' was set to (BMv2)",
+                )
 
     def environment(self, instance: BlockInstance, arguments: list[Value]) -> Environment:
         env = applied(instance, arguments)
@@ -151,8 +154,10 @@ class ListLowering:
             target: Target = call.target
             found = _CHECKSUMS.get(target.name)
             if found is None or found[0] != kind:
-                message = f"not supported: '{target.name}' in {what}, which takes {kind}_checksum"
-                self.reporter.error(call.span, message)
+                self.reporter.error(
+                    call.span,
+                    f"not supported: '{target.name}' in {what}, which takes {kind}_checksum",
+                )
                 continue
             self._checksum_call(call, target, scope, kind, found[1])
 
@@ -199,11 +204,11 @@ class ListLowering:
                 self.body.externs.call(call, call.target, scope)
                 continue
             if call.target.name != "emit":
-                message = (
+                self.reporter.error(
+                    call.span,
                     f"not supported: '{call.target.name}' in the deparser, which may only emit, "
-                    f"and call {', '.join(_IN_DEPARSER)} (BMv2)"
+                    f"and call {', '.join(_IN_DEPARSER)} (BMv2)",
                 )
-                self.reporter.error(call.span, message)
                 continue
             argument = call.target.argument("hdr")
             value = self.body.expressions.value(argument, scope)
@@ -211,8 +216,7 @@ class ListLowering:
         for item in self.writer.code[position:]:
             if not isinstance(item, ir.Do) or item.operation not in _IN_DEPARSER:
                 span = getattr(item, "span", instance.declaration.span)
-                message = "not supported: a computation in the deparser (BMv2)"
-                self.reporter.error(span, message)
+                self.reporter.error(span, "not supported: a computation in the deparser (BMv2)")
                 continue
             self.program.deparser_code.append(item)
         del self.writer.code[position:]

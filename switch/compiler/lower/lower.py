@@ -51,10 +51,11 @@ def lower(
     if main.call is None:
         raise Abandon
     if main.call.target.name != "V1Switch":
-        message = (
-            f"not supported: the architecture of '{main.call.target.name}'; only V1Switch (v1model)"
+        raise reporter.fail(
+            main.span,
+            f"not supported: the architecture of '{main.call.target.name}'; "
+            "only V1Switch (v1model)",
         )
-        raise reporter.fail(main.span, message)
     return _Assembly(program, context, parse_annotation, main).program()
 
 
@@ -100,8 +101,10 @@ class _Assembly:
         self.lists.deparser(blocks["dep"], [packet_out, headers])
         self.shared.storage.finish()
         for kind, bits in self.shared.storage.uneven:
-            message = f"not supported: {kind} has {bits} bits, not a multiple of 8 (BMv2)"
-            self.reporter.error(kind.declaration.name_span, message)
+            self.reporter.error(
+                kind.declaration.name_span,
+                f"not supported: {kind} has {bits} bits, not a multiple of 8 (BMv2)",
+            )
         self._place_profiles()
         self._check_direct_objects()
         self._enums()
@@ -141,8 +144,9 @@ class _Assembly:
         try:
             return self.shared.storage.allocate(name, kind)
         except KeyError as problem:
-            message = f"not supported: a value of type {problem.args[0]} in {bare}"
-            raise self.reporter.fail(span, message) from None
+            raise self.reporter.fail(
+                span, f"not supported: a value of type {problem.args[0]} in {bare}"
+            ) from None
 
     def _check_headers(self, kind: StructType, span: Span) -> None:
         for name, item in kind.fields.items():
@@ -151,11 +155,11 @@ class _Assembly:
             if isinstance(element, StructType) and element.kind == "struct":
                 self._check_headers(element, span)
             elif not is_header(element) and not is_union(element):
-                message = (
+                self.reporter.error(
+                    span,
                     f"not supported: field '{name}' of type {item} in {kind}: the headers of "
-                    "V1Switch may only hold headers, header stacks and header unions (BMv2)"
+                    "V1Switch may only hold headers, header stacks and header unions (BMv2)",
                 )
-                self.reporter.error(span, message)
 
     def _field_lists(self, metadata: Place) -> None:
         """Find the metadata fields that are annotated ``@field_list(...)``."""
@@ -221,8 +225,10 @@ class _Assembly:
                 if isinstance(node, ir.TableNode) and node.table.profile is not None:
                     profile = node.table.profile
                     if profile.pipeline not in ("", pipeline.name):
-                        message = f"'{profile.name}' is used in ingress and in egress (BMv2 cannot)"
-                        self.reporter.error(profile.span, message)
+                        self.reporter.error(
+                            profile.span,
+                            f"'{profile.name}' is used in ingress and in egress (BMv2 cannot)",
+                        )
                     profile.pipeline = pipeline.name
         present = self._tables_that_packets_reach()
         for profile in self.shared.program.profiles:
@@ -245,8 +251,10 @@ class _Assembly:
         ]
         for meter in program.meters:
             if meter.is_direct and meter.table is None and meter.result is not None:
-                message = f"direct meter '{meter.name}' is read, but is not the meter of any table"
-                self.reporter.error(meter.span, message)
+                self.reporter.error(
+                    meter.span,
+                    f"direct meter '{meter.name}' is read, but is not the meter of any table",
+                )
         program.meters = [
             item for item in program.meters if item.table in present or not item.is_direct
         ]
@@ -254,8 +262,10 @@ class _Assembly:
             for node in pipeline.nodes:
                 own = node.table.meter if isinstance(node, ir.TableNode) else None
                 if own is not None and own.result is None:
-                    message = f"direct meter '{own.name}' is never read in an action of its table"
-                    self.reporter.error(own.span, message)
+                    self.reporter.error(
+                        own.span,
+                        f"direct meter '{own.name}' is never read in an action of its table",
+                    )
 
     def _enums(self) -> None:
         for node in self.context.enums:

@@ -107,8 +107,9 @@ class StatementLowering:
     def _switch_on_action(self, node: syntax.Switch, env: Environment) -> None:
         subject = node.subject
         if not isinstance(subject, syntax.Member) or not isinstance(subject.base, syntax.Call):
-            message = "not supported: action_run of anything but table.apply()"
-            raise self.writer.fail(subject, message)
+            raise self.writer.fail(
+                subject, "not supported: action_run of anything but table.apply()"
+            )
         apply = self.tables.prepare(subject.base, env)
         apply.cases = {}
         names = {

@@ -82,8 +82,9 @@ class TableLowering:
         assert node.type is not None
         width = scalar_width(node.type)
         if width is None or isinstance(base_type(node.type), ErrorType) or is_varbit(node.type):
-            message = f"not supported: a parameter of type {node.type} from the control plane"
-            raise self.writer.fail(node, message)
+            raise self.writer.fail(
+                node, f"not supported: a parameter of type {node.type} from the control plane"
+            )
         name = local_name(node).removeprefix(".")
         return ir.Parameter(name, node.type, width, node.annotations)
 
@@ -276,31 +277,34 @@ class TableLowering:
             inputs = [key.target for key in table.keys if key.match_kind == "selector"]
             if model.algorithm is not None:
                 if not inputs:
-                    message = (
+                    self.reporter.warning(
+                        item.value.span,
                         f"table '{node.name}' has an action selector but no key of kind selector: "
-                        "all packets take the same member of a group"
+                        "all packets take the same member of a group",
+                        "mismatch",
                     )
-                    self.reporter.warning(item.value.span, message, "mismatch")
                 if model.inputs is not None and model.inputs != inputs:
-                    message = (
-                        "tables that share an action selector must have the same selector keys"
+                    raise self.writer.fail(
+                        item.value,
+                        "tables that share an action selector must have the same selector keys",
                     )
-                    raise self.writer.fail(item.value, message)
                 model.inputs = inputs
             if "default_action" in node.properties:
-                message = (
+                self.reporter.warning(
+                    node.name_span,
                     f"the default action of '{node.name}' is ignored: in BMv2 a table with an "
-                    "action profile gets it from the control plane"
+                    "action profile gets it from the control plane",
+                    "ignore",
                 )
-                self.reporter.warning(node.name_span, message, "ignore")
             model.tables.append(table.name)
             table.profile = model
             return
         if not isinstance(model, (ir.Counter, ir.Meter)):
             raise self.writer.fail(item.value, "not supported: this property's value")
         if model.table is not None:
-            message = f"'{model.name}' belongs to table {model.table} already"
-            raise self.writer.fail(item.value, message)
+            raise self.writer.fail(
+                item.value, f"'{model.name}' belongs to table {model.table} already"
+            )
         model.table = table.name
         if isinstance(model, ir.Counter):
             table.counter = model

@@ -37,8 +37,9 @@ class CodeWriter:
         try:
             return self.shared.storage.allocate(name, kind)
         except KeyError as problem:
-            message = f"not supported: a value of type {problem.args[0]} in {kind}"
-            raise self.shared.reporter.fail(self.span, message) from None
+            raise self.shared.reporter.fail(
+                self.span, f"not supported: a value of type {problem.args[0]} in {kind}"
+            ) from None
 
     def temporary_field(self, kind: Type, name: str = "tmp") -> FieldPlace:
         """A new place for a value of a type that one field holds."""
