@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.diagnostics import Reporter
-from weft.switch.compiler.tokens import RawToken
+from weft.switch.compiler.parse.tokens import RawToken
 
 ParseAnnotation = Callable[[syntax.Annotation], list[syntax.Expression]]
 

@@ -24,8 +24,8 @@ from weft.switch.compiler.emit.bmv2_json import Emitter
 from weft.switch.compiler.emit.json_expressions import SourceNotes
 from weft.switch.compiler.emit.p4info import InfoEmitter, info_text
 from weft.switch.compiler.lower.lower import lower
-from weft.switch.compiler.parser import parse_annotation_expressions, parse_program
-from weft.switch.compiler.preprocess import Preprocessed, display_name, preprocess
+from weft.switch.compiler.parse.parser import parse_annotation_expressions, parse_program
+from weft.switch.compiler.parse.preprocess import Preprocessed, display_name, preprocess
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 from weft.switch.compiler import syntax
 from weft.switch.compiler.annotations import find, string_of
 from weft.switch.compiler.diagnostics import Reporter
-from weft.switch.compiler.preprocess import INCLUDE_FOLDER
+from weft.switch.compiler.parse.preprocess import INCLUDE_FOLDER
 from weft.switch.compiler.syntax import Target
 from weft.switch.compiler.types import BlockTypeType
 

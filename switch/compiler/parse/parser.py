@@ -13,10 +13,10 @@ from lark.lexer import Lexer, Token
 
 from weft.base.cache import cache_dir
 from weft.switch.compiler import syntax
-from weft.switch.compiler.builder import TreeBuilder
 from weft.switch.compiler.diagnostics import NOWHERE, Reporter, Span
-from weft.switch.compiler.preprocess import Preprocessed
-from weft.switch.compiler.tokens import (
+from weft.switch.compiler.parse.builder import TREE_BUILDER
+from weft.switch.compiler.parse.preprocess import Preprocessed
+from weft.switch.compiler.parse.tokens import (
     PUNCTUATION,
     RawToken,
     sort_tokens,
@@ -58,7 +58,7 @@ def _parser() -> lark.Lark:
         start=_STARTS,
         keep_all_tokens=True,
         maybe_placeholders=False,
-        transformer=TreeBuilder(),
+        transformer=TREE_BUILDER,
         cache=str(cache_file),
     )
 

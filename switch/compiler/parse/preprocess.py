@@ -24,7 +24,7 @@ from pcpp.parser import LexToken
 from weft.base.files import read_text
 from weft.switch.compiler.diagnostics import CompileError, Diagnostic
 
-INCLUDE_FOLDER = Path(__file__).resolve().parent / "include"
+INCLUDE_FOLDER = Path(__file__).resolve().parent.parent / "include"
 """Where Weft's own core.p4 and v1model.p4 are."""
 
 _MARKER = re.compile(r'#line (\d+) "(.*)"$')

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 
 from weft.switch.compiler.diagnostics import Reporter, Span
-from weft.switch.compiler.preprocess import Preprocessed
+from weft.switch.compiler.parse.preprocess import Preprocessed
 
 KEYWORDS = frozenset(
     [
