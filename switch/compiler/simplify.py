@@ -45,8 +45,7 @@ class _Simplifier:
                 return []
             return [ir.Branch(item.condition, then, otherwise, item.span)]
         if isinstance(item, ir.Apply):
-            hit = None if item.hit is None else self.sequence(item.hit)
-            miss = None if item.miss is None else self.sequence(item.miss)
+            hit, miss = (body and self.sequence(body) for body in (item.hit, item.miss))
             cases = item.cases
             if cases is not None:
                 cases = {name: self.sequence(body) for name, body in cases.items()}
@@ -57,12 +56,11 @@ class _Simplifier:
 
 def leaves(code: list[ir.Code], label: int) -> bool:
     """Whether the code leaves the label somewhere."""
-    for item in code:
-        if isinstance(item, ir.Leave) and item.label == label:
-            return True
-        if any(leaves(body, label) for body in bodies(item)):
-            return True
-    return False
+    return any(
+        (isinstance(item, ir.Leave) and item.label == label)
+        or any(leaves(body, label) for body in bodies(item))
+        for item in code
+    )
 
 
 def bodies(item: ir.Code) -> list[list[ir.Code]]:

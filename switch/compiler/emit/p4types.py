@@ -54,6 +54,16 @@ def _field_name(kind: StructType, path: str) -> str:
     return path
 
 
+_NAMED = {
+    NewType: "new_type", SerializableEnumType: "serializable_enum", EnumType: "enum",
+}  # fmt: skip
+
+
+def _field(kind: Type) -> str | None:
+    """What P4Info's messages call the kind of a type that has a name; None if it has none."""
+    return kind.kind if isinstance(kind, StructType) else _NAMED.get(type(kind))
+
+
 class TypeInfo:
     """Fills a P4TypeInfo message with the types that are named."""
 
@@ -61,9 +71,8 @@ class TypeInfo:
         self.message = message
         self.annotations = annotations
         self.errors = errors
-        self.used = (
-            False  # whether any type was looked at: p4c then writes the message, even if empty
-        )
+        self.used = False
+        """Whether any type was looked at: p4c then writes the message, even if it is empty."""
 
     def width(self, kind: Type) -> int | None:
         """The width in P4Runtime, which ``@p4runtime_translation`` may change; None for strings."""
@@ -95,34 +104,33 @@ class TypeInfo:
     def add(self, kind: Type) -> None:
         """Describe a named type, once."""
         self.used = True
-        name = control_name(kind)
-        if isinstance(kind, NewType):
-            if name not in self.message.new_types:
-                self._add_new_type(self.message.new_types[name], kind)
-        elif isinstance(kind, SerializableEnumType):
-            if name in self.message.serializable_enums:
-                return
-            entry = self.message.serializable_enums[name]
-            width = scalar_width(kind) or 0
-            entry.underlying_type.bitwidth = width
-            for item, value in kind.members.items():
-                member = entry.members.add()
-                member.name = item
-                member.value = (value & ((1 << width) - 1)).to_bytes((width + 7) // 8, "big")
-        elif isinstance(kind, EnumType):
-            if name not in self.message.enums:
-                entry = self.message.enums[name]
-                for item in kind.members:
-                    entry.members.add().name = item
+        field = _field(kind)
+        if isinstance(kind, StackType):
+            self.add(kind.element)
         elif isinstance(kind, ErrorType):
             if not self.message.HasField("error"):
                 self.message.error.members.extend(self.errors)
-        elif isinstance(kind, StructType):
-            self._add_struct(name, kind)
-        elif isinstance(kind, StackType):
-            self.add(kind.element)
+        elif field is not None:
+            registry, name = getattr(self.message, f"{field}s"), control_name(kind)
+            if name not in registry:
+                self._describe(registry[name], kind)
 
-    def _add_new_type(self, entry: Any, kind: NewType) -> None:
+    def _describe(self, entry: Any, kind: Type) -> None:
+        if isinstance(kind, NewType):
+            self._describe_new_type(entry, kind)
+        elif isinstance(kind, StructType):
+            self._describe_struct(entry, kind)
+        elif isinstance(kind, EnumType):
+            for item in kind.members:
+                entry.members.add().name = item
+        elif isinstance(kind, SerializableEnumType):
+            width = scalar_width(kind) or 0
+            entry.underlying_type.bitwidth = width
+            for item, value in kind.members.items():
+                bits = (value & ((1 << width) - 1)).to_bytes((width + 7) // 8, "big")
+                entry.members.add(name=item, value=bits)
+
+    def _describe_new_type(self, entry: Any, kind: NewType) -> None:
         bare = resolved(kind)
         notes = getattr(kind.declaration, "annotations", [])
         self.annotations.write(entry, notes, frozenset({_TRANSLATION}))
@@ -141,18 +149,10 @@ class TypeInfo:
         else:
             entry.translated_type.sdn_bitwidth = translation[1]
 
-    def _add_struct(self, name: str, kind: StructType) -> None:
-        registry = {
-            "struct": self.message.structs, "header": self.message.headers,
-            "header_union": self.message.header_unions,
-        }[kind.kind]  # fmt: skip
-        if name in registry:
-            return
-        entry = registry[name]
+    def _describe_struct(self, entry: Any, kind: StructType) -> None:
         fields = header_fields(kind) if kind.kind == "header" else kind.fields.items()
         for path, item in fields:
-            member = entry.members.add()
-            member.name = _field_name(kind, path)
+            member = entry.members.add(name=_field_name(kind, path))
             if kind.kind == "header":
                 member.type_spec.CopyFrom(self.specification(base_type(item)).bitstring)
             elif kind.kind == "struct":
@@ -164,7 +164,10 @@ class TypeInfo:
         """A P4DataTypeSpec."""
         self.used = True
         result = p4types_pb2.P4DataTypeSpec()
-        if isinstance(kind, BitType):
+        field = _field(kind)
+        if field is not None:
+            getattr(result, field).name = control_name(kind)
+        elif isinstance(kind, BitType):
             result.bitstring.bit.bitwidth = kind.width
         elif isinstance(kind, IntType):
             result.bitstring.int.bitwidth = kind.width
@@ -174,26 +177,13 @@ class TypeInfo:
             result.bool.SetInParent()
         elif isinstance(kind, ErrorType):
             result.error.SetInParent()
-            self.add(kind)
         elif isinstance(kind, TupleType):
             for item in kind.elements:
                 result.tuple.members.add().CopyFrom(self.specification(item))
-        elif isinstance(kind, NewType):
-            result.new_type.name = control_name(kind)
-            self.add(kind)
-        elif isinstance(kind, SerializableEnumType):
-            result.serializable_enum.name = control_name(kind)
-            self.add(kind)
-        elif isinstance(kind, EnumType):
-            result.enum.name = control_name(kind)
-            self.add(kind)
-        elif isinstance(kind, StructType):
-            getattr(result, kind.kind).name = control_name(kind)
-            self.add(kind)
         elif isinstance(kind, StackType):
             kinds = "header_union" if is_union(kind.element) else "header"
             stack = getattr(result, f"{kinds}_stack")
             getattr(stack, kinds).name = control_name(kind.element)
             stack.size = kind.size
-            self.add(kind)
+        self.add(kind)
         return result
