@@ -6,6 +6,7 @@ each expression, its value if it is known at compile time, and what each name an
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -227,6 +228,22 @@ class Target:
             if parameter.name == name and argument is not None:
                 return argument
         raise KeyError(name)
+
+
+def name_of(node: Expression) -> str:
+    """The name that an expression consists of; empty if it is anything else."""
+    return node.name if isinstance(node, Name) else ""
+
+
+def children(node: Any) -> Iterator[Node]:
+    """The nodes directly inside a node."""
+    for value in vars(node).values():
+        if isinstance(value, Node):
+            yield value
+        elif isinstance(value, (list, dict)):
+            for item in value if isinstance(value, list) else value.values():
+                parts = item if isinstance(item, tuple) else (item,)
+                yield from (part for part in parts if isinstance(part, Node))
 
 
 def type_of(node: Expression) -> Type:
@@ -456,6 +473,14 @@ class ParserState(Declaration):
     statements: list[Node]
     transition: Transition | None
 
+    def next_states(self) -> list[str]:
+        """The names of the states that the transition leads to, accept and reject included."""
+        if self.transition is None:
+            return []
+        if self.transition.cases is None:
+            return [self.transition.state or "reject"]
+        return [case.state for case in self.transition.cases]
+
 
 @dataclass(eq=False)
 class SelectCase(Node):
@@ -478,6 +503,18 @@ class Parser(BlockType):
     constructor_parameters: list[Parameter]
     locals: list[Declaration]
     states: list[ParserState]
+
+    def reachable(self) -> set[str]:
+        """The names of the states that lead on from ``start``, and of that one if it is there."""
+        states = {state.name: state for state in self.states}
+        found: set[str] = set()
+        waiting = ["start"]
+        while waiting:
+            name = waiting.pop()
+            if name not in found and name in states:
+                found.add(name)
+                waiting += states[name].next_states()
+        return found
 
 
 @dataclass(eq=False)

@@ -8,6 +8,7 @@ nevertheless.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.check.calls import CallChecker
@@ -16,7 +17,7 @@ from weft.switch.compiler.check.parsers import ParserChecker
 from weft.switch.compiler.check.scope import Context, Overloads, Scope, TypeEntry
 from weft.switch.compiler.check.statements import StatementChecker
 from weft.switch.compiler.check.tables import TableChecker
-from weft.switch.compiler.diagnostics import Abandon, Reporter, Span
+from weft.switch.compiler.diagnostics import Abandon, Reporter
 from weft.switch.compiler.types import (
     UNKNOWN,
     VOID,
@@ -71,7 +72,7 @@ class Checker:
 
     def _struct(self, node: syntax.Struct, scope: Scope) -> None:
         variables = self.context.type_variables(node.type_parameters)
-        inner = self._with_types(scope, variables)
+        inner = with_types(scope, variables, variables)
         fields: dict[str, Type] = {}
         for item in node.fields:
             try:
@@ -94,25 +95,11 @@ class Checker:
         self.expressions.types.check_count(kind, node.name_span)
         self.context.declare(scope, node, TypeEntry(kind, node, variables))
 
-    def _with_types(self, scope: Scope, variables: list[TypeVariable]) -> Scope:
-        inner = Scope(scope)
-        for variable in variables:
-            inner.symbols[variable.name] = TypeEntry(variable)
-        return inner
-
     def _enum(self, node: syntax.Enum, scope: Scope) -> None:
-        names = [name for name, _ in node.members]
-        self._distinct(node.members, f"enum {node.name}")
-        kind = EnumType(node.name, tuple(names), node)
+        self.context.no_repeats(node.members, f"enum {node.name} has two members '{{}}'")
+        kind = EnumType(node.name, tuple(name for name, _ in node.members), node)
         self.context.declare(scope, node, TypeEntry(kind, node))
         self.context.enums.append(node)
-
-    def _distinct(self, members: list[tuple[str, Span]], what: str) -> None:
-        seen: set[str] = set()
-        for name, span in members:
-            if name in seen:
-                self.reporter.error(span, f"{what} has two members '{name}'")
-            seen.add(name)
 
     def _serializableenum(self, node: syntax.SerializableEnum, scope: Scope) -> None:
         underlying = self.expressions.types.resolve(node.reference, scope)
@@ -121,7 +108,10 @@ class Checker:
                 node.reference.span,
                 f"an enum's values must have type bit<N> or int<N>, not {underlying}",
             )
-        self._distinct([(name, span) for name, span, _ in node.members], f"enum {node.name}")
+        self.context.no_repeats(
+            [(name, span) for name, span, _ in node.members],
+            f"enum {node.name} has two members '{{}}'",
+        )
         members: dict[str, int] = {}
         kind = SerializableEnumType(node.name, underlying, members, node)
         inner = Scope(scope)
@@ -148,31 +138,28 @@ class Checker:
         self.context.declare(scope, node, TypeEntry(kind, node))
 
     def _errordeclaration(self, node: syntax.ErrorDeclaration, scope: Scope) -> None:
-        for name, span in node.members:
-            if name in self.context.errors:
-                self.reporter.error(span, f"error '{name}' is declared twice")
-            else:
-                self.context.errors.append(name)
+        self._add_names(self.context.errors, node, "error")
 
     def _matchkinddeclaration(self, node: syntax.MatchKindDeclaration, scope: Scope) -> None:
-        for name, span in node.members:
-            if name in self.context.match_kinds:
-                self.reporter.error(span, f"match kind '{name}' is declared twice")
-            else:
-                self.context.match_kinds.append(name)
+        self._add_names(self.context.match_kinds, node, "match kind")
+
+    def _add_names(
+        self, known: list[str], node: syntax.ErrorDeclaration | syntax.MatchKindDeclaration,
+        what: str,
+    ) -> None:  # fmt: skip
+        self.context.no_repeats(node.members, f"{what} '{{}}' is declared twice", known)
+        known[:] = dict.fromkeys([*known, *(name for name, _ in node.members)])
 
     # Parameters and signatures
 
     def parameters(self, parameters: list[syntax.Parameter], scope: Scope) -> list[Type]:
         """Resolve the types of parameters."""
-        seen: set[str] = set()
+        names = [(item.name, item.name_span) for item in parameters]
+        self.context.no_repeats(names, "there are two parameters '{}'")
         types: list[Type] = []
         for item in parameters:
             item.type = self.expressions.types.resolve(item.reference, scope)
             types.append(item.type)
-            if item.name in seen:
-                self.reporter.error(item.name_span, f"there are two parameters '{item.name}'")
-            seen.add(item.name)
             if item.default is not None:
                 item.default = self.expressions.check(item.default, scope, item.type)
             if item.direction and isinstance(
@@ -184,16 +171,16 @@ class Checker:
         return types
 
     def _prototype(
-        self, node: syntax.Node, prototype: syntax.Prototype, scope: Scope
-    ) -> tuple[Scope, Type]:
-        variables = self.context.type_variables(prototype.type_parameters)
-        inner = self._with_types(scope, variables)
+        self, node: syntax.Node, prototype: syntax.Prototype, scope: Scope,
+        variables: list[TypeVariable],
+    ) -> Type:  # fmt: skip
+        """Make something with a prototype known to calls; the type that it returns."""
         returns: Type = VOID
         if prototype.returns is not None:
-            returns = self.expressions.types.resolve(prototype.returns, inner)
-        types = self.parameters(prototype.parameters, inner)
+            returns = self.expressions.types.resolve(prototype.returns, scope)
+        types = self.parameters(prototype.parameters, scope)
         self.calls.declare(node, prototype.parameters, types, returns, variables)
-        return inner, returns
+        return returns
 
     def _overload(self, node: syntax.Function | syntax.ExternFunction, scope: Scope) -> None:
         known = scope.symbols.get(node.name)
@@ -203,17 +190,19 @@ class Checker:
             self.context.declare(scope, node, Overloads([node]))
 
     def _externfunction(self, node: syntax.ExternFunction, scope: Scope) -> None:
-        self._prototype(node, node.prototype, scope)
+        variables = self.context.type_variables(node.prototype.type_parameters)
+        self._prototype(node, node.prototype, with_types(scope, variables, variables), variables)
         self._overload(node, scope)
 
     def _externobject(self, node: syntax.ExternObject, scope: Scope) -> None:
         variables = self.context.type_variables(node.type_parameters)
-        inner = self._with_types(scope, variables)
+        inner = with_types(scope, variables, variables)
         kind = ExternType(node.name, tuple(variables), node)
         self.context.declare(scope, node, TypeEntry(kind, node, variables))
         self.calls.declare(node, [], [], VOID, variables)
         for method in node.methods:
-            _method_scope, _returns = self._prototype(method, method.prototype, inner)
+            own = self.context.type_variables(method.prototype.type_parameters)
+            self._prototype(method, method.prototype, with_types(inner, own, own), own)
             if method.is_constructor:
                 if method.name != node.name:
                     self.reporter.error(
@@ -224,19 +213,19 @@ class Checker:
                     method, signature.parameters, signature.types, VOID, list(variables)
                 )
 
-    def _blocktype(self, node: syntax.BlockType, scope: Scope) -> None:
+    def _blocktype(self, node: syntax.BlockType | syntax.PackageType, scope: Scope) -> None:
         variables = self.context.type_variables(node.type_parameters)
-        types = self.parameters(node.parameters, self._with_types(scope, variables))
+        types = self.parameters(node.parameters, with_types(scope, variables, variables))
         self.calls.declare(node, node.parameters, types, VOID, variables)
-        kind = BlockTypeType(node.name, node.kind, tuple(variables), node)
+        arguments = tuple(variables)
+        kind = (
+            PackageTypeType(node.name, arguments, node)
+            if isinstance(node, syntax.PackageType)
+            else BlockTypeType(node.name, node.kind, arguments, node)
+        )
         self.context.declare(scope, node, TypeEntry(kind, node, variables))
 
-    def _packagetype(self, node: syntax.PackageType, scope: Scope) -> None:
-        variables = self.context.type_variables(node.type_parameters)
-        types = self.parameters(node.parameters, self._with_types(scope, variables))
-        self.calls.declare(node, node.parameters, types, VOID, variables)
-        kind = PackageTypeType(node.name, tuple(variables), node)
-        self.context.declare(scope, node, TypeEntry(kind, node, variables))
+    _packagetype = _blocktype
 
     # Actions and functions
 
@@ -260,8 +249,8 @@ class Checker:
     def _function(self, node: syntax.Function, scope: Scope) -> None:
         if node.prototype.type_parameters:
             self.generic[id(node)] = copy.deepcopy(node)
-        inner, returns = self._prototype(node, node.prototype, scope)
-        self._function_body(node, inner, returns)
+        variables = self.context.type_variables(node.prototype.type_parameters)
+        self._function_body(node, with_types(scope, variables, variables), variables)
         self._overload(node, scope)
 
     def _specialize(self, node: syntax.Function, bindings: Bindings) -> syntax.Function:
@@ -272,19 +261,13 @@ class Checker:
         known = self.specialized.get(key)
         if known is None:
             known = self.specialized[key] = copy.deepcopy(self.generic[id(node)])
-            inner = Scope(self.context.globals)
-            for variable, kind in zip(variables, types, strict=True):
-                inner.symbols[variable.name] = TypeEntry(kind)
-            returns: Type = VOID
-            if known.prototype.returns is not None:
-                returns = self.expressions.types.resolve(known.prototype.returns, inner)
-            parameters = known.prototype.parameters
-            kinds = self.parameters(parameters, inner)
-            self.calls.declare(known, parameters, kinds, returns, [])
-            self._function_body(known, inner, returns)
+            self._function_body(known, with_types(self.context.globals, variables, types), [])
         return known
 
-    def _function_body(self, node: syntax.Function, scope: Scope, returns: Type) -> None:
+    def _function_body(
+        self, node: syntax.Function, scope: Scope, variables: list[TypeVariable]
+    ) -> None:
+        returns = self._prototype(node, node.prototype, scope, variables)
         body_scope = Scope(scope)
         for item in node.prototype.parameters:
             self.context.declare(body_scope, item)
@@ -366,6 +349,14 @@ class Checker:
             self.declaration(item, inner)
         self.parsers.check(node, inner)
         self.context.declare(scope, node, TypeEntry(_known(node.type), node))
+
+
+def with_types(scope: Scope, variables: Sequence[TypeVariable], types: Sequence[Type]) -> Scope:
+    """A scope in which type variables stand for types."""
+    inner = Scope(scope)
+    for variable, kind in zip(variables, types, strict=True):
+        inner.symbols[variable.name] = TypeEntry(kind)
+    return inner
 
 
 def _known(kind: Type | None) -> Type:

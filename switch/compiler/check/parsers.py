@@ -128,11 +128,9 @@ class ParserChecker:
         self.context.declare(scope, node)
 
     def check(self, node: syntax.Parser, scope: Scope) -> None:
-        names = {"accept", "reject"}
-        for state in node.states:
-            if state.name in names:
-                self.reporter.error(state.name_span, f"there are two states '{state.name}'")
-            names.add(state.name)
+        given = [(state.name, state.name_span) for state in node.states]
+        names = {"accept", "reject", *(name for name, _ in given)}
+        self.context.no_repeats(given, "there are two states '{}'", ("accept", "reject"))
         if "start" not in names:
             self.reporter.error(node.name_span, f"parser '{node.name}' has no state 'start'")
         self.statements.place, self.expressions.members.in_parser = "parser", True
@@ -174,20 +172,9 @@ class ParserChecker:
 
     def _unreachable(self, node: syntax.Parser) -> None:
         """Warn of states that no transition leads to."""
-        states = {state.name: state for state in node.states}
-        reached: set[str] = set()
-        waiting = ["start"]
-        while waiting:
-            name = waiting.pop()
-            if name in reached or name not in states:
-                continue
-            reached.add(name)
-            transition = states[name].transition
-            if transition is not None:
-                waiting += [case.state for case in transition.cases or ()]
-                waiting += [transition.state] if transition.state else []
-        for name, state in states.items():
-            if name not in reached:
+        reached = node.reachable()
+        for state in node.states:
+            if state.name not in reached:
                 self.reporter.warning(
-                    state.name_span, f"state '{name}' is never reached", "unreachable"
+                    state.name_span, f"state '{state.name}' is never reached", "unreachable"
                 )

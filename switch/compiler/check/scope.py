@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from weft.switch.compiler import syntax
-from weft.switch.compiler.diagnostics import Abandon, Reporter
+from weft.switch.compiler.diagnostics import Abandon, Reporter, Span
 from weft.switch.compiler.types import Bindings, Type, TypeVariable, substitute
 
 
@@ -79,6 +80,16 @@ class Context:
             raise Abandon(name.name)
         near = closest(name.name, scope.names())
         raise self.reporter.fail(name.span, f"'{name.name}' is not declared{near}")
+
+    def no_repeats(
+        self, names: Iterable[tuple[str, Span]], message: str, known: Iterable[str] = ()
+    ) -> None:
+        """Report names that are given twice, or known already; the message has ``{}`` for them."""
+        seen = set(known)
+        for name, span in names:
+            if name in seen:
+                self.reporter.error(span, message.format(name))
+            seen.add(name)
 
     def type_variables(self, names: list[str]) -> list[TypeVariable]:
         self._next_scope += 1

@@ -223,14 +223,14 @@ class StatementChecker:
                 self.check(case.body, scope)
 
     def _action_labels(self, node: syntax.Switch, kind: ActionEnumType) -> None:
-        names = {_last(item.call.callee) for item in kind.declaration.actions}
+        names = {syntax.name_of(item.call.callee) for item in kind.declaration.actions}
         if kind.declaration.default_action is None:
             names.add("NoAction")
         seen: set[str] = set()
         for case in node.cases:
             if isinstance(case.label, syntax.AnyKeyset):
                 continue
-            name = case.label.name if isinstance(case.label, syntax.Name) else ""
+            name = syntax.name_of(case.label)
             if name not in names:
                 known = ", ".join(sorted(names))
                 message = f"expected an action of table {kind.declaration.name}: {known}"
@@ -260,7 +260,3 @@ class StatementChecker:
                     case.label.span, f"there are two cases for {case.label.constant}"
                 )
             seen.add(case.label.constant)
-
-
-def _last(node: syntax.Expression) -> str:
-    return node.name if isinstance(node, syntax.Name) else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from weft.switch.compiler import syntax
@@ -72,16 +71,4 @@ def _walk(
             declared += [
                 ("", inner) for inner in item.statements if isinstance(inner, syntax.Variable)
             ]
-        waiting += _children(item)
-
-
-def _children(node: Any) -> Iterator[syntax.Node]:
-    for value in vars(node).values():
-        if isinstance(value, syntax.Node):
-            yield value
-        elif isinstance(value, (list, dict)):
-            for item in value if isinstance(value, list) else value.values():
-                if isinstance(item, syntax.Node):
-                    yield item
-                elif isinstance(item, tuple):
-                    yield from (part for part in item if isinstance(part, syntax.Node))
+        waiting += syntax.children(item)

@@ -58,14 +58,14 @@ class ParserLowering:
         before, self.running = self.running, running
         parser = running.instance.declaration
         assert isinstance(parser, syntax.Parser)
-        reachable = _reachable(parser)
+        reachable = parser.reachable()
         initial = self.writer.captured(
             lambda: self.body.variables.declare_all(parser.locals, running.environment)
         )
         for state in parser.states:
             self.names.add(running.prefix + state.name)
         first = running.prefix + "start"
-        loops = any(_leads_to(state, "start") for state in parser.states)
+        loops = any("start" in state.next_states() for state in parser.states)
         if initial and loops:
             # Variables are initialised once, also where 'start' is entered again.
             first = unique(running.prefix + "start_0", self.names)
@@ -335,23 +335,3 @@ def _product(alternatives: list[list[tuple[int, int]]], widths: list[int]) -> li
         if len(combined) > MAXIMUM_CASES:
             return combined
     return combined
-
-
-def _leads_to(state: syntax.ParserState, name: str) -> bool:
-    transition = state.transition
-    if transition is None:
-        return False
-    return transition.state == name or any(case.state == name for case in transition.cases or ())
-
-
-def _reachable(parser: syntax.Parser) -> set[str]:
-    states = {state.name: state for state in parser.states}
-    found: set[str] = set()
-    waiting = ["start"]
-    while waiting:
-        name = waiting.pop()
-        if name in found or name not in states:
-            continue
-        found.add(name)
-        waiting += [other for other in states if _leads_to(states[name], other)]
-    return found

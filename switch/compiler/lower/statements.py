@@ -113,7 +113,7 @@ class StatementLowering:
         apply = self.tables.prepare(subject.base, env)
         apply.cases = {}
         names = {
-            _name(item.call.callee): index
+            syntax.name_of(item.call.callee): index
             for index, item in enumerate(subject.base.target.declaration.actions)
         }
         if apply.table.actions[-1:] and apply.table.actions[-1].implicit:
@@ -124,7 +124,7 @@ class StatementLowering:
                 if isinstance(label, syntax.AnyKeyset):
                     apply.otherwise = code
                     continue
-                choice = apply.table.actions[names[_name(label)]]
+                choice = apply.table.actions[names[syntax.name_of(label)]]
                 apply.cases[choice.action.name] = code
         self.writer.code.append(apply)
 
@@ -161,10 +161,6 @@ def _bodies(node: syntax.Switch) -> list[tuple[list[syntax.Expression], syntax.B
             groups.append((labels, case.body))
             labels = []
     return [*groups, (labels, None)] if labels else groups
-
-
-def _name(node: syntax.Expression) -> str:
-    return node.name if isinstance(node, syntax.Name) else ""
 
 
 def _table_condition(node: syntax.Expression) -> tuple[syntax.Call, bool] | None:
