@@ -6,6 +6,7 @@ P4_16 specification, section "Annotations"; P4Runtime specification, section "An
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from weft.switch.compiler import syntax
@@ -81,12 +82,12 @@ def key_values(
     return found
 
 
+@dataclass(eq=False)
 class AnnotationWriter:
     """Writes annotations into messages of P4Info."""
 
-    def __init__(self, reporter: Reporter, parse: ParseAnnotation) -> None:
-        self.reporter = reporter
-        self.parse = parse
+    reporter: Reporter
+    parse: ParseAnnotation
 
     def write(self, target: Any, annotations: list[Any], own: frozenset[str] = frozenset()) -> None:
         """Add annotations to a message but for those in `own`, which have fields of their own."""

@@ -7,6 +7,7 @@ operand is saved before a later one is evaluated only if that one may change som
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from weft.switch.compiler import syntax
@@ -52,12 +53,12 @@ def is_static(node: syntax.Expression) -> bool:
     return all(is_static(item) for item in operands(node))
 
 
+@dataclass(eq=False)
 class Effects:
     """Remembers of each expression whether its evaluation may change something, and its depth."""
 
-    def __init__(self) -> None:
-        self._known: dict[int, bool] = {}
-        self._depths: dict[int, int] = {}
+    _known: dict[int, bool] = field(default_factory=dict, init=False)
+    _depths: dict[int, int] = field(default_factory=dict, init=False)
 
     def depth(self, node: syntax.Expression) -> int:
         """How deeply the operations in an expression are nested."""

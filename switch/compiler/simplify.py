@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from weft.switch.compiler import ir
 
 
@@ -13,9 +15,9 @@ def simplify(code: list[ir.Code]) -> list[ir.Code]:
     return _Simplifier().sequence(code)
 
 
+@dataclass(eq=False)
 class _Simplifier:
-    def __init__(self) -> None:
-        self.known: dict[int, tuple[list[ir.Code], list[ir.Code]]] = {}
+    known: dict[int, tuple[list[ir.Code], list[ir.Code]]] = field(default_factory=dict, init=False)
 
     def sequence(self, code: list[ir.Code]) -> list[ir.Code]:
         known = self.known.get(id(code))

@@ -172,8 +172,7 @@ class CallChecker:
         if isinstance(kind, TableType) and name == "apply":
             node.target = Target("table", kind.declaration.name, kind.declaration, base)
             node.type = node.target.returns = ApplyResultType(kind.declaration)
-            if node.arguments:
-                raise self.reporter.fail(node.span, "a table's apply() takes no arguments")
+            self.reporter.fail_if(node.arguments, node.span, "a table's apply() takes no arguments")
         elif isinstance(kind, BlockTypeType) and name == "apply":
             target = Target(kind.kind, kind.name, kind.declaration, base)
             node.target = self._bind(node, target, scope, None)
@@ -228,8 +227,7 @@ class CallChecker:
             raise self.reporter.fail(
                 callee.name_span, f"{kind} has no method '{name}'; it has {', '.join(allowed)}"
             )
-        if node.arguments:
-            raise self.reporter.fail(node.span, f"{name}() takes no arguments")
+        self.reporter.fail_if(node.arguments, node.span, f"{name}() takes no arguments")
         if name != "isValid":
             self.expressions.members.check_writable(callee.base)
         node.target = Target("builtin", name, base=callee.base)
@@ -237,14 +235,16 @@ class CallChecker:
 
     def _stack_method(self, node: syntax.Call, callee: syntax.Member, scope: Scope) -> None:
         name = callee.name
-        if name not in ("push_front", "pop_front"):
-            raise self.reporter.fail(
-                callee.name_span, f"a header stack has push_front and pop_front, not '{name}'"
-            )
+        self.reporter.fail_if(
+            name not in ("push_front", "pop_front"),
+            callee.name_span,
+            f"a header stack has push_front and pop_front, not '{name}'",
+        )
         if len(node.arguments) != 1 or node.arguments[0].value is None:
             raise self.reporter.fail(node.span, f"{name} takes one argument, a number")
-        if self.expressions.members.in_parser:
-            raise self.reporter.fail(node.span, f"'{name}' cannot be called in a parser")
+        self.reporter.fail_if(
+            self.expressions.members.in_parser, node.span, f"'{name}' cannot be called in a parser"
+        )
         self.expressions.members.check_writable(callee.base)
         count = self.expressions.check(node.arguments[0].value, scope)
         if isinstance(count.constant, bool) or not isinstance(count.constant, int):
@@ -262,10 +262,11 @@ class CallChecker:
         if not isinstance(block, (syntax.Parser, syntax.Control)) or callee.name != "apply":
             raise self.reporter.fail(node.span, f"{kind} cannot be applied")
         assert isinstance(kind, BlockTypeType)
-        if block.constructor_parameters:
-            raise self.reporter.fail(
-                node.span, f"{kind} has constructor parameters; instantiate it first"
-            )
+        self.reporter.fail_if(
+            block.constructor_parameters,
+            node.span,
+            f"{kind} has constructor parameters; instantiate it first",
+        )
         target = Target(kind.kind, kind.name, block, None)
         node.target = self._bind(node, target, scope, None)
         node.type = VOID
@@ -285,8 +286,9 @@ class CallChecker:
             constructors: list[syntax.Node] = [
                 method for method in kind.declaration.methods if method.is_constructor
             ]
-            if not constructors:
-                raise self.reporter.fail(node.span, f"extern {kind.name} has no constructor")
+            self.reporter.fail_if(
+                not constructors, node.span, f"extern {kind.name} has no constructor"
+            )
             declaration = self._choose(node, kind.name, constructors)
         elif (
             isinstance(kind, BlockTypeType)
@@ -401,8 +403,9 @@ class CallChecker:
                 raise self.reporter.fail(
                     argument.span, f"'{target.name}' has no parameter '{name}'{near}"
                 )
-            if name in given:
-                raise self.reporter.fail(argument.span, f"parameter '{name}' is given twice")
+            self.reporter.fail_if(
+                name in given, argument.span, f"parameter '{name}' is given twice"
+            )
             given[name] = argument
         for parameter in parameters:
             if parameter.name in given or parameter.default is not None or _optional(parameter):

@@ -79,10 +79,11 @@ class Checker:
                 item.type = self.expressions.types.resolve(item.reference, inner)
             except Abandon:
                 item.type = UNKNOWN
-            if item.name in fields:
-                self.reporter.error(
-                    item.name_span, f"{node.kind} {node.name} has two fields '{item.name}'"
-                )
+            self.reporter.error_if(
+                item.name in fields,
+                item.name_span,
+                f"{node.kind} {node.name} has two fields '{item.name}'",
+            )
             self.expressions.types.check_field(item.type, node.kind, item.span, item.name)
             before = [name for name, kind in fields.items() if is_varbit(kind)]
             if node.kind == "header" and before and is_varbit(item.type):
@@ -204,10 +205,11 @@ class Checker:
             own = self.context.type_variables(method.prototype.type_parameters)
             self._prototype(method, method.prototype, with_types(inner, own, own), own)
             if method.is_constructor:
-                if method.name != node.name:
-                    self.reporter.error(
-                        method.name_span, f"a constructor must be called '{node.name}'"
-                    )
+                self.reporter.error_if(
+                    method.name != node.name,
+                    method.name_span,
+                    f"a constructor must be called '{node.name}'",
+                )
                 signature = self.calls.signature(method)
                 self.calls.declare(
                     method, signature.parameters, signature.types, VOID, list(variables)
@@ -234,11 +236,11 @@ class Checker:
         types = self.parameters(node.parameters, scope)
         directionless = False
         for item in node.parameters:
-            if directionless and item.direction:
-                self.reporter.error(
-                    item.span,
-                    "parameters with a direction must come before those of the control plane",
-                )
+            self.reporter.error_if(
+                directionless and item.direction,
+                item.span,
+                "parameters with a direction must come before those of the control plane",
+            )
             directionless = directionless or not item.direction
             self.context.declare(inner, item)
         self.calls.declare(node, node.parameters, types, VOID, [])
@@ -273,10 +275,11 @@ class Checker:
             self.context.declare(body_scope, item)
         node.type = CallableType("function", node.name)
         self._body(node.body, body_scope, "function", returns)
-        if returns != VOID and not _always_returns(node.body):
-            self.reporter.error(
-                node.name_span, f"function '{node.name}' does not return a value on every path"
-            )
+        self.reporter.error_if(
+            returns != VOID and not _always_returns(node.body),
+            node.name_span,
+            f"function '{node.name}' does not return a value on every path",
+        )
 
     def _body(self, body: syntax.Block, scope: Scope, place: str, returns: Type) -> None:
         before = self.statements.place, self.statements.returns
@@ -293,10 +296,11 @@ class Checker:
         self.statements.check(node, scope)
 
     def _instantiation(self, node: syntax.Instantiation, scope: Scope) -> None:
-        if node.initializer:
-            raise self.reporter.fail(
-                node.name_span, f"not supported: abstract methods of an instance ('{node.name}')"
-            )
+        self.reporter.fail_if(
+            node.initializer,
+            node.name_span,
+            f"not supported: abstract methods of an instance ('{node.name}')",
+        )
         callee = syntax.TypeExpression(node.reference.span, node.reference)
         span = node.reference.span.to(node.name_span)
         call = syntax.Call(span, callee, [], node.arguments)
@@ -315,10 +319,11 @@ class Checker:
     # Parsers and controls
 
     def _block_scope(self, node: syntax.Parser | syntax.Control, scope: Scope) -> Scope:
-        if node.type_parameters:
-            raise self.reporter.fail(
-                node.name_span, f"a {node.kind} with a body cannot have type parameters"
-            )
+        self.reporter.fail_if(
+            node.type_parameters,
+            node.name_span,
+            f"a {node.kind} with a body cannot have type parameters",
+        )
         types = self.parameters(node.parameters, scope)
         constructor = self.parameters(node.constructor_parameters, scope)
         self.calls.declare(node, node.parameters, types, VOID, [])

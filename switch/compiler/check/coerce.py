@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from weft.switch.compiler import constants, syntax
-from weft.switch.compiler.check.scope import Context
+from weft.switch.compiler.diagnostics import Reporter
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
     BitType,
@@ -25,9 +27,11 @@ from weft.switch.compiler.types import (
 )
 
 
+@dataclass(eq=False)
 class Coercer:
-    def __init__(self, context: Context) -> None:
-        self.reporter = context.reporter
+    """Casts what is not written as a cast."""
+
+    reporter: Reporter
 
     def implicit(self, node: syntax.Expression, target: Type) -> syntax.Expression:
         """Wrap a node in a cast that was not written."""

@@ -50,7 +50,7 @@ class ExpressionChecker:
         self.context = context
         self.reporter = context.reporter
         self.types = TypeResolver(context, self.constant_integer)
-        self.coercer = Coercer(context)
+        self.coercer = Coercer(context.reporter)
         self.members = MemberChecker(context, self.types, self.check, self.constant_integer)
         operations = OperationChecker(context, self.types, self.coercer, self.check)
         self._methods: dict[type[syntax.Expression], Callable[..., None]] = {
@@ -166,8 +166,7 @@ class ExpressionChecker:
         bare = resolved(expected) if expected is not None else None
         given: dict[str, syntax.Expression] = {}
         for name, value in node.fields:
-            if name in given:
-                raise self.reporter.fail(value.span, f"field '{name}' is given twice")
+            self.reporter.fail_if(name in given, value.span, f"field '{name}' is given twice")
             given[name] = value
         if not isinstance(bare, StructType) or is_union(bare):
             node.fields = [(name, self.check(value, scope)) for name, value in node.fields]

@@ -8,6 +8,7 @@ invalid headers".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.check.flow_facts import (
@@ -28,14 +29,16 @@ MAXIMUM_DEPTH = 20
 """Of actions that call actions."""
 
 
+@dataclass(eq=False)
 class FlowChecker:
-    def __init__(self, reporter: Reporter) -> None:
-        self.reporter = reporter
-        self.quiet = False
-        self.depth = 0
-        self.returned: list[Facts] = []
-        self.left: list[Facts] = []  # by break and continue
-        self.by_action: dict[str, Facts | None] = {}  # after the last table
+    reporter: Reporter
+    quiet: bool = field(default=False, init=False)
+    depth: int = field(default=0, init=False)
+    returned: list[Facts] = field(default_factory=list, init=False)
+    left: list[Facts] = field(default_factory=list, init=False)  # by break and continue
+    by_action: dict[str, Facts | None] = field(
+        default_factory=dict, init=False
+    )  # after the last table
 
     def check(self, program: syntax.Program) -> None:
         for node in program.declarations:

@@ -64,10 +64,11 @@ class MemberChecker:
             self._stack_member(node, kind)
         elif isinstance(kind, ApplyResultType):
             found = {"hit": BOOL, "miss": BOOL, "action_run": ActionEnumType(kind.declaration)}
-            if node.name not in found:
-                raise self.reporter.fail(
-                    node.name_span, f"apply() gives hit, miss and action_run, not '{node.name}'"
-                )
+            self.reporter.fail_if(
+                node.name not in found,
+                node.name_span,
+                f"apply() gives hit, miss and action_run, not '{node.name}'",
+            )
             node.type = found[node.name]
         elif isinstance(kind, TypeVariable):
             raise self.reporter.fail(node.span, f"not supported: members of a value of type {kind}")
@@ -77,17 +78,18 @@ class MemberChecker:
     def _stack_member(self, node: syntax.Member, kind: StackType) -> None:
         if node.name != "size" and not is_header_stack(kind):
             raise self.reporter.fail(node.name_span, f"an array has no '{node.name}'")
-        if node.name in ("next", "last", "lastIndex") and not self.in_parser:
-            raise self.reporter.fail(
-                node.name_span, f"'{node.name}' of a header stack can only be used in a parser"
-            )
+        self.reporter.fail_if(
+            node.name in ("next", "last", "lastIndex") and not self.in_parser,
+            node.name_span,
+            f"'{node.name}' of a header stack can only be used in a parser",
+        )
         members = {"next": kind.element, "last": kind.element}
         members |= {"lastIndex": BitType(32), "size": BitType(32)}
-        if node.name not in members:
-            raise self.reporter.fail(
-                node.name_span,
-                f"a header stack has next, last, lastIndex and size, not '{node.name}'",
-            )
+        self.reporter.fail_if(
+            node.name not in members,
+            node.name_span,
+            f"a header stack has next, last, lastIndex and size, not '{node.name}'",
+        )
         node.type = members[node.name]
         if node.name == "size":
             node.constant = kind.size
@@ -147,10 +149,11 @@ class MemberChecker:
         if not isinstance(kind, (BitType, IntType, IntegerType)):
             raise self.reporter.fail(node.span, f"a slice of {kind} is not possible")
         width = kind.width if isinstance(kind, (BitType, IntType)) else constants.MAXIMUM_BITS
-        if not 0 <= low <= high < width:
-            raise self.reporter.fail(
-                node.span, f"slice [{high}:{low}] is not within the {width} bits of {kind}"
-            )
+        self.reporter.fail_if(
+            not 0 <= low <= high < width,
+            node.span,
+            f"slice [{high}:{low}] is not within the {width} bits of {kind}",
+        )
         node.high = syntax.known_integer(node.high.span, high)
         node.low = syntax.known_integer(node.low.span, low)
         node.low_and_width = False

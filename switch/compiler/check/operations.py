@@ -215,8 +215,9 @@ class OperationChecker:
         left, right = node.left.constant, node.right.constant
         if node.operator in ("<<", ">>") and isinstance(right, int) and right < 0:
             raise self.reporter.fail(node.right.span, "cannot shift by a negative number")
-        if node.operator in ("/", "%") and right == 0:
-            raise self.reporter.fail(node.right.span, "division by zero")
+        self.reporter.fail_if(
+            node.operator in ("/", "%") and right == 0, node.right.span, "division by zero"
+        )
         if not isinstance(left, int) or not isinstance(right, int):
             return
         try:
@@ -233,11 +234,11 @@ class OperationChecker:
         pair = syntax.Binary(node.span, "?:", node.then, node.otherwise)
         self.coercer.unify_operands(pair)
         node.then, node.otherwise = pair.left, pair.right
-        if type_of(node.then) != type_of(node.otherwise):
-            raise self.reporter.fail(
-                node.span,
-                f"the two values have different types, {node.then.type} and {node.otherwise.type}",
-            )
+        self.reporter.fail_if(
+            type_of(node.then) != type_of(node.otherwise),
+            node.span,
+            f"the two values have different types, {node.then.type} and {node.otherwise.type}",
+        )
         if isinstance(type_of(node.then), IntegerType) and node.condition.constant is None:
             raise self.reporter.fail(node.then.span, "a number's width is needed here, such as 8w1")
         node.type = node.then.type
@@ -262,8 +263,11 @@ class OperationChecker:
         )
         node.operand = self.check(node.operand, scope, target if composite else None)
         source = type_of(node.operand)
-        if not composite and not _castable(source, target):
-            raise self.reporter.fail(node.span, f"cannot cast {source} to {target}")
+        self.reporter.fail_if(
+            not composite and not _castable(source, target),
+            node.span,
+            f"cannot cast {source} to {target}",
+        )
         value = node.operand.constant
         if isinstance(source, IntegerType) and value is None and not composite:
             node.operand = self.coercer.implicit(node.operand, target)

@@ -51,13 +51,12 @@ def check_keyset(
             assert isinstance(symbol.type, SetType)
             bare = resolved(symbol.type.element)
             wanted = list(bare.fields.values()) if isinstance(bare, StructType) else [bare]
-            if [resolved(kind) for kind in wanted] != [
-                resolved(kind) for kind in _flattened(types)
-            ]:
-                raise reporter.fail(
-                    node.span,
-                    f"a value set of {symbol.type.element} does not fit what is selected on",
-                )
+            reporter.fail_if(
+                [resolved(kind) for kind in wanted]
+                != [resolved(kind) for kind in _flattened(types)],
+                node.span,
+                f"a value set of {symbol.type.element} does not fit what is selected on",
+            )
             return node
     if len(types) != 1:
         raise reporter.fail(node.span, f"expected a tuple of {len(types)} values in parentheses")
@@ -116,11 +115,11 @@ class ParserChecker:
             isinstance(bare, StructType)
             and all(isinstance(base_type(item), BitType) for item in bare.fields.values())
         )
-        if not fits:
-            raise self.reporter.fail(
-                node.reference.span,
-                f"not supported: a value set of {element}; it can hold bit<N> or a struct of those",
-            )
+        self.reporter.fail_if(
+            not fits,
+            node.reference.span,
+            f"not supported: a value set of {element}; it can hold bit<N> or a struct of those",
+        )
         size = self.expressions.constant_integer(node.size, scope)
         node.size = syntax.IntegerLiteral(node.size.span, size)
         node.size.constant = size
@@ -131,8 +130,9 @@ class ParserChecker:
         given = [(state.name, state.name_span) for state in node.states]
         names = {"accept", "reject", *(name for name, _ in given)}
         self.context.no_repeats(given, "there are two states '{}'", ("accept", "reject"))
-        if "start" not in names:
-            self.reporter.error(node.name_span, f"parser '{node.name}' has no state 'start'")
+        self.reporter.error_if(
+            "start" not in names, node.name_span, f"parser '{node.name}' has no state 'start'"
+        )
         self.statements.place, self.expressions.members.in_parser = "parser", True
         for state in node.states:
             inner = Scope(scope)

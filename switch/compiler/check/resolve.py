@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.check.scope import Context, Scope, TypeEntry, closest
@@ -73,14 +74,12 @@ def _count_fields(kind: Type) -> int:
     return max(count, 1)
 
 
+@dataclass(eq=False)
 class TypeResolver:
     """Resolves references to types; `constant` evaluates widths and sizes."""
 
-    def __init__(
-        self, context: Context, constant: Callable[[syntax.Expression, Scope], int]
-    ) -> None:
-        self.context = context
-        self.constant = constant
+    context: Context
+    constant: Callable[[syntax.Expression, Scope], int]
 
     def resolve(self, reference: syntax.TypeReference, scope: Scope) -> Type:
         """The type that `reference` names; reports an error and raises `Abandon` if none."""
@@ -91,10 +90,11 @@ class TypeResolver:
 
     def check_count(self, kind: Type, span: Span) -> None:
         """Whether a type has no more fields than can be compiled; `Abandon` if not."""
-        if _count_fields(kind) > MOST_FIELDS:
-            raise self.context.reporter.fail(
-                span, f"{kind} has more than {MOST_FIELDS} fields, those of its fields counted"
-            )
+        self.context.reporter.fail_if(
+            _count_fields(kind) > MOST_FIELDS,
+            span,
+            f"{kind} has more than {MOST_FIELDS} fields, those of its fields counted",
+        )
 
     def _resolve(self, reference: syntax.TypeReference, scope: Scope) -> Type:
         if isinstance(reference, syntax.BaseTypeReference):
@@ -110,23 +110,25 @@ class TypeResolver:
 
     def _base(self, reference: syntax.BaseTypeReference, scope: Scope) -> Type:
         if reference.width is None:
-            if reference.kind == "varbit":
-                raise self.context.reporter.fail(reference.span, "varbit needs a width: varbit<N>")
+            self.context.reporter.fail_if(
+                reference.kind == "varbit", reference.span, "varbit needs a width: varbit<N>"
+            )
             return _SIMPLE[reference.kind]
         width = self.constant(reference.width, scope)
         least = 1 if reference.kind == "int" else 0
-        if not least <= width <= MAXIMUM_BITS:
-            raise self.context.reporter.fail(
-                reference.width.span,
-                f"width {width} of {reference.kind}<> is not within {least} to {MAXIMUM_BITS}",
-            )
+        self.context.reporter.fail_if(
+            not least <= width <= MAXIMUM_BITS,
+            reference.width.span,
+            f"width {width} of {reference.kind}<> is not within {least} to {MAXIMUM_BITS}",
+        )
         return {"bit": BitType, "int": IntType, "varbit": VarbitType}[reference.kind](width)
 
     def _stack(self, reference: syntax.StackTypeReference, scope: Scope) -> Type:
         element = self.resolve(reference.element, scope)
         size = self.constant(reference.size, scope)
-        if not _can_be_in_array(element):
-            raise self.context.reporter.fail(reference.span, f"there are no arrays of {element}")
+        self.context.reporter.fail_if(
+            not _can_be_in_array(element), reference.span, f"there are no arrays of {element}"
+        )
         if not 1 <= size <= 4096:
             what = "a header stack" if is_header_stack(StackType(element, size)) else "an array"
             raise self.context.reporter.fail(

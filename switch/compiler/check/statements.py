@@ -78,8 +78,9 @@ class StatementChecker:
         storable = scalar_width(kind) is not None or type(kind).__name__ in (
             "StructType", "StackType", "TupleType", "UnknownType", "TypeVariable",
         )  # fmt: skip
-        if not storable:
-            raise self.reporter.fail(node.reference.span, f"a variable cannot have type {kind}")
+        self.reporter.fail_if(
+            not storable, node.reference.span, f"a variable cannot have type {kind}"
+        )
         if node.initializer is not None:
             node.initializer = self.expressions.check(node.initializer, scope, node.type)
         self._declare(node, scope)
@@ -107,15 +108,17 @@ class StatementChecker:
         target = node.call.target
         if target is None:
             return
-        if target.kind == "constructor":
-            raise self.reporter.fail(node.span, "an instance needs a name")
+        self.reporter.fail_if(target.kind == "constructor", node.span, "an instance needs a name")
         if target.kind in ("table", "control") and self.place != "control":
             what = "a table" if target.kind == "table" else "a control"
             raise self.reporter.fail(
                 node.span, f"{what} can only be applied in a control's apply block"
             )
-        if target.kind == "parser" and self.place != "parser":
-            raise self.reporter.fail(node.span, "a parser can only be applied in a parser's state")
+        self.reporter.fail_if(
+            target.kind == "parser" and self.place != "parser",
+            node.span,
+            "a parser can only be applied in a parser's state",
+        )
 
     def _if(self, node: syntax.If, scope: Scope) -> None:
         with suppress(Abandon):
@@ -129,8 +132,9 @@ class StatementChecker:
         return self.expressions.coercer.coerce(checked, BOOL, f"the condition of '{what}'")
 
     def _return(self, node: syntax.Return, scope: Scope) -> None:
-        if self.place == "parser":
-            raise self.reporter.fail(node.span, "'return' cannot stand in a parser")
+        self.reporter.fail_if(
+            self.place == "parser", node.span, "'return' cannot stand in a parser"
+        )
         if self.returns == VOID:
             if node.value is not None:
                 raise self.reporter.fail(
@@ -142,12 +146,16 @@ class StatementChecker:
         node.value = self.expressions.check(node.value, scope, self.returns)
 
     def _exit(self, node: syntax.Exit, scope: Scope) -> None:
-        if self.place in ("parser", "function"):
-            raise self.reporter.fail(node.span, f"'exit' cannot stand in a {self.place}")
+        self.reporter.fail_if(
+            self.place in ("parser", "function"),
+            node.span,
+            f"'exit' cannot stand in a {self.place}",
+        )
 
     def _break(self, node: syntax.Node, scope: Scope) -> None:
-        if not self.loops:
-            raise self.reporter.fail(node.span, "'break' and 'continue' can only stand in a loop")
+        self.reporter.fail_if(
+            not self.loops, node.span, "'break' and 'continue' can only stand in a loop"
+        )
 
     _continue = _break
 
@@ -193,11 +201,11 @@ class StatementChecker:
                 collection.span,
                 f"a loop runs over a range, a list, an array or a stack, not over {found}",
             )
-        if found.element != kind:
-            raise self.reporter.fail(
-                node.variable.span,
-                f"the elements have type {found.element}, but the variable has type {kind}",
-            )
+        self.reporter.fail_if(
+            found.element != kind,
+            node.variable.span,
+            f"the elements have type {found.element}, but the variable has type {kind}",
+        )
 
     def _loop_body(self, body: syntax.Node, scope: Scope) -> None:
         self.loops += 1
@@ -205,8 +213,9 @@ class StatementChecker:
         self.loops -= 1
 
     def _not_in_parser(self, node: syntax.Node, what: str) -> None:
-        if self.place == "parser":
-            raise self.reporter.fail(node.span, f"'{what}' cannot stand in a parser")
+        self.reporter.fail_if(
+            self.place == "parser", node.span, f"'{what}' cannot stand in a parser"
+        )
 
     def _switch(self, node: syntax.Switch, scope: Scope) -> None:
         self._not_in_parser(node, "switch")

@@ -44,14 +44,16 @@ class TableChecker:
         names: set[str] = set()
         for name, span in node.repeated:
             self.reporter.error(span, f"table '{node.name}' has two properties '{name}'")
-        if not node.has_actions:
-            self.reporter.error(node.name_span, f"table '{node.name}' has no actions")
+        self.reporter.error_if(
+            not node.has_actions, node.name_span, f"table '{node.name}' has no actions"
+        )
         for reference in node.actions:
             action = self.calls.check_action_reference(reference, scope, complete=False)
             if action is None:
                 continue
-            if action.name in names:
-                self.reporter.error(reference.span, f"action '{action.name}' is listed twice")
+            self.reporter.error_if(
+                action.name in names, reference.span, f"action '{action.name}' is listed twice"
+            )
             names.add(action.name)
         for item in node.properties.values():
             try:
@@ -126,10 +128,11 @@ class TableChecker:
             is_parameter = isinstance(item.value, syntax.Name) and isinstance(
                 item.value.declaration, syntax.Parameter
             )
-            if not is_parameter or item.name != "size":
-                raise self.reporter.fail(
-                    item.value.span, f"'{item.name}' must be a number known at compile time"
-                )
+            self.reporter.fail_if(
+                not is_parameter or item.name != "size",
+                item.value.span,
+                f"'{item.name}' must be a number known at compile time",
+            )
 
     def _default_action(self, node: syntax.Table, scope: Scope) -> None:
         item = node.properties.get("default_action")
@@ -148,10 +151,11 @@ class TableChecker:
         if listed is None:
             self.reporter.error(value.span, _not_listed(node, call.callee.name))
             return
-        if any(note.name == "tableonly" for note in listed.annotations):
-            self.reporter.error(
-                value.span, f"'{call.callee.name}' is @tableonly and cannot be the default action"
-            )
+        self.reporter.error_if(
+            any(note.name == "tableonly" for note in listed.annotations),
+            value.span,
+            f"'{call.callee.name}' is @tableonly and cannot be the default action",
+        )
         reference = syntax.ActionReference(value.span, call, bool(call.arguments))
         self._prepend_bound(reference, listed)
         if self.calls.check_action_reference(reference, scope, complete=True) is not None:
@@ -196,11 +200,11 @@ class TableChecker:
                 if entry.priority is not None:
                     value = self.expressions.constant_integer(entry.priority, scope)
                     entry.priority.constant = value
-                    if node.entries_are_constant:
-                        self.reporter.error(
-                            entry.priority.span,
-                            "entries of 'const entries' have no priorities; their order counts",
-                        )
+                    self.reporter.error_if(
+                        node.entries_are_constant,
+                        entry.priority.span,
+                        "entries of 'const entries' have no priorities; their order counts",
+                    )
             except Abandon:
                 continue
             callee = entry.action.call.callee
@@ -209,10 +213,11 @@ class TableChecker:
             if listed is None:
                 self.reporter.error(callee.span, _not_listed(node, callee.name))
                 continue
-            if any(note.name == "defaultonly" for note in listed.annotations):
-                self.reporter.error(
-                    callee.span, f"'{callee.name}' is @defaultonly and cannot be in an entry"
-                )
+            self.reporter.error_if(
+                any(note.name == "defaultonly" for note in listed.annotations),
+                callee.span,
+                f"'{callee.name}' is @defaultonly and cannot be in an entry",
+            )
             self._prepend_bound(entry.action, listed)
             self.calls.check_action_reference(entry.action, scope, complete=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from weft.switch.compiler import ir
@@ -69,15 +70,15 @@ def operand(node: ir.Expression) -> Json:
     return result
 
 
+@dataclass(eq=False)
 class SourceNotes:
     """Adds where in the source something comes from.
 
     `file_name` gives the name that a source file has in the output, `fragment` the text of a span.
     """
 
-    def __init__(self, file_name: Callable[[str], str], fragment: Callable[[Span], str]) -> None:
-        self.file_name = file_name
-        self.fragment = fragment
+    file_name: Callable[[str], str]
+    fragment: Callable[[Span], str]
 
     def add(self, item: Json, span: Span) -> Json:
         """The same item, with ``source_info`` if it comes from anywhere."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from p4.config.v1 import p4types_pb2
@@ -64,15 +65,15 @@ def _field(kind: Type) -> str | None:
     return kind.kind if isinstance(kind, StructType) else _NAMED.get(type(kind))
 
 
+@dataclass(eq=False)
 class TypeInfo:
     """Fills a P4TypeInfo message with the types that are named."""
 
-    def __init__(self, message: Any, annotations: AnnotationWriter, errors: Sequence[str]) -> None:
-        self.message = message
-        self.annotations = annotations
-        self.errors = errors
-        self.used = False
-        """Whether any type was looked at: p4c then writes the message, even if it is empty."""
+    message: Any
+    annotations: AnnotationWriter
+    errors: Sequence[str]
+    used: bool = field(default=False, init=False)
+    """Whether any type was looked at: p4c then writes the message, even if it is empty."""
 
     def width(self, kind: Type) -> int | None:
         """The width in P4Runtime, which ``@p4runtime_translation`` may change; None for strings."""

@@ -6,7 +6,7 @@ Copies are made where a later assignment could change what a value is computed f
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from weft.switch.compiler import arithmetic, ir, syntax
@@ -58,12 +58,12 @@ def stack_kind(stack: StackPlace) -> str:
     return "header_stack" if is_header(resolved(stack.type.element)) else "header_union_stack"
 
 
+@dataclass(eq=False)
 class Assigner:
     """Stores values in places."""
 
-    def __init__(self, writer: CodeWriter, places: PlaceReader) -> None:
-        self.writer = writer
-        self.places = places
+    writer: CodeWriter
+    places: PlaceReader
 
     def assign(self, place: Place, value: Value, node: syntax.Node) -> None:
         """Store a value of any type."""

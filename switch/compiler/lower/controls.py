@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from weft.switch.compiler import ir, syntax
 from weft.switch.compiler.lower.calls import CallLowering, CopyOut
@@ -20,19 +20,16 @@ from weft.switch.compiler.lower.writer import CodeWriter
 from weft.switch.compiler.syntax import Target
 
 
+@dataclass(eq=False)
 class Applier:
     """Applies instances of parsers and controls."""
 
-    def __init__(
-        self, writer: CodeWriter, expressions: ExpressionLowering, variables: VariableLowering,
-        calls: CallLowering, instances: InstanceLowering,
-    ) -> None:  # fmt: skip
-        self.writer = writer
-        self.expressions = expressions
-        self.variables = variables
-        self.calls = calls
-        self.instances = instances
-        self.direct: dict[tuple[int, int], BlockInstance] = {}
+    writer: CodeWriter
+    expressions: ExpressionLowering
+    variables: VariableLowering
+    calls: CallLowering
+    instances: InstanceLowering
+    direct: dict[tuple[int, int], BlockInstance] = field(default_factory=dict, init=False)
 
     def instance(self, node: syntax.Call, env: Environment) -> BlockInstance:
         """The instance that is applied; direct application makes one for the type."""
@@ -64,8 +61,9 @@ class Applier:
 
     def apply_control(self, node: syntax.Call, env: Environment) -> None:
         """Put a control's body in line."""
-        if self.writer.context != "control":
-            raise self.writer.fail(node, "a control cannot be applied here")
+        self.writer.fail_if(
+            self.writer.context != "control", node, "a control cannot be applied here"
+        )
         instance, callee, copies = self.bound(node, env)
         self._run(instance, callee, copies)
 

@@ -28,8 +28,9 @@ def priorities(node: syntax.Table, reporter: Reporter) -> list[int]:
             current = entry.priority.constant
         elif index:
             current += -delta if largest else delta
-        if current < 0:
-            reporter.error(entry.span, f"the entry's priority would be {current}, below 0")
+        reporter.error_if(
+            current < 0, entry.span, f"the entry's priority would be {current}, below 0"
+        )
         result.append(current)
     return result
 

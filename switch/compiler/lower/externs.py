@@ -57,6 +57,9 @@ class _Call:
     def fail(self, message: str) -> Abandon:
         return self.expressions.writer.fail(self.node, message)
 
+    def fail_if(self, wrong: object, message: str) -> None:
+        self.expressions.writer.fail_if(wrong, self.node, message)
+
 
 class ExternLowering:
     """Lowers calls of extern functions and methods."""
@@ -143,8 +146,7 @@ class ExternLowering:
         if lower is None:
             raise call.fail(f"not supported: extern function '{name}'")
         in_parser = self.writer.context == "parser"
-        if in_parser and name not in _IN_PARSERS:
-            raise call.fail(f"not supported: '{name}' in a parser")
+        call.fail_if(in_parser and name not in _IN_PARSERS, f"not supported: '{name}' in a parser")
         deprecated = find(getattr(call.target.declaration, "annotations", []), "deprecated")
         if deprecated is not None:
             self.writer.shared.reporter.warning(
@@ -156,8 +158,7 @@ class ExternLowering:
         return NOTHING
 
     def _verify(self, call: _Call) -> None:
-        if self.writer.context != "parser":
-            raise call.fail("'verify' can only be called in a parser")
+        call.fail_if(self.writer.context != "parser", "'verify' can only be called in a parser")
         self.writer.do("verify", call.truth("check"), call.number("toSignal"))
 
     def _assert(self, call: _Call) -> None:
@@ -274,17 +275,18 @@ class ExternLowering:
 
     def _send_again(self, call: _Call, operation: str, fields: ir.Expression) -> None:
         where = "ingress" if operation == "resubmit" else "egress"
-        if self.writer.shared.pipeline != where:
-            raise call.fail(f"'{operation}' can only be called in {where}")
+        call.fail_if(
+            self.writer.shared.pipeline != where, f"'{operation}' can only be called in {where}"
+        )
         self.writer.do(operation, fields)
 
     def _clone(self, call: _Call, fields: ir.Expression) -> None:
         kind = call.enum_member("type")
         wanted = "ingress" if kind == "I2E" else "egress"
-        if self.writer.shared.pipeline != wanted:
-            raise call.fail(
-                f"'{call.target.name}' with CloneType.{kind} can only be called in {wanted}"
-            )
+        call.fail_if(
+            self.writer.shared.pipeline != wanted,
+            f"'{call.target.name}' with CloneType.{kind} can only be called in {wanted}",
+        )
         operation = f"clone_{wanted}_pkt_to_egress"
         self.writer.do(operation, call.number("session"), fields)
 
@@ -299,8 +301,10 @@ class ExternLowering:
         lower = self._methods.get((base.kind, call.target.name))
         if lower is None:
             raise call.fail(f"not supported: {name}")
-        if self.writer.context == "parser" and base.kind not in ("packet_in", "register"):
-            raise call.fail(f"not supported: {name} in a parser")
+        call.fail_if(
+            self.writer.context == "parser" and base.kind not in ("packet_in", "register"),
+            f"not supported: {name} in a parser",
+        )
         value = lower(call, base)
         return value if value is not None else NOTHING
 
@@ -333,8 +337,7 @@ class ExternLowering:
     # Packets
 
     def _extract(self, call: _Call, base: ExternInstance) -> None:
-        if self.writer.context != "parser":
-            raise call.fail("'extract' can only be called in a parser")
+        call.fail_if(self.writer.context != "parser", "'extract' can only be called in a parser")
         argument, *rest = call.target.arguments
         if argument is None:  # extract<T>(_)
             kind = call.target.parameter_types[0]
@@ -348,12 +351,10 @@ class ExternLowering:
             raise call.fail(f"only headers can be extracted, not {kind}")
         variable = any(map(is_varbit, bare.fields.values()))
         if not rest:
-            if variable:
-                raise call.fail(f"{kind} has a varbit field: extract needs its length in bits")
+            call.fail_if(variable, f"{kind} has a varbit field: extract needs its length in bits")
             self.writer.do("extract", operand)
             return
-        if not variable:
-            raise call.fail(f"{kind} has no varbit field, so extract takes one argument")
+        call.fail_if(not variable, f"{kind} has no varbit field, so extract takes one argument")
         (length,) = rest
         assert length is not None
         self.writer.do("extract_VL", operand, self.expressions.number(length, call.env))
@@ -363,8 +364,10 @@ class ExternLowering:
         if isinstance(place, HeaderPlace):
             unions = {item.name for item in self.program.unions if place.name in item.members}
             stacks = [item for item in self.program.stacks if item.of_unions]
-            if any(unions.intersection(stack.elements) for stack in stacks):
-                raise call.fail("not supported: extract to a given element of a stack of unions")
+            call.fail_if(
+                any(unions.intersection(stack.elements) for stack in stacks),
+                "not supported: extract to a given element of a stack of unions",
+            )
             return ir.Reference("regular", place.name)
         if isinstance(place, NextPlace) and not place.last:
             if place.member:
@@ -384,8 +387,7 @@ class ExternLowering:
         self.writer.do("advance", amount)
 
     def _lookahead(self, call: _Call, base: ExternInstance) -> Value:
-        if self.writer.context != "parser":
-            raise call.fail("'lookahead' can only be called in a parser")
+        call.fail_if(self.writer.context != "parser", "'lookahead' can only be called in a parser")
         return self._ahead(call.target.returns, 0, call)
 
     def _ahead(self, kind: Type, offset: int, call: _Call) -> Value:

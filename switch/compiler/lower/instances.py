@@ -136,8 +136,11 @@ class InstanceLowering:
                 )
             program.registers.append(register)
             return register
-        if kind.name not in ("action_profile", "action_selector"):
-            raise self.writer.fail(node, f"not supported: instances of extern '{kind.name}'")
+        self.writer.fail_if(
+            kind.name not in ("action_profile", "action_selector"),
+            node,
+            f"not supported: instances of extern '{kind.name}'",
+        )
         algorithm = None
         if kind.name == "action_selector":
             algorithm = self.expressions.enum_member(target.argument("algorithm"), env)

@@ -118,10 +118,11 @@ class ListLowering:
             return
         position = len(self.writer.code)
         env.bind(node, self.body.expressions.value(value, env))
-        if len(self.writer.code) > position:
-            raise self.writer.fail(
-                value, "not supported: this value in a control that is a list (BMv2)"
-            )
+        self.writer.fail_if(
+            len(self.writer.code) > position,
+            value,
+            "not supported: this value in a control that is a list (BMv2)",
+        )
         self.variables_set.append((node, env))
 
     def _check_variables(self, place: FieldPlace, node: syntax.Node) -> None:
@@ -178,10 +179,11 @@ class ListLowering:
         if kind == "update":
             self._check_variables(place, call)
         simple = all(isinstance(item, (ir.Field, ir.Number)) for item, _ in items)
-        if not simple or len(self.writer.code) > position:
-            raise self.writer.fail(
-                data, "not supported: anything but fields and constants in a checksum (BMv2)"
-            )
+        self.writer.fail_if(
+            not simple or len(self.writer.code) > position,
+            data,
+            "not supported: anything but fields and constants in a checksum (BMv2)",
+        )
         algorithm = self.body.expressions.enum_member(target.argument("algo"), env)
         name = self.body.externs.calculation(algorithm, items, payload, call)
         number = len(self.program.checksums)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.lower.assignments import Assigner
@@ -24,15 +25,13 @@ Numbers = list[tuple[ir.Expression, int]]
 """Numbers with their widths in bits."""
 
 
+@dataclass(eq=False)
 class NumberLists:
     """Takes values apart into numbers."""
 
-    def __init__(
-        self, writer: CodeWriter, assigner: Assigner, expressions: ExpressionLowering
-    ) -> None:
-        self.writer = writer
-        self.assigner = assigner
-        self.expressions = expressions
+    writer: CodeWriter
+    assigner: Assigner
+    expressions: ExpressionLowering
 
     def of(self, node: syntax.Expression, env: Environment) -> Numbers:
         """The numbers that the value of an expression consists of, in order."""

@@ -52,8 +52,9 @@ class PipelineBuilder:
         """A cycle: the name of its first node is known only when the last one is made."""
         placeholder = f"\0{id(item)}"
         first = self._sequence(item.body, placeholder, labels)
-        if first in (None, placeholder):
-            raise self.shared.reporter.fail(item.span, "this loop does nothing and never ends")
+        self.shared.reporter.fail_if(
+            first in (None, placeholder), item.span, "this loop does nothing and never ends"
+        )
         self.renamed[placeholder] = first
         return first
 
@@ -143,12 +144,12 @@ class PipelineBuilder:
         known = self.by_name.get(node.name)
         if known is not None:
             assert isinstance(known, ir.TableNode)
-            if known != node:
-                raise self.shared.reporter.fail(
-                    item.span,
-                    f"not supported: table '{table.name}' is applied at more than one place, with "
-                    "different code after it (BMv2 gives a table one successor)",
-                )
+            self.shared.reporter.fail_if(
+                known != node,
+                item.span,
+                f"not supported: table '{table.name}' is applied at more than one place, with "
+                "different code after it (BMv2 gives a table one successor)",
+            )
         self.by_name[node.name] = node
         return node.name
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.lower.storage import (
@@ -28,11 +29,11 @@ _HEADERS = (HeaderPlace, ElementPlace)
 _OF_MEMBERS = (StructPlace, StackPlace, Composite)
 
 
+@dataclass(eq=False)
 class PlaceReader:
     """Reads places: gives the expressions that stand for what they hold."""
 
-    def __init__(self, writer: CodeWriter) -> None:
-        self.writer = writer
+    writer: CodeWriter
 
     def expression_of(self, value: Value, node: syntax.Node) -> ir.Expression:
         """A value of a type that one field holds, as an expression."""

@@ -95,8 +95,9 @@ class TableLowering:
 
     def result(self, call: syntax.Call, name: str, env: Environment) -> Value:
         """``t.apply().hit`` or ``.miss`` inside an expression: kept in a variable."""
-        if name == "action_run":
-            raise self.writer.fail(call, "action_run can only be the subject of 'switch'")
+        self.writer.fail_if(
+            name == "action_run", call, "action_run can only be the subject of 'switch'"
+        )
         place = self.writer.temporary(BOOL, f"{call.target.name}_{name}")
         apply = self.prepare(call, env)
         apply.hit, apply.miss = (
@@ -351,8 +352,7 @@ class TableLowering:
         if kind == "selector":
             return None
         if kind == "range" and low is not None and high is not None:
-            if low > high:
-                raise self.writer.fail(item, f"the range {low} .. {high} is empty")
+            self.writer.fail_if(low > high, item, f"the range {low} .. {high} is empty")
             return (low, high)
         if kind in ("ternary", "lpm", "optional", "exact") and mask is not None:
             if mask == full and kind == "exact":

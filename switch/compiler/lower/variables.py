@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.lower.assignments import Assigner
@@ -12,15 +13,13 @@ from weft.switch.compiler.lower.values import Environment
 from weft.switch.compiler.lower.writer import CodeWriter
 
 
+@dataclass(eq=False)
 class VariableLowering:
     """Gives variables their places and first values."""
 
-    def __init__(
-        self, writer: CodeWriter, assigner: Assigner, expressions: ExpressionLowering
-    ) -> None:
-        self.writer = writer
-        self.assigner = assigner
-        self.expressions = expressions
+    writer: CodeWriter
+    assigner: Assigner
+    expressions: ExpressionLowering
 
     def place(self, node: syntax.Variable, env: Environment) -> Place:
         """Bind a variable to its place: one for each instance of the block that it is in."""

@@ -47,5 +47,8 @@ class CodeWriter:
         assert isinstance(place, FieldPlace)
         return place
 
+    def fail_if(self, wrong: object, node: syntax.Node, message: str) -> None:
+        self.shared.reporter.fail_if(wrong, node.span, message)
+
     def fail(self, node: syntax.Node, message: str) -> Abandon:
         return self.shared.reporter.fail(node.span, message)

@@ -190,15 +190,18 @@ _OF_ONE_STRING = ("name", "deprecated", "noWarn")
 
 def _check_annotation(token: RawToken, reporter: Reporter) -> None:
     kinds = [item.kind for item in token.body]
-    if token.text == "id" and (token.bracket != "(" or kinds != ["INTEGER"]):
-        reporter.error(token.span, "@id takes one number in round brackets, like @id(1)")
+    reporter.error_if(
+        token.text == "id" and (token.bracket != "(" or kinds != ["INTEGER"]),
+        token.span,
+        "@id takes one number in round brackets, like @id(1)",
+    )
     if token.text not in _OF_ONE_STRING:
         return
-    if token.bracket != "(" or kinds != ["STRING_LITERAL"]:
-        reporter.error(
-            token.span,
-            f'@{token.text} takes one string in round brackets, like @{token.text}("text")',
-        )
+    reporter.error_if(
+        token.bracket != "(" or kinds != ["STRING_LITERAL"],
+        token.span,
+        f'@{token.text} takes one string in round brackets, like @{token.text}("text")',
+    )
 
 
 def _declared_names(tokens: list[RawToken]) -> set[str]:
