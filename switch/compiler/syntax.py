@@ -612,6 +612,10 @@ class Table(Declaration):
     default_action: ActionReference | None = field(default=None, init=False)  # checker
     no_action: Action | None = field(default=None, init=False)  # checker: what NoAction is there
 
+    def listed(self, name: str) -> ActionReference | None:
+        """An action of this name among those of the table."""
+        return next((item for item in self.actions if name_of(item.call.callee) == name), None)
+
 
 @dataclass(eq=False)
 class Program:

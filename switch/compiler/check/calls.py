@@ -109,7 +109,8 @@ class CallChecker:
             node.target = self._bind(node, Target(kind, callee.name, chosen), scope, expected)
             if isinstance(chosen, syntax.Function) and chosen.prototype.type_parameters:
                 self._specialized(node.target, chosen)
-            self._static_assert(node, callee.name)
+            if callee.name == "static_assert":
+                self._static_assert(node)
         elif isinstance(symbol, syntax.Action):
             node.target = self._bind(node, Target("action", callee.name, symbol), scope, None)
         else:
@@ -128,9 +129,7 @@ class CallChecker:
             for parameter, argument in zip(target.parameters, target.arguments, strict=True)
         ]
 
-    def _static_assert(self, node: syntax.Call, name: str) -> None:
-        if name != "static_assert":
-            return
+    def _static_assert(self, node: syntax.Call) -> None:
         check, *message = node.target.arguments
         if check.constant is None:
             raise self.reporter.fail(node.span, "static_assert needs a value known at compile time")
@@ -427,10 +426,7 @@ class CallChecker:
                 given[parameter.name].span,
                 f"'_' can only be given for an 'out' parameter, not for '{parameter.name}'",
             )
-        if parameter.default is not None:
-            return parameter.default
-        assert _optional(parameter)  # or `_match` had refused the call
-        return None
+        return parameter.default  # None of an optional one: `_match` has refused others
 
     def _check_argument(
         self, value: syntax.Expression, formal: Type, bindings: Bindings, scope: Scope
@@ -497,10 +493,7 @@ class CallChecker:
             return None
         name.declaration = symbol
         signature = self.signature(symbol)
-        if complete:
-            count = len(signature.parameters)
-        else:
-            count = sum(1 for item in signature.parameters if item.direction)
+        count = sum(1 for item in signature.parameters if complete or item.direction)
         partial = _Signature(signature.parameters[:count], signature.types[:count], VOID, [])
         self.signatures[id(reference)] = partial
         try:

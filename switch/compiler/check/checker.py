@@ -8,7 +8,7 @@ nevertheless.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.check.calls import CallChecker
@@ -50,6 +50,31 @@ class Checker:
         self.tables = TableChecker(self.context, self.expressions, self.calls)
         self.parsers = ParserChecker(self.context, self.expressions, self.statements)
         self.generic: dict[int, syntax.Function] = {}  # as they were before they were checked
+        self._methods: dict[type[syntax.Node], Callable[..., None]] = {
+            syntax.Struct: self._struct,
+            syntax.Enum: self._enum,
+            syntax.SerializableEnum: self._serializable_enum,
+            syntax.Typedef: self._typedef,
+            syntax.ErrorDeclaration: lambda node, scope: self._add_names(
+                self.context.errors, node, "error"
+            ),
+            syntax.MatchKindDeclaration: lambda node, scope: self._add_names(
+                self.context.match_kinds, node, "match kind"
+            ),
+            syntax.ExternFunction: self._extern_function,
+            syntax.ExternObject: self._extern_object,
+            syntax.BlockType: self._block_type,
+            syntax.PackageType: self._block_type,
+            syntax.Action: self._action,
+            syntax.Function: self._function,
+            syntax.Constant: self.statements.check,
+            syntax.Variable: self.statements.check,
+            syntax.Instantiation: self._instantiation,
+            syntax.ValueSet: self.parsers.value_set,
+            syntax.Table: self.tables.check,
+            syntax.Control: self._control,
+            syntax.Parser: self._parser,
+        }
         self.specialized: dict[tuple[int, tuple[Type, ...]], syntax.Function] = {}
 
     def _check_call(self, node: syntax.Call, scope: Scope, expected: Type | None) -> None:
@@ -61,9 +86,8 @@ class Checker:
             self.declaration(node, self.context.globals)
 
     def declaration(self, node: syntax.Node, scope: Scope) -> None:
-        method = getattr(self, "_" + type(node).__name__.lower())
         try:
-            method(node, scope)
+            self._methods[type(node)](node, scope)
         except Abandon:
             if isinstance(node, syntax.Declaration) and node.name not in scope.symbols:
                 self.context.broken.add(node.name)
@@ -102,7 +126,7 @@ class Checker:
         self.context.declare(scope, node, TypeEntry(kind, node))
         self.context.enums.append(node)
 
-    def _serializableenum(self, node: syntax.SerializableEnum, scope: Scope) -> None:
+    def _serializable_enum(self, node: syntax.SerializableEnum, scope: Scope) -> None:
         underlying = self.expressions.types.resolve(node.reference, scope)
         if not isinstance(underlying, (BitType, IntType)):
             raise self.reporter.fail(
@@ -137,12 +161,6 @@ class Checker:
         if node.is_new_type:
             kind = NewType(node.name, kind, node)
         self.context.declare(scope, node, TypeEntry(kind, node))
-
-    def _errordeclaration(self, node: syntax.ErrorDeclaration, scope: Scope) -> None:
-        self._add_names(self.context.errors, node, "error")
-
-    def _matchkinddeclaration(self, node: syntax.MatchKindDeclaration, scope: Scope) -> None:
-        self._add_names(self.context.match_kinds, node, "match kind")
 
     def _add_names(
         self, known: list[str], node: syntax.ErrorDeclaration | syntax.MatchKindDeclaration,
@@ -190,12 +208,12 @@ class Checker:
         else:
             self.context.declare(scope, node, Overloads([node]))
 
-    def _externfunction(self, node: syntax.ExternFunction, scope: Scope) -> None:
+    def _extern_function(self, node: syntax.ExternFunction, scope: Scope) -> None:
         variables = self.context.type_variables(node.prototype.type_parameters)
         self._prototype(node, node.prototype, with_types(scope, variables, variables), variables)
         self._overload(node, scope)
 
-    def _externobject(self, node: syntax.ExternObject, scope: Scope) -> None:
+    def _extern_object(self, node: syntax.ExternObject, scope: Scope) -> None:
         variables = self.context.type_variables(node.type_parameters)
         inner = with_types(scope, variables, variables)
         kind = ExternType(node.name, tuple(variables), node)
@@ -215,7 +233,9 @@ class Checker:
                     method, signature.parameters, signature.types, VOID, list(variables)
                 )
 
-    def _blocktype(self, node: syntax.BlockType | syntax.PackageType, scope: Scope) -> None:
+    def _block_type(
+        self, node: syntax.BlockType | syntax.PackageType, scope: Scope
+    ) -> None:
         variables = self.context.type_variables(node.type_parameters)
         types = self.parameters(node.parameters, with_types(scope, variables, variables))
         self.calls.declare(node, node.parameters, types, VOID, variables)
@@ -226,8 +246,6 @@ class Checker:
             else BlockTypeType(node.name, node.kind, arguments, node)
         )
         self.context.declare(scope, node, TypeEntry(kind, node, variables))
-
-    _packagetype = _blocktype
 
     # Actions and functions
 
@@ -287,13 +305,7 @@ class Checker:
         self.statements.check_all(body.statements, Scope(scope))
         self.statements.place, self.statements.returns = before
 
-    # Constants, variables, instances
-
-    def _constant(self, node: syntax.Constant, scope: Scope) -> None:
-        self.statements.constant(node, scope)
-
-    def _variable(self, node: syntax.Variable, scope: Scope) -> None:
-        self.statements.check(node, scope)
+    # Instances
 
     def _instantiation(self, node: syntax.Instantiation, scope: Scope) -> None:
         self.reporter.fail_if(
@@ -312,9 +324,6 @@ class Checker:
                 f"{node.type} cannot be instantiated outside of a parser, control or package",
             )
         self.context.declare(scope, node)
-
-    def _valueset(self, node: syntax.ValueSet, scope: Scope) -> None:
-        self.parsers.value_set(node, scope)
 
     # Parsers and controls
 
@@ -344,9 +353,6 @@ class Checker:
             self.declaration(item, inner)
         self._body(node.body, inner, "control", VOID)
         self.context.declare(scope, node, TypeEntry(_known(node.type), node))
-
-    def _table(self, node: syntax.Table, scope: Scope) -> None:
-        self.tables.check(node, scope)
 
     def _parser(self, node: syntax.Parser, scope: Scope) -> None:
         inner = Scope(self._block_scope(node, scope), hides_parameters=True)

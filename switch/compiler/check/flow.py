@@ -7,7 +7,7 @@ invalid headers".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from weft.switch.compiler import syntax
@@ -39,6 +39,22 @@ class FlowChecker:
     by_action: dict[str, Facts | None] = field(
         default_factory=dict, init=False
     )  # after the last table
+
+    def __post_init__(self) -> None:
+        self._methods: dict[type, Callable[..., Facts | None]] = {
+            syntax.Block: lambda node, facts: self.block(node.statements, facts),
+            syntax.Variable: self._variable,
+            syntax.Assignment: self._assignment,
+            syntax.CallStatement: lambda node, facts: self.call(node.call, facts),
+            syntax.If: self._if,
+            syntax.Switch: self._switch,
+            syntax.For: self._for,
+            syntax.ForIn: self._for_in,
+            syntax.Break: self._leave,
+            syntax.Continue: self._leave,
+            syntax.Return: self._return,
+            syntax.Exit: lambda node, facts: None,
+        }
 
     def check(self, program: syntax.Program) -> None:
         for node in program.declarations:
@@ -131,14 +147,8 @@ class FlowChecker:
         return now
 
     def statement(self, node: syntax.Node | None, facts: Facts) -> Facts | None:
-        method = getattr(self, "_" + type(node).__name__.lower(), None)
-        if method is None:
-            return facts
-        result: Facts | None = method(node, facts)
-        return result
-
-    def _block(self, node: syntax.Block, facts: Facts) -> Facts | None:
-        return self.block(node.statements, facts)
+        method = self._methods.get(type(node))
+        return facts if method is None else method(node, facts)
 
     def _variable(self, node: syntax.Variable, facts: Facts) -> Facts:
         if node.initializer is not None:
@@ -179,9 +189,6 @@ class FlowChecker:
             self.warn(node.span, f"{_header_of(node)} is not valid here", "invalid-header")
         facts.set(key)
 
-    def _callstatement(self, node: syntax.CallStatement, facts: Facts) -> Facts | None:
-        return self.call(node.call, facts)
-
     def _if(self, node: syntax.If, facts: Facts) -> Facts | None:
         self.read(node.condition, facts)
         then = self.statement(node.then, self.assume(node.condition, True, facts.copy()))
@@ -216,7 +223,7 @@ class FlowChecker:
         self.read(node.condition, facts)
         return self._loop([node.body, *node.update], facts)
 
-    def _forin(self, node: syntax.ForIn, facts: Facts) -> Facts | None:
+    def _for_in(self, node: syntax.ForIn, facts: Facts) -> Facts | None:
         self.read(node.collection, facts)
         return self._loop([node.body], facts)
 
@@ -229,18 +236,13 @@ class FlowChecker:
         self.left = outer
         return result
 
-    def _break(self, node: syntax.Node, facts: Facts) -> None:
+    def _leave(self, node: syntax.Node, facts: Facts) -> None:
         self.left.append(facts)
-
-    _continue = _break
 
     def _return(self, node: syntax.Return, facts: Facts) -> None:
         if node.value is not None:
             self.read(node.value, facts)
         self.returned.append(facts)
-
-    def _exit(self, node: syntax.Exit, facts: Facts) -> None:
-        return None
 
     # Expressions
 

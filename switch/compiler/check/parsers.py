@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from weft.switch.compiler import syntax
 from weft.switch.compiler.check.expressions import ExpressionChecker
 from weft.switch.compiler.check.scope import Context, Scope, closest
@@ -165,10 +167,8 @@ class ParserChecker:
             types.append(kind)
         for case in node.cases:
             self._state(case.state, case.state_span, names)
-            try:
+            with suppress(Abandon):
                 case.keyset = check_keyset(self.expressions, case.keyset, scope, types)
-            except Abandon:
-                continue
 
     def _unreachable(self, node: syntax.Parser) -> None:
         """Warn of states that no transition leads to."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from weft.switch.compiler import syntax
@@ -38,6 +39,23 @@ class StatementChecker:
         self.place = "control"  # or parser, action, function
         self.returns: Type = VOID
         self.loops = 0  # that the statement is inside of
+        self._methods: dict[type[syntax.Node], Callable[..., None]] = {
+            syntax.Block: lambda node, scope: self.check_all(node.statements, Scope(scope)),
+            syntax.Empty: lambda node, scope: None,
+            syntax.Constant: self._constant,
+            syntax.Variable: self._variable,
+            syntax.Instantiation: self._instantiation,
+            syntax.Assignment: self._assignment,
+            syntax.CallStatement: self._call,
+            syntax.If: self._if,
+            syntax.Return: self._return,
+            syntax.Exit: self._exit,
+            syntax.Break: self._leave,
+            syntax.Continue: self._leave,
+            syntax.For: self._for,
+            syntax.ForIn: self._for_in,
+            syntax.Switch: self._switch,
+        }
 
     def check_all(self, nodes: list[syntax.Node], scope: Scope) -> None:
         for node in nodes:
@@ -45,24 +63,13 @@ class StatementChecker:
 
     def check(self, node: syntax.Node, scope: Scope) -> None:
         """Check a statement or declaration; after an error in it the next is checked too."""
-        method = getattr(self, "_" + type(node).__name__.lower())
         try:
-            method(node, scope)
+            self._methods[type(node)](node, scope)
         except Abandon:
             if isinstance(node, syntax.Declaration) and node.name not in scope.symbols:
                 self.context.broken.add(node.name)
 
-    def _block(self, node: syntax.Block, scope: Scope) -> None:
-        self.check_all(node.statements, Scope(scope))
-
-    def _empty(self, node: syntax.Empty, scope: Scope) -> None:
-        pass
-
     def _constant(self, node: syntax.Constant, scope: Scope) -> None:
-        self.constant(node, scope)
-
-    def constant(self, node: syntax.Constant, scope: Scope) -> None:
-        """A ``const`` declaration, at any level."""
         node.type = self.expressions.types.resolve(node.reference, scope)
         node.value = self.expressions.check(node.value, scope, node.type)
         self._declare(node, scope)
@@ -88,8 +95,11 @@ class StatementChecker:
     def _declare(self, node: syntax.Declaration, scope: Scope) -> None:
         outer = None if scope.parent is None else scope.parent.find(node.name)
         if isinstance(outer, syntax.Parameter) and not scope.hides_parameters:
-            message = f"'{node.name}' has the name of a parameter (line {outer.span.line}), which "
-            self.reporter.error(node.name_span, f"{message}it would hide; give it another one")
+            self.reporter.error(
+                node.name_span,
+                f"'{node.name}' has the name of a parameter (line {outer.span.line}), which "
+                "it would hide; give it another one",
+            )
         self.context.declare(scope, node)
 
     def _instantiation(self, node: syntax.Instantiation, scope: Scope) -> None:
@@ -103,7 +113,7 @@ class StatementChecker:
             node.value, node.operator = operation, "="
         node.value = self.expressions.check(node.value, scope, type_of(node.target))
 
-    def _callstatement(self, node: syntax.CallStatement, scope: Scope) -> None:
+    def _call(self, node: syntax.CallStatement, scope: Scope) -> None:
         self.expressions.check(node.call, scope)
         target = node.call.target
         if target is None:
@@ -152,12 +162,10 @@ class StatementChecker:
             f"'exit' cannot stand in a {self.place}",
         )
 
-    def _break(self, node: syntax.Node, scope: Scope) -> None:
+    def _leave(self, node: syntax.Node, scope: Scope) -> None:
         self.reporter.fail_if(
             not self.loops, node.span, "'break' and 'continue' can only stand in a loop"
         )
-
-    _continue = _break
 
     def _for(self, node: syntax.For, scope: Scope) -> None:
         self._not_in_parser(node, "for")
@@ -168,7 +176,7 @@ class StatementChecker:
         self.check_all(node.update, inner)
         self._loop_body(node.body, inner)
 
-    def _forin(self, node: syntax.ForIn, scope: Scope) -> None:
+    def _for_in(self, node: syntax.ForIn, scope: Scope) -> None:
         self._not_in_parser(node, "for")
         variable = node.variable
         self._variable(variable, Scope(scope, hides_parameters=True))
@@ -232,9 +240,8 @@ class StatementChecker:
                 self.check(case.body, scope)
 
     def _action_labels(self, node: syntax.Switch, kind: ActionEnumType) -> None:
-        names = {syntax.name_of(item.call.callee) for item in kind.declaration.actions}
-        if kind.declaration.default_action is None:
-            names.add("NoAction")
+        implicit = {"NoAction"} if kind.declaration.default_action is None else set()
+        names = implicit | {syntax.name_of(item.call.callee) for item in kind.declaration.actions}
         seen: set[str] = set()
         for case in node.cases:
             if isinstance(case.label, syntax.AnyKeyset):

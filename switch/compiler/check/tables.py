@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from weft.switch.compiler import syntax
+from weft.switch.compiler.annotations import has_annotation
 from weft.switch.compiler.check.calls import CallChecker
 from weft.switch.compiler.check.expressions import ExpressionChecker
 from weft.switch.compiler.check.parsers import check_keyset
 from weft.switch.compiler.check.scope import Context, Scope, closest
-from weft.switch.compiler.diagnostics import Abandon
+from weft.switch.compiler.diagnostics import Abandon, Span
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
     BOOL,
@@ -56,10 +59,8 @@ class TableChecker:
             )
             names.add(action.name)
         for item in node.properties.values():
-            try:
+            with suppress(Abandon):
                 self._property(node, item, scope)
-            except Abandon:
-                continue
         self._default_action(node, scope)
         symbol = scope.find("NoAction")
         node.no_action = symbol if isinstance(symbol, syntax.Action) else None
@@ -90,16 +91,14 @@ class TableChecker:
 
     def _key_name(self, key: syntax.KeyElement) -> None:
         """What is no field, slice or mask has no name that the control plane could use."""
-        if any(note.name == "name" for note in key.annotations) or _has_name(key.expression):
-            return
-        self.reporter.error(
+        self.reporter.error_if(
+            not has_annotation(key.annotations, "name") and not _has_name(key.expression),
             key.expression.span,
             'a key that is computed needs a name: write @name("...") after its match kind',
         )
 
     def _one_prefix(self, node: syntax.Table) -> None:
-        prefixes = [key for key in node.keys if key.match_kind == "lpm"]
-        for key in prefixes[1:]:
+        for key in [key for key in node.keys if key.match_kind == "lpm"][1:]:
             self.reporter.error(
                 key.span, f"not supported: table '{node.name}' has several keys of kind lpm (BMv2)"
             )
@@ -146,27 +145,29 @@ class TableChecker:
         else:
             self.reporter.error(value.span, "the default action must be an action of the table")
             return
-        assert isinstance(call.callee, syntax.Name)
-        listed = self._listed(node, call.callee.name)
-        if listed is None:
-            self.reporter.error(value.span, _not_listed(node, call.callee.name))
-            return
-        self.reporter.error_if(
-            any(note.name == "tableonly" for note in listed.annotations),
-            value.span,
-            f"'{call.callee.name}' is @tableonly and cannot be the default action",
-        )
         reference = syntax.ActionReference(value.span, call, bool(call.arguments))
-        self._prepend_bound(reference, listed)
-        if self.calls.check_action_reference(reference, scope, complete=True) is not None:
+        not_for = ("tableonly", "cannot be the default action")
+        if self._listed_action(node, reference, value.span, not_for, scope) is not None:
             node.default_action = reference
 
-    def _listed(self, node: syntax.Table, name: str) -> syntax.ActionReference | None:
-        for item in node.actions:
-            callee = item.call.callee
-            if isinstance(callee, syntax.Name) and callee.name == name:
-                return item
-        return None
+    def _listed_action(
+        self, node: syntax.Table, reference: syntax.ActionReference, span: Span,
+        not_for: tuple[str, str], scope: Scope,
+    ) -> syntax.Action | None:  # fmt: skip
+        """Check an action that must be among the table's, and not annotated as not for this use."""
+        name = syntax.name_of(reference.call.callee)
+        listed = node.listed(name)
+        if listed is None:
+            self.reporter.error(span, _not_listed(node, name))
+            return None
+        annotation, consequence = not_for
+        self.reporter.error_if(
+            has_annotation(listed.annotations, annotation),
+            span,
+            f"'{name}' is @{annotation} and {consequence}",
+        )
+        self._prepend_bound(reference, listed)
+        return self.calls.check_action_reference(reference, scope, complete=True)
 
     def _prepend_bound(
         self, reference: syntax.ActionReference, listed: syntax.ActionReference
@@ -207,19 +208,9 @@ class TableChecker:
                     )
             except Abandon:
                 continue
-            callee = entry.action.call.callee
-            assert isinstance(callee, syntax.Name)
-            listed = self._listed(node, callee.name)
-            if listed is None:
-                self.reporter.error(callee.span, _not_listed(node, callee.name))
-                continue
-            self.reporter.error_if(
-                any(note.name == "defaultonly" for note in listed.annotations),
-                callee.span,
-                f"'{callee.name}' is @defaultonly and cannot be in an entry",
-            )
-            self._prepend_bound(entry.action, listed)
-            self.calls.check_action_reference(entry.action, scope, complete=True)
+            not_for = ("defaultonly", "cannot be in an entry")
+            span = entry.action.call.callee.span
+            self._listed_action(node, entry.action, span, not_for, scope)
 
 
 def _differ(one: syntax.Expression | None, other: syntax.Expression | None) -> bool:

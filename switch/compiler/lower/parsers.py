@@ -274,19 +274,16 @@ class ParserLowering:
             elif not isinstance(item, _SETS) and scalar_width(type_of(item)) is None:
                 numbers = self.body.numbers.of(item, env)
                 for (number, _), width in zip(numbers, group, strict=True):
+                    if not isinstance(number, ir.Number):
+                        raise self.writer.fail(item, "this must be known at compile time")
                     full = arithmetic.mask_of(width)
-                    alternatives.append([(self._number_in(number, item) & full, full)])
+                    alternatives.append([(number.value & full, full)])
             else:
                 alternatives.append(self._matches(item, group[0], env))
         full = _join([(arithmetic.mask_of(width), width) for _, width in state.key])
         for values, masks in _product(alternatives, [width for _, width in state.key]):
             mask = None if masks == full else masks
             state.cases.append(ir.TransitionCase("hexstr", following, values & masks, mask))
-
-    def _number_in(self, value: ir.Expression, node: syntax.Expression) -> int:
-        if not isinstance(value, ir.Number):
-            raise self.writer.fail(node, "this must be known at compile time")
-        return value.value
 
     def _matches(
         self, node: syntax.Expression, width: int, env: Environment

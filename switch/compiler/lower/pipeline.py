@@ -67,14 +67,10 @@ class PipelineBuilder:
             if isinstance(item, ir.Do) or is_loop_of_primitives(item):
                 run.insert(0, item)
                 continue
-            if isinstance(item, ir.Leave):
-                run, following = [], labels[item.label]
+            if isinstance(item, (ir.Leave, ir.Stop)):
+                run, following = [], labels[item.label] if isinstance(item, ir.Leave) else None
                 continue
-            if isinstance(item, ir.Stop):
-                run, following = [], None
-                continue
-            following = self._action(run, following)
-            run = []
+            run, following = [], self._action(run, following)
             if isinstance(item, ir.Labelled):
                 following = self._sequence(item.body, following, {**labels, item.label: following})
             elif isinstance(item, ir.Branch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import count
 
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.annotations import find, has_annotation, local_name, string_of
@@ -43,7 +44,7 @@ class TableLowering:
         self.tables: dict[tuple[int, int], ir.Table] = {}
         self.actions: dict[tuple[int, ...], ir.Action] = {}
         self.key_places: dict[int, FieldPlace] = {}
-        self.anonymous = 0
+        self.anonymous = count()  # of the objects that tables make for themselves
 
     # Actions
 
@@ -109,10 +110,10 @@ class TableLowering:
 
     def prepare(self, call: syntax.Call, env: Environment) -> ir.Apply:
         """A table's application, in which what depends on its result is still to be filled in."""
-        if self.writer.context != "control":
-            raise self.writer.fail(
-                call, f"a table cannot be applied in {_article(self.writer.context)}"
-            )
+        context = self.writer.context
+        if context != "control":
+            where = "an action" if context == "action" else f"a {context}"
+            raise self.writer.fail(call, f"a table cannot be applied in {where}")
         declaration = call.target.declaration
         owner = env.owner()
         key = (id(declaration), id(owner))
@@ -126,12 +127,11 @@ class TableLowering:
         table = ir.Table(full_name(env.path, node), node.annotations, node.span)
         table.order = self.shared.order(node, env)
         table.hidden = has_annotation(node.annotations, "hidden")
-        for key in node.keys:
-            self._key(table, key, env)
-        for reference in node.actions:
-            table.actions.append(
-                ir.ActionChoice(self.action_of(reference, env), reference.annotations)
-            )
+        table.keys = [self._key(key, env) for key in node.keys]
+        table.actions = [
+            ir.ActionChoice(self.action_of(reference, env), reference.annotations)
+            for reference in node.actions
+        ]
         self._default_action(node, table, env)
         self._properties(node, table, env)
         for entry, priority in zip(node.entries, priorities(node, self.reporter), strict=True):
@@ -160,28 +160,23 @@ class TableLowering:
         values = [item.constant for item in self.shared.parse_annotation(annotation)]
         return int(values[0]) if len(values) == 1 and isinstance(values[0], int) else None
 
-    def _key(self, table: ir.Table, key: syntax.KeyElement, env: Environment) -> None:
+    def _key(self, key: syntax.KeyElement, env: Environment) -> ir.Key:
         kind = type_of(key.expression)
-        name = source_text(key.expression)
-        for annotation in key.annotations:
-            if annotation.name == "name" and annotation.body:
-                name = annotation.body[0].text.strip('"')
+        given = [item.body[0].text for item in key.annotations if item.name == "name" and item.body]
+        name = given[-1].strip('"') if given else source_text(key.expression)
         field = self._key_field(key, env)
-        width = scalar_width(kind)
-        assert width is not None
-        table.keys.append(ir.Key(name, key.match_kind, field, width, kind, key.annotations))
+        return ir.Key(name, key.match_kind, field, scalar_width(kind) or 0, kind, key.annotations)
 
     def _key_field(self, key: syntax.KeyElement, env: Environment) -> ir.Field:
         """The field to match on: the key itself, or a variable that it is put into."""
         node = key.expression
-        if isinstance(node, syntax.Call) and node.target.kind == "builtin":
-            value = self.expressions.value(node, env)
-            if isinstance(value, ir.Operation) and isinstance(value.right, ir.Field):
-                return value.right
-        if isinstance(node, (syntax.Name, syntax.Member)) and node.constant is None:
-            value = self.expressions.value(node, env)
-            if isinstance(value, FieldPlace):
-                return value.field
+        is_builtin = isinstance(node, syntax.Call) and node.target.kind == "builtin"
+        is_name = isinstance(node, (syntax.Name, syntax.Member)) and node.constant is None
+        value = self.expressions.value(node, env) if is_builtin or is_name else None
+        if is_builtin and isinstance(value, ir.Operation) and isinstance(value.right, ir.Field):
+            return value.right
+        if isinstance(value, FieldPlace):
+            return value.field
         place = self.key_places[id(key)] = self.writer.temporary_field(type_of(node), "key")
         return place.field
 
@@ -196,24 +191,19 @@ class TableLowering:
         self, reference: syntax.ActionReference, node: syntax.Table, table: ir.Table
     ) -> ir.Action:
         """The table's own version of an action named in an entry or as the default action."""
-        name = reference.call.callee
-        for item, choice in zip(node.actions, table.actions, strict=False):
-            callee = item.call.callee
-            assert isinstance(callee, syntax.Name) and isinstance(name, syntax.Name)
-            if callee.name == name.name:
-                return choice.action
-        raise self.writer.fail(reference, "this action is not among the table's actions")
+        found = node.listed(syntax.name_of(reference.call.callee))
+        if found is None:
+            raise self.writer.fail(reference, "this action is not among the table's actions")
+        return table.actions[node.actions.index(found)].action
 
     def _arguments(self, reference: syntax.ActionReference, env: Environment) -> list[int]:
         target: Target = reference.call.target
-        arguments: list[int] = []
-        for parameter, argument in zip(target.parameters, target.arguments, strict=True):
-            if parameter.direction:
-                continue
-            assert argument is not None
-            width = scalar_width(type_of(argument)) or 0
-            arguments.append(self.expressions.known(argument, env) & arithmetic.mask_of(width))
-        return arguments
+        return [
+            self.expressions.known(argument, env)
+            & arithmetic.mask_of(scalar_width(type_of(argument)) or 0)
+            for parameter, argument in zip(target.parameters, target.arguments, strict=True)
+            if argument is not None and not parameter.direction
+        ]
 
     def _default_action(self, node: syntax.Table, table: ir.Table, env: Environment) -> None:
         if node.default_action is not None:
@@ -240,17 +230,16 @@ class TableLowering:
         for name, item in node.properties.items():
             if name == "size":
                 size = self.expressions.known(item.value, env, "the size of a table")
-                if not 0 <= size < MAXIMUM_SIZE:
-                    raise self.writer.fail(
-                        item.value,
-                        f"a table's size must be 0 to {MAXIMUM_SIZE - 1}, not {size}",
-                    )
+                self.writer.fail_if(
+                    not 0 <= size < MAXIMUM_SIZE,
+                    item.value,
+                    f"a table's size must be 0 to {MAXIMUM_SIZE - 1}, not {size}",
+                )
                 table.size = size or table.size
             elif name == "support_timeout":
                 table.support_timeout = bool(item.value.constant)
             elif name in ("implementation", "counters", "meters"):
-                instance = self._instance(item, env)
-                self._attach(table, node, item, instance)
+                self._attach(table, node, item, self._instance(item, env))
 
     def _instance(self, item: syntax.Property, env: Environment) -> ExternInstance:
         """An extern object that a property names, or constructs in place."""
@@ -267,8 +256,7 @@ class TableLowering:
 
     def _anonymous(self, kind: str) -> str:
         stem = "action_profile" if kind.startswith("action") else kind
-        self.anonymous += 1
-        return f"{stem}_{self.anonymous - 1}"
+        return f"{stem}_{next(self.anonymous)}"
 
     def _attach(
         self, table: ir.Table, node: syntax.Table, item: syntax.Property, instance: ExternInstance
@@ -318,15 +306,12 @@ class TableLowering:
         self, entry: syntax.Entry, node: syntax.Table, env: Environment
     ) -> list[object]:
         keyset = entry.keyset
-        if isinstance(keyset, syntax.TupleKeyset):
-            items = keyset.items
-        else:
-            items = [keyset] * (len(node.keys) if isinstance(keyset, syntax.AnyKeyset) else 1)
-        keys: list[object] = []
-        for key, item in zip(node.keys, items, strict=True):
-            width = scalar_width(type_of(key.expression)) or 0
-            keys.append(self._entry_key(key, item, width, env))
-        return keys
+        count = len(node.keys) if isinstance(keyset, syntax.AnyKeyset) else 1
+        items = keyset.items if isinstance(keyset, syntax.TupleKeyset) else [keyset] * count
+        return [
+            self._entry_key(key, item, scalar_width(type_of(key.expression)) or 0, env)
+            for key, item in zip(node.keys, items, strict=True)
+        ]
 
     def _entry_key(
         self, key: syntax.KeyElement, item: syntax.Expression, width: int, env: Environment
@@ -363,7 +348,3 @@ class TableLowering:
             if kind == "lpm" and mask == full ^ arithmetic.mask_of(width - length):
                 return (value & mask, length)
         raise self.writer.fail(item, f"this cannot be matched by a key of kind {kind}")
-
-
-def _article(context: str) -> str:
-    return "an action" if context == "action" else f"a {context}"

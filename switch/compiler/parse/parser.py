@@ -108,9 +108,7 @@ def _expectation(expected: set[str]) -> str:
     if len(expected & _OPERATORS) > 3:
         words.append("an operator")
         expected -= _OPERATORS | {"DOT", "LEFT_BRACKET"}
-    assignments = {kind for kind in expected if kind.endswith("_ASSIGN")}
-    if assignments:
-        expected -= assignments
+    expected = {kind for kind in expected if not kind.endswith("_ASSIGN")}
     words += sorted(
         {_DESCRIPTION.get(kind) or f"'{_SPELLING.get(kind, kind.lower())}'" for kind in expected}
     )
@@ -122,11 +120,7 @@ def _expectation(expected: set[str]) -> str:
 def _describe(raw: RawToken) -> str:
     if raw.kind == "ANNOTATION":
         return f"annotation '@{raw.text}'"
-    if raw.kind == "IDENTIFIER":
-        return f"'{raw.text}'"
-    if raw.kind == "TYPE_NAME":
-        return f"type '{raw.text}'"
-    return f"'{raw.text}'"
+    return f"type '{raw.text}'" if raw.kind == "TYPE_NAME" else f"'{raw.text}'"
 
 
 def _syntax_error(raw: RawToken, expected: set[str]) -> str:

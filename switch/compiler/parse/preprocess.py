@@ -98,6 +98,14 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
         self.diagnostics.append(Diagnostic(file, line, column, message.strip(), text, length))
         self.return_code += 1
 
+    def _note_here(self, message: str, source: str = "") -> None:
+        """Note an error at the last directive, or in a source file where there was none."""
+        token = self.lastdirective
+        if token is None:
+            self.diagnostics.append(Diagnostic(source, 0, 0, message))
+        else:
+            self._note(token.source, token.lineno, message)
+
     def on_error(self, file: str, line: int, msg: str) -> None:
         if msg.startswith("Could not evaluate expression"):
             if "ZeroDivisionError" in msg:
@@ -113,20 +121,10 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
         """Note that the preprocessor ran out of stack."""
         token = self.lastdirective
         if token is not None and token.value == "include":
-            self._note(
-                token.source,
-                token.lineno,
-                "includes are nested too deeply: does a file include itself?",
-            )
+            self._note_here("includes are nested too deeply: does a file include itself?")
         else:
-            self.diagnostics.append(
-                Diagnostic(
-                    source,
-                    0,
-                    0,
-                    "the preprocessor finds macros or conditions nested too deeply here",
-                )
-            )
+            message = "the preprocessor finds macros or conditions nested too deeply here"
+            self.diagnostics.append(Diagnostic(source, 0, 0, message))
 
     def expand_macros(self, tokens: Any, expanding_from: Any = ()) -> Any:
         """As pcpp does; macros that grow without measure are an error, not a matter of minutes."""
@@ -164,12 +162,7 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
 
     def note_malformed(self, source: str) -> None:
         """Note that the preprocessor gave up, without a reason of its own."""
-        token = self.lastdirective
-        message = "the preprocessor cannot read this directive, or what follows it"
-        if token is None:
-            self.diagnostics.append(Diagnostic(source, 0, 0, message))
-        else:
-            self._note(token.source, token.lineno, message)
+        self._note_here("the preprocessor cannot read this directive, or what follows it", source)
 
     def on_include_not_found(
         self, is_malformed: bool, is_system_include: bool, curdir: str, includepath: str
@@ -180,8 +173,7 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
             searched = [] if is_system_include else [curdir or "."]
             searched += [str(folder) for folder in self.include_dirs]
             message = f"include file {includepath!r} not found; searched {', '.join(searched)}"
-        token = self.lastdirective
-        self._note(token.source, token.lineno, message)
+        self._note_here(message)
 
     def on_directive_handle(
         self, directive: Any, toks: Any, ifpassthru: bool, precedingtoks: Any
@@ -218,10 +210,7 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
     def on_file_open(self, is_system_include: bool, includepath: str) -> io.StringIO:
         self.includes += 1
         if self.includes > MOST_INCLUDES:
-            token = self.lastdirective
-            self._note(
-                token.source, token.lineno, f"more than {MOST_INCLUDES} files are included by here"
-            )
+            self._note_here(f"more than {MOST_INCLUDES} files are included by here")
             raise _TooMuchError
         try:
             text = "\n".join(read_source(Path(includepath)))
