@@ -270,9 +270,7 @@ def scalar_width(kind: Type) -> int | None:
         return kind.width
     if isinstance(kind, BoolType):
         return 1
-    if isinstance(kind, (EnumType, ErrorType)):
-        return ENUM_BITS
-    return None
+    return ENUM_BITS if isinstance(kind, (EnumType, ErrorType)) else None
 
 
 def is_signed(kind: Type) -> bool:

@@ -72,8 +72,8 @@ class Checker:
             syntax.Instantiation: self._instantiation,
             syntax.ValueSet: self.parsers.value_set,
             syntax.Table: self.tables.check,
-            syntax.Control: self._control,
-            syntax.Parser: self._parser,
+            syntax.Control: self._block,
+            syntax.Parser: self._block,
         }
         self.specialized: dict[tuple[int, tuple[Type, ...]], syntax.Function] = {}
 
@@ -233,9 +233,7 @@ class Checker:
                     method, signature.parameters, signature.types, VOID, list(variables)
                 )
 
-    def _block_type(
-        self, node: syntax.BlockType | syntax.PackageType, scope: Scope
-    ) -> None:
+    def _block_type(self, node: syntax.BlockType | syntax.PackageType, scope: Scope) -> None:
         variables = self.context.type_variables(node.type_parameters)
         types = self.parameters(node.parameters, with_types(scope, variables, variables))
         self.calls.declare(node, node.parameters, types, VOID, variables)
@@ -344,22 +342,18 @@ class Checker:
         inner = Scope(scope)
         for item in [*node.parameters, *node.constructor_parameters]:
             self.context.declare(inner, item)
-        node.type = BlockTypeType(node.name, node.kind, (), node)
         return inner
 
-    def _control(self, node: syntax.Control, scope: Scope) -> None:
+    def _block(self, node: syntax.Parser | syntax.Control, scope: Scope) -> None:
         inner = Scope(self._block_scope(node, scope), hides_parameters=True)
+        node.type = kind = BlockTypeType(node.name, node.kind, (), node)
         for item in node.locals:
             self.declaration(item, inner)
-        self._body(node.body, inner, "control", VOID)
-        self.context.declare(scope, node, TypeEntry(_known(node.type), node))
-
-    def _parser(self, node: syntax.Parser, scope: Scope) -> None:
-        inner = Scope(self._block_scope(node, scope), hides_parameters=True)
-        for item in node.locals:
-            self.declaration(item, inner)
-        self.parsers.check(node, inner)
-        self.context.declare(scope, node, TypeEntry(_known(node.type), node))
+        if isinstance(node, syntax.Parser):
+            self.parsers.check(node, inner)
+        else:
+            self._body(node.body, inner, "control", VOID)
+        self.context.declare(scope, node, TypeEntry(kind, node))
 
 
 def with_types(scope: Scope, variables: Sequence[TypeVariable], types: Sequence[Type]) -> Scope:
@@ -368,11 +362,6 @@ def with_types(scope: Scope, variables: Sequence[TypeVariable], types: Sequence[
     for variable, kind in zip(variables, types, strict=True):
         inner.symbols[variable.name] = TypeEntry(kind)
     return inner
-
-
-def _known(kind: Type | None) -> Type:
-    assert kind is not None
-    return kind
 
 
 def _always_returns(node: syntax.Node | None) -> bool:

@@ -332,8 +332,9 @@ class InfoEmitter:
     def profile(self, profile: ir.ActionProfile) -> None:
         message = self.info.action_profiles.add()
         self.preamble(message.preamble, "action_profile", profile, _OF_PROFILE)
-        for name in sorted(profile.tables):
-            message.table_ids.append(self.identifiers.of("table", name))
+        message.table_ids.extend(
+            self.identifiers.of("table", name) for name in sorted(profile.tables)
+        )
         message.with_selector = profile.algorithm is not None
         message.size = profile.size
         if profile.algorithm is not None:

@@ -34,9 +34,7 @@ _TRANSLATION = "p4runtime_translation"
 
 def type_name(kind: Type) -> str | None:
     """The name that P4Info gives for the type of a key, parameter or field, as p4c does."""
-    if isinstance(kind, (NewType, EnumType)):
-        return kind.name
-    return None
+    return kind.name if isinstance(kind, (NewType, EnumType)) else None
 
 
 def control_name(kind: Type) -> str:
@@ -81,9 +79,7 @@ class TypeInfo:
             translation = self._translation(kind)
             if translation is not None:
                 return translation[1]
-        if isinstance(base_type(kind), (EnumType, ErrorType)):
-            return None
-        return scalar_width(kind)
+        return None if isinstance(base_type(kind), (EnumType, ErrorType)) else scalar_width(kind)
 
     def _translation(self, kind: NewType) -> tuple[str, int | None] | None:
         """The URI and width of ``@p4runtime_translation(uri, width)``."""

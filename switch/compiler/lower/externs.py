@@ -245,11 +245,11 @@ class ExternLowering:
     def _listed_data(self, call: _Call) -> ir.Expression:
         """BMv2's number of a list of the fields that are given as data."""
         data = call.target.argument("data")
-        fields: list[ir.Field] = []
-        for expression, _ in self.numbers.of(data, call.env):
-            if not isinstance(expression, ir.Field):
-                raise self.writer.fail(data, "not supported: anything but fields to be preserved")
-            fields.append(expression)
+        items = self.numbers.of(data, call.env)
+        fields = [item for item, _ in items if isinstance(item, ir.Field)]
+        self.writer.fail_if(
+            len(fields) < len(items), data, "not supported: anything but fields to be preserved"
+        )
         lists = self.program.field_lists
         known = [listed for _, listed in lists]
         if fields in known:

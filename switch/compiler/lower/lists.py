@@ -81,9 +81,12 @@ class ListLowering:
                 continue
             elif isinstance(node, syntax.Variable):
                 self._set_variable(node, node.initializer, env)
-            elif isinstance(node, syntax.Assignment) and self._is_variable(node):
-                assert isinstance(node.target, syntax.Name)
-                assert node.target.declaration is not None
+            elif (
+                isinstance(node, syntax.Assignment)
+                and node.operator == "="
+                and isinstance(node.target, syntax.Name)
+                and isinstance(node.target.declaration, syntax.Variable)
+            ):
                 self._set_variable(node.target.declaration, node.value, env)
             elif isinstance(node, syntax.If) and node.condition.constant is not None:
                 chosen = node.then if node.condition.constant else node.otherwise
@@ -102,14 +105,6 @@ class ListLowering:
                 self.reporter.error(
                     node.span, f"not supported: {kind} in {what}, which may only hold calls (BMv2)"
                 )
-
-    def _is_variable(self, node: syntax.Assignment) -> bool:
-        target = node.target
-        return (
-            node.operator == "="
-            and isinstance(target, syntax.Name)
-            and isinstance(target.declaration, syntax.Variable)
-        )
 
     def _set_variable(
         self, node: syntax.Node, value: syntax.Expression | None, env: Environment

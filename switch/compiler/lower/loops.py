@@ -308,9 +308,11 @@ def _note_changed(node: syntax.Node, changed: set[int]) -> None:
 def _note_arguments(node: syntax.Expression, changed: set[int]) -> None:
     if isinstance(node, syntax.Call) and node.target.kind not in ("builtin", "table"):
         target = node.target
-        for parameter, argument in zip(target.parameters, target.arguments, strict=False):
-            if argument is not None and parameter.direction in ("out", "inout"):
-                changed.add(id(_root(argument)))
+        changed |= {
+            id(_root(argument))
+            for parameter, argument in zip(target.parameters, target.arguments, strict=False)
+            if argument is not None and parameter.direction in ("out", "inout")
+        }
         if target.kind == "action":
             _note_changed(target.declaration.body, changed)
     for operand in operands(node):

@@ -190,8 +190,8 @@ class _Assembly:
         if isinstance(place, FieldPlace):
             self.shared.kept_fields.append((place.field, indices))
         elif isinstance(place, HeaderPlace):
-            for name, _ in [*header_fields(place.type), ("$valid$", None)]:
-                self.shared.kept_fields.append((ir.Field(place.name, name), indices))
+            names = [*(name for name, _ in header_fields(place.type)), "$valid$"]
+            self.shared.kept_fields += [(ir.Field(place.name, name), indices) for name in names]
         elif isinstance(place, (StackPlace, StructPlace, UnionPlace)):
             inner = place.elements if isinstance(place, StackPlace) else place.members.values()
             for part in inner:

@@ -62,8 +62,7 @@ class ParserLowering:
         initial = self.writer.captured(
             lambda: self.body.variables.declare_all(parser.locals, running.environment)
         )
-        for state in parser.states:
-            self.names.add(running.prefix + state.name)
+        self.names |= {running.prefix + state.name for state in parser.states}
         first = running.prefix + "start"
         loops = any("start" in state.next_states() for state in parser.states)
         if initial and loops:

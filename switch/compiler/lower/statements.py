@@ -75,9 +75,7 @@ class StatementLowering:
 
     def _code(self, node: syntax.Node | None, env: Environment) -> list[ir.Code]:
         """The code of a statement that runs only if something holds."""
-        if node is None:
-            return []
-        return self.writer.captured(lambda: self.statement(node, env))
+        return [] if node is None else self.writer.captured(lambda: self.statement(node, env))
 
     def _if(self, node: syntax.If, env: Environment) -> None:
         sides = [node.then, node.otherwise]

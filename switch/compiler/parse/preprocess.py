@@ -217,8 +217,7 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
         except FileNotFoundError:
             raise  # it is looked for in the next folder
         except OSError as problem:
-            token = self.lastdirective
-            self._note(token.source, token.lineno, f"cannot read {includepath}: {problem.strerror}")
+            self._note_here(f"cannot read {includepath}: {problem.strerror}")
             text = ""
         if line := _unended_comment(text):
             self._note(includepath, line, _UNENDED_COMMENT)

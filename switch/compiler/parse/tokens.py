@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from weft.switch.compiler.diagnostics import Reporter, Span
 from weft.switch.compiler.parse.preprocess import Preprocessed
@@ -110,9 +111,7 @@ def tokenize(program: Preprocessed, reporter: Reporter) -> list[RawToken]:
     """The program's tokens, before types are told from other names."""
     text = program.text
     tokens: list[RawToken] = []
-    starts = [0]
-    for line in program.lines:
-        starts.append(starts[-1] + len(line.text) + 1)
+    starts = [0, *accumulate(len(line.text) + 1 for line in program.lines)]
     position, row = 0, 0
     mapped_row, mapped_to = -1, 0
     while position < len(text):
