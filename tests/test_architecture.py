@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -53,6 +53,36 @@ FORBIDDEN = {
 }  # fmt: skip
 
 
+CIRCLES = (
+    ("weft.agents.servers.job", "weft.agents.servers.operation"),
+    (
+        "weft.agents.transport.aggregation",
+        "weft.agents.transport.endpoint",
+        "weft.agents.transport.local",
+        "weft.agents.transport.queue_pairs",
+        "weft.agents.transport.receive_worker",
+        "weft.agents.transport.sink",
+        "weft.agents.transport.types",
+    ),
+    (
+        "weft.experiments.scenario.checks",
+        "weft.experiments.scenario.path_checks",
+        "weft.experiments.scenario.scenario",
+        "weft.experiments.scenario.workload_checks",
+    ),
+    (
+        "weft.switch.engine.amounts",
+        "weft.switch.engine.attachments",
+        "weft.switch.engine.groups",
+        "weft.switch.engine.program",
+    ),
+    ("weft.switch.engine.expressions", "weft.switch.engine.references"),
+    ("weft.switch.engine.state", "weft.switch.engine.tracer"),
+    ("weft.switch.realtime.process", "weft.switch.realtime.traces"),
+)
+"""Modules that import each other still. The list may become shorter, and never longer."""
+
+
 def modules(*parts: str) -> list[Path]:
     """The Python files of packages, folders or files, named from the root."""
     found: list[Path] = []
@@ -71,6 +101,51 @@ def imports(file: Path) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.ImportFrom):
             above = package[: len(package) - node.level + 1] if node.level else ()
             yield node.lineno, ".".join([*above, *filter(None, [node.module])])
+
+
+def imported_modules(file: Path, known: Collection[str]) -> Iterator[str]:
+    """The known modules that a module imports, wherever in it.
+
+    ``from package import module`` is an import of the module, not of the package's own file.
+    """
+    package = ("weft", *file.relative_to(ROOT).parent.parts)
+    for node in ast.walk(ast.parse(file.read_text(), str(file))):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names if name.name in known)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else ()
+            origin = ".".join([*above, *filter(None, [node.module])])
+            for name in node.names:
+                names = (f"{origin}.{name.name}", origin)
+                yield from [item for item in names if item in known][:1]
+
+
+def import_graph(package: str) -> dict[str, set[str]]:
+    """Which modules of a package each of its modules imports, for a type checker alone or not."""
+    files = {module_name(file): file for file in modules(package)}
+    return {module: set(imported_modules(file, files)) for module, file in files.items()}
+
+
+def module_name(file: Path) -> str:
+    parts = ("weft", *file.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts).removesuffix(".__init__")
+
+
+def circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
+    """The sets of modules that import each other, directly or by way of others."""
+    reached: dict[str, set[str]] = {}
+    for module in graph:
+        waiting, found = [module], set[str]()
+        while waiting:
+            new = graph[waiting.pop()] - found
+            found |= new
+            waiting += new
+        reached[module] = found
+    return {
+        frozenset(other for other in reached[module] if module in reached[other])
+        for module in graph
+        if module in reached[module]
+    }
 
 
 def name_of(file: Path) -> str:
@@ -98,6 +173,21 @@ def test_a_machine_without_input_and_output_reads_no_clock_and_opens_no_socket(f
         if name.split(".")[0] in FORBIDDEN
     ]
     assert not wrong
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_modules_of_a_package_import_each_other(package: str) -> None:
+    known = [frozenset(circle) for circle in CIRCLES if circle[0].startswith(f"weft.{package}.")]
+    found = circles(import_graph(package))
+    new = [sorted(circle) for circle in found if not any(circle <= other for other in known)]
+    assert not new, "these import each other: let one be handed what it needs of the other"
+    gone = [sorted(other) for other in known if not any(circle <= other for circle in found)]
+    assert not gone, "these no longer import each other: take them off CIRCLES"
+
+
+def test_a_circle_of_imports_is_found_however_long_it_is() -> None:
+    graph = {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": set[str](), "e": {"a", "e"}}
+    assert circles(graph) == {frozenset("abc"), frozenset("e")}
 
 
 @pytest.mark.parametrize("file", modules(*PACKAGES, "src", "tests"), ids=name_of)

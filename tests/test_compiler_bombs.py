@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from weft.switch.compiler import compile_program
 from weft.switch.compiler.diagnostics import CompileError
-from weft.switch.compiler.preprocess import preprocess
+from weft.switch.compiler.parse.preprocess import preprocess
 
 PROGRAM = """#include <core.p4>
 #include <v1model.p4>

@@ -9,7 +9,7 @@ from tests.compiler_support import errors, errors_of, program
 
 from weft.base.errors import InputError
 from weft.switch.compiler import CompileError, compile_program, write_outputs
-from weft.switch.compiler.preprocess import preprocess
+from weft.switch.compiler.parse.preprocess import preprocess
 
 
 def test_an_error_shows_the_line_a_caret_and_what_was_expected(tmp_path: Path) -> None:

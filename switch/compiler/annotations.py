@@ -6,11 +6,12 @@ P4_16 specification, section "Annotations"; P4Runtime specification, section "An
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.diagnostics import Reporter
-from weft.switch.compiler.tokens import RawToken
+from weft.switch.compiler.parse.tokens import RawToken
 
 ParseAnnotation = Callable[[syntax.Annotation], list[syntax.Expression]]
 
@@ -81,12 +82,12 @@ def key_values(
     return found
 
 
+@dataclass(eq=False)
 class AnnotationWriter:
     """Writes annotations into messages of P4Info."""
 
-    def __init__(self, reporter: Reporter, parse: ParseAnnotation) -> None:
-        self.reporter = reporter
-        self.parse = parse
+    reporter: Reporter
+    parse: ParseAnnotation
 
     def write(self, target: Any, annotations: list[Any], own: frozenset[str] = frozenset()) -> None:
         """Add annotations to a message but for those in `own`, which have fields of their own."""
@@ -102,8 +103,7 @@ class AnnotationWriter:
             if annotation.name in ("brief", "description") and annotation.bracket == "(":
                 text = string_of(annotation)
                 if text is None:
-                    message = f"@{annotation.name} takes one string"
-                    self.reporter.error(annotation.span, message)
+                    self.reporter.error(annotation.span, f"@{annotation.name} takes one string")
                 else:
                     setattr(target.doc, annotation.name, text)
 
@@ -140,8 +140,8 @@ class AnnotationWriter:
         elif isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
             target.int64_value = value
         else:
-            message = (
+            self.reporter.error(
+                node.span,
                 "a structured annotation holds strings, truth values and numbers of 64 bits; "
-                "write a larger number as a string"
+                "write a larger number as a string",
             )
-            self.reporter.error(node.span, message)

@@ -97,8 +97,7 @@ def binary(
     bare = base_type(kind)
     width = getattr(bare, "width", 0)
     if operator in ("/", "%"):
-        message = f"'{operator}' needs values that are known at compile time"
-        raise constants.EvaluationError(message)
+        raise constants.EvaluationError(f"'{operator}' needs values that are known at compile time")
     if operator == "++":
         return concatenate(left, right, kind, right_kind)
     if operator in ("|+|", "|-|"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.annotations import local_name
@@ -12,39 +14,47 @@ from weft.switch.compiler.types import StructType, resolved
 def source_text(node: syntax.Expression) -> str:
     """An expression written out (specification, section "Control plane names", keys)."""
     if isinstance(node.constant, int) and not isinstance(node.constant, bool):
-        return _number_text(node.constant, _base_of(node))
-    if isinstance(node, syntax.Name):
-        return node.name
-    if isinstance(node, syntax.Member):
-        if isinstance(node.base, syntax.TypeExpression):
-            return f"{_type_text(node.base)}.{node.name}"
-        name = _field_name(node)
-        return name[1:] if name.startswith(".") else f"{source_text(node.base)}.{name}"
-    if isinstance(node, syntax.Index):
-        return f"{source_text(node.base)}[{source_text(node.index)}]"
-    if isinstance(node, syntax.Slice):
-        return f"{source_text(node.base)}[{source_text(node.high)}:{source_text(node.low)}]"
-    if isinstance(node, syntax.IntegerLiteral):
-        return _number_text(node.value, _base_of(node))
-    if isinstance(node, syntax.BooleanLiteral):
-        return "true" if node.value else "false"
-    if isinstance(node, syntax.Call):
-        arguments = ", ".join(
-            "_" if item.value is None else source_text(item.value) for item in node.arguments
-        )
-        if isinstance(node.callee, syntax.Member) and node.callee.name == "isValid":
-            return f"{source_text(node.callee.base)}.$valid$"  # as p4c and BMv2 have it
-        return f"{source_text(node.callee)}({arguments})"
-    if isinstance(node, syntax.Unary):
-        return f"{node.operator}{source_text(node.operand)}"
-    if isinstance(node, syntax.Binary):
-        return f"{source_text(node.left)} {node.operator} {source_text(node.right)}"
-    if isinstance(node, syntax.Cast):
-        return source_text(node.operand)
-    if isinstance(node, syntax.Conditional):
-        parts = (node.condition, node.then, node.otherwise)
-        return "{} ? {} : {}".format(*(source_text(item) for item in parts))
-    return "expression"
+        return format(node.constant, _base_of(node))
+    written = _TEXTS.get(type(node))
+    return "expression" if written is None else written(node)
+
+
+def _member_text(node: syntax.Member) -> str:
+    if isinstance(node.base, syntax.TypeExpression):
+        reference = node.base.reference
+        if isinstance(reference, syntax.NamedTypeReference):
+            return f"{reference.name}.{node.name}"
+        return f"{getattr(reference, 'kind', 'type')}.{node.name}"
+    name = _field_name(node)
+    return name[1:] if name.startswith(".") else f"{source_text(node.base)}.{name}"
+
+
+def _call_text(node: syntax.Call) -> str:
+    if isinstance(node.callee, syntax.Member) and node.callee.name == "isValid":
+        return f"{source_text(node.callee.base)}.$valid$"  # as p4c and BMv2 have it
+    arguments = ("_" if item.value is None else source_text(item.value) for item in node.arguments)
+    return f"{source_text(node.callee)}({', '.join(arguments)})"
+
+
+_TEXTS: dict[type[syntax.Expression], Callable[[Any], str]] = {
+    syntax.Name: lambda node: node.name,
+    syntax.Member: _member_text,
+    syntax.Index: lambda node: f"{source_text(node.base)}[{source_text(node.index)}]",
+    syntax.Slice: lambda node: (
+        f"{source_text(node.base)}[{source_text(node.high)}:{source_text(node.low)}]"
+    ),
+    syntax.IntegerLiteral: lambda node: format(node.value, _base_of(node)),
+    syntax.BooleanLiteral: lambda node: "true" if node.value else "false",
+    syntax.Call: _call_text,
+    syntax.Unary: lambda node: f"{node.operator}{source_text(node.operand)}",
+    syntax.Binary: lambda node: (
+        f"{source_text(node.left)} {node.operator} {source_text(node.right)}"
+    ),
+    syntax.Cast: lambda node: source_text(node.operand),
+    syntax.Conditional: lambda node: (
+        f"{source_text(node.condition)} ? {source_text(node.then)} : {source_text(node.otherwise)}"
+    ),
+}
 
 
 def _field_name(node: syntax.Member) -> str:
@@ -72,14 +82,3 @@ def _base_of(node: syntax.Expression) -> str:
     if isinstance(node, (syntax.Cast, syntax.Unary)):
         return _base_of(node.operand)
     return "d"
-
-
-def _number_text(value: int, style: str) -> str:
-    return format(value, style)
-
-
-def _type_text(node: syntax.TypeExpression) -> str:
-    reference = node.reference
-    if isinstance(reference, syntax.NamedTypeReference):
-        return reference.name
-    return getattr(reference, "kind", "type")

@@ -138,6 +138,16 @@ class Reporter:
         self.error(span, message)
         return Abandon(message)
 
+    def error_if(self, wrong: object, span: Span, message: str) -> None:
+        """Note an error if something is wrong."""
+        if wrong:
+            self.error(span, message)
+
+    def fail_if(self, wrong: object, span: Span, message: str) -> None:
+        """Note an error and raise `Abandon` if something is wrong."""
+        if wrong:
+            raise self.fail(span, message)
+
     def warning(self, span: Span, message: str, kind: str = "ignore") -> None:
         """Note a warning; `kind` is one of `WARNINGS`."""
         diagnostic = self._diagnostic(span, message, "warning", kind)

@@ -21,10 +21,11 @@ from weft.switch.compiler.check.unused import warn_of_unused
 from weft.switch.compiler.deep import run_deep
 from weft.switch.compiler.diagnostics import Abandon, Diagnostic, Reporter, Span
 from weft.switch.compiler.emit.bmv2_json import Emitter
+from weft.switch.compiler.emit.json_expressions import SourceNotes
 from weft.switch.compiler.emit.p4info import InfoEmitter, info_text
 from weft.switch.compiler.lower.lower import lower
-from weft.switch.compiler.parser import parse_annotation_expressions, parse_program
-from weft.switch.compiler.preprocess import Preprocessed, display_name, preprocess
+from weft.switch.compiler.parse.parser import parse_annotation_expressions, parse_program
+from weft.switch.compiler.parse.preprocess import Preprocessed, display_name, preprocess
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,7 @@ def _steps(source: Path, text: Preprocessed, reporter: Reporter) -> CompiledProg
         end = span.end_column - 1 if span.end_line == span.line else len(line)
         return line[span.column - 1 : end].rstrip()
 
-    emitter = Emitter(lowered, reporter, file_name, fragment)
-    json_text = emitter.text(source.name)
+    json_text = Emitter(lowered, reporter, SourceNotes(file_name, fragment)).text(source.name)
     info = InfoEmitter(lowered, reporter, parse_annotation).message()
     reporter.finish()
     return CompiledProgram(json_text, info, info_text(info), tuple(reporter.sorted_warnings()))

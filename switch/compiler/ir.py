@@ -7,7 +7,7 @@ two kinds, as in BMv2 (``d2b`` and ``b2d`` convert).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from weft.switch.compiler.types import Type
 
 @dataclass(frozen=True)
 class Expression:
-    pass
+    """What a value is computed from; its operands are expressions, too."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +130,19 @@ def is_truth(node: Expression) -> bool:
     if isinstance(node, Choice):
         return is_truth(node.then)
     return isinstance(node, Truth)
+
+
+_OPERANDS: dict[type[Expression], Callable[[Any], Sequence[Expression | None]]] = {
+    Operation: lambda node: (node.left, node.right),
+    Choice: lambda node: (node.condition, node.then, node.otherwise),
+    ElementField: lambda node: (node.header,),
+}
+
+
+def operands(node: Expression) -> list[Expression]:
+    """The expressions that an expression is computed from."""
+    given = _OPERANDS.get(type(node))
+    return [] if given is None else [item for item in given(node) if item is not None]
 
 
 # Code: what actions, controls and parser states do

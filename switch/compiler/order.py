@@ -6,6 +6,10 @@ operand is saved before a later one is evaluated only if that one may change som
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
 from weft.switch.compiler import syntax
 
 _ACTING = frozenset(
@@ -14,30 +18,27 @@ _ACTING = frozenset(
 _HARMLESS = frozenset(["lookahead", "length", "static_assert"])
 
 
+_OPERANDS: dict[type[syntax.Expression], Callable[[Any], list[syntax.Expression]]] = {
+    syntax.Member: lambda node: [node.base],
+    syntax.Index: lambda node: [node.base, node.index],
+    syntax.Slice: lambda node: [node.base, node.low],
+    syntax.ListExpression: lambda node: node.items,
+    syntax.RecordExpression: lambda node: [value for _, value in node.fields],
+    syntax.Unary: lambda node: [node.operand],
+    syntax.Cast: lambda node: [node.operand],
+    syntax.Binary: lambda node: [node.left, node.right],
+    syntax.Conditional: lambda node: [node.condition, node.then, node.otherwise],
+    syntax.RangeKeyset: lambda node: [node.low, node.high],
+    syntax.Call: lambda node: [
+        node.callee, *(item.value for item in node.arguments if item.value is not None)
+    ],
+}  # fmt: skip
+
+
 def operands(node: syntax.Expression) -> list[syntax.Expression]:
     """The expressions that an expression is made of, in the order of their evaluation."""
-    if isinstance(node, syntax.Member):
-        return [node.base]
-    if isinstance(node, syntax.Index):
-        return [node.base, node.index]
-    if isinstance(node, syntax.Slice):
-        return [node.base, node.low]
-    if isinstance(node, syntax.ListExpression):
-        return node.items
-    if isinstance(node, syntax.RecordExpression):
-        return [value for _, value in node.fields]
-    if isinstance(node, (syntax.Unary, syntax.Cast)):
-        return [node.operand]
-    if isinstance(node, syntax.Binary):
-        return [node.left, node.right]
-    if isinstance(node, syntax.Conditional):
-        return [node.condition, node.then, node.otherwise]
-    if isinstance(node, syntax.RangeKeyset):
-        return [node.low, node.high]
-    if isinstance(node, syntax.Call):
-        given = [argument.value for argument in node.arguments if argument.value is not None]
-        return [node.callee, *given]
-    return []
+    found = _OPERANDS.get(type(node))
+    return [] if found is None else found(node)
 
 
 def is_static(node: syntax.Expression) -> bool:
@@ -52,12 +53,12 @@ def is_static(node: syntax.Expression) -> bool:
     return all(is_static(item) for item in operands(node))
 
 
+@dataclass(eq=False)
 class Effects:
     """Remembers of each expression whether its evaluation may change something, and its depth."""
 
-    def __init__(self) -> None:
-        self._known: dict[int, bool] = {}
-        self._depths: dict[int, int] = {}
+    _known: dict[int, bool] = field(default_factory=dict, init=False)
+    _depths: dict[int, int] = field(default_factory=dict, init=False)
 
     def depth(self, node: syntax.Expression) -> int:
         """How deeply the operations in an expression are nested."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from weft.switch.compiler import ir
 
 
@@ -13,9 +15,9 @@ def simplify(code: list[ir.Code]) -> list[ir.Code]:
     return _Simplifier().sequence(code)
 
 
+@dataclass(eq=False)
 class _Simplifier:
-    def __init__(self) -> None:
-        self.known: dict[int, tuple[list[ir.Code], list[ir.Code]]] = {}
+    known: dict[int, tuple[list[ir.Code], list[ir.Code]]] = field(default_factory=dict, init=False)
 
     def sequence(self, code: list[ir.Code]) -> list[ir.Code]:
         known = self.known.get(id(code))
@@ -45,8 +47,7 @@ class _Simplifier:
                 return []
             return [ir.Branch(item.condition, then, otherwise, item.span)]
         if isinstance(item, ir.Apply):
-            hit = None if item.hit is None else self.sequence(item.hit)
-            miss = None if item.miss is None else self.sequence(item.miss)
+            hit, miss = (body and self.sequence(body) for body in (item.hit, item.miss))
             cases = item.cases
             if cases is not None:
                 cases = {name: self.sequence(body) for name, body in cases.items()}
@@ -57,12 +58,11 @@ class _Simplifier:
 
 def leaves(code: list[ir.Code], label: int) -> bool:
     """Whether the code leaves the label somewhere."""
-    for item in code:
-        if isinstance(item, ir.Leave) and item.label == label:
-            return True
-        if any(leaves(body, label) for body in bodies(item)):
-            return True
-    return False
+    return any(
+        (isinstance(item, ir.Leave) and item.label == label)
+        or any(leaves(body, label) for body in bodies(item))
+        for item in code
+    )
 
 
 def bodies(item: ir.Code) -> list[list[ir.Code]]:

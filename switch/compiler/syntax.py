@@ -6,14 +6,13 @@ each expression, its value if it is known at compile time, and what each name an
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.switch.compiler.diagnostics import Span
-from weft.switch.compiler.tokens import RawToken
-
-if TYPE_CHECKING:
-    from weft.switch.compiler.types import Type
+from weft.switch.compiler.parse.tokens import RawToken
+from weft.switch.compiler.types import VOID, Bindings, Type
 
 Value = int | bool | str | tuple[Any, ...]
 """A value known at compile time: enum members and errors by name, lists as tuples."""
@@ -38,7 +37,7 @@ class Annotation(Node):
 
 @dataclass(eq=False)
 class TypeReference(Node):
-    pass
+    """A type, as it is written."""
 
 
 @dataclass(eq=False)
@@ -82,6 +81,13 @@ class IntegerLiteral(Expression):
     width: int | None = None
     signed: bool = False
     text: str = ""
+
+
+def known_integer(span: Span, value: int) -> IntegerLiteral:
+    """A literal that the checker puts in the place of an expression that it has evaluated."""
+    node = IntegerLiteral(span, value)
+    node.constant = value
+    return node
 
 
 @dataclass(eq=False)
@@ -144,12 +150,12 @@ class RecordExpression(Expression):
 
 @dataclass(eq=False)
 class InvalidHeader(Expression):
-    pass
+    """``{#}``."""
 
 
 @dataclass(eq=False)
 class Dots(Expression):
-    pass
+    """``...``: default values."""
 
 
 @dataclass(eq=False)
@@ -193,7 +199,57 @@ class Call(Expression):
     callee: Expression
     type_arguments: list[TypeReference]
     arguments: list[Argument]
-    target: Any = field(default=None, init=False)  # checker: what is called (calls.Target)
+    target: Any = field(default=None, init=False)  # checker: a `Target`
+
+
+@dataclass
+class Target:
+    """What a call refers to.
+
+    `kind` is one of: action, function, extern_function, extern_method, table, parser, control,
+    builtin (of headers and stacks), constructor (of an extern, parser, control or package).
+    `parameters` and `arguments` go together; an argument that was left out or is ``_`` is None.
+    `base` is the object that a method is called on.
+    """
+
+    kind: str
+    name: str
+    declaration: Node | None = None
+    base: Expression | None = None
+    parameters: list[Parameter] = field(default_factory=list)
+    parameter_types: list[Type] = field(default_factory=list)
+    arguments: list[Expression | None] = field(default_factory=list)
+    returns: Type = VOID
+    bindings: Bindings = field(default_factory=dict)
+
+    def argument(self, name: str) -> Expression:
+        """The argument for a parameter; raises KeyError if none was given."""
+        for parameter, argument in zip(self.parameters, self.arguments, strict=True):
+            if parameter.name == name and argument is not None:
+                return argument
+        raise KeyError(name)
+
+
+def name_of(node: Expression) -> str:
+    """The name that an expression consists of; empty if it is anything else."""
+    return node.name if isinstance(node, Name) else ""
+
+
+def children(node: Any) -> Iterator[Node]:
+    """The nodes directly inside a node."""
+    for value in vars(node).values():
+        if isinstance(value, Node):
+            yield value
+        elif isinstance(value, (list, dict)):
+            for item in value if isinstance(value, list) else value.values():
+                parts = item if isinstance(item, tuple) else (item,)
+                yield from (part for part in parts if isinstance(part, Node))
+
+
+def type_of(node: Expression) -> Type:
+    """The type that the checker found."""
+    assert node.type is not None
+    return node.type
 
 
 # Key sets (also expressions, of select cases, table entries and switch labels)
@@ -201,7 +257,7 @@ class Call(Expression):
 
 @dataclass(eq=False)
 class AnyKeyset(Expression):
-    pass
+    """``default`` or ``_``."""
 
 
 @dataclass(eq=False)
@@ -226,7 +282,7 @@ class TupleKeyset(Expression):
 
 @dataclass(eq=False)
 class Statement(Node):
-    pass
+    """A statement; a declaration may stand among statements, too."""
 
 
 @dataclass(eq=False)
@@ -258,7 +314,7 @@ class If(Statement):
 
 @dataclass(eq=False)
 class Empty(Statement):
-    pass
+    """``;``."""
 
 
 @dataclass(eq=False)
@@ -268,17 +324,17 @@ class Return(Statement):
 
 @dataclass(eq=False)
 class Exit(Statement):
-    pass
+    """``exit;``."""
 
 
 @dataclass(eq=False)
 class Break(Statement):
-    pass
+    """``break;``."""
 
 
 @dataclass(eq=False)
 class Continue(Statement):
-    pass
+    """``continue;``."""
 
 
 @dataclass(eq=False)
@@ -320,20 +376,19 @@ class Declaration(Node):
     annotations: list[Annotation]
     name: str
     name_span: Span
+    type: Type | None = field(default=None, init=False)  # checker, of what has one
 
 
 @dataclass(eq=False)
 class Constant(Declaration):
     reference: TypeReference
     value: Expression
-    type: Type | None = field(default=None, init=False)  # checker
 
 
 @dataclass(eq=False)
 class Variable(Declaration):
     reference: TypeReference
     initializer: Expression | None
-    type: Type | None = field(default=None, init=False)  # checker
 
 
 @dataclass(eq=False)
@@ -341,7 +396,6 @@ class Parameter(Declaration):
     direction: str
     reference: TypeReference
     default: Expression | None
-    type: Type | None = field(default=None, init=False)  # checker
 
 
 @dataclass(eq=False)
@@ -349,7 +403,6 @@ class Instantiation(Declaration):
     reference: TypeReference
     arguments: list[Argument]
     initializer: list[Node]
-    type: Type | None = field(default=None, init=False)  # checker
     call: Call | None = field(default=None, init=False)  # checker
 
 
@@ -357,14 +410,12 @@ class Instantiation(Declaration):
 class ValueSet(Declaration):
     reference: TypeReference
     size: Expression
-    type: Type | None = field(default=None, init=False)  # checker
 
 
 @dataclass(eq=False)
 class Action(Declaration):
     parameters: list[Parameter]
     body: Block
-    type: Type | None = field(default=None, init=False)  # checker
 
 
 @dataclass(eq=False)
@@ -380,7 +431,6 @@ class Prototype(Node):
 class Function(Declaration):
     prototype: Prototype
     body: Block
-    type: Type | None = field(default=None, init=False)  # checker
 
 
 @dataclass(eq=False)
@@ -423,6 +473,14 @@ class ParserState(Declaration):
     statements: list[Node]
     transition: Transition | None
 
+    def next_states(self) -> list[str]:
+        """The names of the states that the transition leads to, accept and reject included."""
+        if self.transition is None:
+            return []
+        if self.transition.cases is None:
+            return [self.transition.state or "reject"]
+        return [case.state for case in self.transition.cases]
+
 
 @dataclass(eq=False)
 class SelectCase(Node):
@@ -445,7 +503,18 @@ class Parser(BlockType):
     constructor_parameters: list[Parameter]
     locals: list[Declaration]
     states: list[ParserState]
-    type: Type | None = field(default=None, init=False)  # checker
+
+    def reachable(self) -> set[str]:
+        """The names of the states that lead on from ``start``, and of that one if it is there."""
+        states = {state.name: state for state in self.states}
+        found: set[str] = set()
+        waiting = ["start"]
+        while waiting:
+            name = waiting.pop()
+            if name not in found and name in states:
+                found.add(name)
+                waiting += states[name].next_states()
+        return found
 
 
 @dataclass(eq=False)
@@ -453,13 +522,11 @@ class Control(BlockType):
     constructor_parameters: list[Parameter]
     locals: list[Declaration]
     body: Block
-    type: Type | None = field(default=None, init=False)  # checker
 
 
 @dataclass(eq=False)
 class StructField(Declaration):
     reference: TypeReference
-    type: Type | None = field(default=None, init=False)  # checker
 
 
 @dataclass(eq=False)
@@ -544,7 +611,10 @@ class Table(Declaration):
     repeated: list[tuple[str, Span]] = field(default_factory=list, init=False)  # properties
     default_action: ActionReference | None = field(default=None, init=False)  # checker
     no_action: Action | None = field(default=None, init=False)  # checker: what NoAction is there
-    type: Type | None = field(default=None, init=False)  # checker
+
+    def listed(self, name: str) -> ActionReference | None:
+        """An action of this name among those of the table."""
+        return next((item for item in self.actions if name_of(item.call.callee) == name), None)
 
 
 @dataclass(eq=False)

@@ -2,129 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar, TypeGuard
 
 
 @dataclass(frozen=True)
 class Type:
+    """A type; `shown` is how messages show those of a class, with the names of fields in braces."""
+
+    _shown: ClassVar[str]
+
+    def __init_subclass__(cls, shown: str = "") -> None:
+        cls._shown = shown
+
     def __str__(self) -> str:
-        return "?"
+        return self._shown.format(**vars(self))
 
 
 @dataclass(frozen=True)
-class BoolType(Type):
-    def __str__(self) -> str:
-        return "bool"
+class BoolType(Type, shown="bool"):
+    """``bool``."""
 
 
 @dataclass(frozen=True)
-class StringType(Type):
-    def __str__(self) -> str:
-        return "string"
+class StringType(Type, shown="string"):
+    """``string``: only for what is said to people."""
 
 
 @dataclass(frozen=True)
-class VoidType(Type):
-    def __str__(self) -> str:
-        return "void"
+class VoidType(Type, shown="void"):
+    """What is returned where nothing is."""
 
 
 @dataclass(frozen=True)
-class ErrorType(Type):
-    def __str__(self) -> str:
-        return "error"
+class ErrorType(Type, shown="error"):
+    """``error``."""
 
 
 @dataclass(frozen=True)
-class MatchKindType(Type):
-    def __str__(self) -> str:
-        return "match_kind"
+class MatchKindType(Type, shown="match_kind"):
+    """``match_kind``."""
 
 
 @dataclass(frozen=True)
-class IntegerType(Type):
+class IntegerType(Type, shown="int"):
     """``int``: a number of any size, known at compile time."""
 
-    def __str__(self) -> str:
-        return "int"
-
 
 @dataclass(frozen=True)
-class BitType(Type):
+class BitType(Type, shown="bit<{width}>"):
     width: int
 
-    def __str__(self) -> str:
-        return f"bit<{self.width}>"
-
 
 @dataclass(frozen=True)
-class IntType(Type):
+class IntType(Type, shown="int<{width}>"):
     width: int
 
-    def __str__(self) -> str:
-        return f"int<{self.width}>"
-
 
 @dataclass(frozen=True)
-class VarbitType(Type):
+class VarbitType(Type, shown="varbit<{width}>"):
     width: int
 
-    def __str__(self) -> str:
-        return f"varbit<{self.width}>"
-
 
 @dataclass(frozen=True)
-class DontCareType(Type):
+class DontCareType(Type, shown="_"):
     """``_`` as a type argument, and the type of ``_`` as an argument."""
 
-    def __str__(self) -> str:
-        return "_"
-
 
 @dataclass(frozen=True)
-class TypeVariable(Type):
+class TypeVariable(Type, shown="{name}"):
     """A type parameter; `scope` tells apart those of different declarations."""
 
     name: str
     scope: int
 
-    def __str__(self) -> str:
-        return self.name
-
 
 @dataclass(frozen=True)
-class EnumType(Type):
+class EnumType(Type, shown="{name}"):
     name: str
     members: tuple[str, ...] = field(compare=False)
     declaration: Any = field(default=None, compare=False, repr=False)
 
-    def __str__(self) -> str:
-        return self.name
-
 
 @dataclass(frozen=True)
-class SerializableEnumType(Type):
+class SerializableEnumType(Type, shown="{name}"):
     name: str
     underlying: Type
     members: Mapping[str, int] = field(compare=False, hash=False)
     declaration: Any = field(default=None, compare=False, repr=False)
 
-    def __str__(self) -> str:
-        return self.name
-
 
 @dataclass(frozen=True)
-class NewType(Type):
+class NewType(Type, shown="{name}"):
     """A type declared with ``type``."""
 
     name: str
     underlying: Type
     declaration: Any = field(default=None, compare=False, repr=False)
-
-    def __str__(self) -> str:
-        return self.name
 
 
 @dataclass(frozen=True)
@@ -138,19 +113,13 @@ class StructType(Type):
     declaration: Any = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
-        arguments = ", ".join(str(item) for item in self.arguments)
-        return f"{self.kind.replace('_', ' ')} {self.name}" + (
-            f"<{arguments}>" if arguments else ""
-        )
+        return f"{self.kind.replace('_', ' ')} {self.name}{_bracketed(self.arguments)}"
 
 
 @dataclass(frozen=True)
-class StackType(Type):
+class StackType(Type, shown="{element}[{size}]"):
     element: Type
     size: int
-
-    def __str__(self) -> str:
-        return f"{self.element}[{self.size}]"
 
 
 @dataclass(frozen=True)
@@ -162,11 +131,8 @@ class TupleType(Type):
 
 
 @dataclass(frozen=True)
-class ListType(Type):
+class ListType(Type, shown="list<{element}>"):
     element: Type
-
-    def __str__(self) -> str:
-        return f"list<{self.element}>"
 
 
 @dataclass(frozen=True)
@@ -180,11 +146,8 @@ class RecordType(Type):
 
 
 @dataclass(frozen=True)
-class SetType(Type):
+class SetType(Type, shown="set of {element}"):
     element: Type
-
-    def __str__(self) -> str:
-        return f"set of {self.element}"
 
 
 @dataclass(frozen=True)
@@ -194,12 +157,11 @@ class ExternType(Type):
     declaration: Any = field(compare=False, repr=False)
 
     def __str__(self) -> str:
-        arguments = ", ".join(str(item) for item in self.arguments)
-        return self.name + (f"<{arguments}>" if arguments else "")
+        return self.name + _bracketed(self.arguments)
 
 
 @dataclass(frozen=True)
-class BlockTypeType(Type):
+class BlockTypeType(Type, shown="{kind} {name}"):
     """A parser or control type, or the type of a parser's or control's instances."""
 
     name: str
@@ -207,73 +169,53 @@ class BlockTypeType(Type):
     arguments: tuple[Type, ...]
     declaration: Any = field(compare=False, repr=False)
 
-    def __str__(self) -> str:
-        return f"{self.kind} {self.name}"
-
 
 @dataclass(frozen=True)
-class PackageTypeType(Type):
+class PackageTypeType(Type, shown="package {name}"):
     name: str
     arguments: tuple[Type, ...]
     declaration: Any = field(compare=False, repr=False)
 
-    def __str__(self) -> str:
-        return f"package {self.name}"
-
 
 @dataclass(frozen=True)
-class TableType(Type):
+class TableType(Type, shown="table {declaration.name}"):
     declaration: Any = field(repr=False)
 
-    def __str__(self) -> str:
-        return f"table {self.declaration.name}"
-
 
 @dataclass(frozen=True)
-class ApplyResultType(Type):
+class ApplyResultType(Type, shown="result of {declaration.name}.apply()"):
     """What ``table.apply()`` gives: hit, miss and action_run."""
 
     declaration: Any = field(repr=False)
 
-    def __str__(self) -> str:
-        return f"result of {self.declaration.name}.apply()"
-
 
 @dataclass(frozen=True)
-class ActionEnumType(Type):
+class ActionEnumType(Type, shown="action of table {declaration.name}"):
     """The type of ``table.apply().action_run``."""
 
     declaration: Any = field(repr=False)
 
-    def __str__(self) -> str:
-        return f"action of table {self.declaration.name}"
-
 
 @dataclass(frozen=True)
-class CallableType(Type):
+class CallableType(Type, shown="{kind} {name}"):
     """An action or a function, which can only be called."""
 
     kind: str
     name: str
 
-    def __str__(self) -> str:
-        return f"{self.kind} {self.name}"
-
 
 @dataclass(frozen=True)
-class UnknownType(Type):
+class UnknownType(Type, shown="unknown"):
     """The type of something whose declaration has an error, which was reported there."""
 
-    def __str__(self) -> str:
-        return "unknown"
-
 
 @dataclass(frozen=True)
-class InvalidHeaderType(Type):
+class InvalidHeaderType(Type, shown="invalid header"):
     """The type of ``{#}``."""
 
-    def __str__(self) -> str:
-        return "invalid header"
+
+def _bracketed(arguments: tuple[Type, ...]) -> str:
+    return f"<{', '.join(map(str, arguments))}>" if arguments else ""
 
 
 BOOL = BoolType()
@@ -303,28 +245,22 @@ def base_type(kind: Type) -> Type:
     return kind
 
 
-def is_header(kind: Type | None) -> bool:
+def is_header(kind: Type | None) -> TypeGuard[StructType]:
     return isinstance(kind, StructType) and kind.kind == "header"
 
 
-def is_union(kind: Type | None) -> bool:
+def is_union(kind: Type | None) -> TypeGuard[StructType]:
     return isinstance(kind, StructType) and kind.kind == "header_union"
 
 
-def is_header_stack(kind: Type | None) -> bool:
+def is_header_stack(kind: Type | None) -> TypeGuard[StackType]:
     """Whether a type is a stack of headers or unions, rather than an array of something else."""
-    if not isinstance(kind, StackType):
-        return False
-    element = resolved(kind.element)
+    element = resolved(kind.element) if isinstance(kind, StackType) else None
     return is_header(element) or is_union(element)
 
 
 def is_varbit(kind: Type) -> bool:
     return isinstance(base_type(kind), VarbitType)
-
-
-def is_plain_struct(kind: Type | None) -> bool:
-    return isinstance(kind, StructType) and kind.kind == "struct"
 
 
 def scalar_width(kind: Type) -> int | None:
@@ -334,57 +270,104 @@ def scalar_width(kind: Type) -> int | None:
         return kind.width
     if isinstance(kind, BoolType):
         return 1
-    if isinstance(kind, (EnumType, ErrorType)):
-        return ENUM_BITS
-    return None
+    return ENUM_BITS if isinstance(kind, (EnumType, ErrorType)) else None
 
 
 def is_signed(kind: Type) -> bool:
     return isinstance(base_type(kind), IntType)
 
 
+def is_flag(kind: Type) -> bool:
+    """Whether a field of this type holds a truth value."""
+    return isinstance(base_type(kind), BoolType)
+
+
+def member_types(kind: Type) -> dict[str, Type]:
+    """The members of a struct, header, union, tuple or stack."""
+    bare = resolved(kind)
+    if isinstance(bare, StructType):
+        return dict(bare.fields)
+    if isinstance(bare, TupleType):
+        return {str(index): item for index, item in enumerate(bare.elements)}
+    if isinstance(bare, StackType):
+        return {str(index): bare.element for index in range(bare.size)}
+    return {}
+
+
+def written_types(kind: Type, count: int) -> list[Type] | None:
+    """The types of the `count` values in a list that is a value of a type; None if none is."""
+    if isinstance(kind, ListType):
+        return [kind.element] * count
+    if isinstance(kind, (StructType, TupleType, StackType)) and not is_union(kind):
+        return list(member_types(kind).values())
+    return None
+
+
+def header_fields(kind: StructType, prefix: str = "") -> Iterator[tuple[str, Type]]:
+    """A header's fields; those of structs inside it have dotted names."""
+    for name, item in kind.fields.items():
+        bare = resolved(item)
+        if isinstance(bare, StructType):
+            yield from header_fields(bare, f"{prefix}{name}.")
+        else:
+            yield prefix + name, item
+
+
 def size_in_bits(kind: Type) -> int | None:
     """The size of a header or struct or scalar; a varbit field counts with its maximum."""
-    if isinstance(kind, (StructType, TupleType)):
-        members = kind.fields.values() if isinstance(kind, StructType) else kind.elements
-        sizes = [size_in_bits(item) for item in members]
-        if any(size is None for size in sizes):
-            return None
+    if isinstance(kind, (StructType, TupleType, StackType)):
+        sizes = [size_in_bits(item) for item in member_types(kind).values()]
         known = [size for size in sizes if size is not None]
+        if len(known) < len(sizes):
+            return None
         return max(known, default=0) if is_union(kind) else sum(known)
-    if isinstance(kind, StackType):
-        size = size_in_bits(kind.element)
-        return None if size is None else size * kind.size
     return scalar_width(kind)
 
 
 Bindings = dict[TypeVariable, Type]
 
 
+def type_arguments(kind: Type) -> tuple[Type, ...] | None:
+    """The types that a type is made of, as it is written; None if it is made of none."""
+    if isinstance(kind, (ListType, StackType)):
+        return (kind.element,)
+    if isinstance(kind, TupleType):
+        return kind.elements
+    if isinstance(kind, (StructType, ExternType, BlockTypeType, PackageTypeType)):
+        return kind.arguments
+    return None
+
+
+def has_variables(kind: Type) -> bool:
+    """Whether a type is, or is made of, type variables."""
+    return isinstance(kind, TypeVariable) or any(map(has_variables, type_arguments(kind) or ()))
+
+
+_NESTED: dict[type[Type], tuple[str, ...]] = {
+    StackType: ("element",), ListType: ("element",), SetType: ("element",),
+    TupleType: ("elements",), StructType: ("arguments", "fields"), ExternType: ("arguments",),
+    BlockTypeType: ("arguments",), PackageTypeType: ("arguments",),
+}  # fmt: skip
+"""Where types have other types in them."""
+
+
 def substitute(kind: Type, bindings: Bindings) -> Type:
     """Replace type variables by what they are bound to."""
-    if not bindings:
-        return kind
     if isinstance(kind, TypeVariable):
         return bindings.get(kind, kind)
-    if isinstance(kind, StructType):
-        return replace(
-            kind,
-            arguments=tuple(substitute(item, bindings) for item in kind.arguments),
-            fields={name: substitute(item, bindings) for name, item in kind.fields.items()},
-        )
-    if isinstance(kind, StackType):
-        return StackType(substitute(kind.element, bindings), kind.size)
-    if isinstance(kind, TupleType):
-        return TupleType(tuple(substitute(item, bindings) for item in kind.elements))
-    if isinstance(kind, ListType):
-        return ListType(substitute(kind.element, bindings))
-    if isinstance(kind, SetType):
-        return SetType(substitute(kind.element, bindings))
-    if isinstance(kind, (ExternType, BlockTypeType, PackageTypeType)):
-        arguments = tuple(substitute(item, bindings) for item in kind.arguments)
-        return replace(kind, arguments=arguments)
-    return kind
+    nested = _NESTED.get(type(kind)) if bindings else None
+    if nested is None:
+        return kind
+
+    def substituted(value: Any) -> Any:
+        if isinstance(value, Type):
+            return substitute(value, bindings)
+        if isinstance(value, tuple):
+            return tuple(substitute(item, bindings) for item in value)
+        return {name: substitute(item, bindings) for name, item in value.items()}
+
+    changes: dict[str, Any] = {name: substituted(getattr(kind, name)) for name in nested}
+    return replace(kind, **changes)
 
 
 def unify(formal: Type, actual: Type, bindings: Bindings) -> bool:
@@ -397,26 +380,12 @@ def unify(formal: Type, actual: Type, bindings: Bindings) -> bool:
         return known == actual or isinstance(actual, (IntegerType, DontCareType))
     if isinstance(actual, (DontCareType, UnknownType)) or isinstance(formal, UnknownType):
         return True
-    if isinstance(formal, TupleType) and isinstance(actual, TupleType):
-        return len(formal.elements) == len(actual.elements) and all(
-            unify(left, right, bindings)
-            for left, right in zip(formal.elements, actual.elements, strict=True)
-        )
-    if isinstance(formal, ListType) and isinstance(actual, ListType):
-        return unify(formal.element, actual.element, bindings)
-    if isinstance(formal, StackType) and isinstance(actual, StackType):
-        return formal.size == actual.size and unify(formal.element, actual.element, bindings)
-    if type(formal) is type(actual) and isinstance(
-        formal, (StructType, ExternType, BlockTypeType, PackageTypeType)
-    ):
-        other = actual
-        assert isinstance(other, (StructType, ExternType, BlockTypeType, PackageTypeType))
-        return (
-            formal.name == other.name
-            and len(formal.arguments) == len(other.arguments)
-            and all(
-                unify(left, right, bindings)
-                for left, right in zip(formal.arguments, other.arguments, strict=True)
-            )
-        )
-    return formal == actual
+    left, right = type_arguments(formal), type_arguments(actual)
+    if type(formal) is not type(actual) or left is None or right is None:
+        return formal == actual
+    same = all(getattr(formal, key, 0) == getattr(actual, key, 0) for key in ("name", "size"))
+    return (
+        same
+        and len(left) == len(right)
+        and all(unify(one, other, bindings) for one, other in zip(left, right, strict=True))
+    )

@@ -7,14 +7,14 @@ Specification, sections "Method invocations and function calls", "Constructor in
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.check.expressions import ExpressionChecker
-from weft.switch.compiler.check.operations import type_of
+from weft.switch.compiler.check.scope import Context, Overloads, Scope, TypeEntry, closest
 from weft.switch.compiler.diagnostics import Abandon
 from weft.switch.compiler.order import is_static
-from weft.switch.compiler.scope import Context, Overloads, Scope, TypeEntry, closest
+from weft.switch.compiler.syntax import Target, type_of
 from weft.switch.compiler.types import (
     BOOL,
     INTEGER,
@@ -25,15 +25,14 @@ from weft.switch.compiler.types import (
     BlockTypeType,
     ExternType,
     IntegerType,
-    ListType,
     PackageTypeType,
-    StackType,
     StructType,
     TableType,
     TupleType,
     Type,
     TypeVariable,
     VarbitType,
+    has_variables,
     is_header,
     is_header_stack,
     is_union,
@@ -42,27 +41,6 @@ from weft.switch.compiler.types import (
     substitute,
     unify,
 )
-
-
-@dataclass
-class Target:
-    """What a call refers to.
-
-    `kind` is one of: action, function, extern_function, extern_method, table, parser, control,
-    builtin (of headers and stacks), constructor (of an extern, parser, control or package).
-    `parameters` and `arguments` go together; an argument that was left out or is ``_`` is None.
-    `base` is the object that a method is called on.
-    """
-
-    kind: str
-    name: str
-    declaration: syntax.Node | None = None
-    base: syntax.Expression | None = None
-    parameters: list[syntax.Parameter] = field(default_factory=list)
-    parameter_types: list[Type] = field(default_factory=list)
-    arguments: list[syntax.Expression | None] = field(default_factory=list)
-    returns: Type = VOID
-    bindings: Bindings = field(default_factory=dict)
 
 
 @dataclass
@@ -79,13 +57,17 @@ _SIZES = ("minSizeInBits", "minSizeInBytes", "maxSizeInBits", "maxSizeInBytes")
 
 
 class CallChecker:
-    def __init__(self, context: Context, expressions: ExpressionChecker) -> None:
+    """Checks calls; `specialize` makes a function for given types of a generic one."""
+
+    def __init__(
+        self, context: Context, expressions: ExpressionChecker,
+        specialize: Callable[[syntax.Function, Bindings], syntax.Function],
+    ) -> None:  # fmt: skip
         self.context = context
         self.reporter = context.reporter
         self.expressions = expressions
-        expressions.calls = self
+        self.specialize = specialize
         self.signatures: dict[int, _Signature] = {}
-        self.specialize: Callable[[syntax.Function, Bindings], syntax.Function]  # set by `Checker`
 
     def declare(
         self, node: syntax.Node, parameters: list[syntax.Parameter], types: list[Type],
@@ -119,7 +101,7 @@ class CallChecker:
     def _function(
         self, node: syntax.Call, callee: syntax.Name, scope: Scope, expected: Type | None
     ) -> None:
-        symbol = (scope.root() if callee.absolute else scope).find(callee.name)
+        symbol = self.context.symbol(callee, scope)
         if isinstance(symbol, Overloads):
             candidates: list[syntax.Node] = list(symbol.functions)
             chosen = self._choose(node, callee.name, candidates)
@@ -127,13 +109,10 @@ class CallChecker:
             node.target = self._bind(node, Target(kind, callee.name, chosen), scope, expected)
             if isinstance(chosen, syntax.Function) and chosen.prototype.type_parameters:
                 self._specialized(node.target, chosen)
-            self._static_assert(node, callee.name)
+            if callee.name == "static_assert":
+                self._static_assert(node)
         elif isinstance(symbol, syntax.Action):
             node.target = self._bind(node, Target("action", callee.name, symbol), scope, None)
-        elif symbol is None:
-            near = closest(callee.name, scope.names())
-            message = f"'{callee.name}' is not declared{near}"
-            raise self.context.undeclared(callee.name, callee.span, message)
         else:
             raise self.reporter.fail(callee.span, f"'{callee.name}' cannot be called")
         node.type = node.target.returns
@@ -150,9 +129,7 @@ class CallChecker:
             for parameter, argument in zip(target.parameters, target.arguments, strict=True)
         ]
 
-    def _static_assert(self, node: syntax.Call, name: str) -> None:
-        if name != "static_assert":
-            return
+    def _static_assert(self, node: syntax.Call) -> None:
         check, *message = node.target.arguments
         if check.constant is None:
             raise self.reporter.fail(node.span, "static_assert needs a value known at compile time")
@@ -174,8 +151,9 @@ class CallChecker:
                 fitting.append(candidate)
         if len(fitting) > 1:
             places = " and ".join(f"{item.span.file}:{item.span.line}" for item in fitting)
-            message = f"which '{name}' is meant? Those at {places} take these arguments"
-            raise self.reporter.fail(node.span, message)
+            raise self.reporter.fail(
+                node.span, f"which '{name}' is meant? Those at {places} take these arguments"
+            )
         if fitting:
             return fitting[0]
         counts = sorted({len(self.signature(item).parameters) for item in candidates})
@@ -193,8 +171,7 @@ class CallChecker:
         if isinstance(kind, TableType) and name == "apply":
             node.target = Target("table", kind.declaration.name, kind.declaration, base)
             node.type = node.target.returns = ApplyResultType(kind.declaration)
-            if node.arguments:
-                raise self.reporter.fail(node.span, "a table's apply() takes no arguments")
+            self.reporter.fail_if(node.arguments, node.span, "a table's apply() takes no arguments")
         elif isinstance(kind, BlockTypeType) and name == "apply":
             target = Target(kind.kind, kind.name, kind.declaration, base)
             node.target = self._bind(node, target, scope, None)
@@ -246,25 +223,28 @@ class CallChecker:
         name = callee.name
         allowed = ("isValid",) if is_union(kind) else ("isValid", "setValid", "setInvalid")
         if name not in allowed:
-            message = f"{kind} has no method '{name}'; it has {', '.join(allowed)}"
-            raise self.reporter.fail(callee.name_span, message)
-        if node.arguments:
-            raise self.reporter.fail(node.span, f"{name}() takes no arguments")
+            raise self.reporter.fail(
+                callee.name_span, f"{kind} has no method '{name}'; it has {', '.join(allowed)}"
+            )
+        self.reporter.fail_if(node.arguments, node.span, f"{name}() takes no arguments")
         if name != "isValid":
-            self.expressions.check_writable(callee.base)
+            self.expressions.members.check_writable(callee.base)
         node.target = Target("builtin", name, base=callee.base)
         node.type = node.target.returns = BOOL if name == "isValid" else VOID
 
     def _stack_method(self, node: syntax.Call, callee: syntax.Member, scope: Scope) -> None:
         name = callee.name
-        if name not in ("push_front", "pop_front"):
-            message = f"a header stack has push_front and pop_front, not '{name}'"
-            raise self.reporter.fail(callee.name_span, message)
+        self.reporter.fail_if(
+            name not in ("push_front", "pop_front"),
+            callee.name_span,
+            f"a header stack has push_front and pop_front, not '{name}'",
+        )
         if len(node.arguments) != 1 or node.arguments[0].value is None:
             raise self.reporter.fail(node.span, f"{name} takes one argument, a number")
-        if self.expressions.in_parser:
-            raise self.reporter.fail(node.span, f"'{name}' cannot be called in a parser")
-        self.expressions.check_writable(callee.base)
+        self.reporter.fail_if(
+            self.expressions.members.in_parser, node.span, f"'{name}' cannot be called in a parser"
+        )
+        self.expressions.members.check_writable(callee.base)
         count = self.expressions.check(node.arguments[0].value, scope)
         if isinstance(count.constant, bool) or not isinstance(count.constant, int):
             raise self.reporter.fail(count.span, f"{name} takes a number known at compile time")
@@ -281,9 +261,11 @@ class CallChecker:
         if not isinstance(block, (syntax.Parser, syntax.Control)) or callee.name != "apply":
             raise self.reporter.fail(node.span, f"{kind} cannot be applied")
         assert isinstance(kind, BlockTypeType)
-        if block.constructor_parameters:
-            message = f"{kind} has constructor parameters; instantiate it first"
-            raise self.reporter.fail(node.span, message)
+        self.reporter.fail_if(
+            block.constructor_parameters,
+            node.span,
+            f"{kind} has constructor parameters; instantiate it first",
+        )
         target = Target(kind.kind, kind.name, block, None)
         node.target = self._bind(node, target, scope, None)
         node.type = VOID
@@ -303,8 +285,9 @@ class CallChecker:
             constructors: list[syntax.Node] = [
                 method for method in kind.declaration.methods if method.is_constructor
             ]
-            if not constructors:
-                raise self.reporter.fail(node.span, f"extern {kind.name} has no constructor")
+            self.reporter.fail_if(
+                not constructors, node.span, f"extern {kind.name} has no constructor"
+            )
             declaration = self._choose(node, kind.name, constructors)
         elif (
             isinstance(kind, BlockTypeType)
@@ -358,23 +341,26 @@ class CallChecker:
                 continue
             self._check_static(value, parameter, target)
             if isinstance(kind, TupleType) and _lacks_width(kind) and parameter.direction:
-                message = "a value of type int has no width here: write one, such as 32w1"
-                raise self.reporter.fail(value.span, message)
+                raise self.reporter.fail(
+                    value.span, "a value of type int has no width here: write one, such as 32w1"
+                )
             if isinstance(kind, IntegerType) and parameter.direction:
-                message = f"a number with a width is needed for '{parameter.name}', such as 32w1"
-                raise self.reporter.fail(value.span, message)
+                raise self.reporter.fail(
+                    value.span,
+                    f"a number with a width is needed for '{parameter.name}', such as 32w1",
+                )
             if not isinstance(kind, (BlockTypeType, PackageTypeType)):
                 what = f"argument '{parameter.name}' of '{target.name}'"
                 value = self.expressions.coercer.coerce(value, kind, what)
             if parameter.direction in ("out", "inout"):
-                self.expressions.check_writable(value)
+                self.expressions.members.check_writable(value)
             target.arguments.append(value)
         target.returns = substitute(signature.returns, target.bindings)
         if isinstance(target.returns, TypeVariable) and target.returns in signature.variables:
-            message = (
-                f"cannot infer the type that '{target.name}' gives: write {target.name}<T>(...)"
+            raise self.reporter.fail(
+                node.span,
+                f"cannot infer the type that '{target.name}' gives: write {target.name}<T>(...)",
             )
-            raise self.reporter.fail(node.span, message)
         return target
 
     def _check_static(
@@ -384,11 +370,11 @@ class CallChecker:
         if parameter.direction or target.kind not in _WITH_STATIC_PARAMETERS:
             return
         if value.constant is None and not is_static(value):
-            message = (
+            raise self.reporter.fail(
+                value.span,
                 f"'{parameter.name}' of '{target.name}' has no direction: its value must be known "
-                "at compile time"
+                "at compile time",
             )
-            raise self.reporter.fail(value.span, message)
 
     def _explicit_types(
         self, node: syntax.Call, signature: _Signature, target: Target, scope: Scope
@@ -397,10 +383,8 @@ class CallChecker:
             return
         own = [item for item in signature.variables if item not in target.bindings]
         if len(own) != len(node.type_arguments):
-            message = (
-                f"'{target.name}' takes {len(own)} type argument(s), not {len(node.type_arguments)}"
-            )
-            raise self.reporter.fail(node.span, message)
+            counts = f"{len(own)} type argument(s), not {len(node.type_arguments)}"
+            raise self.reporter.fail(node.span, f"'{target.name}' takes {counts}")
         for variable, reference in zip(own, node.type_arguments, strict=True):
             target.bindings[variable] = self.expressions.types.resolve(reference, scope)
 
@@ -411,22 +395,24 @@ class CallChecker:
         for position, argument in enumerate(node.arguments):
             if argument.name is None and position >= len(parameters):
                 counts = f"{len(parameters)} argument(s), not {len(node.arguments)}"
-                message = f"'{target.name}' takes {counts}"
-                raise self.reporter.fail(argument.span, message)
+                raise self.reporter.fail(argument.span, f"'{target.name}' takes {counts}")
             name = argument.name or parameters[position].name
             if argument.name and not any(item.name == name for item in parameters):
                 near = closest(name, {item.name for item in parameters})
-                message = f"'{target.name}' has no parameter '{name}'{near}"
-                raise self.reporter.fail(argument.span, message)
-            if name in given:
-                raise self.reporter.fail(argument.span, f"parameter '{name}' is given twice")
+                raise self.reporter.fail(
+                    argument.span, f"'{target.name}' has no parameter '{name}'{near}"
+                )
+            self.reporter.fail_if(
+                name in given, argument.span, f"parameter '{name}' is given twice"
+            )
             given[name] = argument
         for parameter in parameters:
             if parameter.name in given or parameter.default is not None or _optional(parameter):
                 continue
             counts = f"which takes {len(parameters)}, not {len(node.arguments)}"
-            message = f"no argument for '{parameter.name}' of '{target.name}', {counts}"
-            raise self.reporter.fail(node.span, message)
+            raise self.reporter.fail(
+                node.span, f"no argument for '{parameter.name}' of '{target.name}', {counts}"
+            )
         return given
 
     def _default(
@@ -436,12 +422,11 @@ class CallChecker:
         if parameter.name in given:  # "_"
             if parameter.direction == "out" or _optional(parameter):
                 return None
-            message = f"'_' can only be given for an 'out' parameter, not for '{parameter.name}'"
-            raise self.reporter.fail(given[parameter.name].span, message)
-        if parameter.default is not None:
-            return parameter.default
-        assert _optional(parameter)  # or `_match` had refused the call
-        return None
+            raise self.reporter.fail(
+                given[parameter.name].span,
+                f"'_' can only be given for an 'out' parameter, not for '{parameter.name}'",
+            )
+        return parameter.default  # None of an optional one: `_match` has refused others
 
     def _check_argument(
         self, value: syntax.Expression, formal: Type, bindings: Bindings, scope: Scope
@@ -469,8 +454,10 @@ class CallChecker:
         found = self.signature(actual.declaration)
         rename: Bindings = dict(zip(wanted.variables, formal.arguments, strict=False))
         if formal.kind != actual.kind or len(wanted.types) != len(found.types):
-            message = f"{actual} does not fit {formal}, which has {len(wanted.types)} parameter(s)"
-            raise self.reporter.fail(node.span, message)
+            raise self.reporter.fail(
+                node.span,
+                f"{actual} does not fit {formal}, which has {len(wanted.types)} parameter(s)",
+            )
         for left, left_type, right, right_type in zip(
             wanted.parameters, wanted.types, found.parameters, found.types, strict=True
         ):
@@ -478,11 +465,11 @@ class CallChecker:
             if left.direction != right.direction or not unify(kind, right_type, bindings):
                 expected = f"{left.direction} {substitute(kind, bindings)}".strip()
                 actual_text = f"{right.direction} {right_type}".strip()
-                message = (
+                raise self.reporter.fail(
+                    node.span,
                     f"{actual} does not fit {formal}: parameter '{right.name}' is '{actual_text}', "
-                    f"but '{expected}' is expected"
+                    f"but '{expected}' is expected",
                 )
-                raise self.reporter.fail(node.span, message)
 
     def check_action_reference(
         self, reference: syntax.ActionReference, scope: Scope, complete: bool
@@ -506,10 +493,7 @@ class CallChecker:
             return None
         name.declaration = symbol
         signature = self.signature(symbol)
-        if complete:
-            count = len(signature.parameters)
-        else:
-            count = sum(1 for item in signature.parameters if item.direction)
+        count = sum(1 for item in signature.parameters if complete or item.direction)
         partial = _Signature(signature.parameters[:count], signature.types[:count], VOID, [])
         self.signatures[id(reference)] = partial
         try:
@@ -534,12 +518,3 @@ def _lacks_width(kind: Type) -> bool:
 
 def _optional(parameter: syntax.Parameter) -> bool:
     return any(item.name == "optional" for item in parameter.annotations)
-
-
-def has_variables(kind: Type) -> bool:
-    if isinstance(kind, TypeVariable):
-        return True
-    nested = getattr(kind, "arguments", None) or getattr(kind, "elements", None) or ()
-    if isinstance(kind, (StackType, ListType)):
-        nested = (kind.element,)
-    return any(has_variables(item) for item in nested)

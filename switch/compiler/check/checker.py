@@ -8,15 +8,16 @@ nevertheless.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Sequence
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.check.calls import CallChecker
 from weft.switch.compiler.check.expressions import ExpressionChecker
 from weft.switch.compiler.check.parsers import ParserChecker
+from weft.switch.compiler.check.scope import Context, Overloads, Scope, TypeEntry
 from weft.switch.compiler.check.statements import StatementChecker
 from weft.switch.compiler.check.tables import TableChecker
-from weft.switch.compiler.diagnostics import Abandon, Reporter, Span
-from weft.switch.compiler.scope import Context, Overloads, Scope, TypeEntry
+from weft.switch.compiler.diagnostics import Abandon, Reporter
 from weft.switch.compiler.types import (
     UNKNOWN,
     VOID,
@@ -43,14 +44,41 @@ class Checker:
     def __init__(self, reporter: Reporter) -> None:
         self.reporter = reporter
         self.context = Context(reporter)
-        self.expressions = ExpressionChecker(self.context)
-        self.calls = CallChecker(self.context, self.expressions)
+        self.expressions = ExpressionChecker(self.context, self._check_call)
+        self.calls = CallChecker(self.context, self.expressions, self._specialize)
         self.statements = StatementChecker(self.context, self.expressions)
         self.tables = TableChecker(self.context, self.expressions, self.calls)
         self.parsers = ParserChecker(self.context, self.expressions, self.statements)
         self.generic: dict[int, syntax.Function] = {}  # as they were before they were checked
+        self._methods: dict[type[syntax.Node], Callable[..., None]] = {
+            syntax.Struct: self._struct,
+            syntax.Enum: self._enum,
+            syntax.SerializableEnum: self._serializable_enum,
+            syntax.Typedef: self._typedef,
+            syntax.ErrorDeclaration: lambda node, scope: self._add_names(
+                self.context.errors, node, "error"
+            ),
+            syntax.MatchKindDeclaration: lambda node, scope: self._add_names(
+                self.context.match_kinds, node, "match kind"
+            ),
+            syntax.ExternFunction: self._extern_function,
+            syntax.ExternObject: self._extern_object,
+            syntax.BlockType: self._block_type,
+            syntax.PackageType: self._block_type,
+            syntax.Action: self._action,
+            syntax.Function: self._function,
+            syntax.Constant: self.statements.check,
+            syntax.Variable: self.statements.check,
+            syntax.Instantiation: self._instantiation,
+            syntax.ValueSet: self.parsers.value_set,
+            syntax.Table: self.tables.check,
+            syntax.Control: self._block,
+            syntax.Parser: self._block,
+        }
         self.specialized: dict[tuple[int, tuple[Type, ...]], syntax.Function] = {}
-        self.calls.specialize = self._specialize
+
+    def _check_call(self, node: syntax.Call, scope: Scope, expected: Type | None) -> None:
+        self.calls.check(node, scope, expected)
 
     def check(self, program: syntax.Program) -> None:
         self.context.broken |= program.broken
@@ -58,9 +86,8 @@ class Checker:
             self.declaration(node, self.context.globals)
 
     def declaration(self, node: syntax.Node, scope: Scope) -> None:
-        method = getattr(self, "_" + type(node).__name__.lower())
         try:
-            method(node, scope)
+            self._methods[type(node)](node, scope)
         except Abandon:
             if isinstance(node, syntax.Declaration) and node.name not in scope.symbols:
                 self.context.broken.add(node.name)
@@ -69,53 +96,47 @@ class Checker:
 
     def _struct(self, node: syntax.Struct, scope: Scope) -> None:
         variables = self.context.type_variables(node.type_parameters)
-        inner = self._with_types(scope, variables)
+        inner = with_types(scope, variables, variables)
         fields: dict[str, Type] = {}
         for item in node.fields:
             try:
                 item.type = self.expressions.types.resolve(item.reference, inner)
             except Abandon:
                 item.type = UNKNOWN
-            if item.name in fields:
-                self.reporter.error(
-                    item.name_span, f"{node.kind} {node.name} has two fields '{item.name}'"
-                )
+            self.reporter.error_if(
+                item.name in fields,
+                item.name_span,
+                f"{node.kind} {node.name} has two fields '{item.name}'",
+            )
             self.expressions.types.check_field(item.type, node.kind, item.span, item.name)
             before = [name for name, kind in fields.items() if is_varbit(kind)]
             if node.kind == "header" and before and is_varbit(item.type):
-                message = f"{node.kind} {node.name} has two varbit fields, '{before[0]}' and this"
-                self.reporter.error(item.name_span, message)
+                self.reporter.error(
+                    item.name_span,
+                    f"{node.kind} {node.name} has two varbit fields, '{before[0]}' and this",
+                )
             fields[item.name] = item.type
         kind = StructType(node.name, node.kind, tuple(variables), fields, node)
         self.expressions.types.check_count(kind, node.name_span)
         self.context.declare(scope, node, TypeEntry(kind, node, variables))
 
-    def _with_types(self, scope: Scope, variables: list[TypeVariable]) -> Scope:
-        inner = Scope(scope)
-        for variable in variables:
-            inner.symbols[variable.name] = TypeEntry(variable)
-        return inner
-
     def _enum(self, node: syntax.Enum, scope: Scope) -> None:
-        names = [name for name, _ in node.members]
-        self._distinct(node.members, f"enum {node.name}")
-        kind = EnumType(node.name, tuple(names), node)
+        self.context.no_repeats(node.members, f"enum {node.name} has two members '{{}}'")
+        kind = EnumType(node.name, tuple(name for name, _ in node.members), node)
         self.context.declare(scope, node, TypeEntry(kind, node))
         self.context.enums.append(node)
 
-    def _distinct(self, members: list[tuple[str, Span]], what: str) -> None:
-        seen: set[str] = set()
-        for name, span in members:
-            if name in seen:
-                self.reporter.error(span, f"{what} has two members '{name}'")
-            seen.add(name)
-
-    def _serializableenum(self, node: syntax.SerializableEnum, scope: Scope) -> None:
+    def _serializable_enum(self, node: syntax.SerializableEnum, scope: Scope) -> None:
         underlying = self.expressions.types.resolve(node.reference, scope)
         if not isinstance(underlying, (BitType, IntType)):
-            message = f"an enum's values must have type bit<N> or int<N>, not {underlying}"
-            raise self.reporter.fail(node.reference.span, message)
-        self._distinct([(name, span) for name, span, _ in node.members], f"enum {node.name}")
+            raise self.reporter.fail(
+                node.reference.span,
+                f"an enum's values must have type bit<N> or int<N>, not {underlying}",
+            )
+        self.context.no_repeats(
+            [(name, span) for name, span, _ in node.members],
+            f"enum {node.name} has two members '{{}}'",
+        )
         members: dict[str, int] = {}
         kind = SerializableEnumType(node.name, underlying, members, node)
         inner = Scope(scope)
@@ -141,52 +162,44 @@ class Checker:
             kind = NewType(node.name, kind, node)
         self.context.declare(scope, node, TypeEntry(kind, node))
 
-    def _errordeclaration(self, node: syntax.ErrorDeclaration, scope: Scope) -> None:
-        for name, span in node.members:
-            if name in self.context.errors:
-                self.reporter.error(span, f"error '{name}' is declared twice")
-            else:
-                self.context.errors.append(name)
-
-    def _matchkinddeclaration(self, node: syntax.MatchKindDeclaration, scope: Scope) -> None:
-        for name, span in node.members:
-            if name in self.context.match_kinds:
-                self.reporter.error(span, f"match kind '{name}' is declared twice")
-            else:
-                self.context.match_kinds.append(name)
+    def _add_names(
+        self, known: list[str], node: syntax.ErrorDeclaration | syntax.MatchKindDeclaration,
+        what: str,
+    ) -> None:  # fmt: skip
+        self.context.no_repeats(node.members, f"{what} '{{}}' is declared twice", known)
+        known[:] = dict.fromkeys([*known, *(name for name, _ in node.members)])
 
     # Parameters and signatures
 
     def parameters(self, parameters: list[syntax.Parameter], scope: Scope) -> list[Type]:
         """Resolve the types of parameters."""
-        seen: set[str] = set()
+        names = [(item.name, item.name_span) for item in parameters]
+        self.context.no_repeats(names, "there are two parameters '{}'")
         types: list[Type] = []
         for item in parameters:
             item.type = self.expressions.types.resolve(item.reference, scope)
             types.append(item.type)
-            if item.name in seen:
-                self.reporter.error(item.name_span, f"there are two parameters '{item.name}'")
-            seen.add(item.name)
             if item.default is not None:
                 item.default = self.expressions.check(item.default, scope, item.type)
             if item.direction and isinstance(
                 item.type, (ExternType, BlockTypeType, PackageTypeType)
             ):
-                message = f"a parameter of type {item.type} cannot have a direction"
-                self.reporter.error(item.span, message)
+                self.reporter.error(
+                    item.span, f"a parameter of type {item.type} cannot have a direction"
+                )
         return types
 
     def _prototype(
-        self, node: syntax.Node, prototype: syntax.Prototype, scope: Scope
-    ) -> tuple[Scope, Type]:
-        variables = self.context.type_variables(prototype.type_parameters)
-        inner = self._with_types(scope, variables)
+        self, node: syntax.Node, prototype: syntax.Prototype, scope: Scope,
+        variables: list[TypeVariable],
+    ) -> Type:  # fmt: skip
+        """Make something with a prototype known to calls; the type that it returns."""
         returns: Type = VOID
         if prototype.returns is not None:
-            returns = self.expressions.types.resolve(prototype.returns, inner)
-        types = self.parameters(prototype.parameters, inner)
+            returns = self.expressions.types.resolve(prototype.returns, scope)
+        types = self.parameters(prototype.parameters, scope)
         self.calls.declare(node, prototype.parameters, types, returns, variables)
-        return inner, returns
+        return returns
 
     def _overload(self, node: syntax.Function | syntax.ExternFunction, scope: Scope) -> None:
         known = scope.symbols.get(node.name)
@@ -195,39 +208,41 @@ class Checker:
         else:
             self.context.declare(scope, node, Overloads([node]))
 
-    def _externfunction(self, node: syntax.ExternFunction, scope: Scope) -> None:
-        self._prototype(node, node.prototype, scope)
+    def _extern_function(self, node: syntax.ExternFunction, scope: Scope) -> None:
+        variables = self.context.type_variables(node.prototype.type_parameters)
+        self._prototype(node, node.prototype, with_types(scope, variables, variables), variables)
         self._overload(node, scope)
 
-    def _externobject(self, node: syntax.ExternObject, scope: Scope) -> None:
+    def _extern_object(self, node: syntax.ExternObject, scope: Scope) -> None:
         variables = self.context.type_variables(node.type_parameters)
-        inner = self._with_types(scope, variables)
+        inner = with_types(scope, variables, variables)
         kind = ExternType(node.name, tuple(variables), node)
         self.context.declare(scope, node, TypeEntry(kind, node, variables))
         self.calls.declare(node, [], [], VOID, variables)
         for method in node.methods:
-            _method_scope, _returns = self._prototype(method, method.prototype, inner)
+            own = self.context.type_variables(method.prototype.type_parameters)
+            self._prototype(method, method.prototype, with_types(inner, own, own), own)
             if method.is_constructor:
-                if method.name != node.name:
-                    message = f"a constructor must be called '{node.name}'"
-                    self.reporter.error(method.name_span, message)
+                self.reporter.error_if(
+                    method.name != node.name,
+                    method.name_span,
+                    f"a constructor must be called '{node.name}'",
+                )
                 signature = self.calls.signature(method)
                 self.calls.declare(
                     method, signature.parameters, signature.types, VOID, list(variables)
                 )
 
-    def _blocktype(self, node: syntax.BlockType, scope: Scope) -> None:
+    def _block_type(self, node: syntax.BlockType | syntax.PackageType, scope: Scope) -> None:
         variables = self.context.type_variables(node.type_parameters)
-        types = self.parameters(node.parameters, self._with_types(scope, variables))
+        types = self.parameters(node.parameters, with_types(scope, variables, variables))
         self.calls.declare(node, node.parameters, types, VOID, variables)
-        kind = BlockTypeType(node.name, node.kind, tuple(variables), node)
-        self.context.declare(scope, node, TypeEntry(kind, node, variables))
-
-    def _packagetype(self, node: syntax.PackageType, scope: Scope) -> None:
-        variables = self.context.type_variables(node.type_parameters)
-        types = self.parameters(node.parameters, self._with_types(scope, variables))
-        self.calls.declare(node, node.parameters, types, VOID, variables)
-        kind = PackageTypeType(node.name, tuple(variables), node)
+        arguments = tuple(variables)
+        kind = (
+            PackageTypeType(node.name, arguments, node)
+            if isinstance(node, syntax.PackageType)
+            else BlockTypeType(node.name, node.kind, arguments, node)
+        )
         self.context.declare(scope, node, TypeEntry(kind, node, variables))
 
     # Actions and functions
@@ -237,9 +252,11 @@ class Checker:
         types = self.parameters(node.parameters, scope)
         directionless = False
         for item in node.parameters:
-            if directionless and item.direction:
-                message = "parameters with a direction must come before those of the control plane"
-                self.reporter.error(item.span, message)
+            self.reporter.error_if(
+                directionless and item.direction,
+                item.span,
+                "parameters with a direction must come before those of the control plane",
+            )
             directionless = directionless or not item.direction
             self.context.declare(inner, item)
         self.calls.declare(node, node.parameters, types, VOID, [])
@@ -250,8 +267,8 @@ class Checker:
     def _function(self, node: syntax.Function, scope: Scope) -> None:
         if node.prototype.type_parameters:
             self.generic[id(node)] = copy.deepcopy(node)
-        inner, returns = self._prototype(node, node.prototype, scope)
-        self._function_body(node, inner, returns)
+        variables = self.context.type_variables(node.prototype.type_parameters)
+        self._function_body(node, with_types(scope, variables, variables), variables)
         self._overload(node, scope)
 
     def _specialize(self, node: syntax.Function, bindings: Bindings) -> syntax.Function:
@@ -262,27 +279,23 @@ class Checker:
         known = self.specialized.get(key)
         if known is None:
             known = self.specialized[key] = copy.deepcopy(self.generic[id(node)])
-            inner = Scope(self.context.globals)
-            for variable, kind in zip(variables, types, strict=True):
-                inner.symbols[variable.name] = TypeEntry(kind)
-            returns: Type = VOID
-            if known.prototype.returns is not None:
-                returns = self.expressions.types.resolve(known.prototype.returns, inner)
-            parameters = known.prototype.parameters
-            kinds = self.parameters(parameters, inner)
-            self.calls.declare(known, parameters, kinds, returns, [])
-            self._function_body(known, inner, returns)
+            self._function_body(known, with_types(self.context.globals, variables, types), [])
         return known
 
-    def _function_body(self, node: syntax.Function, scope: Scope, returns: Type) -> None:
+    def _function_body(
+        self, node: syntax.Function, scope: Scope, variables: list[TypeVariable]
+    ) -> None:
+        returns = self._prototype(node, node.prototype, scope, variables)
         body_scope = Scope(scope)
         for item in node.prototype.parameters:
             self.context.declare(body_scope, item)
         node.type = CallableType("function", node.name)
         self._body(node.body, body_scope, "function", returns)
-        if returns != VOID and not _always_returns(node.body):
-            message = f"function '{node.name}' does not return a value on every path"
-            self.reporter.error(node.name_span, message)
+        self.reporter.error_if(
+            returns != VOID and not _always_returns(node.body),
+            node.name_span,
+            f"function '{node.name}' does not return a value on every path",
+        )
 
     def _body(self, body: syntax.Block, scope: Scope, place: str, returns: Type) -> None:
         before = self.statements.place, self.statements.returns
@@ -290,37 +303,34 @@ class Checker:
         self.statements.check_all(body.statements, Scope(scope))
         self.statements.place, self.statements.returns = before
 
-    # Constants, variables, instances
-
-    def _constant(self, node: syntax.Constant, scope: Scope) -> None:
-        self.statements.constant(node, scope)
-
-    def _variable(self, node: syntax.Variable, scope: Scope) -> None:
-        self.statements.check(node, scope)
+    # Instances
 
     def _instantiation(self, node: syntax.Instantiation, scope: Scope) -> None:
-        if node.initializer:
-            message = f"not supported: abstract methods of an instance ('{node.name}')"
-            raise self.reporter.fail(node.name_span, message)
+        self.reporter.fail_if(
+            node.initializer,
+            node.name_span,
+            f"not supported: abstract methods of an instance ('{node.name}')",
+        )
         callee = syntax.TypeExpression(node.reference.span, node.reference)
         span = node.reference.span.to(node.name_span)
         call = syntax.Call(span, callee, [], node.arguments)
         checked = self.expressions.check(call, scope)
         node.call, node.type = call, checked.type
         if scope is self.context.globals and isinstance(node.type, BlockTypeType):
-            message = f"{node.type} cannot be instantiated outside of a parser, control or package"
-            raise self.reporter.fail(node.span, message)
+            raise self.reporter.fail(
+                node.span,
+                f"{node.type} cannot be instantiated outside of a parser, control or package",
+            )
         self.context.declare(scope, node)
-
-    def _valueset(self, node: syntax.ValueSet, scope: Scope) -> None:
-        self.parsers.value_set(node, scope)
 
     # Parsers and controls
 
     def _block_scope(self, node: syntax.Parser | syntax.Control, scope: Scope) -> Scope:
-        if node.type_parameters:
-            message = f"a {node.kind} with a body cannot have type parameters"
-            raise self.reporter.fail(node.name_span, message)
+        self.reporter.fail_if(
+            node.type_parameters,
+            node.name_span,
+            f"a {node.kind} with a body cannot have type parameters",
+        )
         types = self.parameters(node.parameters, scope)
         constructor = self.parameters(node.constructor_parameters, scope)
         self.calls.declare(node, node.parameters, types, VOID, [])
@@ -332,30 +342,26 @@ class Checker:
         inner = Scope(scope)
         for item in [*node.parameters, *node.constructor_parameters]:
             self.context.declare(inner, item)
-        node.type = BlockTypeType(node.name, node.kind, (), node)
         return inner
 
-    def _control(self, node: syntax.Control, scope: Scope) -> None:
+    def _block(self, node: syntax.Parser | syntax.Control, scope: Scope) -> None:
         inner = Scope(self._block_scope(node, scope), hides_parameters=True)
+        node.type = kind = BlockTypeType(node.name, node.kind, (), node)
         for item in node.locals:
             self.declaration(item, inner)
-        self._body(node.body, inner, "control", VOID)
-        self.context.declare(scope, node, TypeEntry(_known(node.type), node))
-
-    def _table(self, node: syntax.Table, scope: Scope) -> None:
-        self.tables.check(node, scope)
-
-    def _parser(self, node: syntax.Parser, scope: Scope) -> None:
-        inner = Scope(self._block_scope(node, scope), hides_parameters=True)
-        for item in node.locals:
-            self.declaration(item, inner)
-        self.parsers.check(node, inner)
-        self.context.declare(scope, node, TypeEntry(_known(node.type), node))
+        if isinstance(node, syntax.Parser):
+            self.parsers.check(node, inner)
+        else:
+            self._body(node.body, inner, "control", VOID)
+        self.context.declare(scope, node, TypeEntry(kind, node))
 
 
-def _known(kind: Type | None) -> Type:
-    assert kind is not None
-    return kind
+def with_types(scope: Scope, variables: Sequence[TypeVariable], types: Sequence[Type]) -> Scope:
+    """A scope in which type variables stand for types."""
+    inner = Scope(scope)
+    for variable, kind in zip(variables, types, strict=True):
+        inner.symbols[variable.name] = TypeEntry(kind)
+    return inner
 
 
 def _always_returns(node: syntax.Node | None) -> bool:

@@ -7,12 +7,21 @@ invalid headers".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from weft.switch.compiler import syntax
-from weft.switch.compiler.check.calls import Target
+from weft.switch.compiler.check.flow_facts import (
+    Facts,
+    Key,
+    Path,
+    joined,
+    key_of,
+    leaves,
+    written_key,
+)
 from weft.switch.compiler.diagnostics import Reporter, Span
-from weft.switch.compiler.flow_facts import Facts, Key, joined, key_of, leaves, written_key
+from weft.switch.compiler.syntax import Target
 from weft.switch.compiler.types import StructType, is_header, resolved
 
 _LEAVING = (syntax.Return, syntax.Exit, syntax.Break, syntax.Continue)
@@ -20,14 +29,32 @@ MAXIMUM_DEPTH = 20
 """Of actions that call actions."""
 
 
+@dataclass(eq=False)
 class FlowChecker:
-    def __init__(self, reporter: Reporter) -> None:
-        self.reporter = reporter
-        self.quiet = False
-        self.depth = 0
-        self.returned: list[Facts] = []
-        self.left: list[Facts] = []  # by break and continue
-        self.by_action: dict[str, Facts | None] = {}  # after the last table
+    reporter: Reporter
+    quiet: bool = field(default=False, init=False)
+    depth: int = field(default=0, init=False)
+    returned: list[Facts] = field(default_factory=list, init=False)
+    left: list[Facts] = field(default_factory=list, init=False)  # by break and continue
+    by_action: dict[str, Facts | None] = field(
+        default_factory=dict, init=False
+    )  # after the last table
+
+    def __post_init__(self) -> None:
+        self._methods: dict[type, Callable[..., Facts | None]] = {
+            syntax.Block: lambda node, facts: self.block(node.statements, facts),
+            syntax.Variable: self._variable,
+            syntax.Assignment: self._assignment,
+            syntax.CallStatement: lambda node, facts: self.call(node.call, facts),
+            syntax.If: self._if,
+            syntax.Switch: self._switch,
+            syntax.For: self._for,
+            syntax.ForIn: self._for_in,
+            syntax.Break: self._leave,
+            syntax.Continue: self._leave,
+            syntax.Return: self._return,
+            syntax.Exit: lambda node, facts: None,
+        }
 
     def check(self, program: syntax.Program) -> None:
         for node in program.declarations:
@@ -63,10 +90,12 @@ class FlowChecker:
                 continue
             missing = [path for number, path in facts.unset if number == id(item)]
             if missing:
-                fields = sorted(".".join(path) for path in missing if path)
-                named = f" ({_listed(fields)})" if fields else ""
-                message = f"out parameter '{item.name}'{named} may be left without a value"
-                self.warn(item.name_span, message, "uninitialized-out-param")
+                what = f"out parameter '{item.name}'{_listed(missing)}"
+                self.warn(
+                    item.name_span,
+                    f"{what} may be left without a value",
+                    "uninitialized-out-param",
+                )
 
     def _parser(self, node: syntax.Parser) -> None:
         """Find what holds at each state, then warn."""
@@ -81,7 +110,7 @@ class FlowChecker:
                 if name not in states:
                     continue
                 after = self._state(states[name], before[name].copy())
-                for target in _targets(states[name]):
+                for target in states[name].next_states():
                     known = before.get(target)
                     reached = after if known is None else known.join(after)
                     if reached != known:
@@ -118,14 +147,8 @@ class FlowChecker:
         return now
 
     def statement(self, node: syntax.Node | None, facts: Facts) -> Facts | None:
-        method = getattr(self, "_" + type(node).__name__.lower(), None)
-        if method is None:
-            return facts
-        result: Facts | None = method(node, facts)
-        return result
-
-    def _block(self, node: syntax.Block, facts: Facts) -> Facts | None:
-        return self.block(node.statements, facts)
+        method = self._methods.get(type(node))
+        return facts if method is None else method(node, facts)
 
     def _variable(self, node: syntax.Variable, facts: Facts) -> Facts:
         if node.initializer is not None:
@@ -166,9 +189,6 @@ class FlowChecker:
             self.warn(node.span, f"{_header_of(node)} is not valid here", "invalid-header")
         facts.set(key)
 
-    def _callstatement(self, node: syntax.CallStatement, facts: Facts) -> Facts | None:
-        return self.call(node.call, facts)
-
     def _if(self, node: syntax.If, facts: Facts) -> Facts | None:
         self.read(node.condition, facts)
         then = self.statement(node.then, self.assume(node.condition, True, facts.copy()))
@@ -201,10 +221,9 @@ class FlowChecker:
         for item in node.initial:
             facts = self.statement(item, facts) or facts
         self.read(node.condition, facts)
-        body = [node.body, *node.update]
-        return self._loop(body, facts)
+        return self._loop([node.body, *node.update], facts)
 
-    def _forin(self, node: syntax.ForIn, facts: Facts) -> Facts | None:
+    def _for_in(self, node: syntax.ForIn, facts: Facts) -> Facts | None:
         self.read(node.collection, facts)
         return self._loop([node.body], facts)
 
@@ -217,19 +236,13 @@ class FlowChecker:
         self.left = outer
         return result
 
-    def _break(self, node: syntax.Break, facts: Facts) -> None:
-        self.left.append(facts)
-
-    def _continue(self, node: syntax.Continue, facts: Facts) -> None:
+    def _leave(self, node: syntax.Node, facts: Facts) -> None:
         self.left.append(facts)
 
     def _return(self, node: syntax.Return, facts: Facts) -> None:
         if node.value is not None:
             self.read(node.value, facts)
         self.returned.append(facts)
-
-    def _exit(self, node: syntax.Exit, facts: Facts) -> None:
-        return None
 
     # Expressions
 
@@ -261,27 +274,22 @@ class FlowChecker:
             self.read(node.condition, facts)
             self.read(node.then, self.assume(node.condition, True, facts.copy()))
             self.read(node.otherwise, self.assume(node.condition, False, facts.copy()))
-        elif key_of(node) is not None:
-            self._read_place(node, key_of(node), facts)
+        elif (key := key_of(node)) is not None:
+            self._read_place(node, key, facts)
         else:
             for item in _parts(node):
                 self.read(item, facts)
 
-    def _read_place(self, node: syntax.Expression, key: Key | None, facts: Facts) -> None:
-        if key is None:
-            return
+    def _read_place(self, node: syntax.Expression, key: Key, facts: Facts) -> None:
         header = (key[0], key[1][:-1])
         if key[1] and header in facts.invalid:
             verb = "may not be" if header in facts.valid else "is not"
             self.warn(node.span, f"{_header_of(node)} {verb} valid here", "invalid-header")
             return
         missing = [path for path, _ in leaves(node.type) if (key[0], key[1] + path) in facts.unset]
-        if not missing:
-            return
-        text = ".".join([_root(node), *key[1]])
-        fields = sorted(".".join(path) for path in missing if path)
-        what = f"'{text}' ({_listed(fields)})" if fields else f"'{text}'"
-        self.warn(node.span, f"{what} may be read before it has a value", "uninitialized-use")
+        if missing:
+            what = f"'{'.'.join([_root(node), *key[1]])}'{_listed(missing)}"
+            self.warn(node.span, f"{what} may be read before it has a value", "uninitialized-use")
 
     def call(self, node: syntax.Call, facts: Facts) -> Facts | None:
         """The facts after a call, which may also be noted in `facts` itself."""
@@ -294,6 +302,16 @@ class FlowChecker:
             return self._apply(target.declaration, facts)
         if target.kind == "extern_method" and target.base is not None:
             self.read(target.base, facts)
+        self._pass(target, facts)
+        if target.kind == "action" and isinstance(target.declaration, syntax.Action):
+            after = self._action(target.declaration, facts)
+            if after is None:
+                return None
+            facts.unset, facts.invalid, facts.valid = after.unset, after.invalid, after.valid
+        return facts
+
+    def _pass(self, target: Target, facts: Facts) -> None:
+        """Arguments are read, or get a value."""
         for parameter, argument in zip(target.parameters, target.arguments, strict=False):
             if argument is None or argument is parameter.default:
                 continue
@@ -301,12 +319,6 @@ class FlowChecker:
                 self.read(argument, facts)
             if parameter.direction in ("out", "inout"):
                 self._write(argument, facts)
-        if target.kind == "action" and isinstance(target.declaration, syntax.Action):
-            after = self._action(target.declaration, facts)
-            if after is None:
-                return None
-            facts.unset, facts.invalid, facts.valid = after.unset, after.invalid, after.valid
-        return facts
 
     def _builtin(self, target: Target, facts: Facts) -> Facts:
         key = None if target.base is None else key_of(target.base)
@@ -326,11 +338,7 @@ class FlowChecker:
             if not isinstance(target, Target) or not isinstance(target.declaration, syntax.Action):
                 continue
             entry = facts.copy()
-            for parameter, argument in zip(target.parameters, target.arguments, strict=False):
-                if argument is not None and parameter.direction != "out":
-                    self.read(argument, entry)
-                if argument is not None and parameter.direction in ("out", "inout"):
-                    self._write(argument, entry)
+            self._pass(target, entry)
             ways[target.declaration.name] = self._action(target.declaration, entry)
         after = joined([*ways.values(), facts.copy() if implicit else None])
         self.by_action = ways
@@ -359,15 +367,6 @@ class FlowChecker:
         return after
 
 
-def _targets(state: syntax.ParserState) -> list[str]:
-    transition = state.transition
-    if transition is None:
-        return ["reject"]
-    if transition.cases is None:
-        return [transition.state or "reject"]
-    return [case.state for case in transition.cases]
-
-
 def _bare(node: syntax.Expression | None) -> StructType | None:
     kind = None if node is None or node.type is None else resolved(node.type)
     return kind if isinstance(kind, StructType) else None
@@ -389,22 +388,16 @@ def _header_of(node: syntax.Expression) -> str:
     return "header '" + ".".join([_root(node), *reversed(names[1:])]) + "'"
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+def _listed(paths: list[Path]) -> str:
+    """Some of the fields at paths, in brackets; nothing where they are no fields."""
+    names = sorted(".".join(path) for path in paths if path)
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f" ({', '.join(names[:3])}{more})" if names else ""
 
 
 def _parts(node: syntax.Expression) -> list[syntax.Expression]:
     """The expressions directly inside an expression."""
-    found: list[syntax.Expression] = []
-    for value in vars(node).values():
-        if isinstance(value, syntax.Expression):
-            found.append(value)
-        elif isinstance(value, list):
-            for item in value:
-                inner = item[1] if isinstance(item, tuple) else item
-                if isinstance(inner, syntax.Expression):
-                    found.append(inner)
-    return found
+    return [item for item in syntax.children(node) if isinstance(item, syntax.Expression)]
 
 
 def _indices(node: syntax.Expression) -> list[syntax.Expression]:

@@ -5,14 +5,15 @@ Specification, sections on the operations of each type, and "Casts".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from weft.switch.compiler import constants, syntax
-from weft.switch.compiler.coerce import Coercer
+from weft.switch.compiler.check.coerce import Coercer
+from weft.switch.compiler.check.resolve import TypeResolver
+from weft.switch.compiler.check.scope import Context, Scope
 from weft.switch.compiler.diagnostics import Reporter
 from weft.switch.compiler.order import is_static
-from weft.switch.compiler.resolve import TypeResolver
-from weft.switch.compiler.scope import Scope
+from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
     BOOL,
     INTEGER,
@@ -36,39 +37,38 @@ from weft.switch.compiler.types import (
     scalar_width,
 )
 
-if TYPE_CHECKING:
-    pass
-
 _COMPARISONS = ("<", ">", "<=", ">=")
 _BITWISE = ("&", "|", "^")
-_ARITHMETIC = ("+", "-", "*", "|+|", "|-|", "/", "%")
 
 
-def type_of(node: syntax.Expression) -> Type:
-    """The type that the checker found."""
-    assert node.type is not None
-    return node.type
+class Check(Protocol):
+    """Checks an expression; the node to use instead of it."""
+
+    def __call__(
+        self, node: syntax.Expression, scope: Scope, expected: Type | None = None
+    ) -> syntax.Expression: ...
+
+
+def numeric(reporter: Reporter, node: syntax.Expression, what: str) -> Type:
+    """The type of a node that must be a number; `what` is what an error calls it."""
+    kind = base_type(type_of(node))
+    if not isinstance(kind, (BitType, IntType, IntegerType)):
+        raise reporter.fail(node.span, f"{what} must be a number, not {type_of(node)}")
+    return kind
 
 
 class OperationChecker:
-    """Checks operations; `ExpressionChecker` builds on it."""
+    """Checks operations; `check` checks their operands."""
 
-    reporter: Reporter
-    coercer: Coercer
-    types: TypeResolver
+    def __init__(
+        self, context: Context, types: TypeResolver, coercer: Coercer, check: Check
+    ) -> None:
+        self.reporter = context.reporter
+        self.types = types
+        self.coercer = coercer
+        self.check = check
 
-    def check(
-        self, node: syntax.Expression, scope: Scope, expected: Type | None = None
-    ) -> syntax.Expression:
-        raise NotImplementedError
-
-    def _numeric(self, node: syntax.Expression, what: str) -> Type:
-        kind = base_type(type_of(node))
-        if not isinstance(kind, (BitType, IntType, IntegerType)):
-            raise self.reporter.fail(node.span, f"{what} must be a number, not {type_of(node)}")
-        return kind
-
-    def _unary(self, node: syntax.Unary, scope: Scope, expected: Type | None) -> None:
+    def unary(self, node: syntax.Unary, scope: Scope) -> None:
         node.operand = self.check(node.operand, scope)
         if node.operator == "!":
             node.operand = self.coercer.coerce(node.operand, BOOL, "the operand of '!'")
@@ -78,7 +78,7 @@ class OperationChecker:
             return
         self._no_new_type(node.operand, node.operator)
         node.operand = self.coercer.to_underlying(node.operand)
-        kind = self._numeric(node.operand, f"the operand of '{node.operator}'")
+        kind = numeric(self.reporter, node.operand, f"the operand of '{node.operator}'")
         if node.operator == "~" and isinstance(kind, IntegerType):
             raise self.reporter.fail(node.span, "'~' needs a number with a width, such as 8w1")
         node.type = kind
@@ -87,12 +87,12 @@ class OperationChecker:
 
     def _no_new_type(self, node: syntax.Expression, operator: str) -> None:
         if isinstance(node.type, NewType):
-            message = (
-                f"'{operator}' is not defined for {node.type}; cast it to {resolved(node.type)}"
+            raise self.reporter.fail(
+                node.span,
+                f"'{operator}' is not defined for {node.type}; cast it to {resolved(node.type)}",
             )
-            raise self.reporter.fail(node.span, message)
 
-    def _binary(self, node: syntax.Binary, scope: Scope, expected: Type | None) -> None:
+    def binary(self, node: syntax.Binary, scope: Scope) -> None:
         operator = node.operator
         node.left = self.check(node.left, scope)
         node.right = self.check(node.right, scope)
@@ -123,8 +123,9 @@ class OperationChecker:
             or isinstance(kind, (IntegerType, StringType, StructType, TupleType, StackType))
         ) and not isinstance(kind, ActionEnumType)
         if not comparable or type_of(node.left) != type_of(node.right):
-            message = f"cannot compare {type_of(node.left)} with {type_of(node.right)}"
-            raise self.reporter.fail(node.span, message)
+            raise self.reporter.fail(
+                node.span, f"cannot compare {type_of(node.left)} with {type_of(node.right)}"
+            )
         node.type = BOOL
         if node.left.constant is not None and node.right.constant is not None:
             same = node.left.constant == node.right.constant
@@ -135,8 +136,8 @@ class OperationChecker:
             self._no_new_type(side, node.operator)
         node.left = self.coercer.to_underlying(node.left)
         node.right = self.coercer.to_underlying(node.right)
-        kind = self._numeric(node.left, f"the left operand of '{node.operator}'")
-        amount = self._numeric(node.right, "the number of bits to shift by")
+        kind = numeric(self.reporter, node.left, f"the left operand of '{node.operator}'")
+        amount = numeric(self.reporter, node.right, "the number of bits to shift by")
         if isinstance(amount, IntType):
             raise self.reporter.fail(
                 node.right.span, "the number of bits to shift by cannot be signed"
@@ -146,10 +147,10 @@ class OperationChecker:
             and node.right.constant is None
             and not is_static(node.right)
         ):
-            message = (
-                "the left operand needs a width when the right one is not known at compile time"
+            raise self.reporter.fail(
+                node.left.span,
+                "the left operand needs a width when the right one is not known at compile time",
             )
-            raise self.reporter.fail(node.left.span, message)
         node.type = kind
         self._fold(node)
 
@@ -163,8 +164,9 @@ class OperationChecker:
         left, right = type_of(node.left), type_of(node.right)
         for side, kind in ((node.left, left), (node.right, right)):
             if not isinstance(kind, (BitType, IntType)):
-                message = f"an operand of '++' must be a number with a width, not {kind}"
-                raise self.reporter.fail(side.span, message)
+                raise self.reporter.fail(
+                    side.span, f"an operand of '++' must be a number with a width, not {kind}"
+                )
         assert isinstance(left, (BitType, IntType)) and isinstance(right, (BitType, IntType))
         total = left.width + right.width
         node.type = BitType(total) if isinstance(left, BitType) else IntType(total)
@@ -175,17 +177,21 @@ class OperationChecker:
         for side in (node.left, node.right):
             self._no_new_type(side, node.operator)
         left, right = type_of(node.left), type_of(node.right)
-        kind = self._numeric(node.left, f"the left operand of '{node.operator}'")
-        self._numeric(node.right, f"the right operand of '{node.operator}'")
+        kind = numeric(self.reporter, node.left, f"the left operand of '{node.operator}'")
+        numeric(self.reporter, node.right, f"the right operand of '{node.operator}'")
         if left != right:
             message = f"the operands of '{node.operator}' have different types, {left} and {right}"
             raise self.reporter.fail(node.span, f"{message}; cast one of them")
         if isinstance(kind, IntegerType) and node.operator in ("|+|", "|-|"):
-            message = f"'{node.operator}' needs numbers with a width, such as 8w1"
-            raise self.reporter.fail(node.span, message)
+            raise self.reporter.fail(
+                node.span, f"'{node.operator}' needs numbers with a width, such as 8w1"
+            )
         if isinstance(kind, IntegerType) and node.operator in _BITWISE:
-            message = f"'{node.operator}' is defined for numbers with a width, such as 8w1"
-            self.reporter.warning(node.span, message, "mismatch")
+            self.reporter.warning(
+                node.span,
+                f"'{node.operator}' is defined for numbers with a width, such as 8w1",
+                "mismatch",
+            )
         if node.operator in ("/", "%") and isinstance(kind, IntType):
             raise self.reporter.fail(node.span, f"'{node.operator}' is not defined for {kind}")
         node.type = BOOL if node.operator in _COMPARISONS else kind
@@ -209,8 +215,9 @@ class OperationChecker:
         left, right = node.left.constant, node.right.constant
         if node.operator in ("<<", ">>") and isinstance(right, int) and right < 0:
             raise self.reporter.fail(node.right.span, "cannot shift by a negative number")
-        if node.operator in ("/", "%") and right == 0:
-            raise self.reporter.fail(node.right.span, "division by zero")
+        self.reporter.fail_if(
+            node.operator in ("/", "%") and right == 0, node.right.span, "division by zero"
+        )
         if not isinstance(left, int) or not isinstance(right, int):
             return
         try:
@@ -220,21 +227,20 @@ class OperationChecker:
         except constants.EvaluationError as problem:
             raise self.reporter.fail(node.span, str(problem)) from None
 
-    def _conditional(self, node: syntax.Conditional, scope: Scope, expected: Type | None) -> None:
+    def conditional(self, node: syntax.Conditional, scope: Scope, expected: Type | None) -> None:
         node.condition = self.check(node.condition, scope, BOOL)
         node.then = self._side(node.then, scope, expected)
         node.otherwise = self._side(node.otherwise, scope, expected)
         pair = syntax.Binary(node.span, "?:", node.then, node.otherwise)
         self.coercer.unify_operands(pair)
         node.then, node.otherwise = pair.left, pair.right
-        if type_of(node.then) != type_of(node.otherwise):
-            message = (
-                f"the two values have different types, {node.then.type} and {node.otherwise.type}"
-            )
-            raise self.reporter.fail(node.span, message)
+        self.reporter.fail_if(
+            type_of(node.then) != type_of(node.otherwise),
+            node.span,
+            f"the two values have different types, {node.then.type} and {node.otherwise.type}",
+        )
         if isinstance(type_of(node.then), IntegerType) and node.condition.constant is None:
-            message = "a number's width is needed here, such as 8w1"
-            raise self.reporter.fail(node.then.span, message)
+            raise self.reporter.fail(node.then.span, "a number's width is needed here, such as 8w1")
         node.type = node.then.type
         if node.condition.constant is not None:
             chosen = node.then if node.condition.constant else node.otherwise
@@ -249,7 +255,7 @@ class OperationChecker:
         )  # fmt: skip
         return self.check(node, scope, expected if isinstance(node, written) else None)
 
-    def _cast(self, node: syntax.Cast, scope: Scope, expected: Type | None) -> None:
+    def cast(self, node: syntax.Cast, scope: Scope) -> None:
         assert node.reference is not None
         target = self.types.resolve(node.reference, scope)
         composite = isinstance(
@@ -257,8 +263,11 @@ class OperationChecker:
         )
         node.operand = self.check(node.operand, scope, target if composite else None)
         source = type_of(node.operand)
-        if not composite and not _castable(source, target):
-            raise self.reporter.fail(node.span, f"cannot cast {source} to {target}")
+        self.reporter.fail_if(
+            not composite and not _castable(source, target),
+            node.span,
+            f"cannot cast {source} to {target}",
+        )
         value = node.operand.constant
         if isinstance(source, IntegerType) and value is None and not composite:
             node.operand = self.coercer.implicit(node.operand, target)

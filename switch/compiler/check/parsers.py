@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from weft.switch.compiler import syntax
 from weft.switch.compiler.check.expressions import ExpressionChecker
-from weft.switch.compiler.check.operations import type_of
+from weft.switch.compiler.check.scope import Context, Scope, closest
 from weft.switch.compiler.check.statements import StatementChecker
 from weft.switch.compiler.diagnostics import Abandon, Span
-from weft.switch.compiler.scope import Context, Scope, closest
+from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
     BitType,
     IntegerType,
@@ -36,8 +38,9 @@ def check_keyset(
         node = syntax.TupleKeyset(node.span, node.items)
     if isinstance(node, syntax.TupleKeyset):
         if len(node.items) != len(types):
-            message = f"{len(node.items)} value(s) to match {len(types)} key(s)"
-            raise reporter.fail(node.span, message)
+            raise reporter.fail(
+                node.span, f"{len(node.items)} value(s) to match {len(types)} key(s)"
+            )
         node.items = [
             check_keyset(expressions, item, scope, [kind])
             for item, kind in zip(node.items, types, strict=True)
@@ -50,11 +53,12 @@ def check_keyset(
             assert isinstance(symbol.type, SetType)
             bare = resolved(symbol.type.element)
             wanted = list(bare.fields.values()) if isinstance(bare, StructType) else [bare]
-            if [resolved(kind) for kind in wanted] != [
-                resolved(kind) for kind in _flattened(types)
-            ]:
-                message = f"a value set of {symbol.type.element} does not fit what is selected on"
-                raise reporter.fail(node.span, message)
+            reporter.fail_if(
+                [resolved(kind) for kind in wanted]
+                != [resolved(kind) for kind in _flattened(types)],
+                node.span,
+                f"a value set of {symbol.type.element} does not fit what is selected on",
+            )
             return node
     if len(types) != 1:
         raise reporter.fail(node.span, f"expected a tuple of {len(types)} values in parentheses")
@@ -113,11 +117,11 @@ class ParserChecker:
             isinstance(bare, StructType)
             and all(isinstance(base_type(item), BitType) for item in bare.fields.values())
         )
-        if not fits:
-            message = (
-                f"not supported: a value set of {element}; it can hold bit<N> or a struct of those"
-            )
-            raise self.reporter.fail(node.reference.span, message)
+        self.reporter.fail_if(
+            not fits,
+            node.reference.span,
+            f"not supported: a value set of {element}; it can hold bit<N> or a struct of those",
+        )
         size = self.expressions.constant_integer(node.size, scope)
         node.size = syntax.IntegerLiteral(node.size.span, size)
         node.size.constant = size
@@ -125,20 +129,19 @@ class ParserChecker:
         self.context.declare(scope, node)
 
     def check(self, node: syntax.Parser, scope: Scope) -> None:
-        names = {"accept", "reject"}
-        for state in node.states:
-            if state.name in names:
-                self.reporter.error(state.name_span, f"there are two states '{state.name}'")
-            names.add(state.name)
-        if "start" not in names:
-            self.reporter.error(node.name_span, f"parser '{node.name}' has no state 'start'")
-        self.statements.place, self.expressions.in_parser = "parser", True
+        given = [(state.name, state.name_span) for state in node.states]
+        names = {"accept", "reject", *(name for name, _ in given)}
+        self.context.no_repeats(given, "there are two states '{}'", ("accept", "reject"))
+        self.reporter.error_if(
+            "start" not in names, node.name_span, f"parser '{node.name}' has no state 'start'"
+        )
+        self.statements.place, self.expressions.members.in_parser = "parser", True
         for state in node.states:
             inner = Scope(scope)
             self.statements.check_all(state.statements, inner)
             if state.transition is not None:
                 self._transition(state.transition, inner, names)
-        self.statements.place, self.expressions.in_parser = "control", False
+        self.statements.place, self.expressions.members.in_parser = "control", False
         self._unreachable(node)
 
     def _state(self, name: str, span: Span, names: set[str]) -> None:
@@ -164,27 +167,14 @@ class ParserChecker:
             types.append(kind)
         for case in node.cases:
             self._state(case.state, case.state_span, names)
-            try:
+            with suppress(Abandon):
                 case.keyset = check_keyset(self.expressions, case.keyset, scope, types)
-            except Abandon:
-                continue
 
     def _unreachable(self, node: syntax.Parser) -> None:
         """Warn of states that no transition leads to."""
-        states = {state.name: state for state in node.states}
-        reached: set[str] = set()
-        waiting = ["start"]
-        while waiting:
-            name = waiting.pop()
-            if name in reached or name not in states:
-                continue
-            reached.add(name)
-            transition = states[name].transition
-            if transition is not None:
-                waiting += [case.state for case in transition.cases or ()]
-                waiting += [transition.state] if transition.state else []
-        for name, state in states.items():
-            if name not in reached:
+        reached = node.reachable()
+        for state in node.states:
+            if state.name not in reached:
                 self.reporter.warning(
-                    state.name_span, f"state '{name}' is never reached", "unreachable"
+                    state.name_span, f"state '{state.name}' is never reached", "unreachable"
                 )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.check.expressions import ExpressionChecker
-from weft.switch.compiler.check.operations import type_of
+from weft.switch.compiler.check.scope import Context, Scope, closest
 from weft.switch.compiler.diagnostics import Abandon
-from weft.switch.compiler.scope import Context, Scope, closest
+from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
     BOOL,
     VOID,
@@ -38,6 +39,23 @@ class StatementChecker:
         self.place = "control"  # or parser, action, function
         self.returns: Type = VOID
         self.loops = 0  # that the statement is inside of
+        self._methods: dict[type[syntax.Node], Callable[..., None]] = {
+            syntax.Block: lambda node, scope: self.check_all(node.statements, Scope(scope)),
+            syntax.Empty: lambda node, scope: None,
+            syntax.Constant: self._constant,
+            syntax.Variable: self._variable,
+            syntax.Instantiation: self._instantiation,
+            syntax.Assignment: self._assignment,
+            syntax.CallStatement: self._call,
+            syntax.If: self._if,
+            syntax.Return: self._return,
+            syntax.Exit: self._exit,
+            syntax.Break: self._leave,
+            syntax.Continue: self._leave,
+            syntax.For: self._for,
+            syntax.ForIn: self._for_in,
+            syntax.Switch: self._switch,
+        }
 
     def check_all(self, nodes: list[syntax.Node], scope: Scope) -> None:
         for node in nodes:
@@ -45,24 +63,13 @@ class StatementChecker:
 
     def check(self, node: syntax.Node, scope: Scope) -> None:
         """Check a statement or declaration; after an error in it the next is checked too."""
-        method = getattr(self, "_" + type(node).__name__.lower())
         try:
-            method(node, scope)
+            self._methods[type(node)](node, scope)
         except Abandon:
             if isinstance(node, syntax.Declaration) and node.name not in scope.symbols:
                 self.context.broken.add(node.name)
 
-    def _block(self, node: syntax.Block, scope: Scope) -> None:
-        self.check_all(node.statements, Scope(scope))
-
-    def _empty(self, node: syntax.Empty, scope: Scope) -> None:
-        pass
-
     def _constant(self, node: syntax.Constant, scope: Scope) -> None:
-        self.constant(node, scope)
-
-    def constant(self, node: syntax.Constant, scope: Scope) -> None:
-        """A ``const`` declaration, at any level."""
         node.type = self.expressions.types.resolve(node.reference, scope)
         node.value = self.expressions.check(node.value, scope, node.type)
         self._declare(node, scope)
@@ -78,8 +85,9 @@ class StatementChecker:
         storable = scalar_width(kind) is not None or type(kind).__name__ in (
             "StructType", "StackType", "TupleType", "UnknownType", "TypeVariable",
         )  # fmt: skip
-        if not storable:
-            raise self.reporter.fail(node.reference.span, f"a variable cannot have type {kind}")
+        self.reporter.fail_if(
+            not storable, node.reference.span, f"a variable cannot have type {kind}"
+        )
         if node.initializer is not None:
             node.initializer = self.expressions.check(node.initializer, scope, node.type)
         self._declare(node, scope)
@@ -87,8 +95,11 @@ class StatementChecker:
     def _declare(self, node: syntax.Declaration, scope: Scope) -> None:
         outer = None if scope.parent is None else scope.parent.find(node.name)
         if isinstance(outer, syntax.Parameter) and not scope.hides_parameters:
-            message = f"'{node.name}' has the name of a parameter (line {outer.span.line}), which "
-            self.reporter.error(node.name_span, f"{message}it would hide; give it another one")
+            self.reporter.error(
+                node.name_span,
+                f"'{node.name}' has the name of a parameter (line {outer.span.line}), which "
+                "it would hide; give it another one",
+            )
         self.context.declare(scope, node)
 
     def _instantiation(self, node: syntax.Instantiation, scope: Scope) -> None:
@@ -96,25 +107,28 @@ class StatementChecker:
 
     def _assignment(self, node: syntax.Assignment, scope: Scope) -> None:
         node.target = self.expressions.check(node.target, scope)
-        self.expressions.check_writable(node.target)
+        self.expressions.members.check_writable(node.target)
         if node.operator in _COMPOUND:
             operation = syntax.Binary(node.span, node.operator[:-1], node.target, node.value)
             node.value, node.operator = operation, "="
         node.value = self.expressions.check(node.value, scope, type_of(node.target))
 
-    def _callstatement(self, node: syntax.CallStatement, scope: Scope) -> None:
+    def _call(self, node: syntax.CallStatement, scope: Scope) -> None:
         self.expressions.check(node.call, scope)
         target = node.call.target
         if target is None:
             return
-        if target.kind == "constructor":
-            raise self.reporter.fail(node.span, "an instance needs a name")
+        self.reporter.fail_if(target.kind == "constructor", node.span, "an instance needs a name")
         if target.kind in ("table", "control") and self.place != "control":
             what = "a table" if target.kind == "table" else "a control"
-            message = f"{what} can only be applied in a control's apply block"
-            raise self.reporter.fail(node.span, message)
-        if target.kind == "parser" and self.place != "parser":
-            raise self.reporter.fail(node.span, "a parser can only be applied in a parser's state")
+            raise self.reporter.fail(
+                node.span, f"{what} can only be applied in a control's apply block"
+            )
+        self.reporter.fail_if(
+            target.kind == "parser" and self.place != "parser",
+            node.span,
+            "a parser can only be applied in a parser's state",
+        )
 
     def _if(self, node: syntax.If, scope: Scope) -> None:
         with suppress(Abandon):
@@ -128,8 +142,9 @@ class StatementChecker:
         return self.expressions.coercer.coerce(checked, BOOL, f"the condition of '{what}'")
 
     def _return(self, node: syntax.Return, scope: Scope) -> None:
-        if self.place == "parser":
-            raise self.reporter.fail(node.span, "'return' cannot stand in a parser")
+        self.reporter.fail_if(
+            self.place == "parser", node.span, "'return' cannot stand in a parser"
+        )
         if self.returns == VOID:
             if node.value is not None:
                 raise self.reporter.fail(
@@ -141,14 +156,16 @@ class StatementChecker:
         node.value = self.expressions.check(node.value, scope, self.returns)
 
     def _exit(self, node: syntax.Exit, scope: Scope) -> None:
-        if self.place in ("parser", "function"):
-            raise self.reporter.fail(node.span, f"'exit' cannot stand in a {self.place}")
+        self.reporter.fail_if(
+            self.place in ("parser", "function"),
+            node.span,
+            f"'exit' cannot stand in a {self.place}",
+        )
 
-    def _break(self, node: syntax.Node, scope: Scope) -> None:
-        if not self.loops:
-            raise self.reporter.fail(node.span, "'break' and 'continue' can only stand in a loop")
-
-    _continue = _break
+    def _leave(self, node: syntax.Node, scope: Scope) -> None:
+        self.reporter.fail_if(
+            not self.loops, node.span, "'break' and 'continue' can only stand in a loop"
+        )
 
     def _for(self, node: syntax.For, scope: Scope) -> None:
         self._not_in_parser(node, "for")
@@ -159,7 +176,7 @@ class StatementChecker:
         self.check_all(node.update, inner)
         self._loop_body(node.body, inner)
 
-    def _forin(self, node: syntax.ForIn, scope: Scope) -> None:
+    def _for_in(self, node: syntax.ForIn, scope: Scope) -> None:
         self._not_in_parser(node, "for")
         variable = node.variable
         self._variable(variable, Scope(scope, hides_parameters=True))
@@ -175,8 +192,10 @@ class StatementChecker:
         check = self.expressions.check
         if isinstance(collection, syntax.RangeKeyset):
             if not isinstance(base_type(kind), (BitType, IntType)):
-                message = f"a loop over a range needs a variable of bit<N> or int<N>, not {kind}"
-                raise self.reporter.fail(node.variable.span, message)
+                raise self.reporter.fail(
+                    node.variable.span,
+                    f"a loop over a range needs a variable of bit<N> or int<N>, not {kind}",
+                )
             collection.low = check(collection.low, scope, kind)
             collection.high = check(collection.high, scope, kind)
             return
@@ -186,11 +205,15 @@ class StatementChecker:
         node.collection = check(collection, scope)
         found = resolved(type_of(node.collection))
         if not isinstance(found, (ListType, StackType)):
-            message = f"a loop runs over a range, a list, an array or a stack, not over {found}"
-            raise self.reporter.fail(collection.span, message)
-        if found.element != kind:
-            message = f"the elements have type {found.element}, but the variable has type {kind}"
-            raise self.reporter.fail(node.variable.span, message)
+            raise self.reporter.fail(
+                collection.span,
+                f"a loop runs over a range, a list, an array or a stack, not over {found}",
+            )
+        self.reporter.fail_if(
+            found.element != kind,
+            node.variable.span,
+            f"the elements have type {found.element}, but the variable has type {kind}",
+        )
 
     def _loop_body(self, body: syntax.Node, scope: Scope) -> None:
         self.loops += 1
@@ -198,8 +221,9 @@ class StatementChecker:
         self.loops -= 1
 
     def _not_in_parser(self, node: syntax.Node, what: str) -> None:
-        if self.place == "parser":
-            raise self.reporter.fail(node.span, f"'{what}' cannot stand in a parser")
+        self.reporter.fail_if(
+            self.place == "parser", node.span, f"'{what}' cannot stand in a parser"
+        )
 
     def _switch(self, node: syntax.Switch, scope: Scope) -> None:
         self._not_in_parser(node, "switch")
@@ -216,14 +240,13 @@ class StatementChecker:
                 self.check(case.body, scope)
 
     def _action_labels(self, node: syntax.Switch, kind: ActionEnumType) -> None:
-        names = {_last(item.call.callee) for item in kind.declaration.actions}
-        if kind.declaration.default_action is None:
-            names.add("NoAction")
+        implicit = {"NoAction"} if kind.declaration.default_action is None else set()
+        names = implicit | {syntax.name_of(item.call.callee) for item in kind.declaration.actions}
         seen: set[str] = set()
         for case in node.cases:
             if isinstance(case.label, syntax.AnyKeyset):
                 continue
-            name = case.label.name if isinstance(case.label, syntax.Name) else ""
+            name = syntax.name_of(case.label)
             if name not in names:
                 known = ", ".join(sorted(names))
                 message = f"expected an action of table {kind.declaration.name}: {known}"
@@ -234,8 +257,10 @@ class StatementChecker:
 
     def _value_labels(self, node: syntax.Switch, kind: Type, scope: Scope) -> None:
         if scalar_width(kind) is None or isinstance(base_type(kind), (IntegerType, BoolType)):
-            message = f"'switch' takes an action_run, a number with a width or an enum, not {kind}"
-            raise self.reporter.fail(node.subject.span, message)
+            raise self.reporter.fail(
+                node.subject.span,
+                f"'switch' takes an action_run, a number with a width or an enum, not {kind}",
+            )
         seen: set[object] = set()
         for case in node.cases:
             if isinstance(case.label, syntax.AnyKeyset):
@@ -251,7 +276,3 @@ class StatementChecker:
                     case.label.span, f"there are two cases for {case.label.constant}"
                 )
             seen.add(case.label.constant)
-
-
-def _last(node: syntax.Expression) -> str:
-    return node.name if isinstance(node, syntax.Name) else ""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from weft.switch.compiler import syntax
+from weft.switch.compiler.annotations import has_annotation
 from weft.switch.compiler.check.calls import CallChecker
 from weft.switch.compiler.check.expressions import ExpressionChecker
-from weft.switch.compiler.check.operations import type_of
 from weft.switch.compiler.check.parsers import check_keyset
-from weft.switch.compiler.diagnostics import Abandon
-from weft.switch.compiler.scope import Context, Scope, closest
+from weft.switch.compiler.check.scope import Context, Scope, closest
+from weft.switch.compiler.diagnostics import Abandon, Span
+from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
     BOOL,
     ExternType,
@@ -44,20 +47,20 @@ class TableChecker:
         names: set[str] = set()
         for name, span in node.repeated:
             self.reporter.error(span, f"table '{node.name}' has two properties '{name}'")
-        if not node.has_actions:
-            self.reporter.error(node.name_span, f"table '{node.name}' has no actions")
+        self.reporter.error_if(
+            not node.has_actions, node.name_span, f"table '{node.name}' has no actions"
+        )
         for reference in node.actions:
             action = self.calls.check_action_reference(reference, scope, complete=False)
             if action is None:
                 continue
-            if action.name in names:
-                self.reporter.error(reference.span, f"action '{action.name}' is listed twice")
+            self.reporter.error_if(
+                action.name in names, reference.span, f"action '{action.name}' is listed twice"
+            )
             names.add(action.name)
         for item in node.properties.values():
-            try:
+            with suppress(Abandon):
                 self._property(node, item, scope)
-            except Abandon:
-                continue
         self._default_action(node, scope)
         symbol = scope.find("NoAction")
         node.no_action = symbol if isinstance(symbol, syntax.Action) else None
@@ -72,8 +75,9 @@ class TableChecker:
             near = closest(key.match_kind, set(self.context.match_kinds)) or (
                 f"; there are {', '.join(self.context.match_kinds)}"
             )
-            message = f"'{key.match_kind}' is not a match kind{near}"
-            self.reporter.error(key.match_kind_span, message)
+            self.reporter.error(
+                key.match_kind_span, f"'{key.match_kind}' is not a match kind{near}"
+            )
         try:
             key.expression = self.expressions.check(key.expression, scope)
         except Abandon:
@@ -87,32 +91,35 @@ class TableChecker:
 
     def _key_name(self, key: syntax.KeyElement) -> None:
         """What is no field, slice or mask has no name that the control plane could use."""
-        if any(note.name == "name" for note in key.annotations) or _has_name(key.expression):
-            return
-        message = 'a key that is computed needs a name: write @name("...") after its match kind'
-        self.reporter.error(key.expression.span, message)
+        self.reporter.error_if(
+            not has_annotation(key.annotations, "name") and not _has_name(key.expression),
+            key.expression.span,
+            'a key that is computed needs a name: write @name("...") after its match kind',
+        )
 
     def _one_prefix(self, node: syntax.Table) -> None:
-        prefixes = [key for key in node.keys if key.match_kind == "lpm"]
-        for key in prefixes[1:]:
-            message = f"not supported: table '{node.name}' has several keys of kind lpm (BMv2)"
-            self.reporter.error(key.span, message)
+        for key in [key for key in node.keys if key.match_kind == "lpm"][1:]:
+            self.reporter.error(
+                key.span, f"not supported: table '{node.name}' has several keys of kind lpm (BMv2)"
+            )
 
     def _property(self, node: syntax.Table, item: syntax.Property, scope: Scope) -> None:
         if item.name == "default_action":
             return
         if item.name not in _PROPERTIES:
             near = closest(item.name, _PROPERTIES)
-            message = f"table property '{item.name}' is not known here and ignored{near}"
-            self.reporter.warning(item.span, message)
+            self.reporter.warning(
+                item.span, f"table property '{item.name}' is not known here and ignored{near}"
+            )
             return
         item.value = self.expressions.check(item.value, scope)
         kind = type_of(item.value)
         if item.name in _EXTERN_PROPERTIES:
             wanted = _EXTERN_PROPERTIES[item.name]
             if not isinstance(kind, ExternType) or kind.name not in wanted:
-                message = f"'{item.name}' must be a {' or '.join(wanted)}, not {kind}"
-                raise self.reporter.fail(item.value.span, message)
+                raise self.reporter.fail(
+                    item.value.span, f"'{item.name}' must be a {' or '.join(wanted)}, not {kind}"
+                )
         elif item.name in ("support_timeout", "largest_priority_wins"):
             if kind != BOOL or item.value.constant is None:
                 raise self.reporter.fail(item.value.span, f"'{item.name}' must be true or false")
@@ -120,9 +127,11 @@ class TableChecker:
             is_parameter = isinstance(item.value, syntax.Name) and isinstance(
                 item.value.declaration, syntax.Parameter
             )
-            if not is_parameter or item.name != "size":
-                message = f"'{item.name}' must be a number known at compile time"
-                raise self.reporter.fail(item.value.span, message)
+            self.reporter.fail_if(
+                not is_parameter or item.name != "size",
+                item.value.span,
+                f"'{item.name}' must be a number known at compile time",
+            )
 
     def _default_action(self, node: syntax.Table, scope: Scope) -> None:
         item = node.properties.get("default_action")
@@ -136,25 +145,29 @@ class TableChecker:
         else:
             self.reporter.error(value.span, "the default action must be an action of the table")
             return
-        assert isinstance(call.callee, syntax.Name)
-        listed = self._listed(node, call.callee.name)
-        if listed is None:
-            self.reporter.error(value.span, _not_listed(node, call.callee.name))
-            return
-        if any(note.name == "tableonly" for note in listed.annotations):
-            message = f"'{call.callee.name}' is @tableonly and cannot be the default action"
-            self.reporter.error(value.span, message)
         reference = syntax.ActionReference(value.span, call, bool(call.arguments))
-        self._prepend_bound(reference, listed)
-        if self.calls.check_action_reference(reference, scope, complete=True) is not None:
+        not_for = ("tableonly", "cannot be the default action")
+        if self._listed_action(node, reference, value.span, not_for, scope) is not None:
             node.default_action = reference
 
-    def _listed(self, node: syntax.Table, name: str) -> syntax.ActionReference | None:
-        for item in node.actions:
-            callee = item.call.callee
-            if isinstance(callee, syntax.Name) and callee.name == name:
-                return item
-        return None
+    def _listed_action(
+        self, node: syntax.Table, reference: syntax.ActionReference, span: Span,
+        not_for: tuple[str, str], scope: Scope,
+    ) -> syntax.Action | None:  # fmt: skip
+        """Check an action that must be among the table's, and not annotated as not for this use."""
+        name = syntax.name_of(reference.call.callee)
+        listed = node.listed(name)
+        if listed is None:
+            self.reporter.error(span, _not_listed(node, name))
+            return None
+        annotation, consequence = not_for
+        self.reporter.error_if(
+            has_annotation(listed.annotations, annotation),
+            span,
+            f"'{name}' is @{annotation} and {consequence}",
+        )
+        self._prepend_bound(reference, listed)
+        return self.calls.check_action_reference(reference, scope, complete=True)
 
     def _prepend_bound(
         self, reference: syntax.ActionReference, listed: syntax.ActionReference
@@ -173,8 +186,10 @@ class TableChecker:
             return
         for given, wanted in zip(reference.call.arguments, listed.call.arguments, strict=False):
             if given.name is None and wanted.name is None and _differ(given.value, wanted.value):
-                message = "this argument is not the one that the table's list of actions gives"
-                self.reporter.error(given.span, message)
+                self.reporter.error(
+                    given.span,
+                    "this argument is not the one that the table's list of actions gives",
+                )
 
     def _entries(self, node: syntax.Table, types: list[Type], scope: Scope) -> None:
         if node.entries and not node.keys:
@@ -186,24 +201,16 @@ class TableChecker:
                 if entry.priority is not None:
                     value = self.expressions.constant_integer(entry.priority, scope)
                     entry.priority.constant = value
-                    if node.entries_are_constant:
-                        message = (
-                            "entries of 'const entries' have no priorities; their order counts"
-                        )
-                        self.reporter.error(entry.priority.span, message)
+                    self.reporter.error_if(
+                        node.entries_are_constant,
+                        entry.priority.span,
+                        "entries of 'const entries' have no priorities; their order counts",
+                    )
             except Abandon:
                 continue
-            callee = entry.action.call.callee
-            assert isinstance(callee, syntax.Name)
-            listed = self._listed(node, callee.name)
-            if listed is None:
-                self.reporter.error(callee.span, _not_listed(node, callee.name))
-                continue
-            if any(note.name == "defaultonly" for note in listed.annotations):
-                message = f"'{callee.name}' is @defaultonly and cannot be in an entry"
-                self.reporter.error(callee.span, message)
-            self._prepend_bound(entry.action, listed)
-            self.calls.check_action_reference(entry.action, scope, complete=True)
+            not_for = ("defaultonly", "cannot be in an entry")
+            span = entry.action.call.callee.span
+            self._listed_action(node, entry.action, span, not_for, scope)
 
 
 def _differ(one: syntax.Expression | None, other: syntax.Expression | None) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.annotations import find, string_of
-from weft.switch.compiler.check.calls import Target
 from weft.switch.compiler.diagnostics import Reporter
-from weft.switch.compiler.preprocess import INCLUDE_FOLDER
+from weft.switch.compiler.parse.preprocess import INCLUDE_FOLDER
+from weft.switch.compiler.syntax import Target
 from weft.switch.compiler.types import BlockTypeType
 
 _OWN_INCLUDES = str(INCLUDE_FOLDER)
@@ -32,7 +31,7 @@ def warn_of_unused(program: syntax.Program, reporter: Reporter) -> None:
             continue
         kind = what or _KINDS[type(item)]
         if kind == "instance" and isinstance(getattr(item, "type", None), BlockTypeType):
-            kind = str(getattr(item.type, "kind", kind))  # type: ignore[attr-defined]
+            kind = str(getattr(item.type, "kind", kind))
         reporter.warning(item.name_span, f"{kind} '{item.name}' is not used", "unused")
 
 
@@ -72,16 +71,4 @@ def _walk(
             declared += [
                 ("", inner) for inner in item.statements if isinstance(inner, syntax.Variable)
             ]
-        waiting += _children(item)
-
-
-def _children(node: Any) -> Iterator[syntax.Node]:
-    for value in vars(node).values():
-        if isinstance(value, syntax.Node):
-            yield value
-        elif isinstance(value, (list, dict)):
-            for item in value if isinstance(value, list) else value.values():
-                if isinstance(item, syntax.Node):
-                    yield item
-                elif isinstance(item, tuple):
-                    yield from (part for part in item if isinstance(part, syntax.Node))
+        waiting += syntax.children(item)

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from typing import Any
 
 from weft.switch.compiler import ir
-from weft.switch.compiler.emit.json_expressions import ExpressionEmitter, hexadecimal
-from weft.switch.compiler.flatten import flatten
+from weft.switch.compiler.diagnostics import Reporter
+from weft.switch.compiler.emit.flatten import flatten
+from weft.switch.compiler.emit.json_expressions import (
+    Json,
+    SourceNotes,
+    condition,
+    expression,
+    hexadecimal,
+    operand,
+)
 from weft.switch.compiler.types import base_type, scalar_width
 
 VERSION = [2, 23]
@@ -16,25 +25,27 @@ COMPILER = "weft p4c"
 _TABLE_KINDS = ("range", "ternary", "lpm", "exact")
 
 
-class Emitter(ExpressionEmitter):
-    """Writes one program."""
+class Emitter:
+    """Writes one program; `notes` say where in the source its parts come from."""
+
+    def __init__(self, program: ir.Program, reporter: Reporter, notes: SourceNotes) -> None:
+        self.program = program
+        self.reporter = reporter
+        self.notes = notes
+        self.header_ids = {header.name: index for index, header in enumerate(program.headers)}
 
     # Headers
 
-    def header_types(self) -> list[dict[str, Any]]:
-        result = []
-        for index, model in enumerate(self.program.header_types):
-            item: dict[str, Any] = {
-                "name": model.name,
-                "id": index,
-                "fields": [list(field) for field in model.fields],
+    def header_types(self) -> list[Json]:
+        return [
+            {
+                "name": model.name, "id": index, "fields": [list(field) for field in model.fields],
+                **({} if model.max_length is None else {"max_length": model.max_length}),
             }
-            if model.max_length is not None:
-                item["max_length"] = model.max_length
-            result.append(item)
-        return result
+            for index, model in enumerate(self.program.header_types)
+        ]  # fmt: skip
 
-    def headers(self) -> list[dict[str, Any]]:
+    def headers(self) -> list[Json]:
         return [
             {
                 "name": header.name, "id": index, "header_type": header.header_type,
@@ -43,7 +54,7 @@ class Emitter(ExpressionEmitter):
             for index, header in enumerate(self.program.headers)
         ]  # fmt: skip
 
-    def stacks(self) -> list[dict[str, Any]]:
+    def stacks(self) -> list[Json]:
         return [
             {
                 "name": stack.name, "id": index, "header_type": stack.element_type,
@@ -55,7 +66,7 @@ class Emitter(ExpressionEmitter):
             )
         ]  # fmt: skip
 
-    def unions(self) -> dict[str, list[dict[str, Any]]]:
+    def unions(self) -> dict[str, list[Json]]:
         ids = {union.name: index for index, union in enumerate(self.program.unions)}
         return {
             "header_union_types": [
@@ -83,7 +94,7 @@ class Emitter(ExpressionEmitter):
 
     # Parser and deparser
 
-    def parser(self) -> dict[str, Any]:
+    def parser(self) -> Json:
         states = self.program.states
         return {
             "name": "parser",
@@ -94,52 +105,30 @@ class Emitter(ExpressionEmitter):
                     "name": state.name,
                     "id": index,
                     "parser_ops": [self.parser_operation(item) for item in state.operations],
-                    "transitions": [self.transition(case, state) for case in state.cases],
-                    "transition_key": [self.expression(key) for key, _ in state.key],
+                    "transitions": [_transition(case, state) for case in state.cases],
+                    "transition_key": [expression(key) for key, _ in state.key],
                 }
                 for index, state in enumerate(states)
             ],
         }
 
-    def parser_operation(self, node: ir.Do) -> dict[str, Any]:
-        operation = node.operation
+    def parser_operation(self, node: ir.Do) -> Json:
+        operation, operands = node.operation, node.operands
         if operation in ("extract", "extract_VL"):
-            parameters: list[Any] = [self.expression(node.operands[0])]
-            if len(node.operands) > 1:
-                length = self.expression(node.operands[1])
-                parameters.append({"type": "expression", "value": length})
-        elif operation == "assign" and isinstance(node.operands[0], ir.Field):
-            operation = "set"
-            parameters = [self.parser_operand(item) for item in node.operands]
+            lengths = [{"type": "expression", "value": expression(item)} for item in operands[1:]]
+            parameters = [expression(operands[0]), *lengths]
+        elif operation == "assign" and isinstance(operands[0], ir.Field):
+            operation, parameters = "set", [_parser_operand(item) for item in operands]
         elif operation == "verify":
-            parameters = [self.expression(item) for item in node.operands]
+            parameters = [expression(item) for item in operands]
         elif operation == "advance":
-            parameters = [self.parser_operand(node.operands[0])]
+            parameters = [_parser_operand(operands[0])]
         else:
-            operation = "primitive"
-            parameters = [self.primitive(node)]
-            parameters[0].pop("source_info", None)
+            primitive = {"op": operation, "parameters": [operand(item) for item in operands]}
+            operation, parameters = "primitive", [primitive]
         return {"op": operation, "parameters": parameters}
 
-    def parser_operand(self, node: ir.Expression) -> dict[str, Any]:
-        """A parameter of a parser's own operation: the last of a stack only as an expression."""
-        if isinstance(node, (ir.LastField, ir.LastUnionField)):
-            return {"type": "expression", "value": self.expression(node)}
-        return self.operand(node)
-
-    def transition(self, case: ir.TransitionCase, state: ir.State) -> dict[str, Any]:
-        value: str | None = None
-        mask: str | None = None
-        if case.kind == "hexstr":
-            assert isinstance(case.value, int)
-            width = sum((item + 7) // 8 * 8 for _, item in state.key)
-            value = hexadecimal(case.value, width)
-            mask = None if case.mask is None else hexadecimal(case.mask, width)
-        elif case.kind == "parse_vset":
-            value = str(case.value)
-        return {"type": case.kind, "value": value, "mask": mask, "next_state": case.next_state}
-
-    def value_sets(self) -> list[dict[str, Any]]:
+    def value_sets(self) -> list[Json]:
         return [
             {
                 "name": model.name, "id": index,
@@ -151,34 +140,35 @@ class Emitter(ExpressionEmitter):
 
     # Stateful objects
 
-    def counters(self) -> list[dict[str, Any]]:
-        result = []
-        for index, model in enumerate(self.program.counters):
-            item: dict[str, Any] = {
-                "name": model.name, "id": index, "size": model.size,
-                "is_direct": model.table is not None,
-            }  # fmt: skip
-            if model.table is not None:
-                item["binding"] = model.table
-            result.append(self.with_source(item, model.span))
-        return result
+    def counters(self) -> list[Json]:
+        return [
+            self.notes.add(
+                {
+                    "name": model.name, "id": index, "size": model.size,
+                    "is_direct": model.table is not None,
+                    **({} if model.table is None else {"binding": model.table}),
+                },
+                model.span,
+            )
+            for index, model in enumerate(self.program.counters)
+        ]  # fmt: skip
 
-    def meters(self) -> list[dict[str, Any]]:
+    def meters(self) -> list[Json]:
         result = []
         for index, model in enumerate(self.program.meters):
-            item: dict[str, Any] = {
+            item: Json = {
                 "name": model.name, "id": index, "is_direct": model.table is not None,
                 "rate_count": 2, "type": model.unit, "size": model.size,
             }  # fmt: skip
             if model.table is not None and model.result is not None:
                 item["binding"] = model.table
                 item["result_target"] = [model.result.header, model.result.name]
-            result.append(self.with_source(item, model.span))
+            result.append(self.notes.add(item, model.span))
         return result
 
-    def registers(self) -> list[dict[str, Any]]:
+    def registers(self) -> list[Json]:
         return [
-            self.with_source(
+            self.notes.add(
                 {
                     "name": model.name, "id": index, "size": model.size,
                     "bitwidth": scalar_width(base_type(model.type)) if model.type else 0,
@@ -188,123 +178,123 @@ class Emitter(ExpressionEmitter):
             for index, model in enumerate(self.program.registers)
         ]  # fmt: skip
 
-    def calculations(self) -> list[dict[str, Any]]:
-        result = []
-        for index, model in enumerate(self.program.calculations):
-            inputs: list[dict[str, Any]] = []
-            for expression, width in model.inputs:
-                if isinstance(expression, ir.Number):
-                    value = hexadecimal(expression.value & ((1 << width) - 1), width)
-                    inputs.append({"type": "hexstr", "value": value, "bitwidth": width})
-                else:
-                    inputs.append(self.expression(expression))
-            if model.with_payload:
-                inputs.append({"type": "payload", "value": None})
-            item = {"name": model.name, "id": index, "algo": model.algorithm, "input": inputs}
-            result.append(self.with_source(item, model.span))
-        return result
-
-    def checksums(self) -> list[dict[str, Any]]:
+    def calculations(self) -> list[Json]:
         return [
-            self.with_source(
+            self.notes.add(
+                {
+                    "name": model.name, "id": index, "algo": model.algorithm,
+                    "input": [
+                        *(_calculation_input(*item) for item in model.inputs),
+                        *([{"type": "payload", "value": None}] if model.with_payload else ()),
+                    ],
+                },
+                model.span,
+            )
+            for index, model in enumerate(self.program.calculations)
+        ]  # fmt: skip
+
+    def checksums(self) -> list[Json]:
+        return [
+            self.notes.add(
                 {
                     "name": model.name, "id": index, "type": "generic",
                     "target": [model.target.header, model.target.name],
                     "calculation": model.calculation,
                     "verify": model.verify, "update": model.update,
-                    "if_cond": _bare_constant(self.condition(model.condition)),
+                    "if_cond": _bare_constant(condition(model.condition)),
                 },
                 model.span,
             )
             for index, model in enumerate(self.program.checksums)
         ]  # fmt: skip
 
-    def digests(self) -> list[dict[str, Any]]:
+    def digests(self) -> list[Json]:
         return [
             {
                 "id": model.id, "name": model.name,
-                "elements": [self.expression(field) for field in model.fields],
+                "elements": [expression(field) for field in model.fields],
             }
             for model in self.program.digests
         ]  # fmt: skip
 
-    def field_lists(self) -> list[dict[str, Any]]:
+    def field_lists(self) -> list[Json]:
         return [
             {
                 "id": index + 1, "name": f"field_list_{index + 1}",
-                "elements": [self.expression(field) for field in fields],
+                "elements": [expression(field) for field in fields],
             }
             for index, (_, fields) in enumerate(self.program.field_lists)
         ]  # fmt: skip
 
     # Actions and pipelines
 
-    def actions(self) -> list[dict[str, Any]]:
-        result = []
+    def actions(self) -> list[Json]:
         for index, model in enumerate(self.program.actions):
             model.id = index
-            primitives = flatten(model.body, self.reporter, model.name)
-            result.append(
-                {
-                    "name": model.name,
-                    "id": index,
-                    "runtime_data": [
-                        {"name": item.name, "bitwidth": item.width} for item in model.parameters
-                    ],
-                    "primitives": [self.primitive(item) for item in primitives],
-                }
-            )
-        return result
+        return [
+            {
+                "name": model.name,
+                "id": model.id,
+                "runtime_data": [
+                    {"name": item.name, "bitwidth": item.width} for item in model.parameters
+                ],
+                "primitives": [
+                    self.notes.primitive(item)
+                    for item in flatten(model.body, self.reporter, model.name)
+                ],
+            }
+            for model in self.program.actions
+        ]
 
-    def pipelines(self) -> list[dict[str, Any]]:
-        result = []
-        table_id = condition_id = profile_id = 0
-        for index, pipeline in enumerate(self.program.pipelines):
-            tables: list[dict[str, Any]] = []
-            conditions: list[dict[str, Any]] = []
-            for node in pipeline.nodes:
-                if isinstance(node, ir.TableNode):
-                    tables.append(self.table(node, table_id))
-                    table_id += 1
-                else:
-                    conditions.append(self.conditional(node, condition_id))
-                    condition_id += 1
-            profiles = []
-            for profile in self.program.profiles:
-                if profile.pipeline == pipeline.name:
-                    profiles.append(self.profile(profile, profile_id))
-                    profile_id += 1
-            result.append(
-                {
-                    "name": pipeline.name, "id": index, "init_table": pipeline.first,
-                    "tables": tables, "action_profiles": profiles, "conditionals": conditions,
-                }
-            )  # fmt: skip
-        return result
+    def pipelines(self) -> list[Json]:
+        tables, conditions, profiles = count(), count(), count()  # over both pipelines
+        return [
+            {
+                "name": pipeline.name,
+                "id": index,
+                "init_table": pipeline.first,
+                "tables": [
+                    self.table(node, next(tables))
+                    for node in pipeline.nodes
+                    if isinstance(node, ir.TableNode)
+                ],
+                "action_profiles": [
+                    self.profile(profile, next(profiles))
+                    for profile in self.program.profiles
+                    if profile.pipeline == pipeline.name
+                ],
+                "conditionals": [
+                    self.conditional(node, next(conditions))
+                    for node in pipeline.nodes
+                    if isinstance(node, ir.ConditionNode)
+                ],
+            }
+            for index, pipeline in enumerate(self.program.pipelines)
+        ]
 
-    def profile(self, model: ir.ActionProfile, number: int) -> dict[str, Any]:
-        item: dict[str, Any] = {"name": model.name, "id": number, "max_size": model.size}
+    def profile(self, model: ir.ActionProfile, number: int) -> Json:
+        item: Json = {"name": model.name, "id": number, "max_size": model.size}
         if model.algorithm is not None:
             item["selector"] = {
                 "algo": model.algorithm,
-                "input": [self.expression(field) for field in model.inputs or ()],
+                "input": [expression(field) for field in model.inputs or ()],
             }
-        return self.with_source(item, model.span)
+        return self.notes.add(item, model.span)
 
-    def conditional(self, node: ir.ConditionNode, number: int) -> dict[str, Any]:
+    def conditional(self, node: ir.ConditionNode, number: int) -> Json:
         item = {
-            "name": node.name, "id": number, "expression": self.condition(node.condition),
+            "name": node.name, "id": number, "expression": condition(node.condition),
             "true_next": node.true_next, "false_next": node.false_next,
         }  # fmt: skip
-        return self.with_source(item, node.span)
+        return self.notes.add(item, node.span)
 
-    def table(self, node: ir.TableNode, number: int) -> dict[str, Any]:
+    def table(self, node: ir.TableNode, number: int) -> Json:
         table = node.table
         keys = [key for key in table.keys if key.match_kind != "selector"]
         kinds = {_key_kind(key) for key in keys} | {"exact"}
         profile = table.profile
         kind = "simple" if profile is None else "indirect_ws" if profile.algorithm else "indirect"
-        item: dict[str, Any] = {
+        item: Json = {
             "name": table.name,
             "id": number,
             "key": [
@@ -326,15 +316,16 @@ class Emitter(ExpressionEmitter):
         }  # fmt: skip
         if profile is not None:
             item["action_profile"] = profile.name
-        if node.next_by_action is not None:
-            item["next_tables"] = dict(node.next_by_action)
-        else:
-            item["next_tables"] = {"__HIT__": node.next_hit, "__MISS__": node.next_miss}
+        item["next_tables"] = (
+            {"__HIT__": node.next_hit, "__MISS__": node.next_miss}
+            if node.next_by_action is None
+            else dict(node.next_by_action)
+        )
         if profile is None and table.default_action is not None:
             item["default_entry"] = {
                 "action_id": table.default_action.id,
                 "action_const": table.default_constant,
-                "action_data": self.action_data(table.default_action, table.default_arguments),
+                "action_data": _action_data(table.default_action, table.default_arguments),
                 "action_entry_const": table.default_constant,
             }
         if table.entries:
@@ -342,27 +333,15 @@ class Emitter(ExpressionEmitter):
                 self.entry(entry, keys, table, number)
                 for number, entry in enumerate(table.entries, 1)
             ]
-        return self.with_source(item, table.span)
+        return self.notes.add(item, table.span)
 
-    def action_data(self, action: ir.Action, arguments: list[int]) -> list[str]:
-        return [
-            hexadecimal(value, item.width)
-            for value, item in zip(arguments, action.parameters, strict=True)
-        ]
-
-    def entry(
-        self, entry: ir.Entry, keys: list[ir.Key], table: ir.Table, number: int
-    ) -> dict[str, Any]:
-        values = [
-            value
-            for value, key in zip(entry.keys, table.keys, strict=True)
-            if key.match_kind != "selector"
-        ]
+    def entry(self, entry: ir.Entry, keys: list[ir.Key], table: ir.Table, number: int) -> Json:
+        values = dict(zip((id(key) for key in table.keys), entry.keys, strict=True))
         item = {
-            "match_key": [_match(key, value) for key, value in zip(keys, values, strict=True)],
+            "match_key": [_match(key, values[id(key)]) for key in keys],
             "action_entry": {
                 "action_id": entry.action.id,
-                "action_data": self.action_data(entry.action, entry.arguments),
+                "action_data": _action_data(entry.action, entry.arguments),
             },
             # In BMv2 a lower number wins.
             "priority": number if entry.rank is None else entry.rank,
@@ -372,11 +351,11 @@ class Emitter(ExpressionEmitter):
             item["is_const"] = True
         if _has_priorities_of_its_own(table):
             item["p4runtime_priority"] = entry.priority
-        return self.with_source(item, entry.span)
+        return self.notes.add(item, entry.span)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Json:
         """The whole JSON document."""
-        actions = self.actions()
+        actions = self.actions()  # which numbers them
         return {
             "header_types": self.header_types(),
             "headers": self.headers(),
@@ -395,7 +374,9 @@ class Emitter(ExpressionEmitter):
                     "name": "deparser",
                     "id": 0,
                     "order": self.program.deparser,
-                    "primitives": [self.primitive(item) for item in self.program.deparser_code],
+                    "primitives": [
+                        self.notes.primitive(item) for item in self.program.deparser_code
+                    ],
                 }
             ],
             "meter_arrays": self.meters(),
@@ -451,28 +432,54 @@ def _key_kind(key: ir.Key) -> str:
     return "ternary" if key.match_kind == "optional" else key.match_kind
 
 
-def _match(key: ir.Key, value: Any) -> dict[str, Any]:
+def _match(key: ir.Key, value: Any) -> Json:
+    """What an entry has for a key: a number, or two of which the second may be a prefix length."""
     kind = _key_kind(key)
-    width = key.width
-    if kind == "exact":
-        return {"match_type": kind, "key": hexadecimal(value, width)}
-    first, second = value
-    if kind == "lpm":
-        return {"match_type": kind, "key": hexadecimal(first, width), "prefix_length": second}
-    if kind == "range":
-        return {
-            "match_type": kind,
-            "start": hexadecimal(first, width),
-            "end": hexadecimal(second, width),
-        }
+    names = {"exact": ("key",), "lpm": ("key", "prefix_length"), "range": ("start", "end")}
+    numbers = (value,) if kind == "exact" else value
     return {
         "match_type": kind,
-        "key": hexadecimal(first, width),
-        "mask": hexadecimal(second, width),
+        **{
+            name: number if name == "prefix_length" else hexadecimal(number, key.width)
+            for name, number in zip(names.get(kind, ("key", "mask")), numbers, strict=True)
+        },
     }
 
 
-def _bare_constant(condition: dict[str, Any]) -> dict[str, Any]:
+def _action_data(action: ir.Action, arguments: list[int]) -> list[str]:
+    return [
+        hexadecimal(value, item.width)
+        for value, item in zip(arguments, action.parameters, strict=True)
+    ]
+
+
+def _parser_operand(node: ir.Expression) -> Json:
+    """A parameter of a parser's own operation: the last of a stack only as an expression."""
+    if isinstance(node, (ir.LastField, ir.LastUnionField)):
+        return {"type": "expression", "value": expression(node)}
+    return operand(node)
+
+
+def _transition(case: ir.TransitionCase, state: ir.State) -> Json:
+    value: str | None = None
+    mask: str | None = None
+    if isinstance(case.value, str):
+        value = case.value
+    elif case.kind == "hexstr":
+        width = sum((item + 7) // 8 * 8 for _, item in state.key)
+        value = hexadecimal(case.value, width)
+        mask = None if case.mask is None else hexadecimal(case.mask, width)
+    return {"type": case.kind, "value": value, "mask": mask, "next_state": case.next_state}
+
+
+def _calculation_input(node: ir.Expression, width: int) -> Json:
+    if not isinstance(node, ir.Number):
+        return expression(node)
+    value = hexadecimal(node.value & ((1 << width) - 1), width)
+    return {"type": "hexstr", "value": value, "bitwidth": width}
+
+
+def _bare_constant(condition: Json) -> Json:
     """A checksum's condition; BMv2 crashes on a constant one that is wrapped as an expression."""
     inner = condition["value"]
     return inner if isinstance(inner, dict) and inner.get("type") == "bool" else condition

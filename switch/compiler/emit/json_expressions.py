@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from weft.switch.compiler import ir
-from weft.switch.compiler.diagnostics import Reporter, Span
+from weft.switch.compiler.diagnostics import Span
+
+Json = dict[str, Any]
 
 
 def hexadecimal(value: int, width: int | None = None) -> str:
@@ -17,102 +20,77 @@ def hexadecimal(value: int, width: int | None = None) -> str:
     return f"0x{value:0{digits}x}"
 
 
-class ExpressionEmitter:
-    """Writes one program. `file_name` gives the name that a source file has in the output."""
+def _operation(operator: str, left: Any, right: Any, **more: Any) -> tuple[str, Any]:
+    return "expression", {"op": operator, "left": left, "right": right, **more}
 
-    def __init__(
-        self, program: ir.Program, reporter: Reporter, file_name: Callable[[str], str],
-        source: Callable[[Span], str],
-    ) -> None:  # fmt: skip
-        self.program = program
-        self.reporter = reporter
-        self.file_name = file_name
-        self.source = source
-        self.header_ids = {header.name: index for index, header in enumerate(program.headers)}
 
-    # Expressions
+_EXPRESSIONS: dict[type[ir.Expression], Callable[[Any], tuple[str, Any]]] = {
+    ir.Number: lambda node: ("hexstr", hexadecimal(node.value)),
+    ir.Truth: lambda node: ("bool", node.value),
+    ir.Field: lambda node: ("field", [node.header, node.name]),
+    ir.LastField: lambda node: ("stack_field", [node.stack, node.name]),
+    ir.LastUnionField: lambda node: ("union_stack_field", [node.stack, node.member, node.name]),
+    ir.NextUnion: lambda node: ("union_stack", [node.stack, node.member]),
+    ir.ActionParameter: lambda node: ("local", node.index),
+    ir.Reference: lambda node: (node.kind, node.name),
+    ir.Lookahead: lambda node: ("lookahead", [node.offset, node.width]),
+    ir.ElementField: lambda node: _operation("access_field", expression(node.header), node.offset),
+    ir.Operation: lambda node: _operation(
+        node.operator, None if node.left is None else expression(node.left), expression(node.right)
+    ),
+    ir.Choice: lambda node: _operation(
+        "?", expression(node.then), expression(node.otherwise), cond=expression(node.condition)
+    ),
+}
 
-    def expression(self, node: ir.Expression) -> dict[str, Any]:
-        """An expression inside another one."""
-        if isinstance(node, ir.Number):
-            return {"type": "hexstr", "value": hexadecimal(node.value)}
-        if isinstance(node, ir.Truth):
-            return {"type": "bool", "value": node.value}
-        if isinstance(node, ir.Field):
-            return {"type": "field", "value": [node.header, node.name]}
-        if isinstance(node, ir.LastField):
-            return {"type": "stack_field", "value": [node.stack, node.name]}
-        if isinstance(node, ir.LastUnionField):
-            return {"type": "union_stack_field", "value": [node.stack, node.member, node.name]}
-        if isinstance(node, ir.NextUnion):
-            return {"type": "union_stack", "value": [node.stack, node.member]}
-        if isinstance(node, ir.ActionParameter):
-            return {"type": "local", "value": node.index}
-        if isinstance(node, ir.Reference):
-            return {"type": node.kind, "value": node.name}
-        if isinstance(node, ir.Lookahead):
-            return {"type": "lookahead", "value": [node.offset, node.width]}
-        if isinstance(node, ir.ElementField):
-            body: dict[str, Any] = {
-                "op": "access_field",
-                "left": self.expression(node.header),
-                "right": node.offset,
-            }
-        elif isinstance(node, ir.Operation):
-            body = {
-                "op": node.operator,
-                "left": None if node.left is None else self.expression(node.left),
-                "right": self.expression(node.right),
-            }
-        elif isinstance(node, ir.Choice):
-            body = {
-                "op": "?",
-                "left": self.expression(node.then),
-                "right": self.expression(node.otherwise),
-                "cond": self.expression(node.condition),
-            }
-        else:
-            raise AssertionError(f"no JSON for {node}")
-        return {"type": "expression", "value": body}
 
-    def condition(self, node: ir.Expression) -> dict[str, Any]:
-        """A condition by itself."""
-        result = self.expression(node)
-        if result["type"] == "expression":
-            return result
+def expression(node: ir.Expression) -> Json:
+    """An expression inside another one."""
+    kind, value = _EXPRESSIONS[type(node)](node)
+    return {"type": kind, "value": value}
+
+
+def condition(node: ir.Expression) -> Json:
+    """A condition by itself."""
+    result = expression(node)
+    return result if result["type"] == "expression" else {"type": "expression", "value": result}
+
+
+def operand(node: ir.Expression) -> Json:
+    """A parameter of a primitive."""
+    if isinstance(node, ir.ActionParameter):
+        return {"type": "runtime_data", "value": node.index}
+    if isinstance(node, ir.Text):
+        return {"type": "string", "value": node.value}
+    if isinstance(node, ir.Vector):
+        return {"type": "parameters_vector", "value": [operand(item) for item in node.items]}
+    result = expression(node)
+    if result["type"] in ("expression", "bool"):
         return {"type": "expression", "value": result}
+    return result
 
-    def operand(self, node: ir.Expression) -> dict[str, Any]:
-        """A parameter of a primitive."""
-        if isinstance(node, ir.ActionParameter):
-            return {"type": "runtime_data", "value": node.index}
-        if isinstance(node, ir.Text):
-            return {"type": "string", "value": node.value}
-        if isinstance(node, ir.Vector):
-            return {
-                "type": "parameters_vector",
-                "value": [self.operand(item) for item in node.items],
-            }
-        if isinstance(node, ir.Truth):
-            return {"type": "expression", "value": {"type": "bool", "value": node.value}}
-        result = self.expression(node)
-        if result["type"] == "expression":
-            return {"type": "expression", "value": result}
-        return result
 
-    def primitive(self, node: ir.Do) -> dict[str, Any]:
-        result: dict[str, Any] = {
-            "op": node.operation,
-            "parameters": [self.operand(item) for item in node.operands],
-        }
-        return self.with_source(result, node.span)
+@dataclass(eq=False)
+class SourceNotes:
+    """Adds where in the source something comes from.
 
-    def with_source(self, item: dict[str, Any], span: Span) -> dict[str, Any]:
+    `file_name` gives the name that a source file has in the output, `fragment` the text of a span.
+    """
+
+    file_name: Callable[[str], str]
+    fragment: Callable[[Span], str]
+
+    def add(self, item: Json, span: Span) -> Json:
+        """The same item, with ``source_info`` if it comes from anywhere."""
         if span.file:
             item["source_info"] = {
                 "filename": self.file_name(span.file),
                 "line": span.line,
                 "column": span.column,
-                "source_fragment": self.source(span),
+                "source_fragment": self.fragment(span),
             }
         return item
+
+    def primitive(self, node: ir.Do) -> Json:
+        item = {"op": node.operation, "parameters": [operand(item) for item in node.operands]}
+        return self.add(item, node.span)

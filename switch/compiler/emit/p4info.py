@@ -19,20 +19,14 @@ from weft.switch.compiler.annotations import (
     string_of,
 )
 from weft.switch.compiler.diagnostics import Reporter, Span
-from weft.switch.compiler.identifiers import Identifiers
-from weft.switch.compiler.p4types import TypeInfo, type_name
+from weft.switch.compiler.emit.identifiers import Identifiers
+from weft.switch.compiler.emit.p4types import TypeInfo, type_name
 from weft.switch.compiler.types import Type
 
 HEADER = "# proto-file: p4/config/v1/p4info.proto\n# proto-message: p4.config.v1.P4Info\n\n"
 
 _UNITS = {"packets": "PACKETS", "bytes": "BYTES", "packets_and_bytes": "BOTH"}
-_MATCH_TYPES = {
-    "exact": "EXACT",
-    "lpm": "LPM",
-    "ternary": "TERNARY",
-    "range": "RANGE",
-    "optional": "OPTIONAL",
-}
+_MATCH_KINDS = ("exact", "lpm", "ternary", "range", "optional")
 _PACKAGE_TEXTS = ("name", "version", "organization", "contact", "url", "arch")
 _PLATFORM_NUMBERS = (
     "multicast_group_table_size", "multicast_group_table_total_replicas",
@@ -66,29 +60,35 @@ class InfoEmitter:
             key=lambda table: table.order,
         )
         self.actions = self._visible_actions()
+        self.objects: dict[str, list[ir.Object]] = {
+            "value_set": [*program.value_sets],
+            "action_profile": [*program.profiles],
+            "counter": [item for item in program.counters if item.table is None],
+            "direct_counter": [item for item in program.counters if item.table is not None],
+            "meter": [item for item in program.meters if item.table is None],
+            "direct_meter": [item for item in program.meters if item.table is not None],
+            "register": [*program.registers],
+        }
+        """What else has a name in the control plane, by kind."""
         self._check_names()
         self.identifiers = self._identifiers()
 
     def _check_names(self) -> None:
         """No two objects of a kind may have one name, which ``@name`` can bring about."""
-        choices = [choice.action for table in self.user_tables for choice in table.actions]
-        program = self.program
+        actions = [choice.action for table in self.user_tables for choice in table.actions]
         kinds: dict[str, Sequence[ir.Object]] = {
-            "actions": [*choices, *program.called_actions], "tables": self.tables,
-            "value sets": program.value_sets, "action profiles": program.profiles,
-            "counters": [item for item in program.counters if item.table is None],
-            "direct counters": [item for item in program.counters if item.table is not None],
-            "meters": [item for item in program.meters if item.table is None],
-            "direct meters": [item for item in program.meters if item.table is not None],
-            "registers": program.registers,
+            "action": [*actions, *self.program.called_actions], "table": self.tables, **self.objects
         }  # fmt: skip
         for kind, objects in kinds.items():
             spans: dict[str, Span] = {}
             for item in objects:
                 first = spans.setdefault(item.name, item.span)
                 if first != item.span:
-                    message = f"two {kind} have the name '{item.name}' (the first at line "
-                    self.reporter.error(item.span, f"{message}{first.line}); @name must tell apart")
+                    self.reporter.error(
+                        item.span,
+                        f"two {kind.replace('_', ' ')}s have the name '{item.name}' (the first at "
+                        f"line {first.line}); @name must tell apart",
+                    )
 
     def _visible_actions(self) -> list[ir.Action]:
         """The actions of the program's tables and those that are called directly."""
@@ -109,38 +109,29 @@ class InfoEmitter:
         return sorted(found.values(), key=lambda action: place.get(action.name, action.order))
 
     def given_id(self, annotations: list[Any]) -> int | None:
-        for annotation in annotations:
-            if annotation.name == "id":
-                for expression in self.parse_annotation(annotation):
-                    if isinstance(expression.constant, int):
-                        return int(expression.constant)
-        return None
-
-    def _objects(self) -> Iterator[tuple[str, str, int | None]]:
-        for action in self.actions:
-            yield "action", action.name, self.given_id(action.annotations)
-        for table in self.tables:
-            yield "table", table.name, self.given_id(table.annotations)
-        program = self.program
-        lists: list[tuple[str, list[Any]]] = [
-            ("value_set", list(program.value_sets)),
-            ("action_profile", list(program.profiles)),
-            ("counter", [item for item in program.counters if item.table is None]),
-            ("direct_counter", [item for item in program.counters if item.table is not None]),
-            ("meter", [item for item in program.meters if item.table is None]),
-            ("direct_meter", [item for item in program.meters if item.table is not None]),
-            ("register", list(program.registers)),
-            ("digest", list(program.digests)),
-        ]
-        for kind, items in lists:
-            for item in items:
-                yield kind, item.name, self.given_id(item.annotations)
-        for header in program.controller_headers:
-            yield "controller_header", local_name(header), self.given_id(header.annotations)
+        return next(
+            (
+                int(expression.constant)
+                for annotation in annotations
+                if annotation.name == "id"
+                for expression in self.parse_annotation(annotation)
+                if isinstance(expression.constant, int)
+            ),
+            None,
+        )
 
     def _identifiers(self) -> Identifiers:
+        kinds: dict[str, Sequence[ir.Object]] = {
+            "action": self.actions, "table": self.tables, **self.objects,
+            "digest": self.program.digests,
+        }  # fmt: skip
+        named: list[tuple[str, str, list[Any]]] = [
+            (kind, item.name, item.annotations) for kind, items in kinds.items() for item in items
+        ]
+        headers = self.program.controller_headers
+        named += [("controller_header", local_name(item), item.annotations) for item in headers]
         try:
-            return Identifiers(self._objects())
+            return Identifiers((kind, name, self.given_id(notes)) for kind, name, notes in named)
         except ValueError as problem:
             span = self.tables[0].span if self.tables else self.program.actions[0].span
             self.reporter.error(span, str(problem))
@@ -155,8 +146,7 @@ class InfoEmitter:
         target.id = self.identifiers.of(kind, item.name)
         target.name = item.name
         target.alias = self.identifiers.alias(item.name)
-        self.annotations.write(target, item.annotations, own)
-        self.annotations.document(target, item.annotations)
+        self.described(target, item.annotations, own)
 
     def described(self, target: Any, annotations: list[Any], own: frozenset[str] = _NONE) -> None:
         """Annotations and documentation of a key, parameter or field."""
@@ -197,9 +187,16 @@ class InfoEmitter:
             target.type_name.name = name
         self.type_info.add(kind)
 
+    def match_kind(self, field: Any, kind: str) -> None:
+        if kind in _MATCH_KINDS:
+            field.match_type = p4info_pb2.MatchField.MatchType.Value(kind.upper())
+        else:
+            field.other_match_type = kind
+
     # Messages
 
     def message(self) -> p4info_pb2.P4Info:
+        program = self.program
         self.info.pkg_info.arch = "v1model"
         self.package()
         for table in self.tables:
@@ -207,36 +204,38 @@ class InfoEmitter:
         for action in self.actions:
             if not action.hidden:
                 self.action(action)
-        for profile in _in_order(self.program.profiles):
+        for profile in _in_order(program.profiles):
             self.profile(profile)
-        for counter in _in_order(self.program.counters):
-            self.counter(counter)
-        for meter in _in_order(self.program.meters):
-            self.meter(meter)
-        for header in self.program.controller_headers:
+        for counter in _in_order(program.counters):
+            self.resource("counter", counter, p4info_pb2.CounterSpec)
+        for meter in _in_order(program.meters):
+            self.resource("meter", meter, p4info_pb2.MeterSpec)
+        for header in program.controller_headers:
             self.controller_header(header)
-        for value_set in _in_order(self.program.value_sets):
+        for value_set in _in_order(program.value_sets):
             self.value_set(value_set)
-        for register in _in_order(self.program.registers):
-            self.register(register)
-        for digest in {item.name: item for item in self.program.digests}.values():
-            message = self.info.digests.add()
-            self.preamble(message.preamble, "digest", digest)
-            assert digest.type is not None
-            message.type_spec.CopyFrom(self.type_info.specification(digest.type))
-        program = self.program
+        for register in _in_order(program.registers):
+            message = self.info.registers.add(size=register.size)
+            self.content(message, "register", register)
+        for digest in {item.name: item for item in program.digests}.values():
+            self.content(self.info.digests.add(), "digest", digest)
         objects = program.counters or program.meters or program.registers or program.profiles
         if self.tables or self.type_info.used or program.calls_extern_functions or objects:
             self.info.type_info.SetInParent()  # as p4c has it, even if empty
         return self.info
+
+    def content(self, message: Any, kind: str, item: ir.Register | ir.Digest) -> None:
+        """An object that holds values of a type."""
+        self.preamble(message.preamble, kind, item)
+        assert item.type is not None
+        message.type_spec.CopyFrom(self.type_info.specification(item.type))
 
     def package(self) -> None:
         package = self.info.pkg_info
         annotations = self.program.package_annotations
         for key, value in self._pairs("pkginfo", _PACKAGE_TEXTS):
             if key == "arch":
-                message = "'arch' in @pkginfo is set by the compiler"
-                self.reporter.warning(value.span, message)
+                self.reporter.warning(value.span, "'arch' in @pkginfo is set by the compiler")
             if isinstance(value.constant, str):
                 setattr(package, key, value.constant)
             else:
@@ -263,8 +262,9 @@ class InfoEmitter:
             if key in known:
                 yield key, value
             else:
-                message = f"@{name} has no key '{key}'; it has {', '.join(known)}"
-                self.reporter.warning(token.span, message)
+                self.reporter.warning(
+                    token.span, f"@{name} has no key '{key}'; it has {', '.join(known)}"
+                )
 
     def table(self, table: ir.Table) -> None:
         message = self.info.tables.add()
@@ -273,15 +273,10 @@ class InfoEmitter:
         for key, number in zip(table.keys, numbers, strict=True):
             if key.match_kind == "selector":
                 continue
-            field = message.match_fields.add()
-            field.id, field.name = number, key.name
+            field = message.match_fields.add(id=number, name=key.name)
             self.described(field, key.annotations)
             self.typed(field, key.type)
-            match_type = _MATCH_TYPES.get(key.match_kind)
-            if match_type is None:
-                field.other_match_type = key.match_kind
-            else:
-                field.match_type = p4info_pb2.MatchField.MatchType.Value(match_type)
+            self.match_kind(field, key.match_kind)
         for choice in table.actions:
             self.action_reference(message, choice)
         self.default_action(message, table)
@@ -297,8 +292,8 @@ class InfoEmitter:
         message.has_initial_entries = bool(table.entries)
 
     def action_reference(self, message: Any, choice: ir.ActionChoice) -> None:
-        reference = message.action_refs.add()
-        reference.id = self.identifiers.of("action", choice.action.name)
+        number = self.identifiers.of("action", choice.action.name)
+        reference = message.action_refs.add(id=number)
         names = {annotation.name for annotation in choice.annotations}
         self.annotations.write(reference, choice.annotations)
         if choice.implicit:
@@ -320,26 +315,26 @@ class InfoEmitter:
         for value, parameter, place in zip(
             table.default_arguments, action.parameters, numbers, strict=True
         ):
-            argument = message.initial_default_action.arguments.add()
-            argument.param_id = place
-            width = self.type_info.width(parameter.type) or parameter.width
-            argument.value = value.to_bytes((max(width, parameter.width) + 7) // 8, "big")
+            width = max(self.type_info.width(parameter.type) or 0, parameter.width)
+            message.initial_default_action.arguments.add(
+                param_id=place, value=value.to_bytes((width + 7) // 8, "big")
+            )
 
     def action(self, action: ir.Action) -> None:
         message = self.info.actions.add()
         self.preamble(message.preamble, "action", action)
         numbers = self.numbers([item.annotations for item in action.parameters])
         for parameter, number in zip(action.parameters, numbers, strict=True):
-            item = message.params.add()
-            item.id, item.name = number, parameter.name
+            item = message.params.add(id=number, name=parameter.name)
             self.described(item, parameter.annotations)
             self.typed(item, parameter.type)
 
     def profile(self, profile: ir.ActionProfile) -> None:
         message = self.info.action_profiles.add()
         self.preamble(message.preamble, "action_profile", profile, _OF_PROFILE)
-        for name in sorted(profile.tables):
-            message.table_ids.append(self.identifiers.of("table", name))
+        message.table_ids.extend(
+            self.identifiers.of("table", name) for name in sorted(profile.tables)
+        )
         message.with_selector = profile.algorithm is not None
         message.size = profile.size
         if profile.algorithm is not None:
@@ -360,50 +355,40 @@ class InfoEmitter:
         if semantics is not None:
             text = (string_of(semantics) or "").lower()
             if text not in ("sum_of_weights", "sum_of_members"):
-                problem = '@selector_size_semantics takes "sum_of_weights" or "sum_of_members"'
-                self.reporter.error(semantics.span, problem)
+                self.reporter.error(
+                    semantics.span,
+                    '@selector_size_semantics takes "sum_of_weights" or "sum_of_members"',
+                )
                 return
             getattr(message, text).SetInParent()
         weight = find(profile.annotations, "max_member_weight")
         if weight is not None and message.HasField("sum_of_members"):
             message.sum_of_members.max_member_weight = self.annotations.number(weight)
         elif weight is not None:
-            problem = "@max_member_weight is ignored: it goes with sum_of_members"
-            self.reporter.warning(weight.span, problem)
+            self.reporter.warning(
+                weight.span, "@max_member_weight is ignored: it goes with sum_of_members"
+            )
 
-    def counter(self, counter: ir.Counter) -> None:
-        unit = p4info_pb2.CounterSpec.Unit.Value(_UNITS[counter.unit])
-        message: Any
-        if counter.table is None:
-            message = self.info.counters.add()
-            self.preamble(message.preamble, "counter", counter)
-            message.size = counter.size
+    def resource(self, kind: str, item: ir.Counter | ir.Meter, specification: Any) -> None:
+        """A counter or meter, with entries of its own or one for each entry of a table."""
+        name = kind if item.table is None else f"direct_{kind}"
+        message = getattr(self.info, f"{name}s").add()
+        self.preamble(message.preamble, name, item)
+        if item.table is None:
+            message.size = item.size
         else:
-            message = self.info.direct_counters.add()
-            self.preamble(message.preamble, "direct_counter", counter)
-            message.direct_table_id = self.identifiers.of("table", counter.table)
-        message.spec.unit = unit
-
-    def meter(self, meter: ir.Meter) -> None:
-        unit = p4info_pb2.MeterSpec.Unit.Value(_UNITS[meter.unit])
-        message: Any
-        if meter.table is None:
-            message = self.info.meters.add()
-            self.preamble(message.preamble, "meter", meter)
-            message.size = meter.size
-        else:
-            message = self.info.direct_meters.add()
-            self.preamble(message.preamble, "direct_meter", meter)
-            message.direct_table_id = self.identifiers.of("table", meter.table)
-        message.spec.unit = unit
+            message.direct_table_id = self.identifiers.of("table", item.table)
+        message.spec.unit = specification.Unit.Value(_UNITS[item.unit])
 
     def controller_header(self, header: syntax.Struct) -> None:
         message = self.info.controller_packet_metadata.add()
         annotation = next(item for item in header.annotations if item.name == "controller_header")
         name = string_of(annotation)
         if name is None:
-            problem = '@controller_header takes the header\'s name: "packet_in" or "packet_out"'
-            self.reporter.error(annotation.span, problem)
+            self.reporter.error(
+                annotation.span,
+                '@controller_header takes the header\'s name: "packet_in" or "packet_out"',
+            )
             return
         message.preamble.id = self.identifiers.of("controller_header", local_name(header))
         message.preamble.name = message.preamble.alias = name
@@ -412,39 +397,23 @@ class InfoEmitter:
         for field, number in zip(header.fields, numbers, strict=True):
             if has_annotation(field.annotations, "hidden"):
                 continue
-            item = message.metadata.add()
-            item.id, item.name = number, local_name(field)
+            item = message.metadata.add(id=number, name=local_name(field))
             self.annotations.write(item, field.annotations)
             assert field.type is not None
             self.typed(item, field.type)
 
     def value_set(self, value_set: ir.ValueSet) -> None:
-        message = self.info.value_sets.add()
+        message = self.info.value_sets.add(size=value_set.size)
         self.preamble(message.preamble, "value_set", value_set)
         used = self.type_info.used
         numbers = self.numbers([notes for _, _, notes in value_set.fields])
         for (name, kind, notes), number in zip(value_set.fields, numbers, strict=True):
-            field = message.match.add()
-            field.id, field.name = number, name
+            field = message.match.add(id=number, name=name)
             self.described(field, notes, _OF_SET_FIELD)
             self.typed(field, kind)
-            match_kind = "exact"
-            for annotation in notes:
-                if annotation.name == "match" and annotation.body:
-                    match_kind = annotation.body[0].text
-            if match_kind in _MATCH_TYPES:
-                field.match_type = p4info_pb2.MatchField.MatchType.Value(_MATCH_TYPES[match_kind])
-            else:
-                field.other_match_type = match_kind
+            given = [note.body[0].text for note in notes if note.name == "match" and note.body]
+            self.match_kind(field, given[-1] if given else "exact")
         self.type_info.used = used  # p4c does not count those
-        message.size = value_set.size
-
-    def register(self, register: ir.Register) -> None:
-        message = self.info.registers.add()
-        self.preamble(message.preamble, "register", register)
-        assert register.type is not None
-        message.type_spec.CopyFrom(self.type_info.specification(register.type))
-        message.size = register.size
 
 
 _Object = TypeVar("_Object", bound=ir.Object)

@@ -1,44 +1,41 @@
-"""Lowering of controls: sub-controls in line, then a graph of tables and conditions."""
+"""Lowering of controls: those that a control applies become part of its code."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import PurePath
+from dataclasses import dataclass, field, replace
 
 from weft.switch.compiler import ir, syntax
-from weft.switch.compiler.check.calls import Target
-from weft.switch.compiler.diagnostics import NOWHERE, Span
-from weft.switch.compiler.lower.tables import TableLowering
-from weft.switch.compiler.shared import Shared
-from weft.switch.compiler.simplify import bodies, simplify
-from weft.switch.compiler.values import BlockInstance, Environment, applied, full_name
+from weft.switch.compiler.lower.calls import CallLowering, CopyOut
+from weft.switch.compiler.lower.expressions import ExpressionLowering
+from weft.switch.compiler.lower.instances import InstanceLowering
+from weft.switch.compiler.lower.values import (
+    BlockInstance,
+    Environment,
+    Value,
+    applied,
+    full_name,
+)
+from weft.switch.compiler.lower.variables import VariableLowering
+from weft.switch.compiler.lower.writer import CodeWriter
+from weft.switch.compiler.syntax import Target
 
 
-class ControlLowering(TableLowering):
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        self.direct: dict[tuple[int, int], BlockInstance] = {}
+@dataclass(eq=False)
+class Applier:
+    """Applies instances of parsers and controls."""
 
-    def apply_control(self, node: syntax.Call, target: Target, env: Environment) -> None:
-        """Put a control's body in line."""
-        if self.context != "control":
-            raise self.fail(node, "a control cannot be applied here")
-        instance = self.block_instance(node, target, env)
-        control = instance.declaration
-        assert isinstance(control, syntax.Control)
-        # Actions and tables of the instance see its parameters through this environment.
-        callee = applied(instance)
-        copies = self.bind(of_instance(target, instance), env, callee, isolated=False)
-        for item in control.locals:
-            if isinstance(item, syntax.Variable):
-                self.declare_variable(item, callee)
-                self.initialize_variable(item, callee)
-        self.in_line(control.body.statements, callee, copies)
+    writer: CodeWriter
+    expressions: ExpressionLowering
+    variables: VariableLowering
+    calls: CallLowering
+    instances: InstanceLowering
+    direct: dict[tuple[int, int], BlockInstance] = field(default_factory=dict, init=False)
 
-    def block_instance(self, node: syntax.Call, target: Target, env: Environment) -> BlockInstance:
+    def instance(self, node: syntax.Call, env: Environment) -> BlockInstance:
         """The instance that is applied; direct application makes one for the type."""
+        target: Target = node.target
         if target.base is not None:
-            value = self.value(target.base, env)
+            value = self.expressions.value(target.base, env)
             assert isinstance(value, BlockInstance)
             return value
         block = target.declaration
@@ -46,39 +43,43 @@ class ControlLowering(TableLowering):
         key = (id(node), id(env.owner()))
         known = self.direct.get(key)
         if known is None:
-            path = full_name(env.path, block)
-            known = BlockInstance(
-                block,
-                path,
-                Environment(
-                    self.shared.globals,
-                    path,
-                    order=(*self.shared.order(node, env), len(self.direct)),
-                ),
-            )
-            self.declare_locals(known)
-            self.direct[key] = known
+            shared = self.writer.shared
+            order = (*shared.order(node, env), len(self.direct))
+            inner = Environment(shared.globals, full_name(env.path, block), order=order)
+            known = self.direct[key] = self.instances.block(block, inner)
         return known
 
-    def top_level(self, instance: BlockInstance, arguments: list[object]) -> list[ir.Code]:
-        """The code of a control that the architecture applies."""
+    def bound(
+        self, node: syntax.Call, env: Environment
+    ) -> tuple[BlockInstance, Environment, list[CopyOut]]:
+        """The instance that is applied, with its parameters bound, and what to copy out of it."""
+        instance = self.instance(node, env)
+        # Actions and tables of the instance see its parameters through this environment.
+        callee = applied(instance)
+        target = _of_instance(node.target, instance)
+        return instance, callee, self.calls.bind(target, env, callee, isolated=False)
+
+    def apply_control(self, node: syntax.Call, env: Environment) -> None:
+        """Put a control's body in line."""
+        self.writer.fail_if(
+            self.writer.context != "control", node, "a control cannot be applied here"
+        )
+        instance, callee, copies = self.bound(node, env)
+        self._run(instance, callee, copies)
+
+    def _run(self, instance: BlockInstance, env: Environment, copies: list[CopyOut]) -> None:
         control = instance.declaration
         assert isinstance(control, syntax.Control)
-        env = applied(instance)
-        for parameter, argument in zip(control.parameters, arguments, strict=True):
-            env.bind(parameter, argument)  # type: ignore[arg-type]
+        self.variables.declare_all(control.locals, env)
+        self.calls.in_line(control.body.statements, env, copies)
 
-        def body() -> None:
-            for item in control.locals:
-                if isinstance(item, syntax.Variable):
-                    self.declare_variable(item, env)
-                    self.initialize_variable(item, env)
-            self.in_line(control.body.statements, env, [])
-
-        return self.captured(body)
+    def top_level(self, instance: BlockInstance, arguments: list[Value]) -> list[ir.Code]:
+        """The code of a control that the architecture applies."""
+        env = applied(instance, arguments)
+        return self.writer.captured(lambda: self._run(instance, env, []))
 
 
-def of_instance(target: Target, instance: BlockInstance) -> Target:
+def _of_instance(target: Target, instance: BlockInstance) -> Target:
     """A call with the parameters of the instance, which was known by its type's only."""
     parameters = instance.declaration.parameters
     if target.parameters is parameters:
@@ -90,201 +91,3 @@ def of_instance(target: Target, instance: BlockInstance) -> Target:
         )
     ]
     return replace(target, parameters=parameters, arguments=arguments)
-
-
-class PipelineBuilder:
-    """Turns a control's code into BMv2's graph: each node names the one that comes next.
-
-    The code is walked backwards, so that what follows is always known: ``return`` goes to what
-    follows the call, ``exit`` to the end of the pipeline.
-    """
-
-    def __init__(self, shared: Shared, name: str) -> None:
-        self.shared = shared
-        self.pipeline = ir.Pipeline(name)
-        self.by_name: dict[str, ir.Node] = {}
-        self.conditions = 0
-        self.names: set[str] = set()
-        self.renamed: dict[str | None, str | None] = {}
-
-    def build(self, code: list[ir.Code]) -> ir.Pipeline:
-        self.pipeline.first = self._sequence(simplify(code), None, {})
-        self._rename()
-        self._order(self.pipeline.first)
-        return self.pipeline
-
-    def _rename(self) -> None:
-        """Put the names of loops' first nodes in the place of what stood for them."""
-        for placeholder, name in self.renamed.items():
-            while name in self.renamed:
-                name = self.renamed[name]
-            self.renamed[placeholder] = name
-        if not self.renamed:
-            return
-        for node in self.by_name.values():
-            for field in ("true_next", "false_next", "next_hit", "next_miss", "default_next"):
-                if getattr(node, field, None) in self.renamed:
-                    setattr(node, field, self.renamed[getattr(node, field)])
-            if isinstance(node, ir.TableNode) and node.next_by_action is not None:
-                node.next_by_action = {
-                    action: self.renamed.get(name, name)
-                    for action, name in node.next_by_action.items()
-                }
-        self.pipeline.first = self.renamed.get(self.pipeline.first, self.pipeline.first)
-
-    def _repeat(self, item: ir.Repeat, labels: dict[int, str | None]) -> str | None:
-        """A cycle: the name of its first node is known only when the last one is made."""
-        placeholder = f"\0{id(item)}"
-        first = self._sequence(item.body, placeholder, labels)
-        if first in (None, placeholder):
-            raise self.shared.reporter.fail(item.span, "this loop does nothing and never ends")
-        self.renamed[placeholder] = first
-        return first
-
-    def _sequence(
-        self, code: list[ir.Code], following: str | None, labels: dict[int, str | None]
-    ) -> str | None:
-        """The node to begin with, to run `code` and then go on to `following`."""
-        run: list[ir.Code] = []
-        for item in reversed(code):
-            if isinstance(item, ir.Do) or is_loop_of_primitives(item):
-                run.insert(0, item)
-                continue
-            if isinstance(item, ir.Leave):
-                run, following = [], labels[item.label]
-                continue
-            if isinstance(item, ir.Stop):
-                run, following = [], None
-                continue
-            following = self._action(run, following)
-            run = []
-            if isinstance(item, ir.Labelled):
-                following = self._sequence(item.body, following, {**labels, item.label: following})
-            elif isinstance(item, ir.Branch):
-                following = self._branch(item, following, labels)
-            elif isinstance(item, ir.Apply):
-                following = self._apply(item, following, labels)
-            elif isinstance(item, ir.Repeat):
-                following = self._repeat(item, labels)
-        return self._action(run, following)
-
-    def _action(self, run: list[ir.Code], following: str | None) -> str | None:
-        """A table without key, whose only action does what stands between tables and conditions."""
-        if not run:
-            return following
-        span = _span(run[0])
-        stem = "".join(item if item.isalnum() else "_" for item in PurePath(span.file).stem)
-        name = f"{stem}{span.line}"
-        suffix, candidate = 0, name
-        while candidate in self.shared.generated_names:
-            candidate, suffix = f"{name}_{suffix}", suffix + 1
-        self.shared.generated_names.add(candidate)
-        action = ir.Action(candidate, [], span, [], list(run), hidden=True)
-        self.shared.program.actions.append(action)
-        table = ir.Table(f"tbl_{candidate}", [], span, hidden=True)
-        table.actions = [ir.ActionChoice(action)]
-        table.default_action, table.default_constant = action, True
-        node = ir.TableNode(table, {action.name: following}, default_next=following)
-        self.by_name[node.name] = node
-        return node.name
-
-    def _branch(
-        self, item: ir.Branch, following: str | None, labels: dict[int, str | None]
-    ) -> str | None:
-        true_next = self._sequence(item.then, following, labels)
-        false_next = self._sequence(item.otherwise, following, labels)
-        if true_next == false_next:
-            return true_next
-        name = f"node_{self.shared.conditions}"
-        self.shared.conditions += 1
-        self.by_name[name] = ir.ConditionNode(
-            name, item.condition, true_next, false_next, item.span
-        )
-        return name
-
-    def _apply(
-        self, item: ir.Apply, following: str | None, labels: dict[int, str | None]
-    ) -> str | None:
-        table = item.table
-        node = ir.TableNode(table)
-        if item.hit is not None or item.miss is not None:
-            node.next_hit = self._sequence(item.hit or [], following, labels)
-            node.next_miss = self._sequence(item.miss or [], following, labels)
-            node.default_next = node.next_miss
-        else:
-            otherwise = following
-            if item.cases is not None:
-                otherwise = self._sequence(item.otherwise, following, labels)
-            node.next_by_action = {}
-            shared: dict[int, str | None] = {}  # cases of one block lead to the same nodes
-            for choice in table.actions:
-                case = None if item.cases is None else item.cases.get(choice.action.name)
-                if case is not None and id(case) not in shared:
-                    shared[id(case)] = self._sequence(case, following, labels)
-                successor = otherwise if case is None else shared[id(case)]
-                node.next_by_action[choice.action.name] = successor
-            if table.default_action is not None:
-                node.default_next = node.next_by_action[table.default_action.name]
-            else:
-                node.default_next = otherwise
-        known = self.by_name.get(node.name)
-        if known is not None:
-            assert isinstance(known, ir.TableNode)
-            if known != node:
-                raise self.shared.reporter.fail(
-                    item.span,
-                    f"not supported: table '{table.name}' is applied at more than one place, with "
-                    "different code after it (BMv2 gives a table one successor)",
-                )
-        self.by_name[node.name] = node
-        return node.name
-
-    def _order(self, first: str | None) -> None:
-        """List the nodes in the order in which a packet can meet them; drop those it cannot."""
-        waiting = [first]
-        seen: set[str] = set()
-        while waiting:
-            name = waiting.pop()
-            if name is None or name in seen:
-                continue
-            seen.add(name)
-            node = self.by_name[name]
-            self.pipeline.nodes.append(node)
-            waiting += reversed(successors(node))
-
-
-def is_loop_of_primitives(item: ir.Code) -> bool:
-    """Whether an action can hold a loop: one that applies no table and leaves nothing around it."""
-    if not isinstance(item, ir.Labelled) or not any(
-        isinstance(inner, ir.Repeat) for inner in item.body
-    ):
-        return False
-    return _fits_action([item], frozenset())
-
-
-def _fits_action(code: list[ir.Code], labels: frozenset[int]) -> bool:
-    for item in code:
-        if isinstance(item, ir.Leave) and item.label not in labels:
-            return False
-        if isinstance(item, (ir.Apply, ir.Stop)):
-            return False
-        inside = labels | {item.label} if isinstance(item, ir.Labelled) else labels
-        if not all(_fits_action(body, inside) for body in bodies(item)):
-            return False
-    return True
-
-
-def _span(item: ir.Code) -> Span:
-    if isinstance(item, ir.Labelled):
-        return _span(item.body[0])
-    span = getattr(item, "span", NOWHERE)
-    assert isinstance(span, Span)
-    return span
-
-
-def successors(node: ir.Node) -> list[str | None]:
-    if isinstance(node, ir.ConditionNode):
-        return [node.true_next, node.false_next]
-    if node.next_by_action is not None:
-        return [*node.next_by_action.values(), node.default_next]
-    return [node.next_hit, node.next_miss]

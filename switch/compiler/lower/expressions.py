@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Protocol, TypeVar
 
 from weft.switch.compiler import arithmetic, ir, syntax
-from weft.switch.compiler.check.operations import type_of
 from weft.switch.compiler.constants import EvaluationError
-from weft.switch.compiler.diagnostics import NOWHERE, Abandon, Span
-from weft.switch.compiler.shared import Shared
-from weft.switch.compiler.storage import (
+from weft.switch.compiler.lower.assignments import Assigner
+from weft.switch.compiler.lower.storage import (
+    PLACES,
     ChosenPlace,
     ElementPlace,
     FieldPlace,
@@ -22,9 +23,11 @@ from weft.switch.compiler.storage import (
     StackPlace,
     StructPlace,
     UnionPlace,
-    header_fields,
-    is_flag,
+    header_field,
 )
+from weft.switch.compiler.lower.values import Composite, Environment, Value, parts
+from weft.switch.compiler.lower.writer import CodeWriter
+from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
     EnumType,
     ErrorType,
@@ -34,100 +37,68 @@ from weft.switch.compiler.types import (
     TupleType,
     Type,
     base_type,
+    is_flag,
     is_header,
     is_union,
+    member_types,
     resolved,
     scalar_width,
-)
-from weft.switch.compiler.values import (
-    Composite,
-    Environment,
-    Value,
 )
 
 MAXIMUM_DEPTH = 24
 """Of operations inside one another in one expression of the output."""
 
-PLACES = (
-    FieldPlace, HeaderPlace, StackPlace, UnionPlace, StructPlace, ElementPlace, NextPlace,
-    OffsetPlace, SlicePlace, MovingSlicePlace, ChosenPlace,
-)  # fmt: skip
+_Result = TypeVar("_Result")
+_SLICEABLE = (FieldPlace, OffsetPlace, SlicePlace, ChosenPlace, MovingSlicePlace)
 
 
-def member_types(kind: Type) -> dict[str, Type]:
-    """The members of a struct, header, union or tuple."""
-    bare = resolved(kind)
-    if isinstance(bare, StructType):
-        return dict(bare.fields)
-    if isinstance(bare, TupleType):
-        return {str(index): item for index, item in enumerate(bare.elements)}
-    if isinstance(bare, StackType):
-        return {str(index): bare.element for index in range(bare.size)}
-    return {}
+class CallValues(Protocol):
+    """What lowers the calls inside expressions."""
 
+    def call_value(self, node: syntax.Call, env: Environment) -> Value:
+        """The value that a call gives."""
 
-def parts(value: Value) -> list[Value]:
-    """The members of a struct or tuple, the elements of a stack or array."""
-    if isinstance(value, StackPlace):
-        return list(value.elements)
-    if isinstance(value, (StructPlace, Composite)):
-        return list(value.members.values())
-    return []
+    def table_result(self, call: syntax.Call, name: str, env: Environment) -> Value:
+        """``t.apply().hit`` or ``.miss``."""
 
 
 class ExpressionLowering:
-    """Lowers expressions; code that must run before an expression has its value goes to `code`."""
+    """Lowers expressions; code that must run before one has its value goes to the writer."""
 
-    def __init__(self, shared: Shared) -> None:
-        self.shared = shared
-        self.reporter = shared.reporter
-        self.storage = shared.storage
-        self.code: list[ir.Code] = []
-        self.span: Span = NOWHERE
+    def __init__(self, writer: CodeWriter, assigner: Assigner, calls: CallValues) -> None:
+        self.writer = writer
+        self.shared = writer.shared
+        self.places = assigner.places
+        self.assigner = assigner
+        self.calls = calls
         self.evaluated: dict[int, Value] = {}  # expressions that must not be evaluated again
+        self._methods: dict[type[syntax.Expression], Callable[..., Value]] = {
+            syntax.Name: self._name,
+            syntax.Member: self._member,
+            syntax.Index: self._index,
+            syntax.Slice: self._slice,
+            syntax.ListExpression: self._list,
+            syntax.RecordExpression: self._record,
+            syntax.InvalidHeader: lambda node, env: Composite(type_of(node), {}, valid=False),
+            syntax.Dots: lambda node, env: self.default(type_of(node), node),
+            syntax.Unary: self._unary,
+            syntax.Cast: self._cast,
+            syntax.Conditional: self._conditional,
+            syntax.Binary: self._binary,
+            syntax.Call: calls.call_value,
+        }
 
-    # Emission
-
-    def do(self, operation: str, *operands: ir.Expression) -> None:
-        self.code.append(ir.Do(operation, operands, self.span))
-
-    def captured(self, action: Callable[[], None]) -> list[ir.Code]:
-        """The code that `action` emits."""
-        before, self.code = self.code, []
-        try:
-            action()
-            return self.code
-        finally:
-            self.code = before
-
-    def temporary(self, kind: Type, name: str = "tmp") -> Place:
-        return self.allocated(name, kind)
-
-    def allocated(self, name: str, kind: Type) -> Place:
-        """A new place; an error where the type cannot be stored."""
-        try:
-            return self.storage.allocate(name, kind)
-        except KeyError as problem:
-            message = f"not supported: a value of type {problem.args[0]} in {kind}"
-            raise self.reporter.fail(self.span, message) from None
-
-    def fail(self, node: syntax.Node, message: str) -> Abandon:
-        return self.reporter.fail(node.span, message)
-
-    # Values
-
-    def constant(self, value: object, kind: Type, node: syntax.Node) -> Value:
+    def constant(self, value: object, kind: Type) -> Value:
         """A value known at compile time as a lowered one."""
         bare = base_type(kind)
         if isinstance(value, tuple):
             members = member_types(kind)
-            if isinstance(resolved(kind), ListType):
-                element = resolved(kind).element  # type: ignore[attr-defined]
-                members = {str(index): element for index in range(len(value))}
+            if isinstance(bare, ListType):
+                members = {str(index): bare.element for index in range(len(value))}
             return Composite(
                 kind,
                 {
-                    name: self.constant(item, item_type, node)
+                    name: self.constant(item, item_type)
                     for (name, item_type), item in zip(members.items(), value, strict=True)
                 },
             )
@@ -137,24 +108,22 @@ class ExpressionLowering:
             return ir.Number(self.shared.program.errors.index(str(value)))
         if isinstance(value, bool):
             return ir.Truth(value)
-        if isinstance(value, int):
-            return ir.Number(value)
-        return ir.Text(str(value))
+        return ir.Number(value) if isinstance(value, int) else ir.Text(str(value))
 
     def value(self, node: syntax.Expression, env: Environment) -> Value:
         """The value of an expression: a BMv2 expression, a place, a composite or an instance."""
         if node.constant is not None and node.type is not None:
-            return self.constant(node.constant, node.type, node)
+            return self.constant(node.constant, node.type)
         known = self.evaluated.get(id(node))
         if known is not None:
             return known
-        method = getattr(self, "_" + type(node).__name__.lower(), None)
+        method = self._methods.get(type(node))
         if method is None:
-            raise self.fail(node, "not supported: this expression here")
+            raise self.writer.fail(node, "not supported: this expression here")
         try:
-            result: Value = method(node, env)
+            result = method(node, env)
         except EvaluationError as problem:
-            raise self.fail(node, str(problem)) from None
+            raise self.writer.fail(node, str(problem)) from None
         if isinstance(node, (syntax.Binary, syntax.Unary, syntax.Conditional)):
             return self._shallow(result, node)
         return result
@@ -163,18 +132,15 @@ class ExpressionLowering:
         """What is nested too deeply for who reads the output goes through a variable."""
         if self.shared.effects.depth(node) % MAXIMUM_DEPTH or not isinstance(value, ir.Expression):
             return value
-        return self.kept(value, node)
+        return self.assigner.kept(value, node)
+
+    def kept(self, node: syntax.Expression, env: Environment) -> Value:
+        """The value of an expression, in a place of its own unless it cannot change."""
+        return self.assigner.kept(self.value(node, env), node)
 
     def scalar(self, node: syntax.Expression, env: Environment) -> ir.Expression:
         """The value of an expression of a type that one field holds."""
-        return self.expression_of(self.value(node, env), node)
-
-    def expression_of(self, value: Value, node: syntax.Node) -> ir.Expression:
-        if isinstance(value, ir.Expression):
-            return value
-        if isinstance(value, PLACES):
-            return self.read(value, node)
-        raise self.fail(node, "not supported: this value here")
+        return self.places.expression_of(self.value(node, env), node)
 
     def number(self, node: syntax.Expression, env: Environment) -> ir.Expression:
         """The value of an expression as a number (a truth value as 0 or 1)."""
@@ -183,56 +149,26 @@ class ExpressionLowering:
     def truth(self, node: syntax.Expression, env: Environment) -> ir.Expression:
         return arithmetic.truth(self.scalar(node, env))
 
-    def read(self, place: Place, node: syntax.Node) -> ir.Expression:
-        """The value in a place that holds a number or truth value."""
-        if isinstance(place, FieldPlace):
-            expression: ir.Expression = ir.Field(place.header, place.name)
-        elif isinstance(place, OffsetPlace):
-            expression = self.offset_field(place, node)
-        elif isinstance(place, SlicePlace):
-            kind = getattr(place.base, "type", place.type)
-            return arithmetic.slice_of(self.read(place.base, node), place.high, place.low, kind)
-        elif isinstance(place, MovingSlicePlace):
-            kind = getattr(place.base, "type", place.type)
-            whole = self.read(place.base, node)
-            return arithmetic.moving_slice(whole, place.index, place.width, kind)
-        elif isinstance(place, ChosenPlace):
-            expression = self.read(place.choices[-1], node)
-            for number, choice in reversed(list(enumerate(place.choices[:-1]))):
-                chosen = ir.Operation("==", place.index, ir.Number(number))
-                expression = arithmetic.choose(chosen, self.read(choice, node), expression)
-        else:
-            raise self.fail(node, "not supported: a header or struct as an operand here")
-        return arithmetic.truth(expression) if is_flag(place.type) else expression
+    def known(self, node: syntax.Expression, env: Environment, what: str = "this") -> int:
+        """The value of an expression that must be a number known at compile time."""
+        value = self.number(node, env)
+        if not isinstance(value, ir.Number):
+            raise self.writer.fail(node, f"{what} must be known at compile time")
+        return value.value
 
-    def offset_field(self, place: OffsetPlace, node: syntax.Node) -> ir.Expression:
-        if place.index is None and place.member:
-            return ir.LastUnionField(place.stack.name, place.member, place.name)
-        if place.index is None:
-            return ir.LastField(place.stack.name, place.name)
-        element = resolved(place.stack.type.element)
-        assert isinstance(element, StructType)
-        names = [name for name, _ in header_fields(element)]
-        return ir.ElementField(self.element(place.stack, place.index), names.index(place.name))
-
-    def element(self, stack: StackPlace, index: ir.Expression) -> ir.Expression:
-        return ir.Operation(
-            "dereference_header_stack", ir.Reference("header_stack", stack.name), index
-        )
-
-    def header_reference(self, value: Value, node: syntax.Node) -> ir.Expression:
-        """A header as an operand of a primitive."""
-        if isinstance(value, HeaderPlace):
-            return ir.Reference("header", value.name)
-        if isinstance(value, ElementPlace):
-            return self.element(value.stack, value.index)
-        raise self.fail(node, "not supported: this header here")
+    def enum_member(self, node: syntax.Expression, env: Environment) -> str:
+        """The name of an enum's member that is known at compile time."""
+        kind = resolved(type_of(node))
+        value = self.value(node, env)
+        if isinstance(kind, EnumType) and isinstance(value, ir.Number):
+            return kind.members[value.value]
+        raise self.writer.fail(node, "this must be known at compile time")
 
     def place(self, node: syntax.Expression, env: Environment) -> Place:
         """The place that an l-value names."""
         value = self.value(node, env)
         if not isinstance(value, PLACES):
-            raise self.fail(node, "this cannot be assigned to")
+            raise self.writer.fail(node, "this cannot be assigned to")
         return value
 
     # Names and members
@@ -245,60 +181,54 @@ class ExpressionLowering:
             return value
         if isinstance(declaration, syntax.Constant):
             return self.value(declaration.value, self.shared.globals)
-        raise self.fail(node, f"not supported: '{node.name}' here")
+        raise self.writer.fail(node, f"not supported: '{node.name}' here")
 
     def _member(self, node: syntax.Member, env: Environment) -> Value:
         if isinstance(node.base, syntax.Call) and node.base.target.kind == "table":
-            return self.table_result(node.base, node.name, env)
-        base = self.value(node.base, env)
-        return self.member(base, node, env)
+            return self.calls.table_result(node.base, node.name, env)
+        return self._member_of(self.value(node.base, env), node)
 
-    def member(self, base: Value, node: syntax.Member, env: Environment) -> Value:
-        name = node.name
-        kind = type_of(node)
+    def _member_of(self, base: Value, node: syntax.Member) -> Value:
+        name, kind = node.name, type_of(node)
         if isinstance(base, (StructPlace, Composite, UnionPlace)):
             if isinstance(base, Composite) and not base.valid:
-                raise self.fail(node, "a field of an invalid header is read")
+                raise self.writer.fail(node, "a field of an invalid header is read")
             return base.members[name]
         if isinstance(base, HeaderPlace):
-            return self._header_field(base.name, name, kind)
+            return header_field(base.name, name, kind)
         if isinstance(base, ChosenPlace):
-            choices = [self.member(choice, node, env) for choice in base.choices]
+            choices = [self._member_of(choice, node) for choice in base.choices]
             return ChosenPlace(choices, base.index, kind)  # type: ignore[arg-type]
         if isinstance(base, (NextPlace, ElementPlace)):
-            if isinstance(base, NextPlace) and is_union(base.type):
-                header = resolved(kind)
-                assert isinstance(header, StructType)
-                return NextPlace(base.stack, header, base.last, name)
-            if isinstance(base, NextPlace) and not base.last:
-                raise self.fail(
-                    node, "not supported: fields of 'next'; extract it, then use 'last'"
-                )
-            if isinstance(resolved(kind), StructType):
-                raise self.fail(node, "not supported: a struct or union in a stack's element here")
-            if isinstance(base, NextPlace):
-                return OffsetPlace(base.stack, None, name, kind, base.member)
-            return OffsetPlace(base.stack, base.index, name, kind)
+            return self._member_of_element(base, node, kind)
         if isinstance(base, StackPlace):
             element = resolved(base.type.element)
             assert isinstance(element, StructType)
             if name in ("next", "last"):
                 return NextPlace(base, element, name == "last")
-            reference = ir.Reference("header_stack", base.name)
             if name == "lastIndex":
-                last = ir.Operation("last_stack_index", None, reference)
-                return arithmetic.wrapped(last, kind)
-        raise self.fail(node, f"not supported: '.{name}' here")
+                reference = ir.Reference("header_stack", base.name)
+                return arithmetic.wrapped(ir.Operation("last_stack_index", None, reference), kind)
+        raise self.writer.fail(node, f"not supported: '.{name}' here")
 
-    def _header_field(self, header: str, name: str, kind: Type) -> Place:
+    def _member_of_element(
+        self, base: NextPlace | ElementPlace, node: syntax.Member, kind: Type
+    ) -> Value:
         bare = resolved(kind)
+        if isinstance(base, NextPlace) and is_union(base.type):
+            assert isinstance(bare, StructType)
+            return NextPlace(base.stack, bare, base.last, node.name)
+        if isinstance(base, NextPlace) and not base.last:
+            raise self.writer.fail(
+                node, "not supported: fields of 'next'; extract it, then use 'last'"
+            )
         if isinstance(bare, StructType):
-            members = {
-                key: self._header_field(header, f"{name}.{key}", item)
-                for key, item in bare.fields.items()
-            }
-            return StructPlace(kind, members)
-        return FieldPlace(header, name, kind)
+            raise self.writer.fail(
+                node, "not supported: a struct or union in a stack's element here"
+            )
+        if isinstance(base, NextPlace):
+            return OffsetPlace(base.stack, None, node.name, kind, base.member)
+        return OffsetPlace(base.stack, base.index, node.name, kind)
 
     def _index(self, node: syntax.Index, env: Environment) -> Value:
         base = self.value(node.base, env)
@@ -306,20 +236,20 @@ class ExpressionLowering:
         if isinstance(index, ir.Number):
             elements = parts(base)
             if not 0 <= index.value < len(elements):
-                message = f"index {index.value} is not within 0 to {len(elements) - 1}"
-                raise self.fail(node.index, message)
+                raise self.writer.fail(
+                    node.index, f"index {index.value} is not within 0 to {len(elements) - 1}"
+                )
             return elements[index.value]
         if isinstance(base, StructPlace):
             places = list(base.members.values())
-            return ChosenPlace(places, self.frozen_index(index), type_of(node))
+            return ChosenPlace(places, self.assigner.frozen_index(index), type_of(node))
         if not isinstance(base, StackPlace):
-            raise self.fail(node, "not supported: an element of this")
+            raise self.writer.fail(node, "not supported: an element of this")
         element = resolved(base.type.element)
         if not is_header(element):
-            raise self.fail(
+            raise self.writer.fail(
                 node, "not supported: an index into header unions that is not a constant"
             )
-        assert isinstance(element, StructType)
         return ElementPlace(base, index, element)
 
     def _slice(self, node: syntax.Slice, env: Environment) -> Value:
@@ -332,9 +262,9 @@ class ExpressionLowering:
                 return self._moving_slice(node, base, begin, width)
             low, high = begin.value, begin.value + width - 1
         assert isinstance(high, int) and isinstance(low, int)
-        if isinstance(base, (FieldPlace, OffsetPlace, SlicePlace, ChosenPlace, MovingSlicePlace)):
+        if isinstance(base, _SLICEABLE):
             return SlicePlace(base, high, low, type_of(node))
-        expression = self.expression_of(base, node)
+        expression = self.places.expression_of(base, node)
         return arithmetic.slice_of(expression, high, low, type_of(node.base))
 
     def _moving_slice(
@@ -342,30 +272,24 @@ class ExpressionLowering:
     ) -> Value:
         total = ir.Number(scalar_width(type_of(node.base)) or 0)
         index = arithmetic.choose(ir.Operation("<", begin, total), begin, total)
-        if isinstance(base, (FieldPlace, OffsetPlace, SlicePlace, ChosenPlace, MovingSlicePlace)):
+        if isinstance(base, _SLICEABLE):
             return MovingSlicePlace(base, index, width, type_of(node))
-        expression = self.expression_of(base, node)
+        expression = self.places.expression_of(base, node)
         return arithmetic.moving_slice(expression, index, width, type_of(node.base))
 
     # Composites
 
-    def _listexpression(self, node: syntax.ListExpression, env: Environment) -> Value:
+    def _list(self, node: syntax.ListExpression, env: Environment) -> Value:
         names = [str(index) for index in range(len(node.items))]
         if not isinstance(resolved(type_of(node)), ListType):
             names = list(member_types(type_of(node)))
         values = self.in_order(node.items, env)
         return Composite(type_of(node), dict(zip(names, values, strict=True)))
 
-    def _recordexpression(self, node: syntax.RecordExpression, env: Environment) -> Value:
+    def _record(self, node: syntax.RecordExpression, env: Environment) -> Value:
         values = self.in_order([item for _, item in node.fields], env)
         names = [name for name, _ in node.fields]
         return Composite(type_of(node), dict(zip(names, values, strict=True)))
-
-    def _invalidheader(self, node: syntax.InvalidHeader, env: Environment) -> Value:
-        return Composite(type_of(node), {}, valid=False)
-
-    def _dots(self, node: syntax.Dots, env: Environment) -> Value:
-        return self.default(type_of(node), node)
 
     def default(self, kind: Type, node: syntax.Node) -> Value:
         """The value of ``...`` (section "Default values")."""
@@ -377,8 +301,17 @@ class ExpressionLowering:
                 kind, {name: self.default(item, node) for name, item in member_types(kind).items()}
             )
         if scalar_width(bare) is None:
-            raise self.fail(node, f"not supported: a default value of type {kind}")
+            raise self.writer.fail(node, f"not supported: a default value of type {kind}")
         return ir.Truth(False) if is_flag(bare) else ir.Number(0)
+
+    def in_order(self, nodes: list[syntax.Expression], env: Environment) -> list[Value]:
+        """The values of expressions, evaluated from left to right."""
+        acting = [index for index, node in enumerate(nodes) if self.shared.effects.of(node)]
+        last = max(acting, default=-1)
+        return [
+            self.kept(node, env) if index < last else self.value(node, env)
+            for index, node in enumerate(nodes)
+        ]
 
     # Operations
 
@@ -389,45 +322,50 @@ class ExpressionLowering:
 
     def _cast(self, node: syntax.Cast, env: Environment) -> Value:
         target = type_of(node)
-        if scalar_width(target) is None:
-            value = self.value(node.operand, env)
-            if isinstance(value, Composite):
-                value.type = target
-            return value
-        return arithmetic.cast(self.scalar(node.operand, env), type_of(node.operand), target)
+        if scalar_width(target) is not None:
+            return arithmetic.cast(self.scalar(node.operand, env), type_of(node.operand), target)
+        value = self.value(node.operand, env)
+        if isinstance(value, Composite):
+            value.type = target
+        return value
 
     def _conditional(self, node: syntax.Conditional, env: Environment) -> Value:
         condition = self.truth(node.condition, env)
         if isinstance(condition, ir.Truth):
             return self.value(node.then if condition.value else node.otherwise, env)
         kind = type_of(node)
-        results: list[Value] = []
-
-        def evaluate(side: syntax.Expression) -> Callable[[], None]:
-            return lambda: results.append(self.value(side, env))
-
-        codes = [self.captured(evaluate(side)) for side in (node.then, node.otherwise)]
-        if scalar_width(kind) is not None and not codes[0] and not codes[1]:
-            left, right = (self.expression_of(item, node) for item in results)
+        sides = [self.apart(partial(self.value, side, env)) for side in (node.then, node.otherwise)]
+        if scalar_width(kind) is not None and not any(code for _, code in sides):
+            left, right = (self.places.expression_of(value, node) for value, _ in sides)
             return arithmetic.choose(condition, left, right)
-        temporary = self.temporary(kind)
-        for code, result in zip(codes, results, strict=True):
-            code += self.captured(lambda value=result: self.assign(temporary, value, node))  # type: ignore[misc]
-        self.code.append(ir.Branch(condition, codes[0], codes[1], node.span))
+        temporary = self.writer.temporary(kind)
+        for value, code in sides:
+            code += self._assigning(temporary, value, node)
+        then, otherwise = (code for _, code in sides)
+        self.writer.code.append(ir.Branch(condition, then, otherwise, node.span))
         return temporary
+
+    def apart(self, evaluate: Callable[[], _Result]) -> tuple[_Result, list[ir.Code]]:
+        """What an evaluation gives, and the code that it takes, which is not emitted."""
+        results: list[_Result] = []
+        code = self.writer.captured(lambda: results.append(evaluate()))
+        return results[0], code
+
+    def _assigning(self, place: Place, value: Value, node: syntax.Node) -> list[ir.Code]:
+        """The code that stores a value."""
+        return self.writer.captured(lambda: self.assigner.assign(place, value, node))
 
     def _binary(self, node: syntax.Binary, env: Environment) -> Value:
         if node.operator in ("&&", "||"):
             return self._short_circuit(node, env)
-        if node.operator in ("==", "!="):
-            left, right = self._two(node, env)
-            same = self.equal(left, right, node)
-            return same if node.operator == "==" else arithmetic.negate(same)
         left, right = self._two(node, env)
+        if node.operator in ("==", "!="):
+            same = self.places.equal(left, right, node)
+            return same if node.operator == "==" else arithmetic.negate(same)
         return arithmetic.binary(
             node.operator,
-            arithmetic.number(self.expression_of(left, node.left)),
-            arithmetic.number(self.expression_of(right, node.right)),
+            arithmetic.number(self.places.expression_of(left, node.left)),
+            arithmetic.number(self.places.expression_of(right, node.right)),
             type_of(node.left),
             type_of(node.right),
         )
@@ -435,135 +373,23 @@ class ExpressionLowering:
     def _two(self, node: syntax.Binary, env: Environment) -> tuple[Value, Value]:
         """Both operands; the left one is saved if code for the right one could change it."""
         left = self.value(node.left, env)
-        position = len(self.code)
+        position = len(self.writer.code)
         right = self.value(node.right, env)
-        if len(self.code) > position:
-            saved: list[Value] = []
-            self.code[position:position] = self.captured(
-                lambda: saved.append(self.kept(left, node.left))
-            )
-            left = saved[0]
+        if len(self.writer.code) > position:
+            left, code = self.apart(partial(self.assigner.kept, left, node.left))
+            self.writer.code[position:position] = code
         return left, right
 
-    def in_order(self, nodes: list[syntax.Expression], env: Environment) -> list[Value]:
-        """The values of expressions, evaluated from left to right."""
-        acting = [index for index, node in enumerate(nodes) if self.shared.effects.of(node)]
-        last = max(acting, default=-1)
-        values = []
-        for index, node in enumerate(nodes):
-            value = self.value(node, env)
-            values.append(self.kept(value, node) if index < last else value)
-        return values
-
     def _short_circuit(self, node: syntax.Binary, env: Environment) -> Value:
+        is_and = node.operator == "&&"
         left = self.truth(node.left, env)
-        results: list[ir.Expression] = []
-        code = self.captured(lambda: results.append(self.truth(node.right, env)))
+        right, code = self.apart(lambda: self.truth(node.right, env))
         if not code:
-            join = arithmetic.both if node.operator == "&&" else arithmetic.either
-            return join(left, results[0])
-        temporary = self.temporary(type_of(node))
-        self.assign(temporary, left, node)
-        code += self.captured(lambda: self.assign(temporary, results[0], node))
-        known = self.read(temporary, node)
-        condition = known if node.operator == "&&" else arithmetic.negate(known)
-        self.code.append(ir.Branch(condition, code, [], node.span))
+            return (arithmetic.both if is_and else arithmetic.either)(left, right)
+        temporary = self.writer.temporary(type_of(node))
+        self.assigner.assign(temporary, left, node)
+        code += self._assigning(temporary, right, node)
+        known = self.places.read(temporary, node)
+        condition = known if is_and else arithmetic.negate(known)
+        self.writer.code.append(ir.Branch(condition, code, [], node.span))
         return temporary
-
-    def equal(self, left: Value, right: Value, node: syntax.Binary) -> ir.Expression:
-        """``left == right`` for values of any type that can be compared."""
-        headers = (HeaderPlace, ElementPlace)
-        if isinstance(left, headers) and isinstance(right, headers):
-            return self._equal_headers(left, right, node)
-        if isinstance(left, headers) and isinstance(right, Composite):
-            return self._equal_header(left, right, node)
-        if isinstance(right, headers) and isinstance(left, Composite):
-            return self._equal_header(right, left, node)
-        if isinstance(left, UnionPlace) and isinstance(right, UnionPlace):
-            return ir.Operation(
-                "==",
-                ir.Reference("header_union", left.name),
-                ir.Reference("header_union", right.name),
-            )
-        if isinstance(left, Composite) and isinstance(right, UnionPlace):
-            left, right = right, left
-        if isinstance(left, UnionPlace) and isinstance(right, Composite) and not right.valid:
-            return arithmetic.negate(
-                ir.Operation("valid_union", None, ir.Reference("header_union", left.name))
-            )
-        composite = (StructPlace, StackPlace, Composite)
-        if isinstance(left, Composite) and isinstance(right, Composite) and not left.valid:
-            return ir.Truth(not right.valid)
-        if isinstance(left, Composite) and isinstance(right, Composite) and not right.valid:
-            return ir.Truth(False)
-        if isinstance(left, composite) and isinstance(right, composite):
-            pairs = list(zip(parts(left), parts(right), strict=True))
-        else:
-            one, other = self.expression_of(left, node.left), self.expression_of(right, node.right)
-            if ir.is_truth(one) != ir.is_truth(other):
-                one, other = arithmetic.truth(one), arithmetic.truth(other)
-            if isinstance(one, (ir.Number, ir.Truth)) and isinstance(other, (ir.Number, ir.Truth)):
-                return ir.Truth(one == other)
-            return ir.Operation("==", one, other)
-        result: ir.Expression = ir.Truth(True)
-        for one_value, other_value in pairs:
-            result = arithmetic.both(result, self.equal(one_value, other_value, node))
-        return result
-
-    def is_valid(self, header: HeaderPlace | ElementPlace, node: syntax.Node) -> ir.Expression:
-        """Whether a header is valid, as a truth value."""
-        if isinstance(header, HeaderPlace):
-            return arithmetic.truth(ir.Field(header.name, "$valid$"))
-        return ir.Operation("valid", None, self.header_reference(header, node))
-
-    def header_members(self, header: HeaderPlace | ElementPlace) -> dict[str, Place]:
-        """The places of a header's fields."""
-        if isinstance(header, HeaderPlace):
-            return {
-                name: self._header_field(header.name, name, item)
-                for name, item in header.type.fields.items()
-            }
-        return {
-            name: OffsetPlace(header.stack, header.index, name, item)
-            for name, item in header_fields(header.type)
-        }
-
-    def _equal_headers(
-        self, left: HeaderPlace | ElementPlace, right: HeaderPlace | ElementPlace,
-        node: syntax.Binary,
-    ) -> ir.Expression:  # fmt: skip
-        """Both are invalid, or both are valid and have the same values."""
-        one, other = self.is_valid(left, node), self.is_valid(right, node)
-        same = arithmetic.both(one, other)
-        members = self.header_members(right)
-        for name, place in self.header_members(left).items():
-            same = arithmetic.both(same, self.equal(place, members[name], node))
-        neither = arithmetic.both(arithmetic.negate(one), arithmetic.negate(other))
-        return arithmetic.either(neither, same)
-
-    def _equal_header(
-        self, header: HeaderPlace | ElementPlace, value: Composite, node: syntax.Binary
-    ) -> ir.Expression:
-        valid = self.is_valid(header, node)
-        if not value.valid:
-            return arithmetic.negate(valid)
-        for name, place in self.header_members(header).items():
-            valid = arithmetic.both(valid, self.equal(place, value.members[name], node))
-        return valid
-
-    # Provided by the classes that build on this one
-
-    def _call(self, node: syntax.Call, env: Environment) -> Value:
-        raise NotImplementedError
-
-    def table_result(self, call: syntax.Call, name: str, env: Environment) -> Value:
-        raise NotImplementedError
-
-    def assign(self, place: Place, value: Value, node: syntax.Node) -> None:
-        raise NotImplementedError
-
-    def kept(self, value: Value, node: syntax.Expression) -> Value:
-        raise NotImplementedError
-
-    def frozen_index(self, index: ir.Expression) -> ir.Expression:
-        raise NotImplementedError

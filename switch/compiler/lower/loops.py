@@ -6,19 +6,21 @@ jumps backwards in an action, cycles in a control's graph and in the graph of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from weft.switch.compiler import arithmetic, ir, syntax
-from weft.switch.compiler.check.operations import type_of
 from weft.switch.compiler.constants import EvaluationError
 from weft.switch.compiler.diagnostics import Abandon
-from weft.switch.compiler.lower.calls import CallLowering
-from weft.switch.compiler.lower.expressions import parts
+from weft.switch.compiler.lower.assignments import Assigner
+from weft.switch.compiler.lower.expressions import ExpressionLowering
+from weft.switch.compiler.lower.storage import FieldPlace, Place
+from weft.switch.compiler.lower.values import Environment, Value, parts
+from weft.switch.compiler.lower.variables import VariableLowering
+from weft.switch.compiler.lower.writer import CodeWriter
 from weft.switch.compiler.order import operands
-from weft.switch.compiler.shared import Shared
-from weft.switch.compiler.storage import FieldPlace, Place, is_flag
-from weft.switch.compiler.types import BOOL, is_header_stack, resolved
-from weft.switch.compiler.values import Environment, Value
+from weft.switch.compiler.syntax import type_of
+from weft.switch.compiler.types import BOOL, is_flag, is_header_stack, resolved
 
 MAXIMUM_ROUNDS = 256
 """Rounds of a loop that are written out."""
@@ -26,34 +28,46 @@ MAXIMUM_ROUNDS = 256
 Counters = dict[syntax.Variable, ir.Expression]
 
 
-class LoopLowering(CallLowering):
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
+class LoopLowering:
+    """Lowers loops; `statement` lowers what is in them."""
+
+    def __init__(
+        self, writer: CodeWriter, assigner: Assigner, expressions: ExpressionLowering,
+        variables: VariableLowering, statement: Callable[[syntax.Node, Environment], None],
+    ) -> None:  # fmt: skip
+        self.writer = writer
+        self.assigner = assigner
+        self.expressions = expressions
+        self.places = expressions.places
+        self.variables = variables
+        self.statement = statement
         self.loops: list[tuple[int, int]] = []  # labels of what break and continue leave
 
-    def _do_break(self, node: syntax.Break, env: Environment) -> None:
-        self.code.append(ir.Leave(self.loops[-1][0]))
+    def leave(self, node: syntax.Break, env: Environment) -> None:
+        """``break``."""
+        self.writer.code.append(ir.Leave(self.loops[-1][0]))
 
-    def _do_continue(self, node: syntax.Continue, env: Environment) -> None:
-        self.code.append(ir.Leave(self.loops[-1][1]))
+    def go_on(self, node: syntax.Continue, env: Environment) -> None:
+        """``continue``."""
+        self.writer.code.append(ir.Leave(self.loops[-1][1]))
 
     def _loop(self, rounds: Callable[[int], None]) -> None:
         """A loop; `rounds` emits its code, with the label that ends it."""
-        label = self.shared.label()
-        code = self.captured(lambda: rounds(label))
-        self.code.append(ir.Labelled(label, code))
+        label = self.writer.shared.label()
+        code = self.writer.captured(lambda: rounds(label))
+        self.writer.code.append(ir.Labelled(label, code))
 
     def _round(self, node: syntax.Node, env: Environment, label: int) -> None:
         """The body once, which ``continue`` leaves."""
-        inner = self.shared.label()
+        inner = self.writer.shared.label()
         self.loops.append((label, inner))
-        code = self.captured(lambda: self.statement(node, env))
+        code = self.writer.captured(lambda: self.statement(node, env))
         self.loops.pop()
-        self.code.append(ir.Labelled(inner, code))
+        self.writer.code.append(ir.Labelled(inner, code))
 
     # for (...; ...; ...)
 
-    def _do_for(self, node: syntax.For, env: Environment) -> None:
+    def for_statement(self, node: syntax.For, env: Environment) -> None:
         rounds = None if _applies(node.body) else self._rounds(node, env)
         if rounds is None:
             self._repeated(node, env)
@@ -68,15 +82,13 @@ class LoopLowering(CallLowering):
 
         def store(counters: Counters) -> None:
             for item in outside:
-                self.assign(self._place_of(item, env), counters[item], node)
+                self.assigner.assign(self._place_of(item, env), counters[item], node)
 
         for statement in node.initial:
             if _counter_set(statement, last) is None:
                 self.statement(statement, env)
         for counters in rounds:
-            inner = Environment(env, env.path)
-            for item, value in counters.items():
-                inner.bind(item, value)
+            inner = env.inner(counters)
             store(counters)
             self._round(node.body, inner, label)
             for statement in node.update:
@@ -110,9 +122,7 @@ class LoopLowering(CallLowering):
             return None
         rounds: list[Counters] = []
         while len(rounds) <= MAXIMUM_ROUNDS:
-            inner = Environment(env, env.path)
-            for item, value in counters.items():
-                inner.bind(item, value)
+            inner = env.inner(counters)
             condition = self._known_value(node.condition, inner)
             if not isinstance(condition, ir.Truth):
                 return None
@@ -132,16 +142,14 @@ class LoopLowering(CallLowering):
 
     def _known_value(self, node: syntax.Expression, env: Environment) -> ir.Expression | None:
         """The value of an expression if it is known, and nothing else comes of it."""
-        if self.shared.effects.of(node):
+        if self.writer.shared.effects.of(node):
             return None
-        found: list[Value] = []
-        errors = len(self.reporter.errors)
+        errors = len(self.writer.shared.reporter.errors)
         try:
-            code = self.captured(lambda: found.append(self.value(node, env)))
+            value, code = self.expressions.apart(lambda: self.expressions.value(node, env))
         except (Abandon, EvaluationError):
-            del self.reporter.errors[errors:]
+            del self.writer.shared.reporter.errors[errors:]
             return None
-        value = found[0]
         if code or not isinstance(value, (ir.Number, ir.Truth)):
             return None
         return arithmetic.truth(value) if is_flag(type_of(node)) else value
@@ -151,7 +159,7 @@ class LoopLowering(CallLowering):
             self.statement(statement, env)
 
         def once(label: int) -> None:
-            condition = self.truth(node.condition, env)
+            condition = self.expressions.truth(node.condition, env)
             self._leave_unless(condition, label, node.condition)
             self._round(node.body, env, label)
             for statement in node.update:
@@ -160,23 +168,24 @@ class LoopLowering(CallLowering):
         self._loop(lambda label: self._repeat(lambda: once(label), node))
 
     def _repeat(self, body: Callable[[], None], node: syntax.Node) -> None:
-        self.code.append(ir.Repeat(self.captured(body), node.span))
+        self.writer.code.append(ir.Repeat(self.writer.captured(body), node.span))
 
     def _leave_unless(self, condition: ir.Expression, label: int, node: syntax.Node) -> None:
-        if isinstance(condition, ir.Truth):
-            if not condition.value:
-                self.code.append(ir.Leave(label))
-            return
-        self.code.append(ir.Branch(arithmetic.negate(condition), [ir.Leave(label)], [], node.span))
+        leave = ir.Leave(label)
+        if not isinstance(condition, ir.Truth):
+            ends = arithmetic.negate(condition)
+            self.writer.code.append(ir.Branch(ends, [leave], [], node.span))
+        elif not condition.value:
+            self.writer.code.append(leave)
 
     # for (... in ...)
 
-    def _do_forin(self, node: syntax.ForIn, env: Environment) -> None:
+    def over(self, node: syntax.ForIn, env: Environment) -> None:
         collection = node.collection
         if isinstance(collection, syntax.RangeKeyset):
             low, high = (
-                self.expression_of(value, collection)
-                for value in self.in_order(operands(collection), env)
+                self.places.expression_of(value, collection)
+                for value in self.expressions.in_order(operands(collection), env)
             )
             numbers = _numbers(low, high)
             if numbers is None or _applies(node.body):
@@ -184,9 +193,9 @@ class LoopLowering(CallLowering):
                 return
             values: list[Value] = [ir.Number(number) for number in numbers]
         else:
-            value = self.value(collection, env)
+            value = self.expressions.value(collection, env)
             if is_header_stack(resolved(type_of(collection))) or not isinstance(value, ir.Number):
-                value = self.kept(value, collection)  # the body may change it
+                value = self.assigner.kept(value, collection)  # the body may change it
             values = parts(value)
         self._loop(lambda label: self._over_values(node, values, env, label))
 
@@ -196,13 +205,11 @@ class LoopLowering(CallLowering):
         changed: set[int] = set()
         _note_changed(node.body, changed)
         for value in values:
-            inner = Environment(env, env.path)
+            inner = env.inner()
             if isinstance(value, ir.Number) and id(node.variable) not in changed:
                 inner.bind(node.variable, value)
             else:
-                self.declare_variable(node.variable, inner)
-                place = inner.find(node.variable)
-                self.assign(place, value, node)  # type: ignore[arg-type]
+                self.assigner.assign(self.variables.place(node.variable, inner), value, node)
             self._round(node.body, inner, label)
 
     def _over_range(
@@ -211,36 +218,25 @@ class LoopLowering(CallLowering):
         """A range that is not known at compile time; it may end with the largest number."""
         kind = node.variable.type
         assert kind is not None
-        places = [self.temporary(kind, f"{node.variable.name}_{name}") for name in ("at", "end")]
-        at, end = places
-        more = self.temporary(BOOL, f"{node.variable.name}_more")
-        self.assign(at, low, node)
-        self.assign(end, high, node)
-        first = arithmetic.binary("<=", self.read(at, node), self.read(end, node), kind, kind)
-        self.assign(more, first, node)
-        inner = Environment(env, env.path)
+        name = node.variable.name
+        at, end = (self.writer.temporary(kind, f"{name}_{place}") for place in ("at", "end"))
+        more = self.writer.temporary(BOOL, f"{name}_more")
+        self.assigner.assign(at, low, node)
+        self.assigner.assign(end, high, node)
+        number, last, again = (self.places.read(place, node) for place in (at, end, more))
+        self.assigner.assign(more, arithmetic.binary("<=", number, last, kind, kind), node)
+        inner = env.inner()
 
         def once(label: int) -> None:
-            self._leave_unless(self.read(more, node), label, node)
-            self.declare_variable(node.variable, inner)
-            self.assign(inner.find(node.variable), at, node)  # type: ignore[arg-type]
+            self._leave_unless(again, label, node)
+            self.assigner.assign(self.variables.place(node.variable, inner), at, node)
             self._round(node.body, inner, label)
-            different = arithmetic.negate(
-                ir.Operation("==", self.read(at, node), self.read(end, node))
-            )
-            self.assign(more, different, node)
-            step = arithmetic.binary("+", self.read(at, node), ir.Number(1), kind, kind)
-            self.assign(at, step, node)
+            different = arithmetic.negate(ir.Operation("==", number, last))
+            self.assigner.assign(more, different, node)
+            step = arithmetic.binary("+", number, ir.Number(1), kind, kind)
+            self.assigner.assign(at, step, node)
 
         self._loop(lambda label: self._repeat(lambda: once(label), node))
-
-    # Provided by the classes that build on this one
-
-    def statement(self, node: syntax.Node, env: Environment) -> None:
-        raise NotImplementedError
-
-    def declare_variable(self, node: syntax.Variable, env: Environment) -> None:
-        raise NotImplementedError
 
 
 def _numbers(low: ir.Expression, high: ir.Expression) -> range | None:
@@ -269,35 +265,27 @@ def _counter_set(
     return found[0], found[1]
 
 
-def _statements(node: syntax.Node) -> list[syntax.Node]:
-    """The statements inside a statement."""
-    if isinstance(node, syntax.Block):
-        return node.statements
-    if isinstance(node, syntax.If):
-        return [node.then, node.otherwise] if node.otherwise is not None else [node.then]
-    if isinstance(node, syntax.Switch):
-        return [case.body for case in node.cases if case.body is not None]
-    if isinstance(node, syntax.For):
-        return [*node.initial, *node.update, node.body]
-    return [node.body] if isinstance(node, syntax.ForIn) else []
+_PARTS: dict[type[syntax.Node], Callable[[Any], tuple[Sequence[Any], Sequence[Any]]]] = {
+    syntax.Block: lambda node: ([], node.statements),
+    syntax.If: lambda node: ([node.condition], [node.then, node.otherwise]),
+    syntax.Switch: lambda node: ([node.subject], [case.body for case in node.cases]),
+    syntax.For: lambda node: ([node.condition], [*node.initial, *node.update, node.body]),
+    syntax.ForIn: lambda node: ([node.collection], [node.body]),
+    syntax.Assignment: lambda node: ([node.target, node.value], []),
+    syntax.CallStatement: lambda node: ([node.call], []),
+    syntax.Variable: lambda node: ([node.initializer], []),
+    syntax.Return: lambda node: ([node.value], []),
+}
 
 
-def _expressions(node: syntax.Node) -> list[syntax.Expression]:
-    """The expressions of a statement itself."""
-    if isinstance(node, syntax.Assignment):
-        return [node.target, node.value]
-    if isinstance(node, syntax.CallStatement):
-        return [node.call]
-    if isinstance(node, (syntax.If, syntax.For)):
-        return [node.condition]
-    if isinstance(node, syntax.Switch):
-        return [node.subject]
-    if isinstance(node, syntax.ForIn):
-        return [node.collection]
-    value = node.initializer if isinstance(node, syntax.Variable) else None
-    if isinstance(node, syntax.Return):
-        value = node.value
-    return [] if value is None else [value]
+def _parts(node: syntax.Node) -> tuple[list[syntax.Expression], list[syntax.Node]]:
+    """The expressions of a statement itself, and the statements inside it."""
+    given = _PARTS.get(type(node))
+    expressions, statements = ([], []) if given is None else given(node)
+    return (
+        [item for item in expressions if item is not None],
+        [item for item in statements if item is not None],
+    )
 
 
 def _root(node: syntax.Expression) -> syntax.Node | None:
@@ -310,18 +298,21 @@ def _note_changed(node: syntax.Node, changed: set[int]) -> None:
     """Add the variables that a statement may change, by the identity of their declarations."""
     if isinstance(node, syntax.Assignment):
         changed.add(id(_root(node.target)))
-    for expression in _expressions(node):
+    expressions, statements = _parts(node)
+    for expression in expressions:
         _note_arguments(expression, changed)
-    for inner in _statements(node):
+    for inner in statements:
         _note_changed(inner, changed)
 
 
 def _note_arguments(node: syntax.Expression, changed: set[int]) -> None:
     if isinstance(node, syntax.Call) and node.target.kind not in ("builtin", "table"):
         target = node.target
-        for parameter, argument in zip(target.parameters, target.arguments, strict=False):
-            if argument is not None and parameter.direction in ("out", "inout"):
-                changed.add(id(_root(argument)))
+        changed |= {
+            id(_root(argument))
+            for parameter, argument in zip(target.parameters, target.arguments, strict=False)
+            if argument is not None and parameter.direction in ("out", "inout")
+        }
         if target.kind == "action":
             _note_changed(target.declaration.body, changed)
     for operand in operands(node):
@@ -330,9 +321,8 @@ def _note_arguments(node: syntax.Expression, changed: set[int]) -> None:
 
 def _applies(node: syntax.Node) -> bool:
     """Whether a table is applied in a statement: BMv2 has it in one place only."""
-    if any(_has_table(expression) for expression in _expressions(node)):
-        return True
-    return any(_applies(inner) for inner in _statements(node))
+    expressions, statements = _parts(node)
+    return any(map(_has_table, expressions)) or any(map(_applies, statements))
 
 
 def _has_table(node: syntax.Expression) -> bool:

@@ -5,23 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.switch.compiler import ir, syntax
+from weft.switch.compiler.annotations import has_annotation
+from weft.switch.compiler.check.scope import Context
 from weft.switch.compiler.diagnostics import NOWHERE, Abandon, Reporter, Span
-from weft.switch.compiler.lower.checksums import ListLowering
-from weft.switch.compiler.lower.controls import ControlLowering, PipelineBuilder
+from weft.switch.compiler.lower.body import BodyLowering
+from weft.switch.compiler.lower.lists import ListLowering
 from weft.switch.compiler.lower.parsers import ParserLowering
-from weft.switch.compiler.scope import Context
-from weft.switch.compiler.shared import Shared
-from weft.switch.compiler.storage import (
+from weft.switch.compiler.lower.pipeline import PipelineBuilder
+from weft.switch.compiler.lower.shared import Shared
+from weft.switch.compiler.lower.storage import (
     FieldPlace,
     HeaderPlace,
     Place,
     StackPlace,
     StructPlace,
     UnionPlace,
-    header_fields,
 )
-from weft.switch.compiler.types import StructType, Type, is_header, is_union, resolved
-from weft.switch.compiler.values import BlockInstance, Environment, ExternInstance, full_name
+from weft.switch.compiler.lower.values import BlockInstance, Environment, ExternInstance, full_name
+from weft.switch.compiler.types import (
+    StructType,
+    Type,
+    header_fields,
+    is_header,
+    is_union,
+    resolved,
+)
 
 _ROLES = ("p", "vr", "ig", "eg", "ck", "dep")
 _V1MODEL_ENUMS = {"CounterType", "MeterType", "HashAlgorithm", "CloneType"}
@@ -43,11 +51,11 @@ def lower(
         )
     if main.call is None:
         raise Abandon
-    if main.call.target.name != "V1Switch":
-        message = (
-            f"not supported: the architecture of '{main.call.target.name}'; only V1Switch (v1model)"
-        )
-        raise reporter.fail(main.span, message)
+    reporter.fail_if(
+        main.call.target.name != "V1Switch",
+        main.span,
+        f"not supported: the architecture of '{main.call.target.name}'; only V1Switch (v1model)",
+    )
     return _Assembly(program, context, parse_annotation, main).program()
 
 
@@ -67,7 +75,7 @@ class _Assembly:
         assert main.call is not None
         self.call = main.call
         self.parsers = ParserLowering(self.shared)
-        self.controls = ControlLowering(self.shared)
+        self.controls = BodyLowering(self.shared)
         self.lists = ListLowering(self.shared)
 
     def program(self) -> ir.Program:
@@ -79,26 +87,38 @@ class _Assembly:
         blocks = dict(
             zip(_ROLES, (self._instance(item) for item in self.call.target.arguments), strict=True)
         )
-        packet_in = ExternInstance("packet_in", "packet")
-        packet_out = ExternInstance("packet_out", "packet")
+        packet_in, packet_out = (
+            ExternInstance(kind, "packet") for kind in ("packet_in", "packet_out")
+        )
         self.parsers.top_parser(blocks["p"], [packet_in, headers, metadata, standard])
         result.value_sets = [item for item in result.value_sets if item.is_used]
         self.lists.checksums(blocks["vr"], [headers, metadata], "verify")
         for name, role in (("ingress", "ig"), ("egress", "eg")):
             self.shared.pipeline = name
-            code = self.controls.top_level(blocks[role], [headers, metadata, standard])
+            code = self.controls.blocks.top_level(blocks[role], [headers, metadata, standard])
             if not self.reporter.errors:
                 result.pipelines.append(PipelineBuilder(self.shared, name).build(code))
         self.lists.checksums(blocks["ck"], [headers, metadata], "update")
         self.lists.deparser(blocks["dep"], [packet_out, headers])
         self.shared.storage.finish()
         for kind, bits in self.shared.storage.uneven:
-            message = f"not supported: {kind} has {bits} bits, not a multiple of 8 (BMv2)"
-            self.reporter.error(kind.declaration.name_span, message)
+            self.reporter.error(
+                kind.declaration.name_span,
+                f"not supported: {kind} has {bits} bits, not a multiple of 8 (BMv2)",
+            )
         self._place_profiles()
         self._check_direct_objects()
-        self._enums()
-        self._controller_headers()
+        result.enums = [
+            (node.name, [name for name, _ in node.members])
+            for node in self.context.enums
+            if node.name not in _V1MODEL_ENUMS
+        ]
+        result.controller_headers = [
+            node
+            for node in self.tree.declarations
+            if isinstance(node, syntax.Struct)
+            and has_annotation(node.annotations, "controller_header")
+        ]
         result.package_annotations = self.main.annotations
         return result
 
@@ -113,11 +133,12 @@ class _Assembly:
         standard = resolved(standard_type)
         assert isinstance(standard, StructType)
         place = storage.metadata_header("standard_metadata", standard)
-        for item in standard.declaration.fields:
-            for annotation in item.annotations:
-                if annotation.name == "alias" and annotation.body:
-                    field = ir.Field("standard_metadata", item.name)
-                    self.shared.program.aliases.append((annotation.body[0].text.strip('"'), field))
+        self.shared.program.aliases += [
+            (annotation.body[0].text.strip('"'), ir.Field("standard_metadata", item.name))
+            for item in standard.declaration.fields
+            for annotation in item.annotations
+            if annotation.name == "alias" and annotation.body
+        ]
         headers = self._struct("", headers_type, block.parameters[1].span, "headers")
         metadata = self._struct(_USER_METADATA, metadata_type, block.parameters[2].span, "metadata")
         return headers, metadata, place
@@ -126,62 +147,55 @@ class _Assembly:
         bare = resolved(kind)
         if not isinstance(bare, StructType) or bare.kind != "struct":
             raise self.reporter.fail(span, f"the {what} of V1Switch must be a struct, not {kind}")
-        if what == "headers":
-            count = len(self.reporter.errors)
-            self._check_headers(bare, span)
-            if len(self.reporter.errors) > count:
-                raise Abandon
+        if what == "headers" and not self._can_be_headers(bare, span):
+            raise Abandon
         try:
             return self.shared.storage.allocate(name, kind)
         except KeyError as problem:
-            message = f"not supported: a value of type {problem.args[0]} in {bare}"
-            raise self.reporter.fail(span, message) from None
+            raise self.reporter.fail(
+                span, f"not supported: a value of type {problem.args[0]} in {bare}"
+            ) from None
 
-    def _check_headers(self, kind: StructType, span: Span) -> None:
+    def _can_be_headers(self, kind: StructType, span: Span) -> bool:
+        """Whether a struct holds nothing but headers; reports what else it does hold."""
+        result = True
         for name, item in kind.fields.items():
             bare = resolved(item)
             element = resolved(getattr(bare, "element", bare))
             if isinstance(element, StructType) and element.kind == "struct":
-                self._check_headers(element, span)
+                result &= self._can_be_headers(element, span)
             elif not is_header(element) and not is_union(element):
-                message = (
+                result = False
+                self.reporter.error(
+                    span,
                     f"not supported: field '{name}' of type {item} in {kind}: the headers of "
-                    "V1Switch may only hold headers, header stacks and header unions (BMv2)"
+                    "V1Switch may only hold headers, header stacks and header unions (BMv2)",
                 )
-                self.reporter.error(span, message)
+        return result
 
     def _field_lists(self, metadata: Place) -> None:
         """Find the metadata fields that are annotated ``@field_list(...)``."""
-        if not isinstance(metadata, StructPlace):
-            return
         kind = resolved(metadata.type)
-        if not isinstance(kind, StructType):
+        if not isinstance(metadata, StructPlace) or not isinstance(kind, StructType):
             return
         for item in kind.declaration.fields:
             place = metadata.members[item.name]
             for annotation in item.annotations:
-                if annotation.name != "field_list":
-                    continue
-                indices: set[int] = set()
-                for expression in self.shared.parse_annotation(annotation):
-                    if isinstance(expression.constant, int):
-                        indices.add(expression.constant)
-                self._keep(place, indices)
-            if isinstance(place, StructPlace):
-                self._field_lists(place)
+                if annotation.name == "field_list":
+                    values = [given.constant for given in self.shared.parse_annotation(annotation)]
+                    self._keep(place, {value for value in values if isinstance(value, int)})
+            self._field_lists(place)
 
     def _keep(self, place: Place, indices: set[int]) -> None:
         if isinstance(place, FieldPlace):
-            self.shared.kept_fields.append((ir.Field(place.header, place.name), indices))
+            self.shared.kept_fields.append((place.field, indices))
         elif isinstance(place, HeaderPlace):
-            for name, _ in [*header_fields(place.type), ("$valid$", None)]:
-                self.shared.kept_fields.append((ir.Field(place.name, name), indices))
-        elif isinstance(place, StackPlace):
-            for element in place.elements:
-                self._keep(element, indices)
-        elif isinstance(place, (StructPlace, UnionPlace)):
-            for member in place.members.values():
-                self._keep(member, indices)
+            names = [*(name for name, _ in header_fields(place.type)), "$valid$"]
+            self.shared.kept_fields += [(ir.Field(place.name, name), indices) for name in names]
+        elif isinstance(place, (StackPlace, StructPlace, UnionPlace)):
+            inner = place.elements if isinstance(place, StackPlace) else place.members.values()
+            for part in inner:
+                self._keep(part, indices)
 
     # Instances
 
@@ -190,7 +204,7 @@ class _Assembly:
             if node is self.main or not isinstance(node, syntax.Instantiation):
                 continue
             if node.call is not None:
-                self.controls.instantiate(node, self.shared.globals)
+                self.controls.instances.instantiate(node, self.shared.globals)
 
     def _instance(self, argument: syntax.Expression | None) -> BlockInstance:
         """A block of the package; its control-plane name is that of its type, as with p4c."""
@@ -200,64 +214,58 @@ class _Assembly:
         block = argument.target.declaration
         number = self.call.target.arguments.index(argument)
         outer = Environment(self.shared.globals, order=(len(self.tree.declarations), number))
-        value = self.controls.construct(argument, full_name("", block), None, outer)
+        value = self.controls.instances.construct(argument, full_name("", block), None, outer)
         if not isinstance(value, BlockInstance):
             raise self.reporter.fail(argument.span, "a parser or control is expected here")
         return value
 
     # What remains
 
+    def _table_nodes(self) -> list[tuple[str, ir.Table]]:
+        """The tables that packets reach, each with the name of its pipeline."""
+        return [
+            (pipeline.name, node.table)
+            for pipeline in self.shared.program.pipelines
+            for node in pipeline.nodes
+            if isinstance(node, ir.TableNode)
+        ]
+
     def _place_profiles(self) -> None:
         """Each action profile is listed in the pipeline of the tables that use it."""
-        for pipeline in self.shared.program.pipelines:
-            for node in pipeline.nodes:
-                if isinstance(node, ir.TableNode) and node.table.profile is not None:
-                    profile = node.table.profile
-                    if profile.pipeline not in ("", pipeline.name):
-                        message = f"'{profile.name}' is used in ingress and in egress (BMv2 cannot)"
-                        self.reporter.error(profile.span, message)
-                    profile.pipeline = pipeline.name
-        present = self._tables_that_packets_reach()
+        tables = self._table_nodes()
+        for pipeline, table in tables:
+            if table.profile is None:
+                continue
+            self.reporter.error_if(
+                table.profile.pipeline not in ("", pipeline),
+                table.profile.span,
+                f"'{table.profile.name}' is used in ingress and in egress (BMv2 cannot)",
+            )
+            table.profile.pipeline = pipeline
+        present = {table.name for _, table in tables}
         for profile in self.shared.program.profiles:
             profile.tables = [name for name in profile.tables if name in present]
             profile.pipeline = profile.pipeline or "ingress"  # of no table
 
-    def _tables_that_packets_reach(self) -> set[str]:
-        return {
-            node.table.name
-            for pipeline in self.shared.program.pipelines
-            for node in pipeline.nodes
-            if isinstance(node, ir.TableNode)
-        }
-
     def _check_direct_objects(self) -> None:
-        program = self.shared.program
-        present = self._tables_that_packets_reach()
-        program.counters = [
-            item for item in program.counters if item.table in present or not item.is_direct
-        ]
+        """Direct counters and meters are there with their table, or not at all."""
+        program, tables = self.shared.program, self._table_nodes()
+        present = {table.name for _, table in tables}
         for meter in program.meters:
             if meter.is_direct and meter.table is None and meter.result is not None:
-                message = f"direct meter '{meter.name}' is read, but is not the meter of any table"
-                self.reporter.error(meter.span, message)
-        program.meters = [
-            item for item in program.meters if item.table in present or not item.is_direct
-        ]
-        for pipeline in self.shared.program.pipelines:
-            for node in pipeline.nodes:
-                own = node.table.meter if isinstance(node, ir.TableNode) else None
-                if own is not None and own.result is None:
-                    message = f"direct meter '{own.name}' is never read in an action of its table"
-                    self.reporter.error(own.span, message)
+                self.reporter.error(
+                    meter.span,
+                    f"direct meter '{meter.name}' is read, but is not the meter of any table",
+                )
 
-    def _enums(self) -> None:
-        for node in self.context.enums:
-            if node.name not in _V1MODEL_ENUMS:
-                self.shared.program.enums.append((node.name, [name for name, _ in node.members]))
+        def used(item: ir.Counter | ir.Meter) -> bool:
+            return item.table in present or not item.is_direct
 
-    def _controller_headers(self) -> None:
-        for node in self.tree.declarations:
-            if isinstance(node, syntax.Struct) and any(
-                item.name == "controller_header" for item in node.annotations
-            ):
-                self.shared.program.controller_headers.append(node)
+        program.counters = list(filter(used, program.counters))
+        program.meters = list(filter(used, program.meters))
+        for _, table in tables:
+            if table.meter is not None and table.meter.result is None:
+                self.reporter.error(
+                    table.meter.span,
+                    f"direct meter '{table.meter.name}' is never read in an action of its table",
+                )

@@ -9,16 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.switch.compiler import arithmetic, ir, syntax
-from weft.switch.compiler.check.calls import Target
-from weft.switch.compiler.check.operations import type_of
 from weft.switch.compiler.diagnostics import Abandon
-from weft.switch.compiler.lower.controls import ControlLowering, of_instance
+from weft.switch.compiler.lower.body import BodyLowering
+from weft.switch.compiler.lower.numbers import Numbers
+from weft.switch.compiler.lower.shared import Shared, unique
+from weft.switch.compiler.lower.values import (
+    BlockInstance,
+    Environment,
+    Value,
+    ValueSetInstance,
+    applied,
+)
 from weft.switch.compiler.ranges import prefixes
-from weft.switch.compiler.shared import Shared
 from weft.switch.compiler.simplify import leaves, simplify
-from weft.switch.compiler.storage import FieldPlace
+from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import BOOL, is_signed, scalar_width
-from weft.switch.compiler.values import BlockInstance, Environment, ValueSetInstance, applied
 
 MAXIMUM_CASES = 4096
 
@@ -33,46 +38,36 @@ class _Running:
     accept: str | None
 
 
-class ParserLowering(ControlLowering):
-    context = "parser"
+class ParserLowering:
+    """Lowers parsers to states, those that they run included."""
 
     def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
+        self.shared = shared
+        self.body = BodyLowering(shared, "parser", self._apply)
+        self.writer = self.body.writer
         self.states: list[ir.State] = shared.program.states
         self.names: set[str] = set()
-        self.running: _Running
+        self.running: _Running | None = None
 
-    def top_parser(self, instance: BlockInstance, arguments: list[object]) -> None:
+    def top_parser(self, instance: BlockInstance, arguments: list[Value]) -> None:
         """Lower the parser that the architecture runs."""
-        parser = instance.declaration
-        assert isinstance(parser, syntax.Parser)
-        env = applied(instance)
-        for parameter, argument in zip(parser.parameters, arguments, strict=True):
-            env.bind(parameter, argument)  # type: ignore[arg-type]
-        self.parser(_Running(instance, env, "", None))
+        self.parser(_Running(instance, applied(instance, arguments), "", None))
 
     def parser(self, running: _Running) -> str:
         """Lower a parser's states; the name of the first."""
-        before = getattr(self, "running", None)
-        self.running = running
+        before, self.running = self.running, running
         parser = running.instance.declaration
         assert isinstance(parser, syntax.Parser)
-
-        def variables() -> None:
-            for item in parser.locals:
-                if isinstance(item, syntax.Variable):
-                    self.declare_variable(item, running.environment)
-                    self.initialize_variable(item, running.environment)
-
-        reachable = _reachable(parser)
-        initial = self.captured(variables)
-        for state in parser.states:
-            self.names.add(running.prefix + state.name)
+        reachable = parser.reachable()
+        initial = self.writer.captured(
+            lambda: self.body.variables.declare_all(parser.locals, running.environment)
+        )
+        self.names |= {running.prefix + state.name for state in parser.states}
         first = running.prefix + "start"
-        loops = any(_leads_to(state, "start") for state in parser.states)
+        loops = any("start" in state.next_states() for state in parser.states)
         if initial and loops:
             # Variables are initialised once, also where 'start' is entered again.
-            first = self.fresh(running.prefix + "start_0")
+            first = unique(running.prefix + "start_0", self.names)
             beginning = ir.State(first)
             self.states.append(beginning)
             self.operations(initial, beginning, running.prefix + "start", {})
@@ -80,56 +75,43 @@ class ParserLowering(ControlLowering):
         for state in sorted(parser.states, key=lambda item: item.name != "start"):
             if state.name in reachable:
                 self.state(state, initial if state.name == "start" else [], running)
-        if before is not None:
-            self.running = before
+        self.running = before
         return first
 
-    def fresh(self, name: str) -> str:
-        candidate, count = name, 0
-        while candidate in self.names:
-            candidate, count = f"{name}_{count}", count + 1
-        self.names.add(candidate)
-        return candidate
-
     def state(self, node: syntax.ParserState, initial: list[ir.Code], running: _Running) -> None:
-        env = Environment(running.environment, running.environment.path)
-        before, self.span = self.span, node.span
+        env = running.environment.inner()
+        before, self.writer.span = self.writer.span, node.span
         transition = node.transition
-        key: list[_KeyGroup] = []
+        key: list[Numbers] = []
 
         def body() -> None:
-            self.statements(node.statements, env)
+            self.body.statements.statements(node.statements, env)
             if transition is not None and transition.cases is not None:
                 for item in transition.keys:
-                    self.span = item.span
-                    values = self.flat(self.value(item, env), type_of(item), item)
-                    key.append(self._key_items(values, item))
+                    self.writer.span = item.span
+                    key.append(self._key_items(self.body.numbers.of(item, env), item))
 
         try:
-            code = simplify(initial + self.captured(body))
+            code = simplify(initial + self.writer.captured(body))
         except Abandon:
-            self.span = before
+            self.writer.span = before
             return
         state = ir.State(running.prefix + node.name)
         self.states.append(state)
         last = self.operations(code, state, None, {})
         if last is not None:
             self._transition(transition, last, key, env, running)
-        self.span = before
+        self.writer.span = before
 
-    def _key_items(
-        self, values: list[tuple[ir.Expression, int]], node: syntax.Expression
-    ) -> list[tuple[ir.Expression, int]]:
+    def _key_items(self, values: Numbers, node: syntax.Expression) -> Numbers:
         """Keys that BMv2 can select on: fields of headers, others through a variable."""
-        result: list[tuple[ir.Expression, int]] = []
+        result: Numbers = []
         for expression, width in values:
-            if isinstance(expression, (ir.LastField, ir.LastUnionField)):
-                result.append((expression, width))
-            else:
-                # A number too: BMv2 has no constant keys.
-                if isinstance(expression, ir.Number):
-                    expression = ir.Operation("|", expression, ir.Number(0))
-                result += self.stored([(expression, width)], node)
+            if isinstance(expression, ir.Number):  # BMv2 has no constant keys
+                expression = ir.Operation("|", expression, ir.Number(0))
+            if not isinstance(expression, (ir.LastField, ir.LastUnionField, ir.Field)):
+                expression = self.body.numbers.field(expression, width, node)
+            result.append((expression, width))
         return result
 
     # Operations
@@ -157,13 +139,13 @@ class ParserLowering(ControlLowering):
             elif isinstance(item, ir.Branch):
                 current = self._branch(item, current, labels)
             elif isinstance(item, ir.Repeat):
-                again = ir.State(self.fresh(f"{state.name}_again"))
+                again = ir.State(unique(f"{state.name}_again", self.names))
                 self._go(current, again.name)
                 self.states.append(again)
                 self.operations(item.body, again, again.name, labels)
                 current = None
             elif isinstance(item, ir.RunParser):
-                join = ir.State(self.fresh(f"{state.name}_after"))
+                join = ir.State(unique(f"{state.name}_after", self.names))
                 running: _Running = item.parser
                 running.accept = join.name
                 self._go(current, self.parser(running))
@@ -182,7 +164,7 @@ class ParserLowering(ControlLowering):
     ) -> ir.State | None:
         if not leaves(item.body, item.label):
             return self.operations(item.body, current, None, labels)
-        join = ir.State(self.fresh(f"{current.name}_after"))
+        join = ir.State(unique(f"{current.name}_after", self.names))
         self.operations(item.body, current, join.name, {**labels, item.label: join.name})
         self.states.append(join)
         return join
@@ -191,12 +173,11 @@ class ParserLowering(ControlLowering):
         self, item: ir.Branch, current: ir.State, labels: dict[int, str | None]
     ) -> ir.State:
         """``if``: the condition goes into a variable that the transition selects on."""
-        flag = self.temporary(BOOL, "condition")
-        assert isinstance(flag, FieldPlace)
-        field = ir.Field(flag.header, flag.name)
+        field = self.writer.temporary_field(BOOL, "condition").field
         condition = arithmetic.number(item.condition)
         current.operations.append(ir.Do("assign", (field, condition), item.span))
-        names = [self.fresh(f"{current.name}_{side}") for side in ("true", "false", "after")]
+        sides = ("true", "false", "after")
+        names = [unique(f"{current.name}_{side}", self.names) for side in sides]
         join = ir.State(names[2])
         current.key = [(field, 1)]
         current.cases = [
@@ -210,20 +191,18 @@ class ParserLowering(ControlLowering):
         self.states.append(join)
         return join
 
-    def apply_parser(self, node: syntax.Call, target: Target, env: Environment) -> None:
+    def _apply(self, node: syntax.Call, env: Environment) -> None:
         """Run another parser's states, then come back."""
-        instance = self.block_instance(node, target, env)
-        callee = applied(instance)
-        copies = self.bind(of_instance(target, instance), env, callee, isolated=False)
-        prefix = f"{self.running.prefix}{instance.path.rsplit('.', 1)[-1]}."
-        number = 0
+        assert self.running is not None
+        instance, callee, copies = self.body.blocks.bound(node, env)
+        name = f"{self.running.prefix}{instance.path.rsplit('.', 1)[-1]}"
+        prefix, number = f"{name}.", 0
         while prefix + "start" in self.names:
-            prefix = f"{self.running.prefix}{instance.path.rsplit('.', 1)[-1]}_{number}."
-            number += 1
+            prefix, number = f"{name}_{number}.", number + 1
         self.names.add(prefix + "start")
-        self.code.append(ir.RunParser(_Running(instance, callee, prefix, None), node.span))
-        for copy in copies:
-            self.assign(copy.place, copy.value, copy.node)
+        running = _Running(instance, callee, prefix, None)
+        self.writer.code.append(ir.RunParser(running, node.span))
+        self.body.calls.copy_out(copies)
 
     # Transitions
 
@@ -235,7 +214,7 @@ class ParserLowering(ControlLowering):
         return running.prefix + name
 
     def _transition(
-        self, node: syntax.Transition | None, state: ir.State, key: list[_KeyGroup],
+        self, node: syntax.Transition | None, state: ir.State, key: list[Numbers],
         env: Environment, running: _Running,
     ) -> None:  # fmt: skip
         if node is None:
@@ -252,7 +231,7 @@ class ParserLowering(ControlLowering):
             except Abandon:
                 continue
             if len(state.cases) > MAXIMUM_CASES:
-                self.reporter.error(
+                self.shared.reporter.error(
                     case.span, f"not supported: the ranges need more than {MAXIMUM_CASES} cases"
                 )
                 return
@@ -292,21 +271,18 @@ class ParserLowering(ControlLowering):
             if isinstance(item, syntax.AnyKeyset):
                 alternatives += [[(0, 0)] for _ in group]
             elif not isinstance(item, _SETS) and scalar_width(type_of(item)) is None:
-                numbers = self.flat(self.value(item, env), type_of(item), item)
+                numbers = self.body.numbers.of(item, env)
                 for (number, _), width in zip(numbers, group, strict=True):
+                    if not isinstance(number, ir.Number):
+                        raise self.writer.fail(item, "this must be known at compile time")
                     full = arithmetic.mask_of(width)
-                    alternatives.append([(self._number_in(number, item) & full, full)])
+                    alternatives.append([(number.value & full, full)])
             else:
                 alternatives.append(self._matches(item, group[0], env))
         full = _join([(arithmetic.mask_of(width), width) for _, width in state.key])
         for values, masks in _product(alternatives, [width for _, width in state.key]):
             mask = None if masks == full else masks
             state.cases.append(ir.TransitionCase("hexstr", following, values & masks, mask))
-
-    def _number_in(self, value: ir.Expression, node: syntax.Expression) -> int:
-        if not isinstance(value, ir.Number):
-            raise self.fail(node, "this must be known at compile time")
-        return value.value
 
     def _matches(
         self, node: syntax.Expression, width: int, env: Environment
@@ -315,21 +291,20 @@ class ParserLowering(ControlLowering):
         full = arithmetic.mask_of(width)
         if isinstance(node, syntax.AnyKeyset):
             return [(0, 0)]
+        known = self.body.expressions.known
         if isinstance(node, syntax.MaskKeyset):
-            return [(self._known(node.value, env) & full, self._known(node.mask, env) & full)]
+            return [(known(node.value, env) & full, known(node.mask, env) & full)]
         if isinstance(node, syntax.RangeKeyset):
-            low, high = self._known(node.low, env), self._known(node.high, env)
+            low, high = known(node.low, env), known(node.high, env)
             if is_signed(type_of(node.low)) and low < 0 <= high:
                 return [*prefixes(low & full, full, width), *prefixes(0, high, width)]
             return prefixes(low & full, high & full, width)
         if scalar_width(type_of(node)) is None:
-            raise self.fail(node, "not supported: this key set")
-        return [(self._known(node, env) & full, full)]
+            raise self.writer.fail(node, "not supported: this key set")
+        return [(known(node, env) & full, full)]
 
 
 _SETS = (syntax.MaskKeyset, syntax.RangeKeyset)
-_KeyGroup = list[tuple[ir.Expression, int]]
-"""The numbers that one of a select's keys consists of, with their widths."""
 
 
 def _bytes(width: int) -> int:
@@ -356,23 +331,3 @@ def _product(alternatives: list[list[tuple[int, int]]], widths: list[int]) -> li
         if len(combined) > MAXIMUM_CASES:
             return combined
     return combined
-
-
-def _leads_to(state: syntax.ParserState, name: str) -> bool:
-    transition = state.transition
-    if transition is None:
-        return False
-    return transition.state == name or any(case.state == name for case in transition.cases or ())
-
-
-def _reachable(parser: syntax.Parser) -> set[str]:
-    states = {state.name: state for state in parser.states}
-    found: set[str] = set()
-    waiting = ["start"]
-    while waiting:
-        name = waiting.pop()
-        if name in found or name not in states:
-            continue
-        found.add(name)
-        waiting += [other for other in states if _leads_to(states[name], other)]
-    return found

@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import count
+
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.annotations import find, has_annotation, local_name, string_of
-from weft.switch.compiler.check.calls import Target
-from weft.switch.compiler.check.operations import type_of
 from weft.switch.compiler.describe import source_text
-from weft.switch.compiler.entries import annotated_ranks, largest_priority_wins, priorities
-from weft.switch.compiler.instances import MAXIMUM_SIZE, InstanceLowering
-from weft.switch.compiler.shared import Shared
-from weft.switch.compiler.storage import FieldPlace, is_flag
-from weft.switch.compiler.types import ErrorType, VarbitType, base_type, scalar_width
-from weft.switch.compiler.values import (
-    Environment,
-    ExternInstance,
-    full_name,
+from weft.switch.compiler.lower.assignments import Assigner
+from weft.switch.compiler.lower.calls import CallLowering
+from weft.switch.compiler.lower.entries import annotated_ranks, largest_priority_wins, priorities
+from weft.switch.compiler.lower.expressions import ExpressionLowering
+from weft.switch.compiler.lower.instances import MAXIMUM_SIZE, InstanceLowering
+from weft.switch.compiler.lower.storage import FieldPlace
+from weft.switch.compiler.lower.values import Environment, ExternInstance, Value, full_name
+from weft.switch.compiler.lower.writer import CodeWriter
+from weft.switch.compiler.syntax import Target, type_of
+from weft.switch.compiler.types import (
+    BOOL,
+    ErrorType,
+    base_type,
+    is_flag,
+    is_varbit,
+    scalar_width,
 )
 
 
-class TableLowering(InstanceLowering):
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
+class TableLowering:
+    """Makes tables, once for each instance of the control that they are in, and applies them."""
+
+    def __init__(
+        self, writer: CodeWriter, assigner: Assigner, expressions: ExpressionLowering,
+        calls: CallLowering, instances: InstanceLowering,
+    ) -> None:  # fmt: skip
+        self.writer = writer
+        self.shared = writer.shared
+        self.reporter = writer.shared.reporter
+        self.assigner = assigner
+        self.expressions = expressions
+        self.calls = calls
+        self.instances = instances
         self.tables: dict[tuple[int, int], ir.Table] = {}
         self.actions: dict[tuple[int, ...], ir.Action] = {}
         self.key_places: dict[int, FieldPlace] = {}
-        self.anonymous = 0
+        self.anonymous = count()  # of the objects that tables make for themselves
 
     # Actions
 
@@ -34,86 +53,67 @@ class TableLowering(InstanceLowering):
         target: Target = reference.call.target
         declaration = target.declaration
         assert isinstance(declaration, syntax.Action)
-        is_global = self.shared.is_global(declaration)
-        owner = self.shared.globals if is_global else env.owner()
-        bound = any(item.direction for item in declaration.parameters)
+        owner = self.shared.globals if self.shared.is_global(declaration) else env.owner()
         key: tuple[int, ...] = (id(declaration), id(owner))
-        if bound:
+        if any(item.direction for item in declaration.parameters):  # bound
             key = (*key, id(reference))
         known = self.actions.get(key)
         if known is None:
-            known = self.actions[key] = self._action_model(
-                declaration, target, owner, env, is_global
-            )
+            known = self.actions[key] = self._action(declaration, target, owner, env)
             self.shared.program.actions.append(known)
         return known
 
-    def _action_model(
-        self, declaration: syntax.Action, target: Target, owner: Environment, env: Environment,
-        is_global: bool,
-    ) -> ir.Action:  # fmt: skip
-        name = full_name("" if is_global else owner.path, declaration)
-        model = ir.Action(name, declaration.annotations, declaration.span)
-        model.order = self.shared.order(declaration, owner)
-        model.hidden = has_annotation(declaration.annotations, "hidden")
-        model.is_global = is_global
-        callee = Environment(owner, owner.path)
-        model.parameters = self.control_plane_parameters(declaration)
+    def _action(
+        self, declaration: syntax.Action, target: Target, owner: Environment, env: Environment
+    ) -> ir.Action:
+        model = self.shared.action(declaration, owner)
+        callee = owner.inner()
         directionless = [item for item in declaration.parameters if not item.direction]
-        for index, parameter in enumerate(directionless):
-            assert parameter.type is not None
+        model.parameters = [self._parameter(item) for item in directionless]
+        for index, (parameter, kind) in enumerate(
+            zip(directionless, model.parameters, strict=True)
+        ):
             value: ir.Expression = ir.ActionParameter(index)
-            callee.bind(parameter, arithmetic.truth(value) if is_flag(parameter.type) else value)
-
-        before = self.context, self.returning, self.pending
-        self.context, self.returning, self.pending = "action", [], []
-
-        def body() -> None:
-            # The arguments of the parameters with a direction are in the table's scope.
-            copies = self.bind(target, env, callee, isolated=True)
-            self.in_line(declaration.body.statements, callee, copies)
-
-        model.body = self.captured(body)
-        self.context, self.returning, self.pending = before
+            callee.bind(parameter, arithmetic.truth(value) if is_flag(kind.type) else value)
+        model.body = self.calls.action_body(declaration, target, env, callee)
         return model
 
-    def control_plane_parameters(self, declaration: syntax.Action) -> list[ir.Parameter]:
-        parameters: list[ir.Parameter] = []
-        for item in declaration.parameters:
-            if item.direction:
-                continue
-            assert item.type is not None
-            width = scalar_width(item.type)
-            if width is None or isinstance(base_type(item.type), (ErrorType, VarbitType)):
-                message = f"not supported: a parameter of type {item.type} from the control plane"
-                raise self.fail(item, message)
-            parameters.append(
-                ir.Parameter(local_name(item).removeprefix("."), item.type, width, item.annotations)
+    def _parameter(self, node: syntax.Parameter) -> ir.Parameter:
+        """A parameter that gets its value from the control plane."""
+        assert node.type is not None
+        width = scalar_width(node.type)
+        if width is None or isinstance(base_type(node.type), ErrorType) or is_varbit(node.type):
+            raise self.writer.fail(
+                node, f"not supported: a parameter of type {node.type} from the control plane"
             )
-        return parameters
-
-    def note_called(self, declaration: syntax.Action, owner: Environment) -> None:
-        """An action that a control calls directly is in P4Info too, with nothing to be given to it.
-
-        One that only other actions call is not: it is in line there.
-        """
-        is_global = self.shared.is_global(declaration)
-        name = full_name("" if is_global else owner.path, declaration)
-        called = self.shared.program.called_actions
-        if all(item.name != name or item.span != declaration.span for item in called):
-            model = ir.Action(name, declaration.annotations, declaration.span)
-            model.order = self.shared.order(declaration, owner)
-            if is_global:
-                model.order = (*owner.order[:2], -1, 1, len(called))
-            model.is_global = is_global
-            model.hidden = has_annotation(declaration.annotations, "hidden")
-            called.append(model)
+        name = local_name(node).removeprefix(".")
+        return ir.Parameter(name, node.type, width, node.annotations)
 
     # Tables
 
-    def prepare_table(self, call: syntax.Call, env: Environment) -> ir.Apply:
-        if self.context != "control":
-            raise self.fail(call, f"a table cannot be applied in {_article(self.context)}")
+    def apply(self, call: syntax.Call, env: Environment) -> None:
+        self.writer.code.append(self.prepare(call, env))
+
+    def result(self, call: syntax.Call, name: str, env: Environment) -> Value:
+        """``t.apply().hit`` or ``.miss`` inside an expression: kept in a variable."""
+        self.writer.fail_if(
+            name == "action_run", call, "action_run can only be the subject of 'switch'"
+        )
+        place = self.writer.temporary(BOOL, f"{call.target.name}_{name}")
+        apply = self.prepare(call, env)
+        apply.hit, apply.miss = (
+            self.writer.captured(partial(self.assigner.assign, place, ir.Truth(truth), call))
+            for truth in (name == "hit", name != "hit")
+        )
+        self.writer.code.append(apply)
+        return place
+
+    def prepare(self, call: syntax.Call, env: Environment) -> ir.Apply:
+        """A table's application, in which what depends on its result is still to be filled in."""
+        context = self.writer.context
+        if context != "control":
+            where = "an action" if context == "action" else f"a {context}"
+            raise self.writer.fail(call, f"a table cannot be applied in {where}")
         declaration = call.target.declaration
         owner = env.owner()
         key = (id(declaration), id(owner))
@@ -127,12 +127,11 @@ class TableLowering(InstanceLowering):
         table = ir.Table(full_name(env.path, node), node.annotations, node.span)
         table.order = self.shared.order(node, env)
         table.hidden = has_annotation(node.annotations, "hidden")
-        for key in node.keys:
-            self._key(table, key, env)
-        for reference in node.actions:
-            table.actions.append(
-                ir.ActionChoice(self.action_of(reference, env), reference.annotations)
-            )
+        table.keys = [self._key(key, env) for key in node.keys]
+        table.actions = [
+            ir.ActionChoice(self.action_of(reference, env), reference.annotations)
+            for reference in node.actions
+        ]
         self._default_action(node, table, env)
         self._properties(node, table, env)
         for entry, priority in zip(node.entries, priorities(node, self.reporter), strict=True):
@@ -161,67 +160,50 @@ class TableLowering(InstanceLowering):
         values = [item.constant for item in self.shared.parse_annotation(annotation)]
         return int(values[0]) if len(values) == 1 and isinstance(values[0], int) else None
 
-    def _key(self, table: ir.Table, key: syntax.KeyElement, env: Environment) -> None:
+    def _key(self, key: syntax.KeyElement, env: Environment) -> ir.Key:
         kind = type_of(key.expression)
-        name = source_text(key.expression)
-        for annotation in key.annotations:
-            if annotation.name == "name" and annotation.body:
-                name = annotation.body[0].text.strip('"')
+        given = [item.body[0].text for item in key.annotations if item.name == "name" and item.body]
+        name = given[-1].strip('"') if given else source_text(key.expression)
         field = self._key_field(key, env)
-        width = scalar_width(kind)
-        assert width is not None
-        table.keys.append(ir.Key(name, key.match_kind, field, width, kind, key.annotations))
+        return ir.Key(name, key.match_kind, field, scalar_width(kind) or 0, kind, key.annotations)
 
     def _key_field(self, key: syntax.KeyElement, env: Environment) -> ir.Field:
         """The field to match on: the key itself, or a variable that it is put into."""
         node = key.expression
-        if isinstance(node, syntax.Call) and node.target.kind == "builtin":
-            value = self.value(node, env)
-            if isinstance(value, ir.Operation) and isinstance(value.right, ir.Field):
-                return value.right
-        if isinstance(node, (syntax.Name, syntax.Member)) and node.constant is None:
-            value = self.value(node, env)
-            if isinstance(value, FieldPlace):
-                return ir.Field(value.header, value.name)
-        place = self.temporary(type_of(node), "key")
-        assert isinstance(place, FieldPlace)
-        self.key_places[id(key)] = place
-        return ir.Field(place.header, place.name)
+        is_builtin = isinstance(node, syntax.Call) and node.target.kind == "builtin"
+        is_name = isinstance(node, (syntax.Name, syntax.Member)) and node.constant is None
+        value = self.expressions.value(node, env) if is_builtin or is_name else None
+        if is_builtin and isinstance(value, ir.Operation) and isinstance(value.right, ir.Field):
+            return value.right
+        if isinstance(value, FieldPlace):
+            return value.field
+        place = self.key_places[id(key)] = self.writer.temporary_field(type_of(node), "key")
+        return place.field
 
     def _evaluate_keys(self, node: syntax.Table, table: ir.Table, env: Environment) -> None:
         """Code that puts the keys that are not fields into their variables."""
         for key in node.keys:
             place = self.key_places.get(id(key))
             if place is not None:
-                self.assign(place, self.value(key.expression, env), key)
+                self.assigner.assign(place, self.expressions.value(key.expression, env), key)
 
     def _listed(
         self, reference: syntax.ActionReference, node: syntax.Table, table: ir.Table
     ) -> ir.Action:
         """The table's own version of an action named in an entry or as the default action."""
-        name = reference.call.callee
-        for item, choice in zip(node.actions, table.actions, strict=False):
-            callee = item.call.callee
-            assert isinstance(callee, syntax.Name) and isinstance(name, syntax.Name)
-            if callee.name == name.name:
-                return choice.action
-        raise self.fail(reference, "this action is not among the table's actions")
+        found = node.listed(syntax.name_of(reference.call.callee))
+        if found is None:
+            raise self.writer.fail(reference, "this action is not among the table's actions")
+        return table.actions[node.actions.index(found)].action
 
     def _arguments(self, reference: syntax.ActionReference, env: Environment) -> list[int]:
         target: Target = reference.call.target
-        arguments: list[int] = []
-        for parameter, argument in zip(target.parameters, target.arguments, strict=True):
-            if parameter.direction:
-                continue
-            assert argument is not None
-            value = self.value(argument, env)
-            if isinstance(value, ir.Truth):
-                value = ir.Number(int(value.value))
-            if not isinstance(value, ir.Number):
-                raise self.fail(argument, "this must be known at compile time")
-            width = scalar_width(type_of(argument)) or 0
-            arguments.append(value.value & arithmetic.mask_of(width))
-        return arguments
+        return [
+            self.expressions.known(argument, env)
+            & arithmetic.mask_of(scalar_width(type_of(argument)) or 0)
+            for parameter, argument in zip(target.parameters, target.arguments, strict=True)
+            if argument is not None and not parameter.direction
+        ]
 
     def _default_action(self, node: syntax.Table, table: ir.Table, env: Environment) -> None:
         if node.default_action is not None:
@@ -231,7 +213,7 @@ class TableLowering(InstanceLowering):
             return
         symbol = node.no_action
         if symbol is None:
-            raise self.fail(
+            raise self.writer.fail(
                 node, f"table '{node.name}' needs a default action: core.p4 is not included"
             )
         for choice, reference in zip(table.actions, node.actions, strict=True):
@@ -247,18 +229,17 @@ class TableLowering(InstanceLowering):
     def _properties(self, node: syntax.Table, table: ir.Table, env: Environment) -> None:
         for name, item in node.properties.items():
             if name == "size":
-                size = self.known_number(item.value, env, "the size of a table")
-                if not 0 <= size < MAXIMUM_SIZE:
-                    raise self.fail(
-                        item.value,
-                        f"a table's size must be 0 to {MAXIMUM_SIZE - 1}, not {size}",
-                    )
+                size = self.expressions.known(item.value, env, "the size of a table")
+                self.writer.fail_if(
+                    not 0 <= size < MAXIMUM_SIZE,
+                    item.value,
+                    f"a table's size must be 0 to {MAXIMUM_SIZE - 1}, not {size}",
+                )
                 table.size = size or table.size
             elif name == "support_timeout":
                 table.support_timeout = bool(item.value.constant)
             elif name in ("implementation", "counters", "meters"):
-                instance = self._instance(item, env)
-                self._attach(table, node, item, instance)
+                self._attach(table, node, item, self._instance(item, env))
 
     def _instance(self, item: syntax.Property, env: Environment) -> ExternInstance:
         """An extern object that a property names, or constructs in place."""
@@ -267,16 +248,15 @@ class TableLowering(InstanceLowering):
             named = find(item.annotations, "name")
             text = None if named is None else string_of(named)
             name = text.removeprefix(".") if text else self._anonymous(value.target.name)
-            found = self.construct(value, name, None, env, item.annotations)
+            found = self.instances.construct(value, name, None, env, item.annotations)
         else:
-            found = self.value(value, env)
+            found = self.expressions.value(value, env)
         assert isinstance(found, ExternInstance)
         return found
 
     def _anonymous(self, kind: str) -> str:
         stem = "action_profile" if kind.startswith("action") else kind
-        self.anonymous += 1
-        return f"{stem}_{self.anonymous - 1}"
+        return f"{stem}_{next(self.anonymous)}"
 
     def _attach(
         self, table: ir.Table, node: syntax.Table, item: syntax.Property, instance: ExternInstance
@@ -286,31 +266,34 @@ class TableLowering(InstanceLowering):
             inputs = [key.target for key in table.keys if key.match_kind == "selector"]
             if model.algorithm is not None:
                 if not inputs:
-                    message = (
+                    self.reporter.warning(
+                        item.value.span,
                         f"table '{node.name}' has an action selector but no key of kind selector: "
-                        "all packets take the same member of a group"
+                        "all packets take the same member of a group",
+                        "mismatch",
                     )
-                    self.reporter.warning(item.value.span, message, "mismatch")
                 if model.inputs is not None and model.inputs != inputs:
-                    message = (
-                        "tables that share an action selector must have the same selector keys"
+                    raise self.writer.fail(
+                        item.value,
+                        "tables that share an action selector must have the same selector keys",
                     )
-                    raise self.fail(item.value, message)
                 model.inputs = inputs
             if "default_action" in node.properties:
-                message = (
+                self.reporter.warning(
+                    node.name_span,
                     f"the default action of '{node.name}' is ignored: in BMv2 a table with an "
-                    "action profile gets it from the control plane"
+                    "action profile gets it from the control plane",
+                    "ignore",
                 )
-                self.reporter.warning(node.name_span, message, "ignore")
             model.tables.append(table.name)
             table.profile = model
             return
         if not isinstance(model, (ir.Counter, ir.Meter)):
-            raise self.fail(item.value, "not supported: this property's value")
+            raise self.writer.fail(item.value, "not supported: this property's value")
         if model.table is not None:
-            message = f"'{model.name}' belongs to table {model.table} already"
-            raise self.fail(item.value, message)
+            raise self.writer.fail(
+                item.value, f"'{model.name}' belongs to table {model.table} already"
+            )
         model.table = table.name
         if isinstance(model, ir.Counter):
             table.counter = model
@@ -323,15 +306,12 @@ class TableLowering(InstanceLowering):
         self, entry: syntax.Entry, node: syntax.Table, env: Environment
     ) -> list[object]:
         keyset = entry.keyset
-        if isinstance(keyset, syntax.TupleKeyset):
-            items = keyset.items
-        else:
-            items = [keyset] * (len(node.keys) if isinstance(keyset, syntax.AnyKeyset) else 1)
-        keys: list[object] = []
-        for key, item in zip(node.keys, items, strict=True):
-            width = scalar_width(type_of(key.expression)) or 0
-            keys.append(self._entry_key(key, item, width, env))
-        return keys
+        count = len(node.keys) if isinstance(keyset, syntax.AnyKeyset) else 1
+        items = keyset.items if isinstance(keyset, syntax.TupleKeyset) else [keyset] * count
+        return [
+            self._entry_key(key, item, scalar_width(type_of(key.expression)) or 0, env)
+            for key, item in zip(node.keys, items, strict=True)
+        ]
 
     def _entry_key(
         self, key: syntax.KeyElement, item: syntax.Expression, width: int, env: Environment
@@ -340,39 +320,31 @@ class TableLowering(InstanceLowering):
         full = arithmetic.mask_of(width)
         kind = key.match_kind
         low = high = mask = None
+
+        def known(part: syntax.Expression) -> int:
+            return self.expressions.known(part, env) & full
+
         if isinstance(item, syntax.AnyKeyset):
             low, high, value, mask = 0, full, 0, 0
         elif isinstance(item, syntax.MaskKeyset):
-            value = self._known(item.value, env) & full
-            mask = self._known(item.mask, env) & full
+            value, mask = known(item.value), known(item.mask)
         elif isinstance(item, syntax.RangeKeyset):
-            low, high = self._known(item.low, env) & full, self._known(item.high, env) & full
-            value = low
+            low = value = known(item.low)
+            high = known(item.high)
         else:
-            value = self._known(item, env) & full
-            low, high, mask = value, value, full
+            low = high = value = known(item)
+            mask = full
         if kind == "selector":
             return None
         if kind == "range" and low is not None and high is not None:
-            if low > high:
-                raise self.fail(item, f"the range {low} .. {high} is empty")
+            self.writer.fail_if(low > high, item, f"the range {low} .. {high} is empty")
             return (low, high)
         if kind in ("ternary", "lpm", "optional", "exact") and mask is not None:
             if mask == full and kind == "exact":
                 return value
             if kind == "ternary" or (kind == "optional" and mask in (0, full)):
                 return (value & mask, mask)
-            length = mask.bit_count() if hasattr(mask, "bit_count") else bin(mask).count("1")
+            length = mask.bit_count()
             if kind == "lpm" and mask == full ^ arithmetic.mask_of(width - length):
                 return (value & mask, length)
-        raise self.fail(item, f"this cannot be matched by a key of kind {kind}")
-
-    def _known(self, node: syntax.Expression, env: Environment) -> int:
-        value = self.number(node, env)
-        if not isinstance(value, ir.Number):
-            raise self.fail(node, "this must be known at compile time")
-        return value.value
-
-
-def _article(context: str) -> str:
-    return "an action" if context == "action" else f"a {context}"
+        raise self.writer.fail(item, f"this cannot be matched by a key of kind {kind}")

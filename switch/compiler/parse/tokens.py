@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from weft.switch.compiler.diagnostics import Reporter, Span
-from weft.switch.compiler.preprocess import Preprocessed
+from weft.switch.compiler.parse.preprocess import Preprocessed
 
 KEYWORDS = frozenset(
     [
@@ -110,9 +111,7 @@ def tokenize(program: Preprocessed, reporter: Reporter) -> list[RawToken]:
     """The program's tokens, before types are told from other names."""
     text = program.text
     tokens: list[RawToken] = []
-    starts = [0]
-    for line in program.lines:
-        starts.append(starts[-1] + len(line.text) + 1)
+    starts = [0, *accumulate(len(line.text) + 1 for line in program.lines)]
     position, row = 0, 0
     mapped_row, mapped_to = -1, 0
     while position < len(text):
@@ -253,8 +252,7 @@ class _Sorter:
                 if kind in ("SEMICOLON", "LEFT_BRACE", "RIGHT_BRACE"):
                     return False
             elif kind == "IDENTIFIER":
-                parameter = len(self.scopes) == 1 or self.in_extern
-                if not self.is_type(text) and not parameter:
+                if not self.is_type(text) and not self.at_declarations:
                     return False
             elif kind not in _TYPE_KEYWORDS and kind not in ("COMMA", "INTEGER", "UNDERSCORE"):
                 return False
@@ -329,11 +327,12 @@ class _Sorter:
         elif self.declares_enum and after == "LEFT_BRACE":
             self.scopes[-1][token.text] = True
             self.declares_enum = False
-        elif after == "LESS" and self.at_declarations and not self.parentheses:
+        elif (
+            after == "LESS" and self.at_declarations and not self.parentheses
+            and not self.is_type(token.text) and self.encloses_types(index + 1)
+        ):  # fmt: skip
             # A function prototype's type parameters, which its return type may name.
-            is_function = not self.is_type(token.text) and self.encloses_types(index + 1)
-            if is_function:
-                self.declare_parameters(index + 1)
+            self.declare_parameters(index + 1)
         if self.at_declarations:
             self.look_for_parameters(index)
         if self.is_type(token.text):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.switch.compiler import ir, syntax
+from weft.switch.compiler.annotations import has_annotation
+from weft.switch.compiler.check.scope import Context
 from weft.switch.compiler.diagnostics import Reporter
+from weft.switch.compiler.lower.storage import Place, Storage
+from weft.switch.compiler.lower.values import Environment, full_name
 from weft.switch.compiler.order import Effects
-from weft.switch.compiler.scope import Context
-from weft.switch.compiler.storage import Place, Storage
-from weft.switch.compiler.values import Environment
 
 
 class Shared:
@@ -60,3 +61,33 @@ class Shared:
     def field_list(self, index: int) -> list[ir.Field]:
         """The fields of the user's metadata that are annotated ``@field_list(index)``."""
         return [field for field, indices in self.kept_fields if index in indices]
+
+    def note_called(self, declaration: syntax.Action, owner: Environment) -> None:
+        """An action that a control calls directly is in P4Info too, with nothing to be given to it.
+
+        One that only other actions call is not: it is in line there.
+        """
+        called = self.program.called_actions
+        model = self.action(declaration, owner)
+        if all(item.name != model.name or item.span != model.span for item in called):
+            if model.is_global:
+                model.order = (*owner.order[:2], -1, 1, len(called))
+            called.append(model)
+
+    def action(self, declaration: syntax.Action, owner: Environment) -> ir.Action:
+        """An action of the control plane, which is declared in a block or outside of all."""
+        is_global = self.is_global(declaration)
+        name = full_name("" if is_global else owner.path, declaration)
+        model = ir.Action(name, declaration.annotations, declaration.span, is_global=is_global)
+        model.hidden = has_annotation(declaration.annotations, "hidden")
+        model.order = self.order(declaration, owner)
+        return model
+
+
+def unique(name: str, taken: set[str]) -> str:
+    """A name that is not taken yet, and is from now on: this one, or one with a number."""
+    candidate, count = name, 0
+    while candidate in taken:
+        candidate, count = f"{name}_{count}", count + 1
+    taken.add(candidate)
+    return candidate

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from weft.switch.compiler import syntax
+from weft.switch.compiler.check.scope import Context, Scope, TypeEntry, closest
 from weft.switch.compiler.constants import MAXIMUM_BITS
 from weft.switch.compiler.diagnostics import Span
-from weft.switch.compiler.scope import Context, Scope, TypeEntry, closest
 from weft.switch.compiler.types import (
     BOOL,
     DONT_CARE,
@@ -73,14 +74,12 @@ def _count_fields(kind: Type) -> int:
     return max(count, 1)
 
 
+@dataclass(eq=False)
 class TypeResolver:
     """Resolves references to types; `constant` evaluates widths and sizes."""
 
-    def __init__(
-        self, context: Context, constant: Callable[[syntax.Expression, Scope], int]
-    ) -> None:
-        self.context = context
-        self.constant = constant
+    context: Context
+    constant: Callable[[syntax.Expression, Scope], int]
 
     def resolve(self, reference: syntax.TypeReference, scope: Scope) -> Type:
         """The type that `reference` names; reports an error and raises `Abandon` if none."""
@@ -91,9 +90,11 @@ class TypeResolver:
 
     def check_count(self, kind: Type, span: Span) -> None:
         """Whether a type has no more fields than can be compiled; `Abandon` if not."""
-        if _count_fields(kind) > MOST_FIELDS:
-            message = f"{kind} has more than {MOST_FIELDS} fields, those of its fields counted"
-            raise self.context.reporter.fail(span, message)
+        self.context.reporter.fail_if(
+            _count_fields(kind) > MOST_FIELDS,
+            span,
+            f"{kind} has more than {MOST_FIELDS} fields, those of its fields counted",
+        )
 
     def _resolve(self, reference: syntax.TypeReference, scope: Scope) -> Type:
         if isinstance(reference, syntax.BaseTypeReference):
@@ -109,26 +110,30 @@ class TypeResolver:
 
     def _base(self, reference: syntax.BaseTypeReference, scope: Scope) -> Type:
         if reference.width is None:
-            if reference.kind == "varbit":
-                raise self.context.reporter.fail(reference.span, "varbit needs a width: varbit<N>")
+            self.context.reporter.fail_if(
+                reference.kind == "varbit", reference.span, "varbit needs a width: varbit<N>"
+            )
             return _SIMPLE[reference.kind]
         width = self.constant(reference.width, scope)
         least = 1 if reference.kind == "int" else 0
-        if not least <= width <= MAXIMUM_BITS:
-            message = f"width {width} of {reference.kind}<> is not within {least} to {MAXIMUM_BITS}"
-            raise self.context.reporter.fail(reference.width.span, message)
+        self.context.reporter.fail_if(
+            not least <= width <= MAXIMUM_BITS,
+            reference.width.span,
+            f"width {width} of {reference.kind}<> is not within {least} to {MAXIMUM_BITS}",
+        )
         return {"bit": BitType, "int": IntType, "varbit": VarbitType}[reference.kind](width)
 
     def _stack(self, reference: syntax.StackTypeReference, scope: Scope) -> Type:
         element = self.resolve(reference.element, scope)
         size = self.constant(reference.size, scope)
-        if not _can_be_in_array(element):
-            message = f"there are no arrays of {element}"
-            raise self.context.reporter.fail(reference.span, message)
+        self.context.reporter.fail_if(
+            not _can_be_in_array(element), reference.span, f"there are no arrays of {element}"
+        )
         if not 1 <= size <= 4096:
             what = "a header stack" if is_header_stack(StackType(element, size)) else "an array"
-            message = f"{what}'s size must be 1 to 4096, not {size}"
-            raise self.context.reporter.fail(reference.size.span, message)
+            raise self.context.reporter.fail(
+                reference.size.span, f"{what}'s size must be 1 to 4096, not {size}"
+            )
         return StackType(element, size)
 
     def _named(self, reference: syntax.NamedTypeReference, scope: Scope) -> Type:
@@ -145,11 +150,11 @@ class TypeResolver:
         if not arguments:  # to be inferred
             return entry.type
         if len(arguments) != len(entry.parameters):
-            message = (
+            raise self.context.reporter.fail(
+                reference.span,
                 f"'{reference.name}' takes {len(entry.parameters)} type argument(s), "
-                f"not {len(arguments)}"
+                f"not {len(arguments)}",
             )
-            raise self.context.reporter.fail(reference.span, message)
         return entry.instantiate(arguments)
 
     def check_field(self, kind: Type, owner: str, span: Span, name: str) -> None:

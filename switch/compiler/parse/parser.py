@@ -13,10 +13,10 @@ from lark.lexer import Lexer, Token
 
 from weft.base.cache import cache_dir
 from weft.switch.compiler import syntax
-from weft.switch.compiler.builder import TreeBuilder
 from weft.switch.compiler.diagnostics import NOWHERE, Reporter, Span
-from weft.switch.compiler.preprocess import Preprocessed
-from weft.switch.compiler.tokens import (
+from weft.switch.compiler.parse.builder import TREE_BUILDER
+from weft.switch.compiler.parse.preprocess import Preprocessed
+from weft.switch.compiler.parse.tokens import (
     PUNCTUATION,
     RawToken,
     sort_tokens,
@@ -58,7 +58,7 @@ def _parser() -> lark.Lark:
         start=_STARTS,
         keep_all_tokens=True,
         maybe_placeholders=False,
-        transformer=TreeBuilder(),
+        transformer=TREE_BUILDER,
         cache=str(cache_file),
     )
 
@@ -108,9 +108,7 @@ def _expectation(expected: set[str]) -> str:
     if len(expected & _OPERATORS) > 3:
         words.append("an operator")
         expected -= _OPERATORS | {"DOT", "LEFT_BRACKET"}
-    assignments = {kind for kind in expected if kind.endswith("_ASSIGN")}
-    if assignments:
-        expected -= assignments
+    expected = {kind for kind in expected if not kind.endswith("_ASSIGN")}
     words += sorted(
         {_DESCRIPTION.get(kind) or f"'{_SPELLING.get(kind, kind.lower())}'" for kind in expected}
     )
@@ -122,11 +120,7 @@ def _expectation(expected: set[str]) -> str:
 def _describe(raw: RawToken) -> str:
     if raw.kind == "ANNOTATION":
         return f"annotation '@{raw.text}'"
-    if raw.kind == "IDENTIFIER":
-        return f"'{raw.text}'"
-    if raw.kind == "TYPE_NAME":
-        return f"type '{raw.text}'"
-    return f"'{raw.text}'"
+    return f"type '{raw.text}'" if raw.kind == "TYPE_NAME" else f"'{raw.text}'"
 
 
 def _syntax_error(raw: RawToken, expected: set[str]) -> str:
@@ -153,8 +147,9 @@ def _parse(tokens: list[RawToken], start: str, reporter: Reporter) -> Any:
             end = Span(
                 last.file, last.end_line, last.end_column, last.end_line, last.end_column + 1
             )
-            message = f"syntax error: the text ends where {_expectation(expected)} was expected"
-            reporter.error(end, message)
+            reporter.error(
+                end, f"syntax error: the text ends where {_expectation(expected)} was expected"
+            )
         return None
 
 
@@ -189,13 +184,18 @@ _OF_ONE_STRING = ("name", "deprecated", "noWarn")
 
 def _check_annotation(token: RawToken, reporter: Reporter) -> None:
     kinds = [item.kind for item in token.body]
-    if token.text == "id" and (token.bracket != "(" or kinds != ["INTEGER"]):
-        reporter.error(token.span, "@id takes one number in round brackets, like @id(1)")
+    reporter.error_if(
+        token.text == "id" and (token.bracket != "(" or kinds != ["INTEGER"]),
+        token.span,
+        "@id takes one number in round brackets, like @id(1)",
+    )
     if token.text not in _OF_ONE_STRING:
         return
-    if token.bracket != "(" or kinds != ["STRING_LITERAL"]:
-        message = f'@{token.text} takes one string in round brackets, like @{token.text}("text")'
-        reporter.error(token.span, message)
+    reporter.error_if(
+        token.bracket != "(" or kinds != ["STRING_LITERAL"],
+        token.span,
+        f'@{token.text} takes one string in round brackets, like @{token.text}("text")',
+    )
 
 
 def _declared_names(tokens: list[RawToken]) -> set[str]:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.switch.compiler import ir, syntax
 from weft.switch.compiler.annotations import local_name
-from weft.switch.compiler.storage import Place
-from weft.switch.compiler.types import Type
+from weft.switch.compiler.lower.storage import (
+    PLACES,
+    FieldPlace,
+    Place,
+    StackPlace,
+    StructPlace,
+    atoms,
+)
+from weft.switch.compiler.types import VOID, Type
 
 
 @dataclass(eq=False)
@@ -44,6 +52,32 @@ class ValueSetInstance:
     object: ir.ValueSet
 
 
+def parts(value: Value) -> list[Value]:
+    """The members of a struct or tuple, the elements of a stack or array."""
+    if isinstance(value, StackPlace):
+        return list(value.elements)
+    if isinstance(value, (StructPlace, Composite)):
+        return list(value.members.values())
+    return []
+
+
+def reads(value: Value) -> set[str]:
+    """The header instances and fields that a value is computed from."""
+    if isinstance(value, PLACES):
+        index = getattr(value, "index", None)
+        return atoms(value) | (reads(index) if isinstance(index, ir.Expression) else set())
+    if isinstance(value, Composite):
+        return set().union(*map(reads, value.members.values()))
+    if isinstance(value, ir.Field):
+        return atoms(FieldPlace(value.header, value.name, VOID))
+    if isinstance(value, (ir.LastField, ir.LastUnionField)):
+        return {f"{value.stack}[]"}
+    if isinstance(value, ir.Reference):
+        return {value.name, f"{value.name}[]"}
+    operands = ir.operands(value) if isinstance(value, ir.Expression) else []
+    return set().union(*map(reads, operands))
+
+
 Value = ir.Expression | Place | Composite | ExternInstance | BlockInstance | ValueSetInstance
 
 
@@ -68,6 +102,11 @@ class Environment:
             environment = environment.parent
         return None
 
+    def inner(self, values: Mapping[syntax.Variable, Value] | None = None) -> Environment:
+        """An environment inside this one, in which variables stand for the values given."""
+        bound = {id(variable): value for variable, value in (values or {}).items()}
+        return Environment(self, self.path, values=bound)
+
     def owner(self) -> Environment:
         """The environment of the applied control that this one is inside of."""
         environment = self
@@ -76,11 +115,17 @@ class Environment:
         return environment
 
 
-def applied(instance: BlockInstance) -> Environment:
-    """The environment for one application of a parser's or control's instance."""
+def applied(instance: BlockInstance, arguments: Sequence[Value] = ()) -> Environment:
+    """The environment for one application of a parser's or control's instance.
+
+    The arguments, if there are any, are those of all its parameters.
+    """
     environment = instance.environment
     result = Environment(environment, instance.path, owns_actions=True, order=environment.order)
     instance.applications.append(result)
+    if arguments:
+        for parameter, argument in zip(instance.declaration.parameters, arguments, strict=True):
+            result.bind(parameter, argument)
     return result
 
 

@@ -18,8 +18,9 @@ def priorities(node: syntax.Table, reporter: Reporter) -> list[int]:
         order = range(count - 1, -1, -1) if largest else range(count)
         return [1 + position * delta for position in order]
     if node.entries[0].priority is None:
-        message = "if any entry has a priority, the first one must have one"
-        reporter.error(node.entries[0].span, message)
+        reporter.error(
+            node.entries[0].span, "if any entry has a priority, the first one must have one"
+        )
     result: list[int] = []
     current = 1
     for index, entry in enumerate(node.entries):
@@ -27,8 +28,9 @@ def priorities(node: syntax.Table, reporter: Reporter) -> list[int]:
             current = entry.priority.constant
         elif index:
             current += -delta if largest else delta
-        if current < 0:
-            reporter.error(entry.span, f"the entry's priority would be {current}, below 0")
+        reporter.error_if(
+            current < 0, entry.span, f"the entry's priority would be {current}, below 0"
+        )
         result.append(current)
     return result
 

@@ -6,23 +6,24 @@ numbers in structs and variables become fields of one metadata instance, ``scala
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from weft.switch.compiler import ir
 from weft.switch.compiler.annotations import local_name
 from weft.switch.compiler.types import (
-    BoolType,
     StackType,
     StructType,
     TupleType,
     Type,
-    VarbitType,
-    base_type,
+    header_fields,
     is_header,
     is_header_stack,
     is_signed,
     is_union,
+    is_varbit,
+    member_types,
     resolved,
     scalar_width,
 )
@@ -37,6 +38,11 @@ class FieldPlace:
     header: str
     name: str
     type: Type
+
+    @property
+    def field(self) -> ir.Field:
+        """The field as an expression."""
+        return ir.Field(self.header, self.name)
 
 
 @dataclass(eq=False)
@@ -138,14 +144,23 @@ Place = (
 )
 
 
-def header_fields(kind: StructType, prefix: str = "") -> Iterator[tuple[str, Type]]:
-    """A header's fields; those of structs inside it have dotted names."""
-    for name, item in kind.fields.items():
-        bare = resolved(item)
-        if isinstance(bare, StructType):
-            yield from header_fields(bare, f"{prefix}{name}.")
-        else:
-            yield prefix + name, item
+PLACES = (
+    FieldPlace, HeaderPlace, StackPlace, UnionPlace, StructPlace, ElementPlace, NextPlace,
+    OffsetPlace, SlicePlace, MovingSlicePlace, ChosenPlace,
+)  # fmt: skip
+
+_PARTS: dict[type, Callable[[Any], Iterable[Place]]] = {
+    StackPlace: lambda place: place.elements,
+    UnionPlace: lambda place: place.members.values(),
+    StructPlace: lambda place: place.members.values(),
+    ElementPlace: lambda place: [place.stack],
+    NextPlace: lambda place: [place.stack],
+    OffsetPlace: lambda place: [place.stack],
+    SlicePlace: lambda place: [place.base],
+    MovingSlicePlace: lambda place: [place.base],
+    ChosenPlace: lambda place: place.choices,
+}
+"""The places that those places are made of that are neither fields nor headers."""
 
 
 def atoms(place: Place) -> set[str]:
@@ -154,15 +169,30 @@ def atoms(place: Place) -> set[str]:
         return {place.header if place.header != SCALARS else f"{place.header}.{place.name}"}
     if isinstance(place, HeaderPlace):
         return {place.name}
-    if isinstance(place, StackPlace):
-        return set().union(*(atoms(item) for item in place.elements))
-    if isinstance(place, (UnionPlace, StructPlace)):
-        return set().union(*(atoms(item) for item in place.members.values()))
-    if isinstance(place, (SlicePlace, MovingSlicePlace)):
-        return atoms(place.base)
-    if isinstance(place, ChosenPlace):
-        return set().union(*(atoms(item) for item in place.choices))
-    return atoms(place.stack)
+    return set().union(*map(atoms, _PARTS[type(place)](place)))
+
+
+def header_field(header: str, name: str, kind: Type) -> Place:
+    """The place of a header's field, which may be a struct."""
+    bare = resolved(kind)
+    if isinstance(bare, StructType):
+        members = {
+            key: header_field(header, f"{name}.{key}", item) for key, item in bare.fields.items()
+        }
+        return StructPlace(kind, members)
+    return FieldPlace(header, name, kind)
+
+
+def header_members(header: HeaderPlace | ElementPlace) -> dict[str, Place]:
+    """The places of a header's fields."""
+    if isinstance(header, HeaderPlace):
+        return {
+            name: header_field(header.name, name, item) for name, item in header.type.fields.items()
+        }
+    return {
+        name: OffsetPlace(header.stack, header.index, name, item)
+        for name, item in header_fields(header.type)
+    }
 
 
 class Storage:
@@ -199,7 +229,7 @@ class Storage:
         bits = 0
         for field_name, item in header_fields(kind):
             width = scalar_width(item) or 0
-            variable = isinstance(base_type(item), VarbitType)
+            variable = is_varbit(item)
             model.fields.append((field_name, "*" if variable else width, is_signed(item)))
             bits += width
             if variable:
@@ -245,31 +275,18 @@ class Storage:
         """A place for a value of any type that can be stored; raises KeyError if it cannot."""
         bare = resolved(kind)
         if is_header(bare):
-            assert isinstance(bare, StructType)
             return self.header(name, bare)
         if is_union(bare):
-            assert isinstance(bare, StructType)
             return self._union(name, bare)
-        if isinstance(bare, StackType) and not is_header_stack(bare):
-            return StructPlace(
-                kind,
-                {
-                    str(index): self.allocate(f"{name}[{index}]", bare.element)
-                    for index in range(bare.size)
-                },
-            )
-        if isinstance(bare, StackType):
+        if is_header_stack(bare):
             return self._stack(name, bare)
-        if isinstance(bare, StructType):
-            prefix = f"{name}." if name else ""
-            members = {key: self.allocate(prefix + key, item) for key, item in bare.fields.items()}
-            return StructPlace(kind, members)
-        if isinstance(bare, TupleType):
-            elements = {
-                str(index): self.allocate(f"{name}.{index}", item)
-                for index, item in enumerate(bare.elements)
+        if isinstance(bare, (StructType, TupleType, StackType)):
+            pattern = "{}[{}]" if isinstance(bare, StackType) else "{}.{}" if name else "{}{}"
+            members = {
+                key: self.allocate(pattern.format(name, key), item)
+                for key, item in member_types(bare).items()
             }
-            return StructPlace(kind, elements)
+            return StructPlace(kind, members)
         if scalar_width(bare) is None:
             raise KeyError(str(bare))
         return self.scalar(name, kind)
@@ -278,9 +295,7 @@ class Storage:
         unique = self.unique(name, self._names)
         element = resolved(kind.element)
         assert isinstance(element, StructType)
-        elements: list[Place] = []
-        for index in range(kind.size):
-            elements.append(self.allocate(f"{unique}[{index}]", element))
+        elements = [self.allocate(f"{unique}[{index}]", element) for index in range(kind.size)]
         of_unions = is_union(element)
         element_type = element.name if of_unions else self.header_type(element)
         names = [item.name for item in elements if isinstance(item, (HeaderPlace, UnionPlace))]
@@ -306,17 +321,11 @@ class Storage:
         """A struct kept as a metadata header of its own, as the standard metadata is."""
         self._names.add(name)
         self.program.headers.append(ir.Header(name, self.header_type(kind), metadata=True))
-        members: dict[str, Place] = {
-            key: FieldPlace(name, key, item) for key, item in kind.fields.items()
-        }
-        return StructPlace(kind, members)
+        return StructPlace(
+            kind, {key: FieldPlace(name, key, item) for key, item in kind.fields.items()}
+        )
 
     def finish(self) -> None:
         """Round the scalars up to whole bytes."""
         bits = sum(width for _, width, _ in self.scalars.fields if isinstance(width, int))
         self.pad(self.scalars, bits)
-
-
-def is_flag(kind: Type) -> bool:
-    """Whether a field holds a truth value."""
-    return isinstance(base_type(kind), BoolType)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from p4.config.v1 import p4types_pb2
 
 from weft.switch.compiler.annotations import AnnotationWriter, find, local_name
-from weft.switch.compiler.storage import header_fields
 from weft.switch.compiler.types import (
     BitType,
     BoolType,
@@ -23,6 +23,7 @@ from weft.switch.compiler.types import (
     Type,
     VarbitType,
     base_type,
+    header_fields,
     is_union,
     resolved,
     scalar_width,
@@ -33,9 +34,7 @@ _TRANSLATION = "p4runtime_translation"
 
 def type_name(kind: Type) -> str | None:
     """The name that P4Info gives for the type of a key, parameter or field, as p4c does."""
-    if isinstance(kind, (NewType, EnumType)):
-        return kind.name
-    return None
+    return kind.name if isinstance(kind, (NewType, EnumType)) else None
 
 
 def control_name(kind: Type) -> str:
@@ -54,16 +53,25 @@ def _field_name(kind: StructType, path: str) -> str:
     return path
 
 
+_NAMED = {
+    NewType: "new_type", SerializableEnumType: "serializable_enum", EnumType: "enum",
+}  # fmt: skip
+
+
+def _field(kind: Type) -> str | None:
+    """What P4Info's messages call the kind of a type that has a name; None if it has none."""
+    return kind.kind if isinstance(kind, StructType) else _NAMED.get(type(kind))
+
+
+@dataclass(eq=False)
 class TypeInfo:
     """Fills a P4TypeInfo message with the types that are named."""
 
-    def __init__(self, message: Any, annotations: AnnotationWriter, errors: Sequence[str]) -> None:
-        self.message = message
-        self.annotations = annotations
-        self.errors = errors
-        self.used = (
-            False  # whether any type was looked at: p4c then writes the message, even if empty
-        )
+    message: Any
+    annotations: AnnotationWriter
+    errors: Sequence[str]
+    used: bool = field(default=False, init=False)
+    """Whether any type was looked at: p4c then writes the message, even if it is empty."""
 
     def width(self, kind: Type) -> int | None:
         """The width in P4Runtime, which ``@p4runtime_translation`` may change; None for strings."""
@@ -71,9 +79,7 @@ class TypeInfo:
             translation = self._translation(kind)
             if translation is not None:
                 return translation[1]
-        if isinstance(base_type(kind), (EnumType, ErrorType)):
-            return None
-        return scalar_width(kind)
+        return None if isinstance(base_type(kind), (EnumType, ErrorType)) else scalar_width(kind)
 
     def _translation(self, kind: NewType) -> tuple[str, int | None] | None:
         """The URI and width of ``@p4runtime_translation(uri, width)``."""
@@ -88,40 +94,40 @@ class TypeInfo:
             numbers = [token.text for token in body[2:] if token.kind == "INTEGER"]
             if len(numbers) == 1:
                 return uri, int(numbers[0], 0)
-        message = f'@{_TRANSLATION} takes ("URI", width in bits) or ("URI", string)'
-        raise self.annotations.reporter.fail(annotation.span, message)
+        raise self.annotations.reporter.fail(
+            annotation.span, f'@{_TRANSLATION} takes ("URI", width in bits) or ("URI", string)'
+        )
 
     def add(self, kind: Type) -> None:
         """Describe a named type, once."""
         self.used = True
-        name = control_name(kind)
-        if isinstance(kind, NewType):
-            if name not in self.message.new_types:
-                self._add_new_type(self.message.new_types[name], kind)
-        elif isinstance(kind, SerializableEnumType):
-            if name in self.message.serializable_enums:
-                return
-            entry = self.message.serializable_enums[name]
-            width = scalar_width(kind) or 0
-            entry.underlying_type.bitwidth = width
-            for item, value in kind.members.items():
-                member = entry.members.add()
-                member.name = item
-                member.value = (value & ((1 << width) - 1)).to_bytes((width + 7) // 8, "big")
-        elif isinstance(kind, EnumType):
-            if name not in self.message.enums:
-                entry = self.message.enums[name]
-                for item in kind.members:
-                    entry.members.add().name = item
+        field = _field(kind)
+        if isinstance(kind, StackType):
+            self.add(kind.element)
         elif isinstance(kind, ErrorType):
             if not self.message.HasField("error"):
                 self.message.error.members.extend(self.errors)
-        elif isinstance(kind, StructType):
-            self._add_struct(name, kind)
-        elif isinstance(kind, StackType):
-            self.add(kind.element)
+        elif field is not None:
+            registry, name = getattr(self.message, f"{field}s"), control_name(kind)
+            if name not in registry:
+                self._describe(registry[name], kind)
 
-    def _add_new_type(self, entry: Any, kind: NewType) -> None:
+    def _describe(self, entry: Any, kind: Type) -> None:
+        if isinstance(kind, NewType):
+            self._describe_new_type(entry, kind)
+        elif isinstance(kind, StructType):
+            self._describe_struct(entry, kind)
+        elif isinstance(kind, EnumType):
+            for item in kind.members:
+                entry.members.add().name = item
+        elif isinstance(kind, SerializableEnumType):
+            width = scalar_width(kind) or 0
+            entry.underlying_type.bitwidth = width
+            for item, value in kind.members.items():
+                bits = (value & ((1 << width) - 1)).to_bytes((width + 7) // 8, "big")
+                entry.members.add(name=item, value=bits)
+
+    def _describe_new_type(self, entry: Any, kind: NewType) -> None:
         bare = resolved(kind)
         notes = getattr(kind.declaration, "annotations", [])
         self.annotations.write(entry, notes, frozenset({_TRANSLATION}))
@@ -130,26 +136,20 @@ class TypeInfo:
             entry.original_type.CopyFrom(self.specification(bare))
             return
         if not isinstance(bare, (BitType, IntType)):
-            message = f"@{_TRANSLATION} is for types that are bit<W>, not {bare}"
-            self.annotations.reporter.error(kind.declaration.name_span, message)
+            self.annotations.reporter.error(
+                kind.declaration.name_span,
+                f"@{_TRANSLATION} is for types that are bit<W>, not {bare}",
+            )
         entry.translated_type.uri = translation[0]
         if translation[1] is None:
             entry.translated_type.sdn_string.SetInParent()
         else:
             entry.translated_type.sdn_bitwidth = translation[1]
 
-    def _add_struct(self, name: str, kind: StructType) -> None:
-        registry = {
-            "struct": self.message.structs, "header": self.message.headers,
-            "header_union": self.message.header_unions,
-        }[kind.kind]  # fmt: skip
-        if name in registry:
-            return
-        entry = registry[name]
+    def _describe_struct(self, entry: Any, kind: StructType) -> None:
         fields = header_fields(kind) if kind.kind == "header" else kind.fields.items()
         for path, item in fields:
-            member = entry.members.add()
-            member.name = _field_name(kind, path)
+            member = entry.members.add(name=_field_name(kind, path))
             if kind.kind == "header":
                 member.type_spec.CopyFrom(self.specification(base_type(item)).bitstring)
             elif kind.kind == "struct":
@@ -161,7 +161,10 @@ class TypeInfo:
         """A P4DataTypeSpec."""
         self.used = True
         result = p4types_pb2.P4DataTypeSpec()
-        if isinstance(kind, BitType):
+        field = _field(kind)
+        if field is not None:
+            getattr(result, field).name = control_name(kind)
+        elif isinstance(kind, BitType):
             result.bitstring.bit.bitwidth = kind.width
         elif isinstance(kind, IntType):
             result.bitstring.int.bitwidth = kind.width
@@ -171,26 +174,13 @@ class TypeInfo:
             result.bool.SetInParent()
         elif isinstance(kind, ErrorType):
             result.error.SetInParent()
-            self.add(kind)
         elif isinstance(kind, TupleType):
             for item in kind.elements:
                 result.tuple.members.add().CopyFrom(self.specification(item))
-        elif isinstance(kind, NewType):
-            result.new_type.name = control_name(kind)
-            self.add(kind)
-        elif isinstance(kind, SerializableEnumType):
-            result.serializable_enum.name = control_name(kind)
-            self.add(kind)
-        elif isinstance(kind, EnumType):
-            result.enum.name = control_name(kind)
-            self.add(kind)
-        elif isinstance(kind, StructType):
-            getattr(result, kind.kind).name = control_name(kind)
-            self.add(kind)
         elif isinstance(kind, StackType):
             kinds = "header_union" if is_union(kind.element) else "header"
             stack = getattr(result, f"{kinds}_stack")
             getattr(stack, kinds).name = control_name(kind.element)
             stack.size = kind.size
-            self.add(kind)
+        self.add(kind)
         return result

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from weft.switch.compiler import arithmetic, ir
 from weft.switch.compiler.diagnostics import Reporter, Span
 from weft.switch.compiler.simplify import simplify
 
 
+@dataclass(eq=False)
 class _Flattener:
-    def __init__(self, reporter: Reporter, name: str) -> None:
-        self.reporter = reporter
-        self.name = name
-        self.primitives: list[ir.Do] = []
-        self.open_jumps: list[tuple[int, int]] = []  # (place of the jump, label)
-        self.end_jumps: list[int] = []
+    reporter: Reporter
+    name: str
+    primitives: list[ir.Do] = field(default_factory=list, init=False)
+    open_jumps: list[tuple[int, int]] = field(
+        default_factory=list, init=False
+    )  # (place of the jump, label)
+    end_jumps: list[int] = field(default_factory=list, init=False)
 
     def emit(self, operation: str, span: Span, *operands: ir.Expression) -> int:
         self.primitives.append(ir.Do(operation, operands, span))

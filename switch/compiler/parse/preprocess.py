@@ -24,7 +24,7 @@ from pcpp.parser import LexToken
 from weft.base.files import read_text
 from weft.switch.compiler.diagnostics import CompileError, Diagnostic
 
-INCLUDE_FOLDER = Path(__file__).resolve().parent / "include"
+INCLUDE_FOLDER = Path(__file__).resolve().parent.parent / "include"
 """Where Weft's own core.p4 and v1model.p4 are."""
 
 _MARKER = re.compile(r'#line (\d+) "(.*)"$')
@@ -98,6 +98,14 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
         self.diagnostics.append(Diagnostic(file, line, column, message.strip(), text, length))
         self.return_code += 1
 
+    def _note_here(self, message: str, source: str = "") -> None:
+        """Note an error at the last directive, or in a source file where there was none."""
+        token = self.lastdirective
+        if token is None:
+            self.diagnostics.append(Diagnostic(source, 0, 0, message))
+        else:
+            self._note(token.source, token.lineno, message)
+
     def on_error(self, file: str, line: int, msg: str) -> None:
         if msg.startswith("Could not evaluate expression"):
             if "ZeroDivisionError" in msg:
@@ -113,8 +121,7 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
         """Note that the preprocessor ran out of stack."""
         token = self.lastdirective
         if token is not None and token.value == "include":
-            message = "includes are nested too deeply: does a file include itself?"
-            self._note(token.source, token.lineno, message)
+            self._note_here("includes are nested too deeply: does a file include itself?")
         else:
             message = "the preprocessor finds macros or conditions nested too deeply here"
             self.diagnostics.append(Diagnostic(source, 0, 0, message))
@@ -145,21 +152,17 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
     def _count_tokens(self, tokens: int) -> None:
         self.tokens += tokens
         if self.tokens > MOST_TOKENS:
-            message = (
+            self._note(
+                self.source_of_macro or "",
+                self.linemacro,
                 f"macros become more than {MOST_TOKENS} tokens by here: does each use another "
-                "more than once?"
+                "more than once?",
             )
-            self._note(self.source_of_macro or "", self.linemacro, message)
             raise _TooMuchError
 
     def note_malformed(self, source: str) -> None:
         """Note that the preprocessor gave up, without a reason of its own."""
-        token = self.lastdirective
-        message = "the preprocessor cannot read this directive, or what follows it"
-        if token is None:
-            self.diagnostics.append(Diagnostic(source, 0, 0, message))
-        else:
-            self._note(token.source, token.lineno, message)
+        self._note_here("the preprocessor cannot read this directive, or what follows it", source)
 
     def on_include_not_found(
         self, is_malformed: bool, is_system_include: bool, curdir: str, includepath: str
@@ -170,8 +173,7 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
             searched = [] if is_system_include else [curdir or "."]
             searched += [str(folder) for folder in self.include_dirs]
             message = f"include file {includepath!r} not found; searched {', '.join(searched)}"
-        token = self.lastdirective
-        self._note(token.source, token.lineno, message)
+        self._note_here(message)
 
     def on_directive_handle(
         self, directive: Any, toks: Any, ifpassthru: bool, precedingtoks: Any
@@ -208,18 +210,14 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
     def on_file_open(self, is_system_include: bool, includepath: str) -> io.StringIO:
         self.includes += 1
         if self.includes > MOST_INCLUDES:
-            token = self.lastdirective
-            message = f"more than {MOST_INCLUDES} files are included by here"
-            self._note(token.source, token.lineno, message)
+            self._note_here(f"more than {MOST_INCLUDES} files are included by here")
             raise _TooMuchError
         try:
             text = "\n".join(read_source(Path(includepath)))
         except FileNotFoundError:
             raise  # it is looked for in the next folder
         except OSError as problem:
-            token = self.lastdirective
-            message = f"cannot read {includepath}: {problem.strerror}"
-            self._note(token.source, token.lineno, message)
+            self._note_here(f"cannot read {includepath}: {problem.strerror}")
             text = ""
         if line := _unended_comment(text):
             self._note(includepath, line, _UNENDED_COMMENT)
@@ -290,8 +288,11 @@ def _main_text(source: Path) -> str:
         )
     for number, line in enumerate(lines, 1):
         if _OF_P4_14.match(line):
-            message = "this is P4_14, and only P4_16 can be compiled (p4test --std p4-14 converts)"
-            raise refuse(message, number, line)
+            raise refuse(
+                "this is P4_14, and only P4_16 can be compiled (p4test --std p4-14 converts)",
+                number,
+                line,
+            )
     text = "\n".join(lines)
     if number := _unended_comment(text):
         raise refuse(_UNENDED_COMMENT, number, lines[number - 1])

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from weft.switch.compiler import constants, syntax
-from weft.switch.compiler.scope import Context
+from weft.switch.compiler.diagnostics import Reporter
+from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
     BitType,
     DontCareType,
     IntegerType,
     IntType,
     InvalidHeaderType,
-    ListType,
     RecordType,
     SerializableEnumType,
     StackType,
@@ -21,12 +23,15 @@ from weft.switch.compiler.types import (
     is_header,
     is_union,
     resolved,
+    written_types,
 )
 
 
+@dataclass(eq=False)
 class Coercer:
-    def __init__(self, context: Context) -> None:
-        self.reporter = context.reporter
+    """Casts what is not written as a cast."""
+
+    reporter: Reporter
 
     def implicit(self, node: syntax.Expression, target: Type) -> syntax.Expression:
         """Wrap a node in a cast that was not written."""
@@ -38,27 +43,26 @@ class Coercer:
         if isinstance(node.constant, int):
             value = constants.cast(node.constant, node.type, target)
             if isinstance(node.type, IntegerType) and value != node.constant:
-                message = f"{node.constant} does not fit {target}: it becomes {value}"
-                self.reporter.warning(node.span, message, "mismatch")
+                self.reporter.warning(
+                    node.span,
+                    f"{node.constant} does not fit {target}: it becomes {value}",
+                    "mismatch",
+                )
             cast.constant = value
         return cast
 
     def widened(self, node: syntax.Expression, target: Type) -> syntax.Expression:
         """A number without a width that is not known yet, such as ``1 << n``, as a `target`: its
         operands become that, as p4c has it."""
+        sides: tuple[str, ...] = ()
         if isinstance(node, syntax.Binary):
-            node.left = self.coerce(node.left, target)
-            if node.operator not in ("<<", ">>"):
-                node.right = self.coerce(node.right, target)
-        elif isinstance(node, syntax.Unary):
-            node.operand = self.coerce(node.operand, target)
-        elif isinstance(node, syntax.Conditional):
-            node.then = self.coerce(node.then, target)
-            node.otherwise = self.coerce(node.otherwise, target)
+            sides = ("left",) if node.operator in ("<<", ">>") else ("left", "right")
+        elif isinstance(node, (syntax.Unary, syntax.Conditional)):
+            sides = ("operand",) if isinstance(node, syntax.Unary) else ("then", "otherwise")
         else:
-            cast = syntax.Cast(node.span, None, node)
-            cast.type = target
-            return cast
+            node = syntax.Cast(node.span, None, node)
+        for side in sides:
+            setattr(node, side, self.coerce(getattr(node, side), target))
         node.type = target
         return node
 
@@ -70,60 +74,57 @@ class Coercer:
 
     def coerce(self, node: syntax.Expression, target: Type, what: str = "") -> syntax.Expression:
         """The node as a value of type `target`, or an error."""
-        source = node.type
-        assert source is not None
+        source = type_of(node)
         if source == target or isinstance(source, DontCareType) or isinstance(target, DontCareType):
             return node
-        if isinstance(source, IntegerType) and isinstance(resolved(target), (BitType, IntType)):
-            return self.implicit(node, target)
-        if isinstance(source, SerializableEnumType) and base_type(source) == target:
-            return self.implicit(node, target)
-        if isinstance(source, InvalidHeaderType) and (
-            is_header(resolved(target)) or is_union(resolved(target))
+        bare = resolved(target)
+        if (isinstance(source, IntegerType) and isinstance(bare, (BitType, IntType))) or (
+            isinstance(source, SerializableEnumType) and base_type(source) == target
         ):
-            node.type = target
-            return node
-        if isinstance(source, TupleType) and isinstance(node, syntax.ListExpression):
-            wanted = _element_types(resolved(target), len(node.items))
-            if wanted is not None and len(wanted) == len(node.items):
-                node.items = [
-                    self.coerce(item, kind) for item, kind in zip(node.items, wanted, strict=True)
-                ]
-                node.type = target
-                return node
-        if isinstance(source, RecordType) and isinstance(node, syntax.RecordExpression):
-            bare = resolved(target)
-            given = dict(node.fields)
-            complete = isinstance(bare, StructType) and given.keys() == bare.fields.keys()
-            if complete and isinstance(bare, StructType) and not is_union(bare):
-                node.fields = [
-                    (name, self.coerce(given[name], kind)) for name, kind in bare.fields.items()
-                ]
-                node.type = target
-                return node
-        subject = f"{what} has type {source}" if what else f"this has type {source}"
-        raise self.reporter.fail(node.span, f"{subject}, but {target} is expected")
+            return self.implicit(node, target)
+        if not self._take_type(node, bare):
+            subject = f"{what or 'this'} has type {source}"
+            raise self.reporter.fail(node.span, f"{subject}, but {target} is expected")
+        node.type = target
+        return node
+
+    def _take_type(self, node: syntax.Expression, bare: Type) -> bool:
+        """Let what is written out be of a type, if it can: ``{#}``, a list or a record."""
+        if isinstance(node.type, InvalidHeaderType):
+            return is_header(bare) or is_union(bare)
+        if isinstance(node.type, TupleType) and isinstance(node, syntax.ListExpression):
+            wanted = written_types(bare, len(node.items))
+            if wanted is None or len(wanted) != len(node.items):
+                return False
+            node.items = [
+                self.coerce(item, kind) for item, kind in zip(node.items, wanted, strict=True)
+            ]
+            return True
+        if not isinstance(node.type, RecordType) or not isinstance(node, syntax.RecordExpression):
+            return False
+        given = dict(node.fields)
+        if not isinstance(bare, StructType) or is_union(bare) or given.keys() != bare.fields.keys():
+            return False
+        node.fields = [(name, self.coerce(given[name], kind)) for name, kind in bare.fields.items()]
+        return True
 
     def unify_operands(self, node: syntax.Binary, what: str = "") -> None:
         """Bring the two operands of an operation to one type, if an implicit cast does that."""
-        left, right = node.left.type, node.right.type
-        assert left is not None and right is not None
-        if left == right:
-            if what:  # arithmetic on enums is arithmetic on their values
-                node.left = self.to_underlying(node.left)
-                node.right = self.to_underlying(node.right)
-            return
+        left, right = type_of(node.left), type_of(node.right)
         numeric = (BitType, IntType, IntegerType, SerializableEnumType)
-        if isinstance(left, numeric) and isinstance(right, numeric):
+        numbers = isinstance(left, numeric) and isinstance(right, numeric)
+        if what if left == right else numbers:
+            # Arithmetic on enums is arithmetic on their values.
             node.left = self.to_underlying(node.left)
             node.right = self.to_underlying(node.right)
-        left, right = node.left.type, node.right.type
+        if left == right:
+            return
+        left, right = type_of(node.left), type_of(node.right)
         if isinstance(left, IntegerType) and isinstance(right, (BitType, IntType)):
             node.left = self.implicit(node.left, right)
         elif isinstance(right, IntegerType) and isinstance(left, (BitType, IntType)):
             node.right = self.implicit(node.right, left)
             return
-        assert left is not None and right is not None
         if isinstance(resolved(left), (BitType, IntType)) and isinstance(right, IntegerType):
             node.right = self.implicit(node.right, left)
         elif isinstance(resolved(right), (BitType, IntType)) and isinstance(left, IntegerType):
@@ -148,12 +149,7 @@ class Coercer:
             self.unify_operands(pair)
             left.items[place], right.items[place] = pair.left, pair.right
         for node in (left, right):
-            node.type = TupleType(tuple(_known(item.type) for item in node.items))
-
-
-def _known(kind: Type | None) -> Type:
-    assert kind is not None
-    return kind
+            node.type = TupleType(tuple(type_of(item) for item in node.items))
 
 
 _COMPOSITE = (StructType, TupleType, StackType)
@@ -165,16 +161,3 @@ def _is_written_out(node: syntax.Expression) -> bool:
     return isinstance(node, written) and isinstance(
         node.type, (TupleType, RecordType, InvalidHeaderType)
     )
-
-
-def _element_types(kind: Type, count: int) -> list[Type] | None:
-    """The types of the values that a list of `count` of them gives to a type."""
-    if isinstance(kind, TupleType):
-        return list(kind.elements)
-    if isinstance(kind, StructType) and not is_union(kind):
-        return list(kind.fields.values())
-    if isinstance(kind, StackType):
-        return [kind.element] * kind.size
-    if isinstance(kind, ListType):
-        return [kind.element] * count
-    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from weft.switch.compiler import syntax
@@ -45,24 +46,17 @@ class Scope:
     def find(self, name: str) -> Symbol | None:
         scope: Scope | None = self
         while scope is not None:
-            if name in scope.symbols:
-                return scope.symbols[name]
+            symbol = scope.symbols.get(name)
+            if symbol is not None:
+                return symbol
             scope = scope.parent
         return None
 
     def root(self) -> Scope:
-        scope = self
-        while scope.parent is not None:
-            scope = scope.parent
-        return scope
+        return self if self.parent is None else self.parent.root()
 
     def names(self) -> set[str]:
-        found: set[str] = set()
-        scope: Scope | None = self
-        while scope is not None:
-            found |= scope.symbols.keys()
-            scope = scope.parent
-        return found
+        return {*self.symbols, *(self.parent.names() if self.parent is not None else ())}
 
 
 class Context:
@@ -77,11 +71,25 @@ class Context:
         self.broken: set[str] = set()  # names of declarations with errors, reported already
         self._next_scope = 0
 
-    def undeclared(self, name: str, span: Span, message: str) -> Abandon:
-        """The error of a name that stands for nothing, unless its declaration had an error."""
-        if name in self.broken:
-            return Abandon(name)
-        return self.reporter.fail(span, message)
+    def symbol(self, name: syntax.Name, scope: Scope) -> Symbol:
+        """What a name stands for; reports an error if it stands for nothing."""
+        symbol = (scope.root() if name.absolute else scope).find(name.name)
+        if symbol is not None:
+            return symbol
+        if name.name in self.broken:
+            raise Abandon(name.name)
+        near = closest(name.name, scope.names())
+        raise self.reporter.fail(name.span, f"'{name.name}' is not declared{near}")
+
+    def no_repeats(
+        self, names: Iterable[tuple[str, Span]], message: str, known: Iterable[str] = ()
+    ) -> None:
+        """Report names that are given twice, or known already; the message has ``{}`` for them."""
+        seen = set(known)
+        for name, span in names:
+            if name in seen:
+                self.reporter.error(span, message.format(name))
+            seen.add(name)
 
     def type_variables(self, names: list[str]) -> list[TypeVariable]:
         self._next_scope += 1

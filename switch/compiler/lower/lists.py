@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weft.switch.compiler import arithmetic, ir, syntax
-from weft.switch.compiler.check.calls import Target
-from weft.switch.compiler.check.operations import type_of
-from weft.switch.compiler.lower.controls import ControlLowering
-from weft.switch.compiler.shared import Shared
-from weft.switch.compiler.storage import (
+from weft.switch.compiler.lower.body import BodyLowering
+from weft.switch.compiler.lower.shared import Shared
+from weft.switch.compiler.lower.storage import (
     FieldPlace,
     HeaderPlace,
     Place,
@@ -22,7 +20,14 @@ from weft.switch.compiler.storage import (
     StructPlace,
     UnionPlace,
 )
-from weft.switch.compiler.values import BlockInstance, Composite, Environment, Value, applied
+from weft.switch.compiler.lower.values import (
+    BlockInstance,
+    Composite,
+    Environment,
+    Value,
+    applied,
+)
+from weft.switch.compiler.syntax import Target
 
 _CHECKSUMS = {
     "verify_checksum": ("verify", False),
@@ -36,27 +41,26 @@ _IN_DEPARSER = ("log_msg", "assert", "assume", "truncate")
 def _mentions(value: Value, field: FieldPlace) -> bool:
     """Whether a value is computed from a field."""
     if isinstance(value, FieldPlace):
-        return (value.header, value.name) == (field.header, field.name)
+        return value.field == field.field
     if isinstance(value, ir.Field):
-        return (value.header, value.name) == (field.header, field.name)
+        return value == field.field
     if isinstance(value, HeaderPlace):
         return value.name == field.header
     if isinstance(value, (StructPlace, UnionPlace, Composite)):
         return any(_mentions(item, field) for item in value.members.values())
-    if isinstance(value, ir.Operation):
-        parts = [value.right] if value.left is None else [value.left, value.right]
-        return any(_mentions(item, field) for item in parts)
-    if isinstance(value, ir.Choice):
-        parts = [value.condition, value.then, value.otherwise]
-        return any(_mentions(item, field) for item in parts)
+    if isinstance(value, (ir.Operation, ir.Choice)):
+        return any(_mentions(item, field) for item in ir.operands(value))
     return not isinstance(value, (ir.Number, ir.Truth, ir.Text))
 
 
-class ListLowering(ControlLowering):
+class ListLowering:
     """Controls that are lists of calls."""
 
     def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
+        self.program = shared.program
+        self.reporter = shared.reporter
+        self.body = BodyLowering(shared)
+        self.writer = self.body.writer
         self.variables_set: list[tuple[syntax.Node, Environment]] = []
 
     def calls(
@@ -77,9 +81,12 @@ class ListLowering(ControlLowering):
                 continue
             elif isinstance(node, syntax.Variable):
                 self._set_variable(node, node.initializer, env)
-            elif isinstance(node, syntax.Assignment) and self._is_variable(node):
-                assert isinstance(node.target, syntax.Name)
-                assert node.target.declaration is not None
+            elif (
+                isinstance(node, syntax.Assignment)
+                and node.operator == "="
+                and isinstance(node.target, syntax.Name)
+                and isinstance(node.target.declaration, syntax.Variable)
+            ):
                 self._set_variable(node.target.declaration, node.value, env)
             elif isinstance(node, syntax.If) and node.condition.constant is not None:
                 chosen = node.then if node.condition.constant else node.otherwise
@@ -89,32 +96,28 @@ class ListLowering(ControlLowering):
                 if target.kind != "control":
                     yield node.call, env
                     continue
-                inner = self.block_instance(node.call, target, env)
+                inner = self.body.blocks.instance(node.call, env)
                 callee = applied(inner)
-                self.bind(target, env, callee, isolated=False)
+                self.body.calls.bind(target, env, callee, isolated=False)
                 yield from self.calls(inner, callee, what)
             else:
                 kind = type(node).__name__.lower()
-                message = f"not supported: {kind} in {what}, which may only hold calls (BMv2)"
-                self.reporter.error(node.span, message)
-
-    def _is_variable(self, node: syntax.Assignment) -> bool:
-        target = node.target
-        return (
-            node.operator == "="
-            and isinstance(target, syntax.Name)
-            and isinstance(target.declaration, syntax.Variable)
-        )
+                self.reporter.error(
+                    node.span, f"not supported: {kind} in {what}, which may only hold calls (BMv2)"
+                )
 
     def _set_variable(
         self, node: syntax.Node, value: syntax.Expression | None, env: Environment
     ) -> None:
         if value is None:
             return
-        position = len(self.code)
-        env.bind(node, self.value(value, env))
-        if len(self.code) > position:
-            raise self.fail(value, "not supported: this value in a control that is a list (BMv2)")
+        position = len(self.writer.code)
+        env.bind(node, self.body.expressions.value(value, env))
+        self.writer.fail_if(
+            len(self.writer.code) > position,
+            value,
+            "not supported: this value in a control that is a list (BMv2)",
+        )
         self.variables_set.append((node, env))
 
     def _check_variables(self, place: FieldPlace, node: syntax.Node) -> None:
@@ -123,15 +126,14 @@ class ListLowering(ControlLowering):
             value = env.find(declaration)
             if value is not None and _mentions(value, place):
                 name = getattr(declaration, "name", "")
-                message = f"not supported: this changes what variable '{name}' was set to (BMv2)"
-                self.reporter.error(node.span, message)
+                self.reporter.error(
+                    node.span,
+                    f"not supported: this changes what variable '{name}' was set to (BMv2)",
+                )
 
-    def environment(self, instance: BlockInstance, arguments: list[object]) -> Environment:
-        env = applied(instance)
-        control = instance.declaration
-        for parameter, argument in zip(control.parameters, arguments, strict=True):
-            env.bind(parameter, argument)  # type: ignore[arg-type]
-        for item in control.locals:
+    def environment(self, instance: BlockInstance, arguments: list[Value]) -> Environment:
+        env = applied(instance, arguments)
+        for item in instance.declaration.locals:
             if isinstance(item, syntax.Table):
                 self.reporter.error(item.span, "not supported: tables in this control (BMv2)")
             elif isinstance(item, syntax.Variable):
@@ -140,7 +142,7 @@ class ListLowering(ControlLowering):
 
     # Checksums
 
-    def checksums(self, instance: BlockInstance, arguments: list[object], kind: str) -> None:
+    def checksums(self, instance: BlockInstance, arguments: list[Value], kind: str) -> None:
         """The calls of verify_checksum or update_checksum; `kind` is verify or update."""
         env = self.environment(instance, arguments)
         what = "VerifyChecksum" if kind == "verify" else "ComputeChecksum"
@@ -148,69 +150,73 @@ class ListLowering(ControlLowering):
             target: Target = call.target
             found = _CHECKSUMS.get(target.name)
             if found is None or found[0] != kind:
-                message = f"not supported: '{target.name}' in {what}, which takes {kind}_checksum"
-                self.reporter.error(call.span, message)
+                self.reporter.error(
+                    call.span,
+                    f"not supported: '{target.name}' in {what}, which takes {kind}_checksum",
+                )
                 continue
             self._checksum_call(call, target, scope, kind, found[1])
 
     def _checksum_call(
         self, call: syntax.Call, target: Target, env: Environment, kind: str, payload: bool
     ) -> None:
-        self.shared.program.calls_extern_functions = True
-        position = len(self.code)
-        condition = self.truth(self.argument(target, "condition"), env)
-        data = self.argument(target, "data")
-        items = self.flat(self.value(data, env), type_of(data), data)
-        checksum = self.argument(target, "checksum")
-        place = self.value(checksum, env)
+        self.program.calls_extern_functions = True
+        position = len(self.writer.code)
+        condition = self.body.expressions.truth(target.argument("condition"), env)
+        data = target.argument("data")
+        items = self.body.numbers.of(data, env)
+        checksum = target.argument("checksum")
+        place = self.body.expressions.value(checksum, env)
         if not isinstance(place, FieldPlace):
-            raise self.fail(checksum, "the checksum must be a field of a header or of metadata")
+            raise self.writer.fail(
+                checksum, "the checksum must be a field of a header or of metadata"
+            )
         if kind == "update":
             self._check_variables(place, call)
         simple = all(isinstance(item, (ir.Field, ir.Number)) for item, _ in items)
-        if not simple or len(self.code) > position:
-            raise self.fail(
-                data, "not supported: anything but fields and constants in a checksum (BMv2)"
-            )
-        algorithm = self.enum_member(self.argument(target, "algo"), env)
-        name = self.calculation(algorithm, items, payload, call)
-        number = len(self.shared.program.checksums)
+        self.writer.fail_if(
+            not simple or len(self.writer.code) > position,
+            data,
+            "not supported: anything but fields and constants in a checksum (BMv2)",
+        )
+        algorithm = self.body.expressions.enum_member(target.argument("algo"), env)
+        name = self.body.externs.calculation(algorithm, items, payload, call)
+        number = len(self.program.checksums)
         checksum_name = "cksum" if not number else f"cksum_{number - 1}"
-        field = ir.Field(place.header, place.name)
-        self.shared.program.checksums.append(
+        self.program.checksums.append(
             ir.Checksum(
-                checksum_name, field, name, arithmetic.truth(condition), kind == "verify",
+                checksum_name, place.field, name, arithmetic.truth(condition), kind == "verify",
                 kind == "update", call.span,
             )
         )  # fmt: skip
 
     # Deparser
 
-    def deparser(self, instance: BlockInstance, arguments: list[object]) -> None:
-        position = len(self.code)
+    def deparser(self, instance: BlockInstance, arguments: list[Value]) -> None:
+        position = len(self.writer.code)
         env = self.environment(instance, arguments)
         for call, scope in self.calls(instance, env, "the deparser"):
             if call.target.name in _IN_DEPARSER and call.target.kind == "extern_function":
-                self.span = call.span
-                self.extern_function(call, call.target, scope)
+                self.writer.span = call.span
+                self.body.externs.call(call, call.target, scope)
                 continue
             if call.target.name != "emit":
-                message = (
+                self.reporter.error(
+                    call.span,
                     f"not supported: '{call.target.name}' in the deparser, which may only emit, "
-                    f"and call {', '.join(_IN_DEPARSER)} (BMv2)"
+                    f"and call {', '.join(_IN_DEPARSER)} (BMv2)",
                 )
-                self.reporter.error(call.span, message)
                 continue
-            argument = self.argument(call.target, "hdr")
-            self.shared.program.deparser += self._emitted(self.value(argument, scope), argument)
-        for item in self.code[position:]:
+            argument = call.target.argument("hdr")
+            value = self.body.expressions.value(argument, scope)
+            self.program.deparser += self._emitted(value, argument)
+        for item in self.writer.code[position:]:
             if not isinstance(item, ir.Do) or item.operation not in _IN_DEPARSER:
                 span = getattr(item, "span", instance.declaration.span)
-                message = "not supported: a computation in the deparser (BMv2)"
-                self.reporter.error(span, message)
+                self.reporter.error(span, "not supported: a computation in the deparser (BMv2)")
                 continue
-            self.shared.program.deparser_code.append(item)
-        del self.code[position:]
+            self.program.deparser_code.append(item)
+        del self.writer.code[position:]
 
     def _emitted(self, value: Value | Place, node: syntax.Node) -> list[str]:
         if isinstance(value, HeaderPlace):
@@ -219,4 +225,6 @@ class ListLowering(ControlLowering):
             return [name for item in value.members.values() for name in self._emitted(item, node)]
         if isinstance(value, StackPlace):
             return [name for item in value.elements for name in self._emitted(item, node)]
-        raise self.fail(node, "only headers, stacks, unions and structs of them can be emitted")
+        raise self.writer.fail(
+            node, "only headers, stacks, unions and structs of them can be emitted"
+        )

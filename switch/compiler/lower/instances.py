@@ -1,0 +1,149 @@
+"""Instances of externs, parsers and controls, made at compile time.
+
+Specification, section "Compile-time Evaluation".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.switch.compiler import ir, syntax
+from weft.switch.compiler.annotations import local_name
+from weft.switch.compiler.diagnostics import Span
+from weft.switch.compiler.lower.expressions import ExpressionLowering
+from weft.switch.compiler.lower.values import (
+    BlockInstance,
+    Environment,
+    ExternInstance,
+    Value,
+    ValueSetInstance,
+    full_name,
+)
+from weft.switch.compiler.lower.writer import CodeWriter
+from weft.switch.compiler.syntax import Target
+from weft.switch.compiler.types import (
+    BitType,
+    EnumType,
+    ExternType,
+    IntType,
+    SetType,
+    StructType,
+    base_type,
+    resolved,
+)
+
+MAXIMUM_SIZE = 1 << 31
+
+
+class InstanceLowering:
+    """Makes instances; an instance is made once for each instance of the block that it is in."""
+
+    def __init__(self, writer: CodeWriter, expressions: ExpressionLowering) -> None:
+        self.writer = writer
+        self.shared = writer.shared
+        self.expressions = expressions
+
+    def instantiate(self, node: syntax.Instantiation, env: Environment) -> None:
+        assert node.call is not None
+        before, self.writer.span = self.writer.span, node.span
+        name = full_name(env.path, node)
+        env.bind(node, self.construct(node.call, name, node, env, node.annotations))
+        self.writer.span = before
+
+    def construct(
+        self, call: syntax.Call, name: str, declaration: syntax.Instantiation | None,
+        env: Environment, annotations: Sequence[syntax.Annotation] = (),
+    ) -> Value:  # fmt: skip
+        """The instance that a constructor call makes."""
+        target: Target = call.target
+        order = self.shared.order(declaration, env)
+        block = target.declaration
+        if not isinstance(block, (syntax.Parser, syntax.Control)):
+            assert isinstance(call.type, ExternType)
+            model = self._extern(call.type, target, (name, list(annotations), call.span), env, call)
+            model.order = order
+            return ExternInstance(call.type.name, name, model)
+        inner = Environment(self.shared.globals, name, order=order)
+        for parameter, argument in zip(target.parameters, target.arguments, strict=True):
+            if argument is not None:
+                inner.bind(parameter, self._constructor_argument(argument, name, parameter, env))
+        return self.block(block, inner)
+
+    def block(self, block: syntax.Parser | syntax.Control, env: Environment) -> BlockInstance:
+        """An instance of a parser or control, and of what it declares."""
+        for item in block.locals:
+            if isinstance(item, syntax.Instantiation):
+                self.instantiate(item, env)
+            elif isinstance(item, syntax.ValueSet):
+                env.bind(item, self._value_set(item, env))
+        return BlockInstance(block, env.path, env)
+
+    def _constructor_argument(
+        self, argument: syntax.Expression, name: str, parameter: syntax.Parameter, env: Environment
+    ) -> Value:
+        if isinstance(argument, syntax.Call) and argument.target.kind == "constructor":
+            return self.construct(argument, full_name(name, parameter), None, env)
+        return self.expressions.value(argument, env)
+
+    def _value_set(self, node: syntax.ValueSet, env: Environment) -> ValueSetInstance:
+        assert isinstance(node.type, SetType) and isinstance(node.size.constant, int)
+        bare = resolved(node.type.element)
+        if isinstance(bare, StructType):
+            fields = [
+                (local_name(item), bare.fields[item.name], item.annotations)
+                for item in bare.declaration.fields
+            ]
+        else:
+            fields = [("", node.type.element, [])]
+        name = full_name(env.path, node)
+        model = ir.ValueSet(name, node.annotations, node.span, node.size.constant, fields)
+        model.order = self.shared.order(node, env)
+        self.shared.program.value_sets.append(model)
+        return ValueSetInstance(model)
+
+    def _size(self, target: Target, env: Environment, least: int = 1) -> int:
+        node = target.argument("size")
+        size = self.expressions.known(node, env, "the size")
+        if not least <= size < MAXIMUM_SIZE:
+            raise self.writer.fail(
+                node, f"the size must be {least} to {MAXIMUM_SIZE - 1}, not {size}"
+            )
+        return size
+
+    def _extern(
+        self, kind: ExternType, target: Target, common: tuple[str, list[Any], Span],
+        env: Environment, node: syntax.Node,
+    ) -> ir.Object:  # fmt: skip
+        program = self.shared.program
+        is_direct = kind.name.startswith("direct_")
+        if kind.name in ("counter", "direct_counter", "meter", "direct_meter"):
+            unit = self.expressions.enum_member(target.argument("type"), env)
+            size = 0 if is_direct else self._size(target, env, 0)
+            if kind.name.endswith("counter"):
+                program.counters.append(ir.Counter(*common, size, unit, is_direct))
+                return program.counters[-1]
+            program.meters.append(ir.Meter(*common, size, unit, is_direct))
+            return program.meters[-1]
+        if kind.name == "register":
+            content = kind.arguments[0]
+            register = ir.Register(*common, self._size(target, env), content)
+            if not isinstance(base_type(content), (BitType, IntType, EnumType)):
+                raise self.writer.fail(
+                    node,
+                    f"not supported: a register of {content}; it holds bit<N>, int<N> or an enum "
+                    "(BMv2)",
+                )
+            program.registers.append(register)
+            return register
+        self.writer.fail_if(
+            kind.name not in ("action_profile", "action_selector"),
+            node,
+            f"not supported: instances of extern '{kind.name}'",
+        )
+        algorithm = None
+        if kind.name == "action_selector":
+            algorithm = self.expressions.enum_member(target.argument("algorithm"), env)
+        profile = ir.ActionProfile(*common, self._size(target, env), algorithm)
+        program.profiles.append(profile)
+        return profile

@@ -1,0 +1,200 @@
+"""From a control's code to BMv2's graph of tables and conditions."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from weft.switch.compiler import ir
+from weft.switch.compiler.diagnostics import NOWHERE, Span
+from weft.switch.compiler.lower.shared import Shared, unique
+from weft.switch.compiler.simplify import bodies, simplify
+
+
+class PipelineBuilder:
+    """Turns a control's code into BMv2's graph: each node names the one that comes next.
+
+    The code is walked backwards, so that what follows is always known: ``return`` goes to what
+    follows the call, ``exit`` to the end of the pipeline.
+    """
+
+    def __init__(self, shared: Shared, name: str) -> None:
+        self.shared = shared
+        self.pipeline = ir.Pipeline(name)
+        self.by_name: dict[str, ir.Node] = {}
+        self.renamed: dict[str | None, str | None] = {}
+
+    def build(self, code: list[ir.Code]) -> ir.Pipeline:
+        self.pipeline.first = self._sequence(simplify(code), None, {})
+        self._rename()
+        self._order(self.pipeline.first)
+        return self.pipeline
+
+    def _rename(self) -> None:
+        """Put the names of loops' first nodes in the place of what stood for them."""
+        for placeholder, name in self.renamed.items():
+            while name in self.renamed:
+                name = self.renamed[name]
+            self.renamed[placeholder] = name
+        if not self.renamed:
+            return
+        for node in self.by_name.values():
+            for field in ("true_next", "false_next", "next_hit", "next_miss", "default_next"):
+                if getattr(node, field, None) in self.renamed:
+                    setattr(node, field, self.renamed[getattr(node, field)])
+            if isinstance(node, ir.TableNode) and node.next_by_action is not None:
+                node.next_by_action = {
+                    action: self.renamed.get(name, name)
+                    for action, name in node.next_by_action.items()
+                }
+        self.pipeline.first = self.renamed.get(self.pipeline.first, self.pipeline.first)
+
+    def _repeat(self, item: ir.Repeat, labels: dict[int, str | None]) -> str | None:
+        """A cycle: the name of its first node is known only when the last one is made."""
+        placeholder = f"\0{id(item)}"
+        first = self._sequence(item.body, placeholder, labels)
+        self.shared.reporter.fail_if(
+            first in (None, placeholder), item.span, "this loop does nothing and never ends"
+        )
+        self.renamed[placeholder] = first
+        return first
+
+    def _sequence(
+        self, code: list[ir.Code], following: str | None, labels: dict[int, str | None]
+    ) -> str | None:
+        """The node to begin with, to run `code` and then go on to `following`."""
+        run: list[ir.Code] = []
+        for item in reversed(code):
+            if isinstance(item, ir.Do) or is_loop_of_primitives(item):
+                run.insert(0, item)
+                continue
+            if isinstance(item, (ir.Leave, ir.Stop)):
+                run, following = [], labels[item.label] if isinstance(item, ir.Leave) else None
+                continue
+            run, following = [], self._action(run, following)
+            if isinstance(item, ir.Labelled):
+                following = self._sequence(item.body, following, {**labels, item.label: following})
+            elif isinstance(item, ir.Branch):
+                following = self._branch(item, following, labels)
+            elif isinstance(item, ir.Apply):
+                following = self._apply(item, following, labels)
+            elif isinstance(item, ir.Repeat):
+                following = self._repeat(item, labels)
+        return self._action(run, following)
+
+    def _action(self, run: list[ir.Code], following: str | None) -> str | None:
+        """A table without key, whose only action does what stands between tables and conditions."""
+        if not run:
+            return following
+        span = _span(run[0])
+        stem = "".join(item if item.isalnum() else "_" for item in PurePath(span.file).stem)
+        name = f"{stem}{span.line}"
+        candidate = unique(name, self.shared.generated_names)
+        action = ir.Action(candidate, [], span, [], list(run), hidden=True)
+        self.shared.program.actions.append(action)
+        table = ir.Table(f"tbl_{candidate}", [], span, hidden=True)
+        table.actions = [ir.ActionChoice(action)]
+        table.default_action, table.default_constant = action, True
+        node = ir.TableNode(table, {action.name: following}, default_next=following)
+        self.by_name[node.name] = node
+        return node.name
+
+    def _branch(
+        self, item: ir.Branch, following: str | None, labels: dict[int, str | None]
+    ) -> str | None:
+        true_next = self._sequence(item.then, following, labels)
+        false_next = self._sequence(item.otherwise, following, labels)
+        if true_next == false_next:
+            return true_next
+        name = f"node_{self.shared.conditions}"
+        self.shared.conditions += 1
+        self.by_name[name] = ir.ConditionNode(
+            name, item.condition, true_next, false_next, item.span
+        )
+        return name
+
+    def _apply(
+        self, item: ir.Apply, following: str | None, labels: dict[int, str | None]
+    ) -> str | None:
+        table = item.table
+        node = ir.TableNode(table)
+        if item.hit is not None or item.miss is not None:
+            node.next_hit = self._sequence(item.hit or [], following, labels)
+            node.next_miss = self._sequence(item.miss or [], following, labels)
+            node.default_next = node.next_miss
+        else:
+            otherwise = following
+            if item.cases is not None:
+                otherwise = self._sequence(item.otherwise, following, labels)
+            node.next_by_action = {}
+            shared: dict[int, str | None] = {}  # cases of one block lead to the same nodes
+            for choice in table.actions:
+                case = None if item.cases is None else item.cases.get(choice.action.name)
+                if case is not None and id(case) not in shared:
+                    shared[id(case)] = self._sequence(case, following, labels)
+                successor = otherwise if case is None else shared[id(case)]
+                node.next_by_action[choice.action.name] = successor
+            if table.default_action is not None:
+                node.default_next = node.next_by_action[table.default_action.name]
+            else:
+                node.default_next = otherwise
+        known = self.by_name.get(node.name)
+        if known is not None:
+            assert isinstance(known, ir.TableNode)
+            self.shared.reporter.fail_if(
+                known != node,
+                item.span,
+                f"not supported: table '{table.name}' is applied at more than one place, with "
+                "different code after it (BMv2 gives a table one successor)",
+            )
+        self.by_name[node.name] = node
+        return node.name
+
+    def _order(self, first: str | None) -> None:
+        """List the nodes in the order in which a packet can meet them; drop those it cannot."""
+        waiting = [first]
+        seen: set[str] = set()
+        while waiting:
+            name = waiting.pop()
+            if name is None or name in seen:
+                continue
+            seen.add(name)
+            node = self.by_name[name]
+            self.pipeline.nodes.append(node)
+            waiting += reversed(successors(node))
+
+
+def is_loop_of_primitives(item: ir.Code) -> bool:
+    """Whether an action can hold a loop: one that applies no table and leaves nothing around it."""
+    if not isinstance(item, ir.Labelled) or not any(
+        isinstance(inner, ir.Repeat) for inner in item.body
+    ):
+        return False
+    return _fits_action([item], frozenset())
+
+
+def _fits_action(code: list[ir.Code], labels: frozenset[int]) -> bool:
+    for item in code:
+        if isinstance(item, ir.Leave) and item.label not in labels:
+            return False
+        if isinstance(item, (ir.Apply, ir.Stop)):
+            return False
+        inside = labels | {item.label} if isinstance(item, ir.Labelled) else labels
+        if not all(_fits_action(body, inside) for body in bodies(item)):
+            return False
+    return True
+
+
+def _span(item: ir.Code) -> Span:
+    if isinstance(item, ir.Labelled):
+        return _span(item.body[0])
+    span = getattr(item, "span", NOWHERE)
+    assert isinstance(span, Span)
+    return span
+
+
+def successors(node: ir.Node) -> list[str | None]:
+    if isinstance(node, ir.ConditionNode):
+        return [node.true_next, node.false_next]
+    if node.next_by_action is not None:
+        return [*node.next_by_action.values(), node.default_next]
+    return [node.next_hit, node.next_miss]
