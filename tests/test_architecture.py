@@ -65,12 +65,6 @@ CIRCLES = (
         "weft.agents.transport.types",
     ),
     (
-        "weft.experiments.scenario.checks",
-        "weft.experiments.scenario.path_checks",
-        "weft.experiments.scenario.scenario",
-        "weft.experiments.scenario.workload_checks",
-    ),
-    (
         "weft.switch.engine.amounts",
         "weft.switch.engine.attachments",
         "weft.switch.engine.groups",
