@@ -100,6 +100,16 @@ def test_a_machine_without_input_and_output_reads_no_clock_and_opens_no_socket(f
     assert not wrong
 
 
+def test_of_base_the_layer_above_numba_alone_imports_it() -> None:
+    using = {
+        name_of(file)
+        for file in modules("base")
+        if any(name.startswith(("numba", "llvmlite")) for _, name in imports(file))
+        or "numba" in file.read_text()
+    }
+    assert using == {"base/jit.py"}
+
+
 @pytest.mark.parametrize("file", modules(*PACKAGES, "src", "tests"), ids=name_of)
 def test_weft_takes_one_name_alone(file: Path) -> None:
     wrong = [

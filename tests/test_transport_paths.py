@@ -19,8 +19,8 @@ from weft.agents.datagrams import Datagram, Datagrams, ipv4
 from weft.agents.transport import CompletionKind, Endpoint, TransportMisuse, TransportOptions
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels import entropy as entropy
-from weft.agents.wire.compiled import numba
 from weft.agents.wire.headers import Opcode, Packet
+from weft.base.jit import numba
 
 MTU = 256
 DCTCP = TransportOptions(congestion="dctcp", retries=100)

@@ -19,7 +19,8 @@ from weft.agents.transport.kernels.responder import (
     send_response,
 )
 from weft.agents.transport.kernels.transmit import echo_waits, serve_timeout
-from weft.agents.wire.compiled import internal, numba, table_at
+from weft.agents.wire.compiled import internal
+from weft.base.jit import numba, table_at
 
 Words = npt.NDArray[np.int64]
 

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.agents.transport import layout as at
-from weft.agents.wire.compiled import (
-    compiled,
-    internal,
+from weft.agents.wire.compiled import compiled, internal
+from weft.agents.wire.crc import swap16, swap32
+from weft.base.jit import (
     load8,
     load16,
     load32,
@@ -26,7 +26,6 @@ from weft.agents.wire.compiled import (
     types,
     words_at,
 )
-from weft.agents.wire.crc import swap16, swap32
 
 Words = npt.NDArray[np.int64]
 

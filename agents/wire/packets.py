@@ -9,17 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.agents.datagrams import Datagrams
-from weft.agents.wire.compiled import (
-    Word,
-    compiled,
-    internal,
-    load8,
-    load32,
-    load64,
-    store8,
-    store32,
-    store64,
-)
+from weft.agents.wire.compiled import compiled, internal
 from weft.agents.wire.crc import icrc_at, swap32
 from weft.agents.wire.headers import (
     AETH_BYTES,
@@ -36,6 +26,7 @@ from weft.agents.wire.headers import (
     PSN_MASK,
     RETH_BYTES,
 )
+from weft.base.jit import Word, load8, load32, load64, store8, store32, store64
 
 # What `parse` finds, as indices of its result.
 OPCODE = 0

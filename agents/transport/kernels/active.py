@@ -17,7 +17,8 @@ from weft.agents.transport.kernels.aggregation_state import job_of
 from weft.agents.transport.kernels.chunks import NEVER, chunk_time
 from weft.agents.transport.kernels.requester import can_request, request_is_read
 from weft.agents.transport.kernels.responder import acknowledgement_waits
-from weft.agents.wire.compiled import internal, words_at
+from weft.agents.wire.compiled import internal
+from weft.base.jit import words_at
 
 Words = npt.NDArray[np.int64]
 

@@ -28,9 +28,10 @@ from weft.agents.transport.kernels.aggregation_state import (
 from weft.agents.transport.kernels.frames import finish, frame_size, row_address
 from weft.agents.transport.kernels.memory import work_at
 from weft.agents.transport.kernels.quantize import block_exponent, item_bytes, store_swapped
-from weft.agents.wire.compiled import internal, words_at
+from weft.agents.wire.compiled import internal
 from weft.agents.wire.headers import MULTICAST_QPN
 from weft.agents.wire.packets import put_bth, put_word
+from weft.base.jit import words_at
 
 Words = npt.NDArray[np.int64]
 

@@ -33,8 +33,9 @@ from weft.agents.transport.kernels.quantize import (
 )
 from weft.agents.transport.kernels.state import measure, note_change
 from weft.agents.wire import packets as wire
-from weft.agents.wire.compiled import internal, items_at, load32, table_at, words_at
+from weft.agents.wire.compiled import internal
 from weft.agents.wire.crc import swap32
+from weft.base.jit import items_at, load32, table_at, words_at
 
 Words = npt.NDArray[np.int64]
 

@@ -14,7 +14,8 @@ from weft.agents.transport import aggregation_layout as job
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.memory import add_event, work_at
 from weft.agents.transport.kernels.quantize import item_bytes, quantize
-from weft.agents.wire.compiled import internal, items_at, load32, table_at, words_at
+from weft.agents.wire.compiled import internal
+from weft.base.jit import items_at, load32, table_at, words_at
 
 Words = npt.NDArray[np.int64]
 

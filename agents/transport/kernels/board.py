@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.memory import free, malloc, work_at
-from weft.agents.wire.compiled import compiled, internal, words_at
+from weft.agents.wire.compiled import compiled, internal
 from weft.agents.wire.headers import HAS_IMMEDIATE
+from weft.base.jit import words_at
 
 Words = npt.NDArray[np.int64]
 

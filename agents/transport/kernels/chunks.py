@@ -12,9 +12,13 @@ from weft.agents.transport.kernels.memory import (
     work_at,
 )
 from weft.agents.wire import packets as wire
-from weft.agents.wire.compiled import (
-    compiled,
-    internal,
+from weft.agents.wire.compiled import compiled, internal
+from weft.agents.wire.headers import (
+    MULTICAST_QPN,
+    PSN_MASK,
+)
+from weft.agents.wire.packets import put_bth, put_word
+from weft.base.jit import (
     load8,
     load64,
     load64_signed,
@@ -24,11 +28,6 @@ from weft.agents.wire.compiled import (
     table_at,
     words_at,
 )
-from weft.agents.wire.headers import (
-    MULTICAST_QPN,
-    PSN_MASK,
-)
-from weft.agents.wire.packets import put_bth, put_word
 
 Words = npt.NDArray[np.int64]
 

@@ -14,9 +14,10 @@ import numpy.typing as npt
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.frames import finish_from, row_address
 from weft.agents.wire import packets as wire
-from weft.agents.wire.compiled import internal, table_at
+from weft.agents.wire.compiled import internal
 from weft.agents.wire.headers import PSN_MASK, SYNDROME_ACK
 from weft.agents.wire.packets import put_bth, put_word, set_congested
+from weft.base.jit import table_at
 
 Words = npt.NDArray[np.int64]
 

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.memory import add_event
-from weft.agents.wire.compiled import internal, words_at
+from weft.agents.wire.compiled import internal
+from weft.base.jit import words_at
 
 Words = npt.NDArray[np.int64]
 

@@ -7,16 +7,12 @@ import numpy.typing as npt
 
 from weft.agents.datagrams import FRAME_OVERHEAD_BYTES
 from weft.agents.transport import layout as at
-from weft.agents.wire.compiled import (
-    internal,
-    store8,
-    store16,
-    store32,
-)
+from weft.agents.wire.compiled import internal
 from weft.agents.wire.headers import (
     ICRC_BYTES,
 )
 from weft.agents.wire.packets import put_icrc
+from weft.base.jit import store8, store16, store32
 
 Words = npt.NDArray[np.int64]
 

@@ -25,7 +25,7 @@ from weft.agents.transport.kernels.echo import push_echo
 from weft.agents.transport.kernels.memory import add_event, packets_of
 from weft.agents.transport.kernels.state import find_memory, queue_read, refuse
 from weft.agents.wire import packets as wire
-from weft.agents.wire.compiled import internal, memcpy, table_at
+from weft.agents.wire.compiled import internal
 from weft.agents.wire.headers import (
     HAS_IMMEDIATE,
     IS_FIRST,
@@ -37,6 +37,7 @@ from weft.agents.wire.headers import (
     SYNDROME_PSN_SEQUENCE_ERROR,
     SYNDROME_REMOTE_ACCESS_ERROR,
 )
+from weft.base.jit import memcpy, table_at
 
 Words = npt.NDArray[np.int64]
 

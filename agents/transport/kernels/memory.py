@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.agents.transport import layout as at
-from weft.agents.wire.compiled import internal, table_at, types, words_at
+from weft.agents.wire.compiled import internal
 from weft.agents.wire.headers import PSN_MASK
+from weft.base.jit import table_at, types, words_at
 
 Words = npt.NDArray[np.int64]
 

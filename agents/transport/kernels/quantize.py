@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.agents.transport import aggregation_layout as job
-from weft.agents.wire.compiled import internal, intrinsic, ir, items_at, types
+from weft.agents.wire.compiled import internal
+from weft.base.jit import intrinsic, ir, items_at, types
 
 Integers = npt.NDArray[np.int32]
 

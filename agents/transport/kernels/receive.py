@@ -23,20 +23,13 @@ from weft.agents.transport.kernels.responder import (
 )
 from weft.agents.transport.kernels.state import note_change
 from weft.agents.wire import packets as wire
-from weft.agents.wire.compiled import (
-    compiled,
-    internal,
-    load8,
-    load16,
-    load32,
-    table_at,
-    words_at,
-)
+from weft.agents.wire.compiled import compiled, internal
 from weft.agents.wire.headers import (
     HAS_PAYLOAD,
     IS_RESPONSE,
     MULTICAST_QPN,
 )
+from weft.base.jit import load8, load16, load32, table_at, words_at
 
 Words = npt.NDArray[np.int64]
 

@@ -39,14 +39,12 @@ from weft.agents.transport.kernels.state import (
     timeout_of,
 )
 from weft.agents.wire import packets as wire
-from weft.agents.wire.compiled import (
-    internal,
-    memcpy,
-)
+from weft.agents.wire.compiled import internal
 from weft.agents.wire.headers import (
     SYNDROME_PSN_SEQUENCE_ERROR,
 )
 from weft.agents.wire.packets import put_bth, put_reth, put_word, set_begins_message
+from weft.base.jit import memcpy
 
 Words = npt.NDArray[np.int64]
 

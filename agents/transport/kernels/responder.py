@@ -28,10 +28,7 @@ from weft.agents.transport.kernels.state import (
     refuse,
 )
 from weft.agents.wire import packets as wire
-from weft.agents.wire.compiled import (
-    internal,
-    memcpy,
-)
+from weft.agents.wire.compiled import internal
 from weft.agents.wire.headers import (
     HAS_IMMEDIATE,
     HAS_PAYLOAD,
@@ -46,6 +43,7 @@ from weft.agents.wire.headers import (
     SYNDROME_REMOTE_ACCESS_ERROR,
 )
 from weft.agents.wire.packets import put_bth, put_word
+from weft.base.jit import memcpy
 
 Words = npt.NDArray[np.int64]
 

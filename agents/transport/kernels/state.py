@@ -13,7 +13,8 @@ import numpy.typing as npt
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.board import drop_board, drop_idle_board, restore, retire, seek
 from weft.agents.transport.kernels.memory import add_event, free, malloc, packets_of, work_at
-from weft.agents.wire.compiled import compiled, internal, table_at, words_at
+from weft.agents.wire.compiled import compiled, internal
+from weft.base.jit import table_at, words_at
 
 Words = npt.NDArray[np.int64]
 

@@ -36,14 +36,11 @@ from weft.agents.transport.kernels.state import (
     slow_down,
     timeout_of,
 )
-from weft.agents.wire.compiled import (
-    compiled,
-    internal,
-    table_at,
-)
+from weft.agents.wire.compiled import compiled, internal
 from weft.agents.wire.headers import (
     PSN_MASK,
 )
+from weft.base.jit import table_at
 
 Words = npt.NDArray[np.int64]
 

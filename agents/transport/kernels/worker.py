@@ -16,18 +16,9 @@ from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.chunks import deliver_chunk, is_chunk, is_member
 from weft.agents.transport.kernels.receive import open_packet, receive_batch
 from weft.agents.wire import packets as wire
-from weft.agents.wire.compiled import (
-    compiled,
-    full_fence,
-    internal,
-    load32,
-    memcpy,
-    release_fence,
-    table_at,
-    types,
-    words_at,
-)
+from weft.agents.wire.compiled import compiled, internal
 from weft.agents.wire.headers import MULTICAST_QPN
+from weft.base.jit import full_fence, load32, memcpy, release_fence, table_at, types, words_at
 
 Words = npt.NDArray[np.int64]
 

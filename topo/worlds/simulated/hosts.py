@@ -10,7 +10,7 @@ from weft.agents.transport import layout as transport
 from weft.agents.transport.aggregation_layout import AGGREGATION_QKEY
 from weft.agents.transport.kernels.receive import receive_batch
 from weft.agents.transport.kernels.transmit import transmit_batch
-from weft.agents.wire.compiled import load8, load16, load32, memcpy, store8, store16, store32
+from weft.base.jit import load8, load16, load32, memcpy, store8, store16, store32
 from weft.switch.engine.layout import (
     BUFFER_STRIDE,
     BUFFERS,
