@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +16,8 @@ import numpy.typing as npt
 from weft.agents.datagrams import Datagrams, ipv4_text
 from weft.agents.transport import aggregation_layout as job
 from weft.agents.transport import layout as at
-from weft.agents.transport.queue_pairs import Posting, Work, check_word
-from weft.agents.transport.types import Completion, CompletionKind, TransportMisuse
-
-if TYPE_CHECKING:
-    from weft.agents.transport.endpoint import Endpoint
+from weft.agents.transport.posting import Completion, Owner, Posting, Work, check_word
+from weft.agents.transport.types import CompletionKind, TransportMisuse
 
 Words = npt.NDArray[np.int64]
 Array = npt.NDArray[np.generic]
@@ -151,7 +147,7 @@ class AggregationQueuePair(Posting):
     __slots__ = ("_job", "address", "epoch", "error")
 
     def __init__(
-        self, endpoint: Endpoint, index: int, number: int, address: int, epoch: int, made: _Job
+        self, endpoint: Owner, index: int, number: int, address: int, epoch: int, made: _Job
     ) -> None:
         super().__init__(endpoint, index, number)
         self._job = made

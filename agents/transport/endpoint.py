@@ -27,11 +27,11 @@ from weft.agents.transport.kernels.receive import receive_batch
 from weft.agents.transport.kernels.state import free_read_blocks
 from weft.agents.transport.kernels.transmit import deadline_of, transmit_batch
 from weft.agents.transport.local import FIRST_LOCAL_NUMBER, LocalQueuePair
-from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair, check_word
+from weft.agents.transport.posting import Completion, check_word
+from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair
 from weft.agents.transport.receive_worker import ReceiveWorker
 from weft.agents.transport.source_ports import source_port
 from weft.agents.transport.types import (
-    Completion,
     MemoryRegion,
     RemoteQueuePair,
     Statistics,

@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
-import weakref
-from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from weft.agents.datagrams import Datagrams, ipv4_text
 from weft.agents.transport import layout as at
+from weft.agents.transport.posting import Completion, Owner, Posting, Work, check_word
+from weft.agents.transport.receive_worker import ReceiveWorker
 from weft.agents.transport.sink import ChunkSink
 from weft.agents.transport.types import (
-    Completion,
     CompletionKind,
     MemoryRegion,
     RemoteQueuePair,
@@ -29,13 +27,6 @@ from weft.agents.wire.headers import (
     SYNDROME_REMOTE_ACCESS_ERROR,
 )
 
-if TYPE_CHECKING:
-    from weft.agents.transport.endpoint import Endpoint
-    from weft.agents.transport.receive_worker import ReceiveWorker
-
-Work = tuple[int, ...]
-"""The words of a piece of work, PSNs not yet given."""
-
 _MAXIMUM_MESSAGE = (1 << 31) - 1
 _REFUSALS = {
     SYNDROME_REMOTE_ACCESS_ERROR: "remote access error: wrong key or outside the region",
@@ -48,105 +39,6 @@ def _signed(address: int) -> int:
     return (address + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def check_word(name: str, value: int) -> int:
-    """A number that goes out in 32 bits; TransportMisuse if it does not fit."""
-    if not 0 <= value < 1 << 32:
-        raise TransportMisuse(f"{name} {value} does not fit 32 bits")
-    return value
-
-
-class Posting:
-    """What both kinds have: work that compiled code knows, work that waits for room, and
-    contexts.
-
-    There may be a million of them in a process: what most do not need is made when it is needed.
-    """
-
-    __slots__ = ("_home", "_index", "_posted", "_ring", "_waiting", "number")
-
-    def __init__(self, endpoint: Endpoint, index: int, number: int) -> None:
-        # Weak, or an endpoint and its buffers would stay until a collection.
-        self._home = weakref.ref(endpoint)
-        self._index = index
-        self.number = number
-        """The QP number (24 bits)."""
-        self._posted: list[tuple[CompletionKind, object, int, object]] = []
-        self._waiting: deque[Work] | None = None
-        self._ring: npt.NDArray[np.int64] | None = None
-        """int64[room, WORK_WORDS] once the row's own ring was too small."""
-
-    @property
-    def _endpoint(self) -> Endpoint:
-        """Whose queue pair it is; whoever uses the queue pair keeps that, too."""
-        endpoint = self._home()
-        if endpoint is None:
-            raise TransportMisuse(
-                f"queue pair {self.number:#x}: its endpoint is gone; keep the endpoint for as long "
-                "as its queue pairs are used"
-            )
-        return endpoint
-
-    @property
-    def outstanding(self) -> int:
-        """Posted operations that have not completed."""
-        return len(self._posted)
-
-    def _post(
-        self, kind: CompletionKind, context: object, length: int, memory: object, work: Work
-    ) -> None:
-        self._posted.append((kind, context, length, memory))
-        if self._waiting is None and self._hand_over(work):
-            self._endpoint.changed(self._index)
-            return
-        if self._waiting is None:
-            self._waiting = deque()
-        self._waiting.append(work)
-
-    def _fill(self) -> None:
-        """Hand compiled code as much of the work that waits as it has room for."""
-        if self._waiting is None:
-            return
-        while self._waiting and self._hand_over(self._waiting[0]):
-            self._waiting.popleft()
-        if not self._waiting:
-            self._waiting = None
-        self._endpoint.changed(self._index)
-
-    def _hand_over(self, work: Work) -> bool:
-        """Put a piece of work into the ring; False if compiled code has as much as it takes."""
-        row = self._endpoint.row_of(self._index)
-        first, following = int(row[at.FIRST_WORK]), int(row[at.NEXT_WORK])
-        room = int(row[at.WORK_ROOM])
-        if following - first == room:
-            if room == at.MAXIMUM_WORK_ROOM:
-                return False
-            self._enlarge_ring(row, first, following)
-            room = 2 * room
-        ring = self._ring_of(row)
-        ring[following % room] = self._place(row, work)
-        row[at.NEXT_WORK] = following + 1
-        return True
-
-    def _ring_of(self, row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        if self._ring is not None:
-            return self._ring
-        end = at.WORK_TABLE + at.FIRST_WORK_ROOM * at.WORK_WORDS
-        return row[at.WORK_TABLE : end].reshape(at.FIRST_WORK_ROOM, at.WORK_WORDS)
-
-    def _enlarge_ring(self, row: npt.NDArray[np.int64], first: int, following: int) -> None:
-        before = self._ring_of(row)
-        room = 2 * len(before)
-        ring: npt.NDArray[np.int64] = np.zeros((room, at.WORK_WORDS), np.int64)
-        for number in range(first, following):
-            ring[number % room] = before[number % len(before)]
-        self._ring = ring
-        row[at.WORK_RING] = ring.ctypes.data
-        row[at.WORK_ROOM] = room
-
-    def _place(self, row: npt.NDArray[np.int64], work: Work) -> Work:
-        return work
-
-
 class RcQueuePair(Posting):
     """One end of a reliable connection; made by `Endpoint.create_rc`.
 
@@ -157,7 +49,7 @@ class RcQueuePair(Posting):
 
     __slots__ = ("_kept", "_parts", "_ports", "error", "initial_psn", "remote")
 
-    def __init__(self, endpoint: Endpoint, index: int, number: int, initial_psn: int) -> None:
+    def __init__(self, endpoint: Owner, index: int, number: int, initial_psn: int) -> None:
         super().__init__(endpoint, index, number)
         self.initial_psn = initial_psn
         """The PSN of the first request that this end sends (24 bits)."""
@@ -384,7 +276,7 @@ class UdQueuePair(Posting):
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: Owner,
         index: int,
         number: int,
         group_address: int,

@@ -1,20 +1,15 @@
-"""The transport's data: what is registered, connected, completed and counted."""
+"""The transport's data: what is registered, connected and counted."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from weft.base.errors import WeftError
-
-if TYPE_CHECKING:
-    from weft.agents.transport.aggregation import AggregationQueuePair
-    from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair
-    from weft.agents.transport.sink import ChunkSink
 
 
 class TransportMisuse(WeftError):
@@ -76,22 +71,6 @@ class CompletionKind(enum.Enum):
     given (`RcQueuePair.set_source_ports`): `source_port`."""
     ERROR = "error"
     """A posted operation failed and so did its queue pair: `error` says why and names the peer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """One finished operation or one arrival; `qp` is the queue pair, `context` what the caller
-    posted with it."""
-
-    kind: CompletionKind
-    qp: RcQueuePair | UdQueuePair | AggregationQueuePair
-    context: object = None
-    data: bytes = b""
-    immediate: int | None = None
-    length: int = 0
-    error: str = ""
-    sink: ChunkSink | None = None
-    source_port: int = 0
 
 
 @dataclass(frozen=True, slots=True)
