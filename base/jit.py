@@ -12,7 +12,6 @@ the numbers in records are numpy's int64, whose arithmetic wraps as that of comp
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import hashlib
 import platform
 from collections.abc import Callable, Iterable
@@ -114,24 +113,49 @@ def _internal(function: Function) -> Function:
     return made
 
 
+R = TypeVar("R", bound="Record")
+
+
 class Record(ctypes.Structure):
     """Words in memory by their names; a class below it, made by `record`, says which.
 
-    ``QueuePair(table, index)`` is row ``index`` (by default 0) of the rows at an address, in Python
-    as in compiled code. Nothing keeps the memory alive: whoever has an address sees to that.
+    In compiled code ``Row(table, index)`` is row ``index`` (by default 0) of the rows at an
+    address; in Python ``Row.at(table, index)`` is the same, with Python's numbers. Nothing keeps
+    the memory alive: whoever has an address sees to that, in Python for example by `memory`.
     """
 
     dtype: ClassVar[np.dtype[np.void]]
-    """The same for numpy: ``np.zeros(rows, QueuePair.dtype)`` is a table."""
+    """The same for numpy: ``np.zeros(rows, Row.dtype)`` is a table."""
+    kernel_form: ClassVar[Any]
+    """What a call of the class makes: the plain form of what it makes in compiled code."""
+    memory: object
+    """What must live as long as this view of it; Python's alone."""
 
     def __new__(cls, address: int, index: int = 0) -> Any:
-        return cls.from_address(int(address) + int(index) * ctypes.sizeof(cls))
+        return cls.kernel_form.at(int(address), int(index))
 
     def __init__(self, address: int, index: int = 0) -> None:
         """`__new__` has done everything; the fields of a new view are what is in memory."""
 
+    @classmethod
+    def at(cls: type[R], address: int, index: int = 0) -> R:
+        """For Python: a row of the rows at an address."""
+        return cls.from_address(address + index * ctypes.sizeof(cls))
 
-R = TypeVar("R", bound=Record)
+    @classmethod
+    def zeroed(cls: type[R]) -> R:
+        """A record with memory of its own, of zeros."""
+        return cls.from_buffer(bytearray(ctypes.sizeof(cls)))
+
+    @classmethod
+    def within(cls: type[R], memory: Words) -> R:
+        """The record at the beginning of an array, whose memory it keeps."""
+        return cls.from_buffer(memory)  # type: ignore[arg-type]
+
+    @property
+    def location(self) -> int:
+        """Its address, for compiled code."""
+        return ctypes.addressof(self)
 
 
 def record(cls: type[R]) -> type[R]:
@@ -142,7 +166,10 @@ def record(cls: type[R]) -> type[R]:
     dataclass of ints, is a part of this one, with names of its own.
     """
     _lay_out(cls, cls)
-    if not numba.config.DISABLE_JIT:
+    if numba.config.DISABLE_JIT:
+        cls.kernel_form = _plain_form(cls)
+    else:
+        cls.kernel_form = cls
         _teach_numba(cls)
     return cls
 
@@ -150,42 +177,59 @@ def record(cls: type[R]) -> type[R]:
 def _lay_out(cls: Any, described: Any) -> None:
     """Give a structure the fields that a class describes, and the dtype."""
     hints = get_type_hints(described, include_extras=True)
-    fields, formats = [], []
+    fields: list[tuple[str, Any]] = []
+    formats: list[tuple[str, Any]] = []
     for name in described.__annotations__:
-        stored, dtype, view = _storage(hints[name])
-        fields.append((f"_{name}" if view else name, stored))
+        hint, stored = hints[name], name
+        kind: Any = ctypes.c_int64
+        dtype: Any = np.int64
+        if get_origin(hint) is Annotated:
+            count = get_args(hint)[1]
+            stored, kind, dtype = f"_{name}", ctypes.c_int64 * count, (np.int64, (count,))
+            setattr(cls, name, _words_property(stored))
+        elif hint is not int:
+            kind = _part(hint)
+            dtype = kind.dtype
+        fields.append((stored, kind))
         formats.append((name, dtype))
-        if view:
-            setattr(cls, name, view(f"_{name}"))
     cls._fields_ = fields
     cls.dtype = np.dtype(formats, align=True)
 
 
-def _storage(hint: Any) -> tuple[Any, Any, Callable[[str], property] | None]:
-    """ctypes' type and numpy's for an annotation; what makes a property, where ctypes' own way to
-    read and write the field is not enough."""
-    if hint is int:
-        return ctypes.c_int64, np.int64, _int64_property if numba.config.DISABLE_JIT else None
-    if get_origin(hint) is Annotated:
-        count = get_args(hint)[1]
-        return ctypes.c_int64 * count, (np.int64, (count,)), _words_property
-    if dataclasses.is_dataclass(hint):
-        part: Any = type("Part", (ctypes.Structure,), {})
-        _lay_out(part, hint)
-        return part, part.dtype, None
-    return hint, hint.dtype, None
+def _part(hint: Any) -> Any:
+    """The structure of a part: a record, or what is made of a dataclass of ints."""
+    if issubclass(hint, Record):
+        return hint
+    part: Any = type(hint.__name__, (ctypes.Structure,), {})
+    _lay_out(part, hint)
+    return part
 
 
-def _int64_property(name: str) -> property:
-    """The plain form of a number: numpy's, wrapped when it is stored."""
-    return property(
-        lambda self: np.int64(getattr(self, name)),
-        lambda self, value: setattr(self, name, int(value)),
-    )
+def _words_property(stored: str) -> property:
+    return property(lambda self: np.frombuffer(getattr(self, stored), np.int64))
 
 
-def _words_property(name: str) -> property:
-    return property(lambda self: np.frombuffer(getattr(self, name), np.int64))
+def _plain_form(cls: Any) -> Any:
+    """A structure's form for kernels that run as Python: its numbers are numpy's, and wrap when
+    they are stored."""
+
+    def number(field: Any) -> property:
+        return property(
+            lambda self: np.int64(field.__get__(self)),
+            lambda self, value: field.__set__(self, int(value)),
+        )
+
+    def part(form: Any, offset: int) -> property:
+        return property(lambda self: form.from_address(ctypes.addressof(self) + offset))
+
+    views = {}
+    for name, kind in cls._fields_:
+        field = getattr(cls, name)
+        if kind is ctypes.c_int64:
+            views[name] = number(field)
+        elif issubclass(kind, ctypes.Structure):
+            views[name] = part(_plain_form(kind), field.offset)
+    return type(cls.__name__, (cls,), views)
 
 
 def _teach_numba(cls: type[Record]) -> None:
@@ -213,6 +257,16 @@ def _teach_numba(cls: type[Record]) -> None:
     _extending.type_callable(cls)(typer)
     _extending.lower_builtin(cls, types.Integer)(lower)
     _extending.lower_builtin(cls, types.Integer, types.Integer)(lower)
+
+
+def words_in(described: type[Record]) -> int:
+    """How many words a record takes."""
+    return ctypes.sizeof(described) // 8
+
+
+def words_of(part: object) -> Words:
+    """All words of a record or of a part of one, in Python; no copy."""
+    return np.frombuffer(part, np.int64)  # type: ignore[call-overload, no-any-return]
 
 
 memcpy = types.ExternalFunction("memcpy", types.intp(types.intp, types.intp, types.intp))
@@ -285,12 +339,6 @@ _pointer = intrinsic(_view)
 def words_at(address: int, count: int) -> Words:
     """The int64[count] array at an address."""
     return _carray(_pointer(address), count, np.int64)  # type: ignore[no-any-return]
-
-
-@_internal
-def table_at(address: int, rows: int, columns: int) -> Any:
-    """The int64[rows, columns] array at an address."""
-    return _carray(_pointer(address), (rows, columns), np.int64)
 
 
 @_internal

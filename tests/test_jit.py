@@ -57,7 +57,9 @@ from tests.mutation.plain import use_plain_form
 use_plain_form()
 from tests import test_jit
 rows = test_jit.changed_rows()
-assert type(test_jit.Outer(rows.ctypes.data).last).__name__ == "int64"
+address = rows.ctypes.data
+assert type(test_jit.Outer(address).inner.counted.lost).__name__ == "int64"
+assert type(test_jit.Outer.at(address).inner.counted.lost) is int
 print(rows.view('int64').tolist())
 """
 
@@ -73,7 +75,7 @@ def changed_rows() -> np.ndarray[tuple[int], np.dtype[np.void]]:
 
 def test_compiled_code_python_and_numpy_see_the_same_record() -> None:
     rows = changed_rows()
-    row = Outer(rows.ctypes.data, 1)
+    row = Outer.at(rows.ctypes.data, 1)
     assert (row.inner.first, row.inner.counted.lost, row.last) == (21, 1, 42)
     assert row.table.tolist() == [0, Outer.dtype.itemsize + 32, 0]
     row.inner.counted.seen = -1

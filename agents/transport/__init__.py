@@ -3,7 +3,6 @@ sockets and without a clock."""
 
 from weft.agents.transport.aggregation import (
     AggregationQueuePair,
-    AggregationStatistics,
     DataKind,
     Reduction,
 )
@@ -13,6 +12,7 @@ from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair
 from weft.agents.transport.receive_worker import ReceiveWorker
 from weft.agents.transport.sink import ChunkSink
 from weft.agents.transport.types import (
+    AggregationStatistics,
     CompletionKind,
     Gap,
     MemoryRegion,

@@ -21,10 +21,12 @@ from weft.agents.transport.types import (
     TransportOptions,
 )
 
-Words = npt.NDArray[np.int64]
+Table = npt.NDArray[np.void]
 
 Work = tuple[int, ...]
-"""The words of a piece of work, PSNs not yet given."""
+"""The first words of a piece of work, in the order of `layout.Work`."""
+LENGTH = 2
+"""Which of them is its length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +52,14 @@ class Owner(Protocol):
     path_mtu: int
     options: TransportOptions
 
-    @property
-    def words(self) -> Words: ...
+    state: at.EndpointState
 
     @property
     def maximum_window(self) -> int: ...
 
-    def row_of(self, index: int) -> Words: ...
+    def row_of(self, index: int) -> at.PairState: ...
 
-    def sinks_of(self, index: int) -> Words: ...
+    def sinks_of(self, index: int) -> npt.NDArray[np.int64]: ...
 
     def changed(self, index: int) -> None: ...
 
@@ -99,8 +100,8 @@ class Posting:
         """The QP number (24 bits)."""
         self._posted: list[tuple[CompletionKind, object, int, object]] = []
         self._waiting: deque[Work] | None = None
-        self._ring: npt.NDArray[np.int64] | None = None
-        """int64[room, WORK_WORDS] once the row's own ring was too small."""
+        self._ring: Table | None = None
+        """The ring of posted work once that in the row was too small."""
 
     @property
     def _endpoint(self) -> Owner:
@@ -142,8 +143,7 @@ class Posting:
     def _hand_over(self, work: Work) -> bool:
         """Put a piece of work into the ring; False if compiled code has as much as it takes."""
         row = self._endpoint.row_of(self._index)
-        first, following = int(row[at.FIRST_WORK]), int(row[at.NEXT_WORK])
-        room = int(row[at.WORK_ROOM])
+        first, following, room = row.first_work, row.next_work, row.work_room
         if following - first == room:
             if room == at.MAXIMUM_WORK_ROOM:
                 return False
@@ -151,24 +151,23 @@ class Posting:
             room = 2 * room
         ring = self._ring_of(row)
         ring[following % room] = self._place(row, work)
-        row[at.NEXT_WORK] = following + 1
+        row.next_work = following + 1
         return True
 
-    def _ring_of(self, row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _ring_of(self, row: at.PairState) -> Table:
         if self._ring is not None:
             return self._ring
-        end = at.WORK_TABLE + at.FIRST_WORK_ROOM * at.WORK_WORDS
-        return row[at.WORK_TABLE : end].reshape(at.FIRST_WORK_ROOM, at.WORK_WORDS)
+        return row.first_ring.view(at.Work.dtype)
 
-    def _enlarge_ring(self, row: npt.NDArray[np.int64], first: int, following: int) -> None:
+    def _enlarge_ring(self, row: at.PairState, first: int, following: int) -> None:
         before = self._ring_of(row)
         room = 2 * len(before)
-        ring: npt.NDArray[np.int64] = np.zeros((room, at.WORK_WORDS), np.int64)
+        ring: Table = np.zeros(room, at.Work.dtype)
         for number in range(first, following):
             ring[number % room] = before[number % len(before)]
         self._ring = ring
-        row[at.WORK_RING] = ring.ctypes.data
-        row[at.WORK_ROOM] = room
+        row.work_ring = ring.ctypes.data
+        row.work_room = room
 
-    def _place(self, row: npt.NDArray[np.int64], work: Work) -> Work:
+    def _place(self, row: at.PairState, work: Work) -> Work:
         return work

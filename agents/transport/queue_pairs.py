@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from weft.agents.datagrams import Datagrams, ipv4_text
 from weft.agents.transport import layout as at
-from weft.agents.transport.posting import Completion, Owner, Posting, Work, check_word
+from weft.agents.transport.posting import LENGTH, Completion, Owner, Posting, Work, check_word
 from weft.agents.transport.receive_worker import ReceiveWorker
 from weft.agents.transport.sink import ChunkSink
 from weft.agents.transport.types import (
@@ -76,31 +76,31 @@ class RcQueuePair(Posting):
             )
         self.remote = remote
         row = self._endpoint.row_of(self._index)
-        row[at.PEER_ADDRESS] = remote.address
-        row[at.PEER_NUMBER] = remote.number
-        row[at.EXPECTED] = remote.initial_psn
-        row[at.STATE] = at.READY
+        row.peer_address = remote.address
+        row.peer_number = remote.number
+        row.expected = remote.initial_psn
+        row.state = at.READY
         self._endpoint.changed(self._index)
 
     def share_turns(self, first: RcQueuePair, queue_pairs: int) -> None:
         """Send as one of so many queue pairs with one peer, made one after the other from `first`
         on: all together have one turn for data, and begin with one window."""
         row = self._endpoint.row_of(self._index)
-        row[at.FIRST_LANE] = first._index
-        row[at.LANES] = queue_pairs
+        row.first_lane = first._index
+        row.lanes = queue_pairs
         self.share_window(1)
 
     def share_window(self, hosts: int) -> None:
         """Go on with no more than a part of the first window, one packet at least, since so many
         hosts begin to send to the same one."""
         row = self._endpoint.row_of(self._index)
-        part = self._endpoint.maximum_window * 256 // (max(1, int(row[at.LANES])) * hosts)
-        row[at.WINDOW] = min(int(row[at.WINDOW]), max(256, part))
+        part = self._endpoint.maximum_window * 256 // (max(1, row.lanes) * hosts)
+        row.window = min(row.window, max(256, part))
 
     def move_acknowledgements(self) -> None:
         """Let acknowledgements leave from another UDP source port where what they acknowledge comes
         again and again, so that their way may be dead."""
-        self._endpoint.row_of(self._index)[at.ACKNOWLEDGE_MOVES] = 1
+        self._endpoint.row_of(self._index).acknowledge_moves = 1
 
     def set_source_ports(self, ports: Sequence[int]) -> None:
         """The UDP source ports of the packets: the first one, and after each timeout the next,
@@ -113,10 +113,10 @@ class RcQueuePair(Posting):
             raise TransportMisuse(f"UDP source ports {list(ports)}: at least one, of 1 to 65535")
         self._ports = np.array(ports, np.int64)
         row = self._endpoint.row_of(self._index)
-        row[at.SOURCE_PORT] = ports[0]
-        row[at.PORTS] = self._ports.ctypes.data
-        row[at.PORT_COUNT] = len(ports)
-        row[at.PORT_AT] = 0
+        row.source_port = ports[0]
+        row.ports = self._ports.ctypes.data
+        row.port_count = len(ports)
+        row.port_at = 0
         self._endpoint.expect_repathing()
 
     def post_send(self, data: bytes, context: object = None, immediate: int | None = None) -> None:
@@ -179,13 +179,13 @@ class RcQueuePair(Posting):
             return
         self._post(kind, context, length, memory, work)
 
-    def _place(self, row: npt.NDArray[np.int64], work: Work) -> Work:
-        first = int(row[at.POSTED_END])
+    def _place(self, row: at.PairState, work: Work) -> Work:
+        first = row.posted_end
         mtu = self._endpoint.path_mtu
-        end = first + max(1, -(-work[at.WORK_LENGTH] // mtu))
-        if row[at.NEXT_WORK] == row[at.FIRST_WORK]:
-            row[at.SEND_WORK] = row[at.NEXT_WORK]
-        row[at.POSTED_END] = end
+        end = first + max(1, -(-work[LENGTH] // mtu))
+        if row.next_work == row.first_work:
+            row.send_work = row.next_work
+        row.posted_end = end
         return (*work, first, end, 0, 0)
 
     def _complete(self, kind: CompletionKind, context: object, length: int) -> None:
@@ -226,7 +226,7 @@ class RcQueuePair(Posting):
         if self._kept is None:
             self._kept = {}
         # What compiled code has forgotten since, because the peer contradicted itself.
-        room = self._endpoint.words[at.BOARD_ROOM]
+        room = self._endpoint.state.board_room
         for old in [old for old in self._kept if old + room <= sequence]:
             del self._kept[old]
         data = batch.data[row, offset : offset + length].tobytes()
@@ -260,7 +260,7 @@ class RcQueuePair(Posting):
             self.error = f"{peer} refused the request with PSN {psn}: {why}"
         self._waiting = None
         row = self._endpoint.row_of(self._index)
-        row[at.FIRST_WORK] = row[at.NEXT_WORK]
+        row.first_work = row.next_work
         if not self._posted:
             self._complete(CompletionKind.ERROR, None, 0)
         for _, context, length, _memory in self._posted:
@@ -368,7 +368,7 @@ class UdQueuePair(Posting):
             return
         sink.feed(self._endpoint)
         self._sinks[sink.operation] = sink
-        address = sink.words.ctypes.data
+        address = sink.state.location
         self._endpoint.sinks_of(self.group_index)[sink.operation] = address
 
     def detach(self, sink: ChunkSink) -> None:

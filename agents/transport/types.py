@@ -228,6 +228,24 @@ PEAKS = frozenset({"reorder_peak_packets", "reorder_distance_peak"})
 """The counters of `Statistics` that are the most there ever was, and no sums."""
 
 
+@dataclass(slots=True)
+class AggregationStatistics:
+    """What one host has counted of a job since it was made."""
+
+    rounds_sent: int = 0
+    """Packets, repetitions included."""
+    rounds_repeated: int = 0
+    results: int = 0
+    duplicate_results: int = 0
+    """Of rounds whose result was there already, or that this host has not sent."""
+    other_epoch: int = 0
+    """Packets of a job that had the address before."""
+    malformed: int = 0
+    """Packets with a wrong ICRC are the endpoint's `bad_icrc`."""
+    saturated_blocks: int = 0
+    """Of this rank's results."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gap:
     """A run of chunks that did not arrive: `count` chunks from `first_chunk`, `length` bytes at

@@ -11,6 +11,7 @@ _SOURCES = (
     "datagrams.py",
     "wire/*.py",
     "transport/*layout.py",
+    "transport/types.py",
     "transport/kernels/*.py",
     "servers/compiled_*.py",
     "drivers/compiled_*.py",
