@@ -66,6 +66,8 @@ class Datagrams:
     addresses: npt.NDArray[np.int64] = field(init=False, repr=False, compare=False)
     """The arrays' memory, for compiled code: data, length, source, destination, source_port, tos,
     then stride and capacity. The arrays of a batch are never exchanged for others."""
+    address: int = field(init=False, repr=False, compare=False)
+    """Where `addresses` are in memory."""
 
     def __post_init__(self) -> None:
         arrays: list[npt.NDArray[Any]] = [
@@ -83,6 +85,7 @@ class Datagrams:
                 raise ValueError(f"arrays of {len(array)} and {len(self.data)} rows in one batch")
         memory = [array.ctypes.data for array in arrays]
         self.addresses = np.array([*memory, self.data.shape[1], len(self.data)], np.int64)
+        self.address = self.addresses.ctypes.data
 
     def __len__(self) -> int:
         return self.count

@@ -14,7 +14,7 @@ from weft.agents.collectives.agent import HostAgent
 from weft.agents.datagrams import Datagrams
 from weft.agents.servers import ReductionServer
 from weft.agents.transport.endpoint import Endpoint
-from weft.agents.transport.types import Completion
+from weft.agents.transport.posting import Completion
 from weft.base.errors import InputError
 
 

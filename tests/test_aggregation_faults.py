@@ -19,8 +19,7 @@ from weft.agents.collectives.dtypes import dtype_of
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import Datagram, Datagrams, ipv4
 from weft.agents.transport import DataKind, Endpoint, TransportOptions
-from weft.agents.transport import aggregation_layout as job_words
-from weft.agents.transport import layout as at
+from weft.agents.transport.aggregation_layout import Slot
 from weft.agents.wire.headers import Opcode, Packet
 
 DTYPES = ("int32", "float32", "float16", "bfloat16")
@@ -158,14 +157,13 @@ def test_rounds_go_on_past_32_bits() -> None:
     first = (1 << 32) - 20
     for host, pair in zip(workers.hosts, workers.pairs[0], strict=True):
         row = host.row_of(0)
-        words = pair._job.words
-        row[at.POSTED_END] = row[at.SEND_HIGHEST] = words[job_words.OPENED] = first
-        slots = pair._job.tables[0].view(np.int64)
-        slots[:, job_words.SLOT_ROUND] += first
+        row.posted_end = row.send_highest = pair._job.state.opened = first
+        for number in range(4):
+            Slot.at(pair._job.state.slot_table, number).round += first
     for number, name in enumerate(DTYPES):
         inputs = whole_numbers(3, 50, name)
         check_sums(inputs, workers.reduce(inputs, number))
-    assert workers.hosts[0].row_of(0)[at.POSTED_END] > 1 << 32
+    assert workers.hosts[0].row_of(0).posted_end > 1 << 32
 
 
 def test_a_worker_that_stalls_is_waited_for() -> None:

@@ -54,16 +54,6 @@ FORBIDDEN = {
 
 
 CIRCLES = (
-    ("weft.agents.servers.job", "weft.agents.servers.operation"),
-    (
-        "weft.agents.transport.aggregation",
-        "weft.agents.transport.endpoint",
-        "weft.agents.transport.local",
-        "weft.agents.transport.queue_pairs",
-        "weft.agents.transport.receive_worker",
-        "weft.agents.transport.sink",
-        "weft.agents.transport.types",
-    ),
     (
         "weft.switch.engine.amounts",
         "weft.switch.engine.attachments",
@@ -182,6 +172,16 @@ def test_no_modules_of_a_package_import_each_other(package: str) -> None:
 def test_a_circle_of_imports_is_found_however_long_it_is() -> None:
     graph = {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": set[str](), "e": {"a", "e"}}
     assert circles(graph) == {frozenset("abc"), frozenset("e")}
+
+
+def test_of_base_the_layer_above_numba_alone_imports_it() -> None:
+    using = {
+        name_of(file)
+        for file in modules("base")
+        if any(name.startswith(("numba", "llvmlite")) for _, name in imports(file))
+        or "numba" in file.read_text()
+    }
+    assert using == {"base/jit.py"}
 
 
 @pytest.mark.parametrize("file", modules(*PACKAGES, "src", "tests"), ids=name_of)

@@ -16,7 +16,6 @@ from weft.agents.collectives.requests import Request
 from weft.agents.collectives.unicast import block_bytes
 from weft.agents.datagrams import ipv4
 from weft.agents.transport import Endpoint, TransportOptions
-from weft.agents.transport import layout as at
 from weft.base.errors import InputError
 
 UNICAST = [request for request in EVERY if request.algorithm != "multicast"]
@@ -94,10 +93,10 @@ def test_a_lane_without_data_has_ports_to_go_on_with_where_others_have() -> None
             pairs = communicator._pairs_of(peer)
             rows = [endpoint.row_of(pair._index) for pair in pairs]
             # One port has no table of ports.
-            assert [max(1, int(row[at.PORT_COUNT])) for row in rows] == counts
-            moves = [int(row[at.ACKNOWLEDGE_MOVES]) for row in rows]
+            assert [max(1, row.port_count) for row in rows] == counts
+            moves = [row.acknowledge_moves for row in rows]
             assert moves == [int(count > 1) for count in counts]
-            first += [(peer, int(row[at.SOURCE_PORT])) for row in rows]
+            first += [(peer, row.source_port) for row in rows]
         assert len(set(first)) == len(first) == 5
 
 

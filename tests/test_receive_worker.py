@@ -13,9 +13,9 @@ from tests.transport_pair import pattern
 
 from weft.agents.datagrams import FRAME_OVERHEAD_BYTES, Datagram, Datagrams, ipv4
 from weft.agents.transport import ChunkSink, Endpoint, ReceiveWorker, Statistics, TransportMisuse
-from weft.agents.transport import layout as at
 from weft.agents.wire import MalformedPacket, Opcode, Packet
 from weft.agents.wire.crc import icrc
+from weft.base.jit import words_of
 
 HERE, THERE = ipv4("10.0.0.1"), ipv4("10.0.0.2")
 GROUPS = [(ipv4("239.0.0.5"), 7), (ipv4("239.0.0.6"), 8)]
@@ -360,7 +360,7 @@ def test_nothing_is_written_after_a_sink_was_detached(staged: bool) -> None:
 def test_workers_share_no_cache_line() -> None:
     workers = [ReceiveWorker(HERE, GROUPS) for _ in range(4)]
     sinks = [ChunkSink(np.zeros(20, np.uint8), 5, 10, [20]) for _ in range(4)]
-    arrays = [worker.words for worker in workers] + [sink.words for sink in sinks]
+    arrays = [words_of(worker.state) for worker in workers] + [sink.words for sink in sinks]
     lines = [
         set(range(array.ctypes.data // 64, (array.ctypes.data + array.nbytes - 1) // 64 + 1))
         for array in arrays
@@ -404,5 +404,5 @@ def test_a_staging_ring_that_is_full_is_emptied_before_more_is_staged() -> None:
         0,
     )
     assert (sink.buffer == data).all() and worker.poll() == [sink]
-    assert worker.words[at.WORKER_STAGED] == 7
-    assert ReceiveWorker(HERE, GROUPS).words[at.WORKER_STAGING] == 0
+    assert worker.state.staged == 7
+    assert ReceiveWorker(HERE, GROUPS).state.staging == 0

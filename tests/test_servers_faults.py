@@ -228,7 +228,7 @@ def test_nothing_that_a_member_says_brings_another_down(
             pair = agent.communicator.queue_pairs[4 + server]
             say(pair, group, rank, bytes(spoiled) if spoil and not number else said)
         elif isinstance(said, bytes):
-            group.servers[server].jobs[0].queue_pairs[rank].post_send(said)
+            group.servers[server].jobs[0].members.queue_pairs[rank].post_send(said)
     events = group.finish(5_000_000_000)
     if not all(isinstance(event, Done) for event in events):
         assert any(
@@ -293,7 +293,7 @@ def test_a_server_that_breaks_the_protocol_is_named() -> None:
         group.start(replace(ALLREDUCE, counts=20_000))
         while group.network.now_ns < 2_000_000:
             group.network.step()
-        group.servers[0].jobs[0].queue_pairs[2].post_send(said)
+        group.servers[0].jobs[0].members.queue_pairs[2].post_send(said)
         for event in group.finish(5_000_000_000):
             assert isinstance(event, Failed)
             assert "server 0 (10.0.2.1) broke the protocol" in event.error
@@ -316,7 +316,7 @@ def test_a_server_that_answers_with_another_length_than_its_chunk_is_named() -> 
     child, parent, chunk = waiting[0]
     root = group.servers[parent - 4]
     region = root.endpoint.register(np.zeros(1, np.uint8))
-    root.jobs[0].queue_pairs[4 + child].post_write(region, 0, 0, 0, 0, immediate=chunk)
+    root.jobs[0].members.queue_pairs[4 + child].post_write(region, 0, 0, 0, 0, immediate=chunk)
     for event in group.finish(5_000_000_000):
         assert isinstance(event, Failed)
         assert f"server {parent - 4} (" in event.error

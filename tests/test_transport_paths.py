@@ -19,8 +19,8 @@ from weft.agents.datagrams import Datagram, Datagrams, ipv4
 from weft.agents.transport import CompletionKind, Endpoint, TransportMisuse, TransportOptions
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels import entropy as entropy
-from weft.agents.wire.compiled import numba
 from weft.agents.wire.headers import Opcode, Packet
+from weft.base.jit import numba
 
 MTU = 256
 DCTCP = TransportOptions(congestion="dctcp", retries=100)
@@ -76,7 +76,7 @@ def test_acknowledgements_tell_exactly_how_many_packets_were_marked(
     assert pair.b.statistics.marks_received == sum(marks)
     pair.a.receive(Datagrams.of(answers), 1)
     words = pair.a.row_of(0)
-    assert words[at.ACKED] <= len(marks) and words[at.MARKED] <= sum(marks)
+    assert words.acked <= len(marks) and words.marked <= sum(marks)
 
 
 def test_acknowledgements_of_dctcp_come_every_four_packets_at_least() -> None:
@@ -125,8 +125,8 @@ def test_the_window_follows_dctcps_estimate() -> None:
         if part:
             window = max(1.0, window * (1 - alpha / 2))
         row = pair.a.row_of(0)
-        assert abs(row[at.ALPHA] / at.ONE_ALPHA - alpha) < 0.002
-        assert abs(row[at.WINDOW] / 256 - window) < 0.3
+        assert abs(row.alpha / at.ONE_ALPHA - alpha) < 0.002
+        assert abs(row.window / 256 - window) < 0.3
 
 
 @pytest.mark.parametrize("recovery", ["go-back-n", "selective"])
@@ -150,9 +150,7 @@ def test_marks_keep_the_queue_short_and_the_link_busy(recovery: str) -> None:
             one.post_write(sender.register(pattern(size)), 0, size, region.address, region.rkey, 1)
         network = MemoryNetwork(hosts, rate_bps=10**9, mark_bytes=30_000)
         ends[congestion] = network.settle()
-        round_trips[congestion] = max(
-            int(sender.row_of(0)[at.SMOOTHED_RTT]) for sender in hosts[1:]
-        )
+        round_trips[congestion] = max(sender.row_of(0).smoothed_rtt for sender in hosts[1:])
         assert len(hosts[0].poll()) == senders
     assert round_trips["window"] > 5_000_000 and round_trips["dctcp"] < 700_000
     assert ends["dctcp"] < 1.01 * ends["window"]
@@ -199,14 +197,16 @@ class PlainReps:
 
 
 _next_port: Callable[..., int] = numba.njit(
-    lambda words, row, now: entropy.next_port(words, row, now)
+    lambda state, row, now: entropy.next_port(at.EndpointState(state), at.PairState(row), now)
 )
-_drawn: Callable[..., int] = numba.njit(lambda words, row: entropy.draw_port(words, row))
+_drawn: Callable[..., int] = numba.njit(
+    lambda state, row: entropy.draw_port(at.EndpointState(state), at.PairState(row))
+)
 _keep: Callable[..., None] = numba.njit(
-    lambda words, row, port: entropy.keep_entropy(words, row, port)
+    lambda state, row, port: entropy.keep_entropy(at.EndpointState(state), at.PairState(row), port)
 )
 _leave: Callable[..., None] = numba.njit(
-    lambda words, row, now: entropy.leave_path(words, row, 0, now)
+    lambda state, row, now: entropy.leave_path(at.EndpointState(state), at.PairState(row), 0, now)
 )
 
 
@@ -215,7 +215,7 @@ _leave: Callable[..., None] = numba.njit(
 def test_ports_are_chosen_as_the_paper_says(steps: list[tuple[str, int]]) -> None:
     options = replace(REPS, window_bytes=8 * MTU, freeze_ns=40, explore_packets=5)
     pair = Pair(options=options)
-    words, row = pair.a.words, pair.a.row_of(0)
+    words, row = pair.a.state_address, pair.a.row_of(0).location
     plain = PlainReps(5, 40)
     first = min(_drawn(words, row) for _ in range(2000))
     now = 1
@@ -286,7 +286,7 @@ def test_reps_overcomes_a_dead_path_of_four() -> None:
 
 def test_plb_changes_its_path_when_marks_persist_and_only_then() -> None:
     options = replace(PLB, window_bytes=16 * MTU)
-    own = Pair(options=options).a.row_of(0)[at.SOURCE_PORT]
+    own = Pair(options=options).a.row_of(0).source_port
     pair, ports = split_network(options, lambda port: port == own, "mark", 1000)
     assert pair.a.statistics.path_changes == 1
     changed = ports.index(next(port for port in ports if port != own))
@@ -296,7 +296,7 @@ def test_plb_changes_its_path_when_marks_persist_and_only_then() -> None:
 
 
 def test_plb_changes_its_path_at_a_timeout() -> None:
-    own = Pair(options=PLB).a.row_of(0)[at.SOURCE_PORT]
+    own = Pair(options=PLB).a.row_of(0).source_port
     pair, ports = split_network(PLB, lambda port: port == own, "lose", 100)
     assert pair.a.statistics.path_changes >= 1 and pair.a.statistics.timeouts == 1
     assert ports[-1] != own
@@ -323,7 +323,7 @@ def test_after_a_timeout_the_next_source_port_is_used(recovery: str) -> None:
 def test_acknowledgements_leave_a_dead_path(recovery: str, ports: list[int] | None) -> None:
     options = TransportOptions(recovery=recovery, retries=100)  # type: ignore[arg-type]
     pair = Pair(rate_bps=10**9, options=options)
-    dead = {pair.b.row_of(0)[at.SOURCE_PORT], 50_000, 50_001}
+    dead = {pair.b.row_of(0).source_port, 50_000, 50_001}
     pair.network.faults = Faults(
         loss=1.0, only=lambda row, receiver: receiver == A and row.source_port in dead
     )

@@ -18,7 +18,6 @@ from tests.transport_scan import ScanningEndpoint
 
 from weft.agents.datagrams import Datagram, Datagrams
 from weft.agents.transport import CompletionKind, Endpoint, TransportOptions
-from weft.agents.transport import layout as at
 from weft.agents.wire.crc import icrc
 from weft.agents.wire.headers import HAS_PAYLOAD, PROPERTIES, Opcode, Packet
 
@@ -168,9 +167,9 @@ def test_random_faults_are_overcome(
 def assert_at_rest(host: Endpoint) -> None:
     """Nothing is kept, sent or lined up any more."""
     assert host.deadline() is None
-    assert host.words[at.HELD_EVENTS] == 0
-    assert host.words[at.ECHOES] == host.words[at.ECHOES_SENT]
-    assert all(host.row_of(row)[at.BOARD] == 0 for row in range(host.words[at.QUEUE_PAIRS]))
+    assert host.state.held_events == 0
+    assert host.state.echoes == host.state.echoes_sent
+    assert all(host.row_of(row).board == 0 for row in range(host.state.queue_pairs))
 
 
 @settings(deadline=None, max_examples=30)
@@ -201,7 +200,7 @@ def test_random_work_on_many_queue_pairs_is_done_and_all_memory_given_back(
     one, other = runs
     assert one.network.trace == other.network.trace
     for host in one.hosts:
-        assert host.words[at.ECHOES] == host.words[at.ECHOES_SENT]
+        assert host.state.echoes == host.state.echoes_sent
     if patient:
         posted = [done for done in one.done if done[2] is not CompletionKind.RECEIVED]
         assert all(done[2] is not CompletionKind.ERROR for done in posted)
@@ -286,4 +285,4 @@ def test_a_write_outside_the_region_is_refused_also_ahead_of_a_gap() -> None:
     pair.settle()
     assert [done.kind for done in pair.at_a] == [CompletionKind.ERROR]
     assert "remote access error" in pair.at_a[0].error
-    assert pair.b.words[at.HELD_EVENTS] == 0
+    assert pair.b.state.held_events == 0

@@ -119,22 +119,22 @@ def test_the_compiled_decoder_finds_the_same_fields(listed: list[Packet]) -> Non
     assert found.status.tolist() == [packets.GOOD] * len(listed)
     for row, packet in enumerate(listed):
         fields = found.fields[row]
-        assert fields[packets.OPCODE] == packet.opcode
-        assert fields[packets.QUEUE_PAIR] == packet.queue_pair
-        assert fields[packets.PSN] == packet.psn
-        assert fields[packets.ACKNOWLEDGE_REQUEST] == packet.acknowledge_request
-        assert int(fields[packets.REMOTE_ADDRESS]) % 2**64 == packet.remote_address
-        assert fields[packets.RKEY] == packet.rkey
-        assert fields[packets.DMA_LENGTH] == packet.dma_length
-        assert fields[packets.QKEY] == packet.qkey
-        assert fields[packets.SOURCE_QUEUE_PAIR] == packet.source_queue_pair
-        assert fields[packets.SYNDROME] == packet.syndrome
-        assert fields[packets.MESSAGE_SEQUENCE] == packet.message_sequence
-        assert fields[packets.IMMEDIATE] == packet.immediate
-        assert fields[packets.CONGESTED] == packet.congested
-        assert fields[packets.BEGINS_MESSAGE] == packet.begins_message
-        start = fields[packets.PAYLOAD_OFFSET]
-        payload = batch.data[row, start : start + fields[packets.PAYLOAD_LENGTH]]
+        assert fields["opcode"] == packet.opcode
+        assert fields["queue_pair"] == packet.queue_pair
+        assert fields["psn"] == packet.psn
+        assert fields["acknowledge_request"] == packet.acknowledge_request
+        assert int(fields["remote_address"]) % 2**64 == packet.remote_address
+        assert fields["rkey"] == packet.rkey
+        assert fields["dma_length"] == packet.dma_length
+        assert fields["qkey"] == packet.qkey
+        assert fields["source_queue_pair"] == packet.source_queue_pair
+        assert fields["syndrome"] == packet.syndrome
+        assert fields["message_sequence"] == packet.message_sequence
+        assert fields["immediate"] == packet.immediate
+        assert fields["congested"] == packet.congested
+        assert fields["begins_message"] == packet.begins_message
+        start = fields["payload_offset"]
+        payload = batch.data[row, start : start + fields["payload_length"]]
         assert payload.tobytes() == packet.payload
 
 

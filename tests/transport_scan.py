@@ -3,15 +3,13 @@ looks at active rows must equal, packet for packet."""
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from weft.agents.datagrams import Datagrams
 from weft.agents.transport import Endpoint
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.chunks import NEVER, chunk_time, send_chunk
 from weft.agents.transport.kernels.echo import send_echo
 from weft.agents.transport.kernels.frames import frame_size
+from weft.agents.transport.kernels.memory import pair_at
 from weft.agents.transport.kernels.requester import can_request, request_is_read, send_request
 from weft.agents.transport.kernels.responder import (
     acknowledgement_waits,
@@ -19,86 +17,83 @@ from weft.agents.transport.kernels.responder import (
     send_response,
 )
 from weft.agents.transport.kernels.transmit import echo_waits, serve_timeout
-from weft.agents.wire.compiled import internal, numba, table_at
-
-Words = npt.NDArray[np.int64]
+from weft.agents.wire.compiled import compiled, internal
 
 
 @internal
-def scan_timers(endpoint: Words, pairs: Words, now: int) -> None:
+def scan_timers(endpoint: at.EndpointState, now: int) -> None:
     """Serve the timers of all rows."""
-    for index in range(endpoint[at.QUEUE_PAIRS]):
-        pair = pairs[index]
-        if pair[at.KIND] == at.UD:
-            if pair[at.CHUNKS_IDLE] and pair[at.FIRST_WORK] < pair[at.NEXT_WORK]:
-                pair[at.CHUNKS_IDLE] = 0
-                pair[at.CHUNK_DUE] = max(pair[at.CHUNK_DUE], now)
+    for index in range(endpoint.queue_pairs):
+        pair = pair_at(endpoint, index)
+        if pair.kind == at.UD:
+            if pair.chunks_idle and pair.first_work < pair.next_work:
+                pair.chunks_idle = 0
+                pair.chunk_due = max(pair.chunk_due, now)
             continue
-        if pair[at.TIMER] == 0 or pair[at.TIMER] > now:
+        if pair.timer == 0 or pair.timer > now:
             continue
         serve_timeout(endpoint, pair, index, now)
 
 
 @internal
-def scan_deadline(endpoint: Words, pairs: Words) -> int:
+def scan_deadline(endpoint: at.EndpointState) -> int:
     """The earliest that any row waits for."""
     control = 0 if echo_waits(endpoint) else NEVER
     data = NEVER
-    for index in range(endpoint[at.QUEUE_PAIRS]):
-        pair = pairs[index]
-        if pair[at.KIND] == at.UD:
-            if pair[at.FIRST_WORK] < pair[at.NEXT_WORK]:
-                due = 0 if pair[at.CHUNKS_IDLE] else chunk_time(endpoint, pair)
+    for index in range(endpoint.queue_pairs):
+        pair = pair_at(endpoint, index)
+        if pair.kind == at.UD:
+            if pair.first_work < pair.next_work:
+                due = 0 if pair.chunks_idle else chunk_time(endpoint, pair)
                 data = min(data, due)
             continue
-        if pair[at.STATE] != at.READY:
+        if pair.state != at.READY:
             continue
         if acknowledgement_waits(pair):
             control = 0
-        if pair[at.READS]:
+        if pair.reads:
             data = 0
         if can_request(endpoint, pair):
             if request_is_read(pair):
                 control = 0
             else:
                 data = 0
-        if pair[at.TIMER]:
-            control = min(control, pair[at.TIMER])
-    endpoint[at.DATA_TIME] = data
-    if data < NEVER and endpoint[at.RATE_BPS]:
-        data = max(data, endpoint[at.LINK_FREE])
-    endpoint[at.DEADLINE] = min(control, data)
+        if pair.timer:
+            control = min(control, pair.timer)
+    endpoint.data_time = data
+    if data < NEVER and endpoint.rate_bps:
+        data = max(data, endpoint.link_free)
+    endpoint.deadline = min(control, data)
     return min(control, data)
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def scanned_deadline(endpoint: Words) -> int:
+@compiled
+def scanned_deadline(state: int) -> int:
     """`deadline_of`, looking at all rows."""
-    pairs = table_at(endpoint[at.QUEUE_PAIR_TABLE], endpoint[at.QUEUE_PAIRS], at.QUEUE_PAIR_WORDS)
-    return scan_deadline(endpoint, pairs)
+    return scan_deadline(at.EndpointState(state))
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def scanned_transmit(endpoint: Words, batch: Words, now: int, budget: int) -> int:
+@compiled
+def scanned_transmit(state: int, rows: int, now: int, budget: int) -> int:
     """`transmit_batch`, looking at all rows."""
-    total = endpoint[at.QUEUE_PAIRS]
-    pairs = table_at(endpoint[at.QUEUE_PAIR_TABLE], total, at.QUEUE_PAIR_WORDS)
-    room = batch[at.BATCH_CAPACITY]
+    endpoint, batch = at.EndpointState(state), at.Batch(rows)
+    total = endpoint.queue_pairs
+    room = batch.capacity
     count = 0
-    scan_timers(endpoint, pairs, now)
-    if endpoint[at.WAS_IDLE]:
-        endpoint[at.LINK_FREE] = max(endpoint[at.LINK_FREE], now)
+    scan_timers(endpoint, now)
+    if endpoint.was_idle:
+        endpoint.link_free = max(endpoint.link_free, now)
     full = False
     while echo_waits(endpoint) and not full:
         if count == room or budget < frame_size(16, 0):
             full = True
             break
-        frame = send_echo(endpoint, pairs, batch, count, now)
+        frame = send_echo(endpoint, batch, count, now)
         budget -= frame
         count += frame > 0
     for index in range(0 if full else total):
-        pair = pairs[index]
-        if pair[at.KIND] != at.RC or pair[at.STATE] != at.READY:
+        pair = pair_at(endpoint, index)
+        if pair.kind != at.RC or pair.state != at.READY:
             continue
         if acknowledgement_waits(pair):
             if count == room or budget < frame_size(16, 0):
@@ -117,24 +112,24 @@ def scanned_transmit(endpoint: Words, batch: Words, now: int, budget: int) -> in
             count += 1
         if full:
             break
-    turn = endpoint[at.ROTATION]
+    turn = endpoint.rotation
     idle_turns = 0
     while not full and count < room and idle_turns < 2 * total:
-        if endpoint[at.RATE_BPS] and endpoint[at.LINK_FREE] > now:
+        if endpoint.rate_bps and endpoint.link_free > now:
             break
         turn = turn + 1 if turn + 1 < 2 * total else 0
         idle_turns += 1
         index = turn >> 1
-        pair = pairs[index]
-        if pair[at.STATE] != at.READY:
+        pair = pair_at(endpoint, index)
+        if pair.state != at.READY:
             continue
         frame = 0
-        if pair[at.KIND] == at.UD:
+        if pair.kind == at.UD:
             if turn & 1 or chunk_time(endpoint, pair) > now:
                 continue
             frame = send_chunk(endpoint, pair, index, batch, count, budget, now)
         elif turn & 1:
-            if pair[at.READS] == 0:
+            if pair.reads == 0:
                 continue
             frame = send_response(endpoint, pair, batch, count, budget, now)
         else:
@@ -148,9 +143,9 @@ def scanned_transmit(endpoint: Words, batch: Words, now: int, budget: int) -> in
         if frame > 0:
             budget -= frame
             count += 1
-    endpoint[at.ROTATION] = turn
-    scan_deadline(endpoint, pairs)
-    endpoint[at.WAS_IDLE] = 1 if endpoint[at.DATA_TIME] > now else 0
+    endpoint.rotation = turn
+    scan_deadline(endpoint)
+    endpoint.was_idle = 1 if endpoint.data_time > now else 0
     return count
 
 
@@ -159,11 +154,11 @@ class ScanningEndpoint(Endpoint):
 
     def transmit(self, now_ns: int, budget_bytes: int = 1 << 60) -> Datagrams:
         sending = self._sending
-        sending.count = scanned_transmit(self.words, sending.addresses, now_ns, budget_bytes)
-        if self.words[at.EVENTS]:
+        sending.count = scanned_transmit(self.state_address, sending.address, now_ns, budget_bytes)
+        if self.state.events:
             self.take_events(sending)
         return sending
 
     def deadline(self) -> int | None:
-        found = int(scanned_deadline(self.words))
+        found = int(scanned_deadline(self.state_address))
         return None if found >= NEVER else found

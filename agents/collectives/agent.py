@@ -38,7 +38,8 @@ from weft.agents.collectives.timing import TIMEOUT_BASE_NS, operation_timeout_ns
 from weft.agents.datagrams import Datagrams
 from weft.agents.transport.aggregation import AggregationQueuePair
 from weft.agents.transport.endpoint import Endpoint
-from weft.agents.transport.types import Completion, CompletionKind, MemoryRegion
+from weft.agents.transport.posting import Completion
+from weft.agents.transport.types import CompletionKind, MemoryRegion
 from weft.base.errors import InputError, ProtocolError, RunError
 
 PROBE_NS = 500_000_000

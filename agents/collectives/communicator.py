@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from weft.agents.collectives.aggregation import SwitchJob, join
 from weft.agents.collectives.barrier import barrier_peers
 from weft.agents.datagrams import ipv4_text
-from weft.agents.transport.aggregation import AggregationQueuePair
 from weft.agents.transport.endpoint import Endpoint
+from weft.agents.transport.posting import Posting
 from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair
 from weft.agents.transport.types import RemoteQueuePair
 from weft.base.errors import InputError
@@ -181,7 +181,7 @@ class Communicator:
         lanes = self._lanes.get(peer)
         return (self.queue_pairs[peer],) if lanes is None else lanes.pairs
 
-    def peer_of(self, pair: RcQueuePair | UdQueuePair | AggregationQueuePair) -> int:
+    def peer_of(self, pair: Posting) -> int:
         """The member at the other end of an RC queue pair."""
         return self._peers[pair]
 

@@ -23,29 +23,32 @@ _POLLIN = 1
 
 
 @compiled
-def carry_ring(worker: Words, ring: Words, first: int, end: int, batch: int, stop: Words) -> int:
+def carry_ring(
+    state: int, packets: int, batch_at_hand: int, first: int, end: int, batch: int, stop: Words
+) -> int:
     """Receive rows `first` to `end - 1` of a ring of packets, `batch` at a time; returns the row
-    after the last. `ring` is `Datagrams.addresses`."""
-    part = ring.copy()
-    while first < end and stop[0] == 0 and worker[at.EVENTS] == 0:
+    after the last. The worker's state and the packets are at addresses, and so is a copy of the
+    packets' `Batch`, which is written to."""
+    worker, ring, part = at.WorkerState(state), at.Batch(packets), at.Batch(batch_at_hand)
+    while first < end and stop[0] == 0 and worker.endpoint.events == 0:
         count = min(batch, end - first)
-        part[at.BATCH_DATA] = ring[at.BATCH_DATA] + first * ring[at.BATCH_STRIDE]
-        part[at.BATCH_LENGTH] = ring[at.BATCH_LENGTH] + 4 * first
-        part[at.BATCH_SOURCE] = ring[at.BATCH_SOURCE] + 4 * first
-        part[at.BATCH_DESTINATION] = ring[at.BATCH_DESTINATION] + 4 * first
-        part[at.BATCH_SOURCE_PORT] = ring[at.BATCH_SOURCE_PORT] + 2 * first
-        part[at.BATCH_TOS] = ring[at.BATCH_TOS] + first
-        receive_chunks(worker, part, count, 0)
+        part.data = ring.data + first * ring.stride
+        part.length = ring.length + 4 * first
+        part.source = ring.source + 4 * first
+        part.destination = ring.destination + 4 * first
+        part.source_port = ring.source_port + 2 * first
+        part.tos = ring.tos + first
+        receive_chunks(state, batch_at_hand, count, 0)
         first += count
     return first
 
 
 @compiled
 def carry_sockets(
-    worker: Words,
+    state: int,
     descriptors: Words,
     groups: Words,
-    batch: Words,
+    batch: int,
     messages: Words,
     watched: Words,
     timeout: Words,
@@ -56,16 +59,17 @@ def carry_sockets(
     `watched` are their pollfd and, last, that of a descriptor which can be read from when `stop` is
     set. `timeout` is (s, ns), or (-1, 0) for no end: how long nothing may come.
     """
-    while stop[0] == 0 and worker[at.EVENTS] == 0:
+    worker = at.WorkerState(state)
+    while stop[0] == 0 and worker.endpoint.events == 0:
         received = 0
         for index in range(len(descriptors)):
             count = receive_many(descriptors[index], batch, messages, groups[index])
             if count > 0:
-                receive_chunks(worker, batch, count, 0)
+                receive_chunks(state, batch, count, 0)
                 received += count
             elif count not in (0, -_EAGAIN, -_EINTR):
                 return count
-        if received == 0 and worker[at.EVENTS] == 0:
+        if received == 0 and worker.endpoint.events == 0:
             for index in range(len(descriptors)):
                 watched[index] = descriptors[index] | _POLLIN << 32
             watched[len(watched) - 1] = (watched[len(watched) - 1] & 0xFFFFFFFF) | _POLLIN << 32

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.agents.transport import layout as at
-from weft.agents.wire.compiled import (
-    compiled,
-    internal,
+from weft.agents.wire.compiled import compiled, internal
+from weft.agents.wire.crc import swap16, swap32
+from weft.base.jit import (
     load8,
     load16,
     load32,
@@ -26,7 +26,6 @@ from weft.agents.wire.compiled import (
     types,
     words_at,
 )
-from weft.agents.wire.crc import swap16, swap32
 
 Words = npt.NDArray[np.int64]
 
@@ -60,13 +59,14 @@ _errno_location: Any = types.ExternalFunction("__errno_location", types.intp())
 
 
 @compiled
-def receive_many(descriptor: int, batch: Words, messages: Words, own_address: int) -> int:
+def receive_many(descriptor: int, rows: int, messages: Words, own_address: int) -> int:
     """Fill a batch from a socket; returns how many datagrams, or minus the errno.
 
     The destination is that of IP_PKTINFO (`own_address` where there is none), the TOS that of
     IP_RECVTOS.
     """
-    capacity = batch[at.BATCH_CAPACITY]
+    batch = at.Batch(rows)
+    capacity = batch.capacity
     for index in range(capacity):
         messages[index, _NAME_LENGTH] = NAME_BYTES
         messages[index, _CONTROL_LENGTH] = CONTROL_BYTES
@@ -80,7 +80,7 @@ def receive_many(descriptor: int, batch: Words, messages: Words, own_address: in
     for index in range(count):
         name = messages[index, 0]
         store32(
-            batch[at.BATCH_LENGTH] + 4 * index,
+            batch.length + 4 * index,
             np.uint32(messages[index, _RESULT] & 0xFFFFFFFF),
         )
         source = swap32(np.int64(load32(name + 4)))
@@ -100,19 +100,20 @@ def receive_many(descriptor: int, batch: Words, messages: Words, own_address: in
                 elif kind == _IP_TOS:
                     tos = np.int64(load8(control + 16))
             control += (size + 7) & -8
-        store32(batch[at.BATCH_SOURCE] + 4 * index, np.uint32(source))
-        store32(batch[at.BATCH_DESTINATION] + 4 * index, np.uint32(destination))
-        store16(batch[at.BATCH_SOURCE_PORT] + 2 * index, np.uint16(source_port))
-        store8(batch[at.BATCH_TOS] + index, np.uint8(tos))
+        store32(batch.source + 4 * index, np.uint32(source))
+        store32(batch.destination + 4 * index, np.uint32(destination))
+        store16(batch.source_port + 2 * index, np.uint16(source_port))
+        store8(batch.tos + index, np.uint8(tos))
     result: int = np.int64(count)
     return result
 
 
 @compiled
-def run_length(batch: Words, first: int, count: int) -> int:
+def run_length(rows: int, first: int, count: int) -> int:
     """How many datagrams from row `first` on leave by one socket: same source port and TOS."""
-    ports = batch[at.BATCH_SOURCE_PORT]
-    services = batch[at.BATCH_TOS]
+    batch = at.Batch(rows)
+    ports = batch.source_port
+    services = batch.tos
     index = first + 1
     while (
         index < count
@@ -125,23 +126,24 @@ def run_length(batch: Words, first: int, count: int) -> int:
 
 @compiled
 def send_many(
-    descriptor: int, batch: Words, first: int, count: int, messages: Words, udp_port: int
+    descriptor: int, rows: int, first: int, count: int, messages: Words, udp_port: int
 ) -> int:
     """Send rows `first` to `first + count - 1`; returns how many the socket took, or minus the
     errno."""
+    batch = at.Batch(rows)
     count = min(count, len(messages))
     for index in range(count):
         row = first + index
         name = messages[index, 0]
         store16(name, np.uint16(_AF_INET))
         store16(name + 2, np.uint16(swap16(udp_port)))
-        destination = np.int64(load32(batch[at.BATCH_DESTINATION] + 4 * row))
+        destination = np.int64(load32(batch.destination + 4 * row))
         store32(name + 4, np.uint32(swap32(destination)))
         messages[index, _NAME_LENGTH] = NAME_BYTES
         messages[index, _FLAGS] = 0
         vector = messages[index, 2]
-        address = batch[at.BATCH_DATA] + row * batch[at.BATCH_STRIDE]
-        size = np.int64(load32(batch[at.BATCH_LENGTH] + 4 * row))
+        address = batch.data + row * batch.stride
+        size = np.int64(load32(batch.length + 4 * row))
         _store_vector(vector, address, size)
     sent = _sendmmsg(
         np.int32(descriptor), messages.ctypes.data, np.uint32(count), np.int32(_MSG_DONTWAIT)
@@ -154,27 +156,28 @@ def send_many(
 
 
 @compiled
-def unicast_run(batch: Words, first: int, count: int) -> int:
+def unicast_run(rows: int, first: int, count: int) -> int:
     """How many datagrams from row `first` on are not for multicast groups."""
+    batch = at.Batch(rows)
     index = first
-    while index < count and load32(batch[at.BATCH_DESTINATION] + 4 * index) >> 28 != 0xE:
+    while index < count and load32(batch.destination + 4 * index) >> 28 != 0xE:
         index += 1
     return index - first
 
 
 @internal
-def _put_stack(stack: int, batch: Words, row: int, udp_port: int) -> None:
+def _put_stack(stack: int, batch: at.Batch, row: int, udp_port: int) -> None:
     """The IPv4 and UDP headers of a datagram, as Linux makes them for a UDP socket with DF; the
     kernel fills in length and checksum of the IPv4 header."""
-    size = np.int64(load32(batch[at.BATCH_LENGTH] + 4 * row))
-    tos = np.int64(load8(batch[at.BATCH_TOS] + row))
-    source_port = np.int64(load16(batch[at.BATCH_SOURCE_PORT] + 2 * row))
+    size = np.int64(load32(batch.length + 4 * row))
+    tos = np.int64(load8(batch.tos + row))
+    source_port = np.int64(load16(batch.source_port + 2 * row))
     store32(stack, np.uint32(0x45 | (tos << 8)))
     store32(stack + 4, np.uint32(swap16(0x4000) << 16))
     store32(stack + 8, np.uint32(64 | (17 << 8)))
-    source = swap32(np.int64(load32(batch[at.BATCH_SOURCE] + 4 * row)))
+    source = swap32(np.int64(load32(batch.source + 4 * row)))
     store32(stack + 12, np.uint32(source))
-    destination = swap32(np.int64(load32(batch[at.BATCH_DESTINATION] + 4 * row)))
+    destination = swap32(np.int64(load32(batch.destination + 4 * row)))
     store32(stack + 16, np.uint32(destination))
     store16(stack + 20, np.uint16(swap16(source_port)))
     store16(stack + 22, np.uint16(swap16(udp_port)))
@@ -184,23 +187,24 @@ def _put_stack(stack: int, batch: Words, row: int, udp_port: int) -> None:
 
 @compiled
 def send_many_raw(
-    descriptor: int, batch: Words, first: int, count: int, messages: Words, udp_port: int
+    descriptor: int, rows: int, first: int, count: int, messages: Words, udp_port: int
 ) -> int:
     """As `send_many`, from a raw socket: each from its own source port, with its own TOS."""
+    batch = at.Batch(rows)
     count = min(count, len(messages))
     for index in range(count):
         row = first + index
         name = messages[index, 0]
         store16(name, np.uint16(_AF_INET))
         store16(name + 2, np.uint16(0))
-        destination = np.int64(load32(batch[at.BATCH_DESTINATION] + 4 * row))
+        destination = np.int64(load32(batch.destination + 4 * row))
         store32(name + 4, np.uint32(swap32(destination)))
         messages[index, _NAME_LENGTH] = NAME_BYTES
         messages[index, _FLAGS] = 0
         vector = messages[index, 2]
         _put_stack(load64_signed(vector), batch, row, udp_port)
-        address = batch[at.BATCH_DATA] + row * batch[at.BATCH_STRIDE]
-        size = np.int64(load32(batch[at.BATCH_LENGTH] + 4 * row))
+        address = batch.data + row * batch.stride
+        size = np.int64(load32(batch.length + 4 * row))
         _store_vector(vector + 16, address, size)
     sent = _sendmmsg(
         np.int32(descriptor), messages.ctypes.data, np.uint32(count), np.int32(_MSG_DONTWAIT)

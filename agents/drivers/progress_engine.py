@@ -56,6 +56,7 @@ class RingSource:
 
     def __init__(self, packets: Datagrams, rounds: int | None = 1, batch: int = BATCH) -> None:
         self._packets = packets
+        self._at_hand = packets.addresses.copy()
         self._left = rounds
         self._batch = batch
         self._next = 0
@@ -66,7 +67,13 @@ class RingSource:
             return False
         packets = self._packets
         self._next = carry_ring(
-            worker.words, packets.addresses, self._next, packets.count, self._batch, stop
+            worker.state_address,
+            packets.address,
+            self._at_hand.ctypes.data,
+            self._next,
+            packets.count,
+            self._batch,
+            stop,
         )
         if self._next == packets.count:
             self._next = 0
@@ -110,7 +117,7 @@ class SocketSource:
     def carry(self, worker: ReceiveWorker, stop: Words) -> bool:
         """See `Source`."""
         failed = carry_sockets(
-            worker.words, self._descriptors, self._groups, self._incoming.addresses,
+            worker.state_address, self._descriptors, self._groups, self._incoming.address,
             self._messages.headers, self._watched, self._forever, stop,
         )  # fmt: skip
         if failed:
@@ -200,10 +207,11 @@ class ProgressEngine:
         worker.attach(sink)
         worker.detach(sink)
         words: Words = np.zeros(8, np.int64)
-        carry_ring(worker.words, words, 0, 0, 1, words)
+        state, address = worker.state_address, words.ctypes.data
+        carry_ring(state, address, address, 0, 0, 1, words)
         stop: Words = np.ones(1, np.int64)
         messages = Messages(None).headers
-        carry_sockets(worker.words, words, words, words, messages, words, words, stop)
+        carry_sockets(state, words, words, address, messages, words, words, stop)
 
     def __enter__(self) -> ProgressEngine:
         # Threads inherit what is blocked here: a signal that one of them got would not wake the

@@ -146,11 +146,11 @@ class UdpDriver:
         """Compile, or load, what the driver is made of; sends nothing."""
         batch = Datagrams.allocate(BATCH, STRIDE)
         messages = Messages(batch)
-        receive_many(-1, batch.addresses, messages.headers, 0)
-        run_length(batch.addresses, 0, 1)
-        send_many(-1, batch.addresses, 0, 0, messages.headers, UDP_PORT)
-        send_many_raw(-1, batch.addresses, 0, 0, RawMessages().headers, UDP_PORT)
-        unicast_run(batch.addresses, 0, 1)
+        receive_many(-1, batch.address, messages.headers, 0)
+        run_length(batch.address, 0, 1)
+        send_many(-1, batch.address, 0, 0, messages.headers, UDP_PORT)
+        send_many_raw(-1, batch.address, 0, 0, RawMessages().headers, UDP_PORT)
+        unicast_run(batch.address, 0, 1)
         wait_ready(np.zeros(3, np.int64), 0, np.zeros(2, np.int64))
         ProgressEngine.warm_up()
 
@@ -303,7 +303,7 @@ class UdpDriver:
     def _receive(self, now_ns: int) -> int:
         incoming = self._incoming
         count = receive_many(
-            self._descriptor, incoming.addresses, self._receiving.headers, self._host.address
+            self._descriptor, incoming.address, self._receiving.headers, self._host.address
         )
         self._counters["system_calls"] += 1
         if count <= 0:
@@ -361,16 +361,16 @@ class UdpDriver:
         """Send rows from `row` on that can leave together: by which descriptor, and how many, or
         minus the errno."""
         port = int(batch.source_port[row])
-        unicast = unicast_run(batch.addresses, row, batch.count)
+        unicast = unicast_run(batch.address, row, batch.count)
         if unicast and self._sends_raw(port):
             assert self._raw is not None and self._raw_sending is not None
             descriptor, headers = self._raw.fileno(), self._raw_sending.headers
-            sent = send_many_raw(descriptor, batch.addresses, row, unicast, headers, UDP_PORT)
+            sent = send_many_raw(descriptor, batch.address, row, unicast, headers, UDP_PORT)
             return descriptor, sent
-        count = run_length(batch.addresses, row, batch.count)
+        count = run_length(batch.address, row, batch.count)
         descriptor = self._sender(port, int(batch.tos[row])).fileno()
         headers = self._sending.headers
-        return descriptor, send_many(descriptor, batch.addresses, row, count, headers, UDP_PORT)
+        return descriptor, send_many(descriptor, batch.address, row, count, headers, UDP_PORT)
 
     def _sends_raw(self, port: int) -> bool:
         """Whether unicast leaves by the raw socket, which is made when there are many ports."""

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weft.agents.wire.compiled import compiled, internal, items_at
+from weft.agents.wire.compiled import compiled, internal
+from weft.base.jit import items_at
 
 BLOCK = 2048
 """Elements that are combined at a time."""

@@ -11,21 +11,18 @@ parent as a contributor does, and passes on the result.
 
 from __future__ import annotations
 
-import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from weft.agents.collectives.control import Control, Kind
+from weft.agents.servers.members import Members
 from weft.agents.servers.plan import Contributor, Plan
 from weft.agents.transport.types import MemoryRegion
 from weft.base.errors import ProtocolError
-
-if TYPE_CHECKING:
-    from weft.agents.servers.job import Job
 
 Bytes = npt.NDArray[np.uint8]
 Register = Callable[[int], MemoryRegion]
@@ -70,12 +67,22 @@ class Outgoing:
         """Address and key of the parent's slots."""
 
 
-class ServerOperation:
-    """See the module. `job` has the queue pairs, `plan` says what is to be done, `register` makes
-    registered memory of a size."""
+@dataclass(frozen=True)
+class Post:
+    """The context of an RDMA WRITE: a slot of an operation's buffers is in use until it is
+    acknowledged."""
 
-    def __init__(self, job: Job, number: int, plan: Plan, register: Register) -> None:
-        self._job = weakref.ref(job)  # which has its operations, and would never go else
+    operation: ServerOperation
+    slots: list[int]
+    slot: int
+
+
+class ServerOperation:
+    """See the module. `members` has the queue pairs, `plan` says what is to be done, `register`
+    makes registered memory of a size."""
+
+    def __init__(self, members: Members, number: int, plan: Plan, register: Register) -> None:
+        self._members = members
         self.number = number
         self.plan = plan
         self.idle = False
@@ -83,13 +90,16 @@ class ServerOperation:
         block_bytes, slots = plan.terms.block_bytes, plan.slots
         items = block_bytes // plan.reduction.item_bytes
         self._partial_bytes = items * plan.reduction.partial_bytes
-        share = plan.share(job.index)
+        share = plan.share(members.index)
         self._roles = share.roles
         self._unfinished = share.chunks
-        self._needed = {piece: len(role.others(job.own)) for piece, role in share.roles.items()}
+        self._needed = {piece: len(role.others(members.own)) for piece, role in share.roles.items()}
         self._incoming = {
             member: Incoming(
-                chunks, slots, block_bytes if member < job.size else self._partial_bytes, register
+                chunks,
+                slots,
+                block_bytes if member < members.size else self._partial_bytes,
+                register,
             )
             for member, chunks in share.incoming.items()
         }
@@ -107,13 +117,6 @@ class ServerOperation:
         """Chunks of which this server is the root and that no result has been made of."""
         self._posted = 0
         self._credits_posted = [0]
-
-    @property
-    def job(self) -> Job:
-        """Whose operation it is."""
-        job = self._job()
-        assert job is not None
-        return job
 
     @staticmethod
     def memory_bytes(plan: Plan, index: int) -> int:
@@ -135,7 +138,7 @@ class ServerOperation:
         data = self.plan.terms.encode()
         for parent, outgoing in self._outgoing.items():
             region = outgoing.results
-            self.job.send(
+            self._members.send(
                 parent,
                 Control(
                     Kind.OPEN, self.number, address=region.address, rkey=region.rkey, data=data
@@ -154,7 +157,7 @@ class ServerOperation:
             raise ProtocolError(f"OPEN of operation {self.number} a second time")
         incoming.window = (message.address, message.rkey)
         region = incoming.region
-        self.job.send(
+        self._members.send(
             member, Control(Kind.ADMIT, self.number, address=region.address, rkey=region.rkey)
         )
 
@@ -211,7 +214,7 @@ class ServerOperation:
     def behind(self) -> int | None:
         """A member that has not contributed what others have, if there is one."""
         for chunk in self._arrived:
-            for each in self._roles[int(self.plan.pieces[chunk])].others(self.job.own):
+            for each in self._roles[int(self.plan.pieces[chunk])].others(self._members.own):
                 incoming = self._incoming[each.member]
                 if incoming.next <= incoming.places[chunk]:
                     return each.member
@@ -234,7 +237,7 @@ class ServerOperation:
                 f"an RDMA WRITE announced chunk {chunk}; {incoming.chunks[incoming.next]} is due"
             )
         length = int(self.plan.lengths[chunk])
-        if member >= self.job.size:
+        if member >= self._members.size:
             length = self._items(chunk) * self.plan.reduction.partial_bytes
         if length_bytes != length:
             raise ProtocolError(
@@ -325,7 +328,7 @@ class ServerOperation:
             last = number == len(levels) - 1
             target = out if last else self._scratch[number % 2]
             vectors = [
-                below.ctypes.data if each.member == self.job.own else self._place(each, chunk)
+                below.ctypes.data if each.member == self._members.own else self._place(each, chunk)
                 for each in level
             ]
             self.plan.reduction.combine(
@@ -340,8 +343,8 @@ class ServerOperation:
 
     def _contributors(self, chunk: int) -> list[Contributor]:
         """In an order that begins elsewhere on every server."""
-        others = self._roles[int(self.plan.pieces[chunk])].others(self.job.own)
-        first = self.job.index % len(others) if others else 0
+        others = self._roles[int(self.plan.pieces[chunk])].others(self._members.own)
+        first = self._members.index % len(others) if others else 0
         return others[first:] + others[:first]
 
     def _credit(self, chunk: int) -> None:
@@ -376,7 +379,7 @@ class ServerOperation:
             incoming.unanswered[place % plan.slots] = False
             assert incoming.window is not None
             address, rkey = incoming.window
-            if each.member < self.job.size:
+            if each.member < self._members.size:
                 address += int(plan.targets[chunk])
             else:
                 address += place % plan.slots * plan.terms.block_bytes
@@ -391,4 +394,7 @@ class ServerOperation:
     ) -> None:  # fmt: skip
         self._posted += 1
         immediate = (self.number & 0xFF) << 24 | chunk
-        self.job.write(member, region, offset, length, address, rkey, immediate, self, posted, slot)
+        posted[slot] += 1
+        self._members.queue_pairs[member].post_write(
+            region, offset, length, address, rkey, immediate, Post(self, posted, slot)
+        )

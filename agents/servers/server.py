@@ -17,12 +17,13 @@ import numpy as np
 
 from weft.agents.collectives.control import Control, Kind
 from weft.agents.datagrams import Datagrams
-from weft.agents.servers.job import Job, Post
-from weft.agents.servers.operation import ServerOperation
+from weft.agents.servers.job import Job
+from weft.agents.servers.members import Members
+from weft.agents.servers.operation import Post, ServerOperation
 from weft.agents.servers.plan import Plan, Terms, plan_of
 from weft.agents.transport.endpoint import Endpoint
-from weft.agents.transport.queue_pairs import RcQueuePair
-from weft.agents.transport.types import Completion, CompletionKind, MemoryRegion
+from weft.agents.transport.posting import Completion, Posting
+from weft.agents.transport.types import CompletionKind, MemoryRegion
 from weft.base.errors import InputError, ProtocolError
 
 MEMORY_BYTES = 1 << 30
@@ -55,7 +56,7 @@ class ReductionServer:
         self.most_operations = most_operations
         self.used_bytes = 0
         self.jobs: dict[int, Job] = {}
-        self._places: dict[RcQueuePair, tuple[Job, int]] = {}
+        self._places: dict[Posting, tuple[Job, int]] = {}
         self._memory: dict[ServerOperation, tuple[int, list[MemoryRegion]]] = {}
         self._lingering: list[tuple[int, ServerOperation]] = []
         """Failed operations, and when their memory is given back."""
@@ -76,18 +77,20 @@ class ReductionServer:
         """
         if job in self.jobs:
             raise InputError(f"job {job} is served already; choose another number")
-        made = Job(self.endpoint, server_index, addresses, servers)
+        made = Job(Members(self.endpoint, server_index, addresses, servers))
         self.jobs[job] = made
-        self._places.update((pair, (made, member)) for member, pair in made.queue_pairs.items())
+        self._places.update(
+            (pair, (made, member)) for member, pair in made.members.queue_pairs.items()
+        )
 
     def introduction(self, job: int) -> dict[int, tuple[int, ...]]:
         """What each member must be told: (queue pair number, initial PSN) by member."""
-        return self.jobs[job].introduction()
+        return self.jobs[job].members.introduction()
 
     def connect(self, job: int, introductions: Mapping[int, Sequence[int]]) -> None:
         """Connect a job's queue pairs, given what its members say in their introductions to this
         one. Raises InputError where one is lacking."""
-        self.jobs[job].connect(introductions)
+        self.jobs[job].members.connect(introductions)
 
     @property
     def address(self) -> int:
@@ -157,7 +160,7 @@ class ReductionServer:
         """Look after what the endpoint has completed, and what is due."""
         while completions := self.poll():
             for completion in completions:
-                job, member = self._places[completion.qp]  # type: ignore[index]
+                job, member = self._places[completion.qp]
                 self._take(job, member, completion, now_ns)
         if self.running and now_ns >= self._probe_ns:
             self._probe_ns = now_ns + PROBE_NS
@@ -169,7 +172,9 @@ class ReductionServer:
     def _take(self, job: Job, member: int, completion: Completion, now_ns: int) -> None:
         kind, context = completion.kind, completion.context
         if kind is CompletionKind.ERROR:
-            self._fail(job, job.own, f"lost {job.name(member)}: {completion.error}", now_ns)
+            self._fail(
+                job, job.members.own, f"lost {job.members.name(member)}: {completion.error}", now_ns
+            )
             return
         try:
             if kind is CompletionKind.RECEIVED:
@@ -180,47 +185,52 @@ class ReductionServer:
                 context.operation.acknowledged(context.slots, context.slot)
                 self._finish(job, context.operation)
         except ProtocolError as error:
-            reason = f"{job.name(member)} broke the protocol: {error}"
-            self._fail(job, job.own, reason, now_ns)
+            reason = f"{job.members.name(member)} broke the protocol: {error}"
+            self._fail(job, job.members.own, reason, now_ns)
 
     def _control(self, job: Job, member: int, message: Control, now_ns: int) -> None:
-        kind = message.kind
+        kind, members = message.kind, job.members
         if kind is Kind.PROBE or kind is Kind.WAITING or job.failure:
             return
         if kind is Kind.ABORT:
-            if message.rank >= len(job.members):
+            if message.rank >= len(members.addresses):
                 raise ProtocolError(f"ABORT by member {message.rank}, which does not exist")
             self._fail(job, message.rank, message.text, now_ns)
         elif kind is Kind.OPEN:
             self._open(job, member, message, now_ns)
         elif kind is Kind.ADMIT and message.operation in job.operations:
             job.operations[message.operation].admitted(member, message)
-        elif kind is Kind.REFUSE and member >= job.size:
-            reason = f"{job.name(member)} refused operation {message.operation}: {message.text}"
-            self._fail(job, job.own, reason, now_ns)
+        elif kind is Kind.REFUSE and member >= members.size:
+            reason = f"{members.name(member)} refused operation {message.operation}: {message.text}"
+            self._fail(job, members.own, reason, now_ns)
         else:
             raise ProtocolError(f"{kind.name}, which does not belong to reduction servers")
 
     def _open(self, job: Job, member: int, message: Control, now_ns: int) -> None:
         number, terms = message.operation, Terms.decode(message.data)
-        if member < job.size:
+        members = job.members
+        if member < members.size:
             if number <= job.opened.get(member, -1):
                 raise ProtocolError(f"OPEN of operation {number}, which is over or open")
             job.opened[member] = number
-        if (terms.size, terms.servers, terms.packet_bytes) != (job.size, job.servers, job.path_mtu):
+        if (terms.size, terms.servers, terms.packet_bytes) != (
+            members.size,
+            members.servers,
+            members.path_mtu,
+        ):
             raise ProtocolError(
                 f"OPEN for {terms.size} ranks, {terms.servers} servers and packets of "
-                f"{terms.packet_bytes} bytes; the job has {job.size}, {job.servers} and "
-                f"{job.path_mtu}"
+                f"{terms.packet_bytes} bytes; the job has {members.size}, {members.servers} and "
+                f"{members.path_mtu}"
             )
         operation = job.operations.get(number)
         if operation is None:
             plan = plan_of(terms)
-            if member not in plan.share(job.index).incoming:
+            if member not in plan.share(members.index).incoming:
                 raise ProtocolError(f"OPEN of operation {number}, in which it has no part here")
             reason = self._lacks(plan, job)
             if reason:
-                job.send(member, Control(Kind.REFUSE, number, text=reason))
+                members.send(member, Control(Kind.REFUSE, number, text=reason))
                 return
             operation = self._begin(job, number, plan, now_ns)
         elif operation.plan.terms != terms:
@@ -232,7 +242,7 @@ class ReductionServer:
 
     def _lacks(self, plan: Plan, job: Job) -> str:
         """Why an operation cannot be admitted, or nothing."""
-        needed = ServerOperation.memory_bytes(plan, job.index)
+        needed = ServerOperation.memory_bytes(plan, job.members.index)
         free = self.memory_bytes - self.used_bytes
         if needed > free:
             return (
@@ -252,8 +262,8 @@ class ReductionServer:
 
         if not self.running:
             self._probe_ns = now_ns + PROBE_NS
-        operation = ServerOperation(job, number, plan, register)
-        taken = ServerOperation.memory_bytes(plan, job.index)
+        operation = ServerOperation(job.members, number, plan, register)
+        taken = ServerOperation.memory_bytes(plan, job.members.index)
         self._memory[operation] = (taken, regions)
         self.used_bytes += taken
         job.operations[number] = operation
@@ -293,12 +303,12 @@ class ReductionServer:
             if behind is not None:
                 waiting = Control(Kind.WAITING, number, rank=behind)
                 for member in operation.opened():
-                    if member < job.size and member != behind:
-                        job.send(member, waiting)
+                    if member < job.members.size and member != behind:
+                        job.members.send(member, waiting)
         probe = Control(Kind.PROBE, 0)
         for member in sorted(late):
-            if not job.queue_pairs[member].outstanding:
-                job.send(member, probe)
+            if not job.members.queue_pairs[member].outstanding:
+                job.members.send(member, probe)
 
     def _fail(self, job: Job, finder: int, reason: str, now_ns: int) -> None:
         """End a job: tell every member that can still be told."""
@@ -307,9 +317,9 @@ class ReductionServer:
         job.failure = reason
         first = min(job.operations, default=job.last_number)
         abort = Control(Kind.ABORT, first, rank=finder, text=reason)
-        for member, pair in job.queue_pairs.items():
+        for member, pair in job.members.queue_pairs.items():
             if not pair.error:
-                job.send(member, abort)
+                job.members.send(member, abort)
         for operation in job.operations.values():
             self._lingering.append((now_ns + LINGER_NS, operation))
         job.operations.clear()

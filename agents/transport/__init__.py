@@ -3,16 +3,16 @@ sockets and without a clock."""
 
 from weft.agents.transport.aggregation import (
     AggregationQueuePair,
-    AggregationStatistics,
     DataKind,
     Reduction,
 )
 from weft.agents.transport.endpoint import Endpoint
+from weft.agents.transport.posting import Completion
 from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair
 from weft.agents.transport.receive_worker import ReceiveWorker
 from weft.agents.transport.sink import ChunkSink
 from weft.agents.transport.types import (
-    Completion,
+    AggregationStatistics,
     CompletionKind,
     Gap,
     MemoryRegion,

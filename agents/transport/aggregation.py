@@ -1,7 +1,7 @@
 """The aggregation queue pair as its user sees it: reductions are posted here, switches add them up.
 
 A reduction is cut into blocks of V values. Block by block the values of all ranks of a job are
-added by the switches of its tree; `compiled_aggregation` has what happens per packet.
+added by the switches of its tree; `kernels.aggregation` has what happens per packet.
 """
 
 from __future__ import annotations
@@ -9,21 +9,17 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from weft.agents.datagrams import Datagrams, ipv4_text
-from weft.agents.transport import aggregation_layout as job
+from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import layout as at
-from weft.agents.transport.queue_pairs import Posting, Work, check_word
-from weft.agents.transport.types import Completion, CompletionKind, TransportMisuse
+from weft.agents.transport.posting import LENGTH, Completion, Owner, Posting, Work, check_word
+from weft.agents.transport.types import AggregationStatistics, CompletionKind, TransportMisuse
+from weft.base.jit import words_of
 
-if TYPE_CHECKING:
-    from weft.agents.transport.endpoint import Endpoint
-
-Words = npt.NDArray[np.int64]
 Array = npt.NDArray[np.generic]
 
 MOST_SLOTS = 1 << 14
@@ -35,10 +31,10 @@ _LEAST_REORDERING, _MOST_REORDERING = 4, 32
 class DataKind(enum.IntEnum):
     """What the values of a reduction are; bfloat16 may come as uint16 words."""
 
-    FLOAT32 = job.FLOAT32
-    FLOAT16 = job.FLOAT16
-    BFLOAT16 = job.BFLOAT16
-    INT32 = job.INT32
+    FLOAT32 = at_job.FLOAT32
+    FLOAT16 = at_job.FLOAT16
+    BFLOAT16 = at_job.BFLOAT16
+    INT32 = at_job.INT32
 
     @property
     def item_bytes(self) -> int:
@@ -46,29 +42,11 @@ class DataKind(enum.IntEnum):
         return 2 if self in (DataKind.FLOAT16, DataKind.BFLOAT16) else 4
 
 
-@dataclass(slots=True)
-class AggregationStatistics:
-    """What one host has counted of a job since it was made."""
-
-    rounds_sent: int = 0
-    """Packets, repetitions included."""
-    rounds_repeated: int = 0
-    results: int = 0
-    duplicate_results: int = 0
-    """Of rounds whose result was there already, or that this host has not sent."""
-    other_epoch: int = 0
-    """Packets of a job that had the address before."""
-    malformed: int = 0
-    """Packets with a wrong ICRC are the endpoint's `bad_icrc`."""
-    saturated_blocks: int = 0
-    """Of this rank's results."""
-
-
 @dataclass(frozen=True)
 class _Job:
     """The arrays of a job that compiled code works on."""
 
-    words: Words
+    state: at_job.JobState
     tables: tuple[npt.NDArray[np.generic], ...]
 
 
@@ -76,7 +54,7 @@ def make_job(
     address: int, epoch: int, slots: int, values: int, ranks: int, rank: int, path_mtu: int,
     silence_ns: int,
 ) -> _Job:  # fmt: skip
-    """For the endpoint: the words of a new job; TransportMisuse for values that make no sense."""
+    """For the endpoint: the arrays of a new job; TransportMisuse for values that make no sense."""
     if address >> 28 != 0xE:
         raise TransportMisuse(
             f"{ipv4_text(address)} is no multicast address: 224.0.0.0 to 239.255.255.255"
@@ -91,33 +69,35 @@ def make_job(
         )
     if not 1 <= ranks <= MOST_RANKS or not 0 <= rank < ranks:
         raise TransportMisuse(f"rank {rank} of {ranks}: 0 to {ranks - 1} of at most {MOST_RANKS}")
-    words: Words = np.zeros(job.JOB_WORDS, np.int64)
-    table: Words = np.zeros((slots, job.SLOT_WORDS), np.int64)
-    table[:, job.SLOT_ROUND] = np.arange(slots)
-    queue: Words = np.zeros(slots, np.int64)
+    state = at_job.JobState.zeroed()
+    table = np.zeros(slots, at_job.Slot.dtype)
+    table["round"] = np.arange(slots)
+    queue = np.zeros(slots, np.int64)
     scratch = np.zeros((2, values), np.int32)
-    orders: Words = np.zeros(2 * slots, np.int64)
-    words[job.EPOCH] = epoch
-    words[job.SLOTS] = slots
-    words[job.VALUES] = values
-    words[job.RANKS] = ranks
-    words[job.RANK] = rank
-    words[job.HEADROOM_BITS] = 30 - (ranks - 1).bit_length()
-    words[job.SILENCE] = silence_ns
-    words[job.SLOT_TABLE] = table.ctypes.data
-    words[job.QUEUE_TABLE] = queue.ctypes.data
-    words[job.SCRATCH_TABLE] = scratch.ctypes.data
-    words[job.ORDER_TABLE] = orders.ctypes.data
-    words[job.HIGHEST_ORDER] = -1
-    words[job.REORDERING] = max(_LEAST_REORDERING, min(_MOST_REORDERING, slots // 4))
-    return _Job(words, (table, queue, scratch, orders))
+    orders = np.zeros(2 * slots, np.int64)
+    state.epoch = epoch
+    state.slots = slots
+    state.values = values
+    state.ranks = ranks
+    state.rank = rank
+    state.headroom_bits = 30 - (ranks - 1).bit_length()
+    state.silence = silence_ns
+    state.slot_table = table.ctypes.data
+    state.queue_table = queue.ctypes.data
+    state.scratch_table = scratch.ctypes.data
+    state.order_table = orders.ctypes.data
+    state.highest_order = -1
+    state.reordering = max(_LEAST_REORDERING, min(_MOST_REORDERING, slots // 4))
+    return _Job(state, (table, queue, scratch, orders))
 
 
 class Reduction:
     """A posted reduction: how far it is, and how it ended."""
 
-    def __init__(self, words: Words, arrays: tuple[npt.NDArray[np.generic], ...]) -> None:
-        self.words = words
+    def __init__(
+        self, state: at_job.Operation, arrays: tuple[npt.NDArray[np.generic], ...]
+    ) -> None:
+        self.state = state
         self._arrays = arrays  # compiled code has their addresses
         self.done = False
         self.error = ""
@@ -126,18 +106,18 @@ class Reduction:
     @property
     def rounds(self) -> int:
         """Rounds that it takes: one a block, and those that only agree on exponents."""
-        return int(self.words[job.BLOCKS] + self.words[job.HEADERS])
+        return self.state.blocks + self.state.headers
 
     @property
     def remaining(self) -> int:
         """Rounds whose results have not come."""
-        return int(self.words[job.REMAINING])
+        return self.state.remaining
 
     @property
     def saturated_blocks(self) -> int:
         """Blocks of this rank's result in which a sum left the range of int32 and stays at its
         end."""
-        return int(self.words[job.SATURATED])
+        return self.state.saturated
 
 
 class AggregationQueuePair(Posting):
@@ -151,7 +131,7 @@ class AggregationQueuePair(Posting):
     __slots__ = ("_job", "address", "epoch", "error")
 
     def __init__(
-        self, endpoint: Endpoint, index: int, number: int, address: int, epoch: int, made: _Job
+        self, endpoint: Owner, index: int, number: int, address: int, epoch: int, made: _Job
     ) -> None:
         super().__init__(endpoint, index, number)
         self._job = made
@@ -159,22 +139,22 @@ class AggregationQueuePair(Posting):
         self.epoch = epoch
         self.error = ""
         """Why the job failed, or empty."""
-        self._ring = np.zeros((_FIRST_RING, at.WORK_WORDS), np.int64)
+        self._ring = np.zeros(_FIRST_RING, at.Work.dtype)
 
-    def set_row(self, row: Words) -> None:
+    def set_row(self, row: at.PairState) -> None:
         """For the endpoint: fill what a new row of its table has of the job."""
         assert self._ring is not None
-        row[at.STATE] = at.READY
-        row[at.PEER_ADDRESS] = self.address
-        row[at.QKEY] = job.AGGREGATION_QKEY
-        row[at.WORK_RING] = self._ring.ctypes.data
-        row[at.WORK_ROOM] = _FIRST_RING
-        row[job.JOB] = self._job.words.ctypes.data
+        row.state = at.READY
+        row.peer_address = self.address
+        row.qkey = at_job.AGGREGATION_QKEY
+        row.work_ring = self._ring.ctypes.data
+        row.work_room = _FIRST_RING
+        row.job = self._job.state.location
 
     @property
     def statistics(self) -> AggregationStatistics:
         """A copy of the counters."""
-        return AggregationStatistics(*self._job.words[job.JOB_STATISTICS :].tolist())
+        return AggregationStatistics(*words_of(self._job.state.statistics).tolist())
 
     def post_reduction(
         self,
@@ -200,7 +180,7 @@ class AggregationQueuePair(Posting):
         P-th of that) and half a unit in the last place.
         """
         check_word("operation", number)
-        ranks, rank = int(self._job.words[job.RANKS]), int(self._job.words[job.RANK])
+        ranks, rank = self._job.state.ranks, self._job.state.rank
         count = _items(values, kind, "values")
         mine = count
         if shards is not None:
@@ -214,37 +194,37 @@ class AggregationQueuePair(Posting):
             )
         if np.may_share_memory(values, result):
             raise TransportMisuse("values and result overlap")
-        words: Words = np.zeros(job.OPERATION_WORDS, np.int64)
+        state = at_job.Operation.zeroed()
         arrays: list[Array] = [values, result]
-        size, slots = int(self._job.words[job.VALUES]), int(self._job.words[job.SLOTS])
+        size, slots = self._job.state.values, self._job.state.slots
         blocks = -(-count // size)
         if shards is not None:
             ends = np.cumsum(np.asarray(shards, np.int64))
             owners, firsts = scatter_order(shards, size)
             blocks = len(owners)
             arrays += [owners, firsts, ends]
-            words[job.OWNERS] = owners.ctypes.data
-            words[job.FIRSTS] = firsts.ctypes.data
-            words[job.ENDS] = ends.ctypes.data
-            words[job.SHARD_FIRST] = ends[rank] - mine
+            state.owners = owners.ctypes.data
+            state.firsts = firsts.ctypes.data
+            state.ends = ends.ctypes.data
+            state.shard_first = int(ends[rank]) - mine
         headers = 0 if kind is DataKind.INT32 else min(slots, blocks)
-        exponents: Words = np.full(headers, job.UNKNOWN, np.int64)
+        exponents = np.full(headers, at_job.UNKNOWN, np.int64)
         arrays.append(exponents)
-        words[job.FIRST_EXPONENTS] = exponents.ctypes.data
-        words[job.OPERATION_NUMBER] = number
-        words[job.DATA_KIND] = kind
-        words[job.INPUT] = values.ctypes.data
-        words[job.OUTPUT] = result.ctypes.data
-        words[job.COUNT] = count
-        words[job.HEADERS] = headers
-        words[job.BLOCKS] = blocks
-        words[job.REMAINING] = headers + blocks
-        words[job.DIVISOR] = ranks if average else 0
-        reduction = Reduction(words, tuple(arrays))
+        state.first_exponents = exponents.ctypes.data
+        state.number = number
+        state.data_kind = kind
+        state.input = values.ctypes.data
+        state.output = result.ctypes.data
+        state.count = count
+        state.headers = headers
+        state.blocks = blocks
+        state.remaining = headers + blocks
+        state.divisor = ranks if average else 0
+        reduction = Reduction(state, tuple(arrays))
         if self.error:
             self._end(reduction, context, mine, CompletionKind.ERROR)
         else:
-            work = (0, words.ctypes.data, headers + blocks, 0, 0, 0)
+            work = (0, state.location, headers + blocks, 0, 0, 0)
             self._post(CompletionKind.REDUCED, context, mine, reduction, work)
         return reduction
 
@@ -254,16 +234,16 @@ class AggregationQueuePair(Posting):
             self.error = why
         self._waiting = None
         row = self._endpoint.row_of(self._index)
-        row[at.STATE] = at.FAILED
-        row[at.TIMER] = 0
-        row[at.FIRST_WORK] = row[at.NEXT_WORK]
+        row.state = at.FAILED
+        row.timer = 0
+        row.first_work = row.next_work
         self._posted.clear()
         self._endpoint.changed(self._index)
 
-    def _place(self, row: Words, work: Work) -> Work:
-        first = int(row[at.POSTED_END])
-        end = first + work[at.WORK_LENGTH]
-        row[at.POSTED_END] = end
+    def _place(self, row: at.PairState, work: Work) -> Work:
+        first = row.posted_end
+        end = first + work[LENGTH]
+        row.posted_end = end
         return (*work, first, end, 0, 0)
 
     def _end(
@@ -289,24 +269,24 @@ class AggregationQueuePair(Posting):
 
     def _fail(self, reason: int, work: int) -> None:
         row = self._endpoint.row_of(self._index)
-        if reason == job.REASON_NOT_FINITE:
-            position = work - int(row[at.FIRST_WORK])
+        if reason == at_job.REASON_NOT_FINITE:
+            position = work - row.first_work
             reduction = self._posted[position][3]
             assert isinstance(reduction, Reduction)
-            number = int(reduction.words[job.OPERATION_NUMBER])
+            number = reduction.state.number
             self.error = (
                 f"the data of operation {number} are not finite: a rank's have a NaN or an infinity"
                 ", which switches cannot add"
             )
         else:
-            seconds = int(self._job.words[job.SILENCE]) / 1e9
+            seconds = self._job.state.silence / 1e9
             self.error = (
                 f"nothing came from the switches of aggregation job {ipv4_text(self.address)}"
                 f" (epoch {self.epoch}) for {seconds:g} s: they have no entries for it, or a worker"
                 " sent nothing for so long"
             )
         self._waiting = None
-        row[at.FIRST_WORK] = row[at.NEXT_WORK]
+        row.first_work = row.next_work
         ended, self._posted = self._posted, []
         for _, context, length, memory in ended:
             assert isinstance(memory, Reduction)

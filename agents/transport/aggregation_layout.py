@@ -1,87 +1,81 @@
-"""Where things are in the words of an aggregation queue pair: its job, its slots, its operations.
+"""The records of an aggregation queue pair: its job, its slots, its operations.
 
-The queue pair is a row of the endpoint's table like all others (`layout`); what only aggregation
-needs is in one array that belongs to the job. Rounds are kept unbounded (the wire has their lower
-32 bits).
+The queue pair is a row of the endpoint's table like all others (`layout`). Rounds are kept
+unbounded (the wire has their lower 32 bits).
 """
 
 from __future__ import annotations
 
-from weft.agents.transport.layout import WORK_TABLE
+from weft.agents.transport.types import AggregationStatistics
+from weft.base.jit import Record, record
 
 AGGREGATION = 3
 """KIND of such a row."""
 
-# In the row, where an ever larger ring of work would never be: its ring is in the job's words.
-JOB = WORK_TABLE
-"""Address of the job's words."""
-NEXT_AGGREGATION = WORK_TABLE + 1
-"""The next such row, plus 1; 0 after the last."""
 
-# The job.
-EPOCH = 0
-SLOTS = 1
-"""N: a power of 2."""
-VALUES = 2
-"""V: values of a packet."""
-RANK = 3
-HEADROOM_BITS = 4
-"""30 - ceil(log2 P): a quantized value is below 2 to this power."""
-RANKS = 5
-OPENED = 6
-"""Rounds before this one have been given to their slots."""
-OPENED_WORK = 7
-"""Operations before this one have been looked at."""
-QUEUE_HEAD = 8
-QUEUE_COUNT = 9
-OUTSTANDING = 10
-"""Slots whose round was sent and whose result has not come."""
-SILENCE = 11
-"""After so many ns in which nothing arrives the job is given up."""
-SLOT_TABLE = 12
-"""Addresses of the tables."""
-QUEUE_TABLE = 13
-SCRATCH_TABLE = 14
-ORDER_TABLE = 15
-"""Which slot sent the packet of a place in the order of sending; places are order & (2N - 1)."""
-NEXT_ORDER = 16
-SEARCHED_ORDER = 17
-"""Everything before this was looked at for losses."""
-HIGHEST_ORDER = 18
-"""Of the packets that were not repetitions and whose results have come."""
-REORDERING = 19
-"""A packet is taken for lost when results have come of packets sent so much later."""
-REPEATED_RESULTS = 20
-"""Results of repeated rounds in a row."""
-JOB_STATISTICS = 21
-"""From here on the counters of `AggregationStatistics`, in their order."""
-ROUNDS_SENT = JOB_STATISTICS
-ROUNDS_REPEATED = JOB_STATISTICS + 1
-RESULTS = JOB_STATISTICS + 2
-DUPLICATE_RESULTS = JOB_STATISTICS + 3
-OTHER_EPOCH = JOB_STATISTICS + 4
-MALFORMED = JOB_STATISTICS + 5
-SATURATED_BLOCKS = JOB_STATISTICS + 6
-JOB_WORDS = JOB_STATISTICS + 7
+@record
+class JobState(Record):
+    """A job."""
 
-# A row of the slot table.
-SLOT_STATE = 0
-SLOT_ROUND = 1
-"""The round that it is about to send or has sent."""
-SLOT_WORK = 2
-"""The operation that the round belongs to, or an earlier one."""
-SLOT_SENT_AT = 3
-SLOT_EXPIRES = 4
-SLOT_RETRIES = 5
-SLOT_QUEUED = 6
-"""Whether it is in the queue of slots to be served."""
-SLOT_EXPONENT = 7
-"""What was agreed with the round before, for the block of this one."""
-SLOT_ORDER = 8
-"""The place of its packet in the order of sending."""
-SLOT_REPEATS = 9
-"""How often the round was sent again; SLOT_RETRIES counts what a timer made it repeat."""
-SLOT_WORDS = 10
+    epoch: int
+    slots: int
+    """N: a power of 2."""
+    values: int
+    """V: values of a packet."""
+    rank: int
+    headroom_bits: int
+    """30 - ceil(log2 P): a quantized value is below 2 to this power."""
+    ranks: int
+    opened: int
+    """Rounds before this one have been given to their slots."""
+    opened_work: int
+    """Operations before this one have been looked at."""
+    queue_head: int
+    queue_count: int
+    outstanding: int
+    """Slots whose round was sent and whose result has not come."""
+    silence: int
+    """After so many ns in which nothing arrives the job is given up."""
+    slot_table: int
+    """Addresses of the tables."""
+    queue_table: int
+    scratch_table: int
+    order_table: int
+    """Which slot sent the packet of a place in the order of sending; places are order & (2N -
+    1)."""
+    next_order: int
+    searched_order: int
+    """Everything before this was looked at for losses."""
+    highest_order: int
+    """Of the packets that were not repetitions and whose results have come."""
+    reordering: int
+    """A packet is taken for lost when results have come of packets sent so much later."""
+    repeated_results: int
+    """Results of repeated rounds in a row."""
+    statistics: AggregationStatistics
+
+
+@record
+class Slot(Record):
+    """A row of the slot table."""
+
+    state: int
+    round: int
+    """The round that it is about to send or has sent."""
+    work: int
+    """The operation that the round belongs to, or an earlier one."""
+    sent_at: int
+    expires: int
+    retries: int
+    queued: int
+    """Whether it is in the queue of slots to be served."""
+    exponent: int
+    """What was agreed with the round before, for the block of this one."""
+    order: int
+    """The place of its packet in the order of sending."""
+    repeats: int
+    """How often the round was sent again; SLOT_RETRIES counts what a timer made it repeat."""
+
 
 IDLE = 0
 """Its round is of no posted operation."""
@@ -91,35 +85,41 @@ TO_SEND = 2
 TO_REPEAT = 3
 SENT = 4
 
-# An operation; WORK_ADDRESS of its work is the address of these words, WORK_FIRST its first round
-# and WORK_END one past its last.
-OPERATION_NUMBER = 0
-DATA_KIND = 1
-INPUT = 2
-"""Addresses of the values."""
-OUTPUT = 3
-COUNT = 4
-"""Of elements of the input."""
-HEADERS = 5
-"""Rounds that carry exponents alone."""
-BLOCKS = 6
-REMAINING = 7
-"""Rounds whose results have not come."""
-SATURATED = 8
-DIVISOR = 9
-"""What sums are divided by; 0 for not at all."""
-OWNERS = 10
-"""Address of int32[BLOCKS], the owners of the blocks, and of int64[BLOCKS], their first elements;
-0 where everybody needs every block."""
-FIRSTS = 11
-SHARD_FIRST = 12
-"""The first element of this rank's shard: the output begins with it."""
-ENDS = 13
-"""Address of int64[ranks], where each shard ends."""
-FIRST_EXPONENTS = 14
-"""Address of int64[HEADERS]: what the header rounds agreed on, UNKNOWN before. Slots do not wait
-for each other: the slot of a block may be many rounds behind that of its header."""
-OPERATION_WORDS = 15
+
+@record
+class Operation(Record):
+    """An operation.
+
+    The `address` of its work is the address of this record, `first` its first round and `end` one
+    past its last."""
+
+    number: int
+    data_kind: int
+    input: int
+    """Addresses of the values."""
+    output: int
+    count: int
+    """Of elements of the input."""
+    headers: int
+    """Rounds that carry exponents alone."""
+    blocks: int
+    remaining: int
+    """Rounds whose results have not come."""
+    saturated: int
+    divisor: int
+    """What sums are divided by; 0 for not at all."""
+    owners: int
+    """Address of int32[BLOCKS], the owners of the blocks, and of int64[BLOCKS], their first
+    elements; 0 where everybody needs every block."""
+    firsts: int
+    shard_first: int
+    """The first element of this rank's shard: the output begins with it."""
+    ends: int
+    """Address of int64[ranks], where each shard ends."""
+    first_exponents: int
+    """Address of int64[HEADERS]: what the header rounds agreed on, UNKNOWN before. Slots do not
+    wait for each other: the slot of a block may be many rounds behind that of its header."""
+
 
 # DATA_KIND.
 FLOAT32 = 0

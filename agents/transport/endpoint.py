@@ -4,8 +4,8 @@ The four verbs of every active thing: `receive`, `transmit`, `deadline`, and `po
 happened. Whoever drives it calls `transmit` after every `receive` and every post, again until it
 returns nothing, and at `deadline()`.
 
-What happens per packet is compiled (`compiled_receive`, `compiled_transmit`) and works on arrays
-of words; here are the calls per operation.
+What happens per packet is compiled (`kernels`) and works on records in memory (`layout`); here are
+the calls per operation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.agents.datagrams import Datagrams, ipv4_text
-from weft.agents.transport import aggregation_layout as job
+from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import layout as at
 from weft.agents.transport.aggregation import AggregationQueuePair, make_job
 from weft.agents.transport.kernels.board import free_boards
@@ -27,11 +27,11 @@ from weft.agents.transport.kernels.receive import receive_batch
 from weft.agents.transport.kernels.state import free_read_blocks
 from weft.agents.transport.kernels.transmit import deadline_of, transmit_batch
 from weft.agents.transport.local import FIRST_LOCAL_NUMBER, LocalQueuePair
-from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair, check_word
+from weft.agents.transport.posting import Completion, check_word
+from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair
 from weft.agents.transport.receive_worker import ReceiveWorker
 from weft.agents.transport.source_ports import source_port
 from weft.agents.transport.types import (
-    Completion,
     MemoryRegion,
     RemoteQueuePair,
     Statistics,
@@ -40,9 +40,10 @@ from weft.agents.transport.types import (
     check_options,
 )
 from weft.agents.wire.headers import HEADER_ROOM_BYTES, PSN_MASK
-from weft.agents.wire.packets import FIELDS
+from weft.agents.wire.packets import Fields
+from weft.base.jit import Words, words_of
 
-Words = npt.NDArray[np.int64]
+Table = npt.NDArray[np.void]
 
 PATH_MTUS = (256, 512, 1024, 2048, 4096)
 """What the InfiniBand specification allows, in bytes of payload."""
@@ -53,12 +54,12 @@ _MAXIMUM_REGIONS = at.KEY_INDEX_MASK
 _MAXIMUM_QUEUE_PAIRS = 1 << 16
 
 
-def _free_memory(words: Words) -> None:
+def _free_memory(state: at.EndpointState) -> None:
     """Give back what compiled code took for an endpoint that is gone."""
-    if words[at.READ_BLOCKS]:
-        free_read_blocks(words)
-    if words[at.BOARDS]:
-        free_boards(words)
+    if state.read_blocks:
+        free_read_blocks(state.location)
+    if state.boards:
+        free_boards(state.location)
 
 
 class Endpoint:
@@ -88,14 +89,18 @@ class Endpoint:
         self.rate_bps = rate_bps
         self.options = options or TransportOptions()
         self._random = random.Random(f"{seed} {address}")
-        self._pairs: Words = np.zeros((0, at.QUEUE_PAIR_WORDS), np.int64)
+        self._pairs: Table = np.zeros(0, at.PairState.dtype)
         self._times: Words = np.zeros(0, np.int64)
         """The trees of times and the table of rows that changed."""
-        self._regions: Words = np.zeros((4, at.REGION_WORDS), np.int64)
-        self._groups: Words = np.zeros((1, at.GROUP_WORDS), np.int64)
+        self._regions: Table = np.zeros(4, at.Region.dtype)
+        self._groups: Table = np.zeros(1, at.Group.dtype)
         self._events: Words = np.zeros((256, at.EVENT_WORDS), np.int64)
-        self._scratch: Words = np.zeros(FIELDS, np.int64)
-        self._words: Words = np.zeros(at.ENDPOINT_WORDS, np.int64)
+        self._scratch = Fields.zeroed()
+        self.state = at.EndpointState.zeroed()
+        """All state of the endpoint."""
+        self.state_address = self.state.location
+        """Where it is, for compiled code that calls `receive_batch` and `transmit_batch` by itself,
+        and then `take_events` if there are any."""
         self._registered: dict[int, MemoryRegion] = {}
         self._queue_pairs: list[RcQueuePair | UdQueuePair | AggregationQueuePair] = []
         self._jobs: list[int] = []
@@ -110,14 +115,14 @@ class Endpoint:
         self._held_rows = 0
         """And how many more for what was kept ahead of gaps."""
         self._stale = True
-        self._echoes: Words = np.zeros((0, at.ECHO_WORDS), np.int64)
-        self._set_words()
+        self._echoes: Table = np.zeros(0, at.Echo.dtype)
+        self._set_state()
         self._set_control(seed)
-        finalizer = weakref.finalize(self, _free_memory, self._words)
+        finalizer = weakref.finalize(self, _free_memory, self.state)
         finalizer.atexit = False
 
-    def _set_words(self) -> None:
-        words, options = self._words, self.options
+    def _set_state(self) -> None:
+        state, options = self.state, self.options
         window = max(4, options.window_bytes // self.path_mtu)
         window_ns = 0
         if self.rate_bps:
@@ -131,66 +136,66 @@ class Endpoint:
         control_ns = options.control_timeout_ns
         if control_ns is None:
             control_ns = max(5_000_000, 6 * packet_ns)
-        words[at.ADDRESS] = self.address
-        words[at.PATH_MTU] = self.path_mtu
-        words[at.RATE_BPS] = self.rate_bps
-        words[at.FIRST_NUMBER] = self._random.randrange(0x100, 0x800000)
-        words[at.WAS_IDLE] = 1
-        words[at.MAXIMUM_WINDOW] = window
+        state.address = self.address
+        state.path_mtu = self.path_mtu
+        state.rate_bps = self.rate_bps
+        state.first_number = self._random.randrange(0x100, 0x800000)
+        state.was_idle = 1
+        state.maximum_window = window
         self._first_window = 256 * window
-        words[at.READ_SEGMENT] = max(1, min(options.read_segment_packets, window))
-        words[at.ACKNOWLEDGE_EVERY] = options.acknowledge_every
-        words[at.ACKNOWLEDGE_INTERVAL] = options.acknowledge_interval_ns
-        words[at.INITIAL_TIMEOUT] = first_ns
-        words[at.MINIMUM_TIMEOUT] = minimum_ns
-        words[at.CONTROL_TIMEOUT] = control_ns
-        words[at.MAXIMUM_TIMEOUT] = options.maximum_timeout_ns
-        words[at.RETRY_LIMIT] = options.retries
-        words[at.GIVE_UP] = options.give_up_ns
-        words[at.PACING_CREDIT] = options.pacing_credit_ns
-        words[at.SCRATCH] = self._scratch.ctypes.data
+        state.read_segment = max(1, min(options.read_segment_packets, window))
+        state.acknowledge_every = options.acknowledge_every
+        state.acknowledge_interval = options.acknowledge_interval_ns
+        state.initial_timeout = first_ns
+        state.minimum_timeout = minimum_ns
+        state.control_timeout = control_ns
+        state.maximum_timeout = options.maximum_timeout_ns
+        state.retry_limit = options.retries
+        state.give_up = options.give_up_ns
+        state.pacing_credit = options.pacing_credit_ns
+        state.scratch = self._scratch.location
         self._make_rows(4)
 
     def _set_control(self, seed: int) -> None:
         """What the options say of congestion, recovery and entropy."""
-        words, options = self._words, self.options
+        state, options = self.state, self.options
         check_options(options)
         dctcp = options.congestion == "dctcp"
         selective = options.recovery == "selective"
         entropy = ("fixed", "reps", "plb").index(options.entropy)
-        words[at.CONGESTION] = at.DCTCP if dctcp else at.WINDOW_CONTROL
-        words[at.RECOVERY] = at.SELECTIVE if selective else at.GO_BACK_N
-        words[at.REORDER] = options.reorder_packets
-        words[at.ENTROPY] = entropy
-        words[at.ENTROPIES] = options.entropies
+        state.congestion = at.DCTCP if dctcp else at.WINDOW_CONTROL
+        state.recovery = at.SELECTIVE if selective else at.GO_BACK_N
+        state.reorder = options.reorder_packets
+        state.entropy = entropy
+        state.entropies = options.entropies
         explore = options.explore_packets
-        words[at.EXPLORE_PACKETS] = words[at.MAXIMUM_WINDOW] if explore is None else explore
-        words[at.FREEZE] = options.freeze_ns
-        words[at.RANDOM] = random.Random(f"{seed} {self.address} entropy").getrandbits(63)
+        state.explore_packets = state.maximum_window if explore is None else explore
+        state.freeze = options.freeze_ns
+        state.random = random.Random(f"{seed} {self.address} entropy").getrandbits(63)
         if dctcp or entropy != at.FIXED:
-            words[at.ECT] = 2
-            words[at.ECHO] = at.ECHO_CHANGES
+            state.ect = 2
+            state.echo = at.ECHO_CHANGES
             most = min(options.acknowledge_every, 4)
-            words[at.ACKNOWLEDGE_EVERY] = most
+            state.acknowledge_every = most
         if selective or entropy == at.REPS:
-            words[at.ECHO] = at.ECHO_EVERY
-            words[at.ACKNOWLEDGE_EVERY] = 1
-        if words[at.ECHO]:
-            self._echoes = np.zeros((at.ECHO_ROOM, at.ECHO_WORDS), np.int64)
-            words[at.ECHO_TABLE] = self._echoes.ctypes.data
+            state.echo = at.ECHO_EVERY
+            state.acknowledge_every = 1
+        if state.echo:
+            self._echoes = np.zeros(at.ECHO_ROOM, at.Echo.dtype)
+            state.echo_table = self._echoes.ctypes.data
         if selective:
-            window = max(int(words[at.MAXIMUM_WINDOW]), 2 * int(words[at.READ_SEGMENT]))
-            words[at.BOARD_ROOM] = 1 << (window - 1).bit_length()
+            window = max(state.maximum_window, 2 * state.read_segment)
+            state.board_room = 1 << (window - 1).bit_length()
             self._held_rows = at.MAXIMUM_HELD_EVENTS
             self._make_event_room(self._event_rows + self._held_rows)
 
     def _set_tables(self) -> None:
-        words = self._words
-        words[at.QUEUE_PAIR_TABLE] = self._pairs.ctypes.data
-        words[at.REGION_TABLE] = self._regions.ctypes.data
-        words[at.GROUP_TABLE] = self._groups.ctypes.data
-        words[at.EVENT_TABLE] = self._events.ctypes.data
-        words[at.EVENT_ROOM] = len(self._events)
+        state = self.state
+        state.queue_pair_table = self._pairs.ctypes.data
+        state.region_table = self._regions.ctypes.data
+        state.group_table = self._groups.ctypes.data
+        state.event_table = self._events.ctypes.data
+        state.event_room = len(self._events)
         self._stale = True
 
     def register(self, buffer: npt.NDArray[np.uint8]) -> MemoryRegion:
@@ -215,7 +220,7 @@ class Endpoint:
         region = MemoryRegion((index + 1) << 40, rkey, buffer)
         self._registered[index] = region
         self._regions[index] = (region.address, len(buffer), buffer.ctypes.data, rkey)
-        self._words[at.REGIONS] = max(int(self._words[at.REGIONS]), index + 1)
+        self.state.regions = max(self.state.regions, index + 1)
         self._set_tables()
         return region
 
@@ -238,12 +243,12 @@ class Endpoint:
             raise TransportMisuse(
                 f"{length} bytes at offset {offset} of a memory region of {region.length} bytes"
             )
-        return int(self._regions[index, at.REGION_MEMORY]) + offset
+        return int(self._regions["memory"][index]) + offset
 
     @property
     def maximum_window(self) -> int:
         """Packets that a queue pair has under way at most, and at first."""
-        return int(self._words[at.MAXIMUM_WINDOW])
+        return self.state.maximum_window
 
     def create_rc(
         self, source_port: int | None = None, tos: int = 0, initial_psn: int | None = None
@@ -257,22 +262,15 @@ class Endpoint:
         drawn = self._random.randrange(1 << 24)
         psn = drawn if initial_psn is None else initial_psn & PSN_MASK
         pair = RcQueuePair(self, index, number, psn)
-        row = self._pairs[index]
-        for word in (
-            at.UNACKNOWLEDGED,
-            at.SEND_NEXT,
-            at.SEND_HIGHEST,
-            at.POSTED_END,
-            at.RECOVERY_END,
-            at.ACKNOWLEDGE_ASKED,
-        ):
-            row[word] = pair.initial_psn
-        row[at.WINDOW] = self._first_window
-        row[at.TIMED_PSN] = -1
-        row[at.REWOUND_AT] = -1
-        row[at.ROUND_END] = pair.initial_psn
-        row[at.ALPHA] = at.ONE_ALPHA
-        row[at.EXPLORE] = self._words[at.EXPLORE_PACKETS]
+        row = self.row_of(index)
+        row.unacknowledged = row.send_next = row.send_highest = pair.initial_psn
+        row.posted_end = row.recovery_end = row.acknowledge_asked = pair.initial_psn
+        row.window = self._first_window
+        row.timed_psn = -1
+        row.rewound_at = -1
+        row.round_end = pair.initial_psn
+        row.alpha = at.ONE_ALPHA
+        row.explore = self.state.explore_packets
         self._queue_pairs.append(pair)
         return pair
 
@@ -313,16 +311,18 @@ class Endpoint:
             )
         check_word("Q_Key", qkey)
         index, number = self._new_row(at.UD, source_port, tos)
-        row = self._pairs[index]
-        row[at.STATE] = at.READY
-        row[at.PEER_ADDRESS] = group_address
-        row[at.QKEY] = qkey
-        row[at.CHUNKS_IDLE] = 1
-        used = int(self._words[at.GROUPS])
+        row = self.row_of(index)
+        row.state = at.READY
+        row.peer_address = group_address
+        row.qkey = qkey
+        row.chunks_idle = 1
+        used = self.state.groups
         if used == len(self._groups):
             self._groups = np.concatenate([self._groups, np.zeros_like(self._groups)])
-        self._groups[used, : at.GROUP_SINKS] = (group_address, qkey, index)
-        self._words[at.GROUPS] = used + 1
+            self._set_tables()
+        group = at.Group.at(self.state.group_table, used)
+        group.address, group.qkey, group.queue_pair = group_address, qkey, index
+        self.state.groups = used + 1
         pair = UdQueuePair(self, index, number, group_address, qkey, used)
         self._queue_pairs.append(pair)
         self._set_tables()
@@ -355,12 +355,12 @@ class Endpoint:
         )  # fmt: skip
         if address in self._jobs:
             raise TransportMisuse(f"{ipv4_text(address)} is the address of another job here")
-        index, number = self._new_row(job.AGGREGATION, source_port, tos)
+        index, number = self._new_row(at_job.AGGREGATION, source_port, tos)
         pair = AggregationQueuePair(self, index, number, address, epoch, made)
-        row = self._pairs[index]
+        row = self.row_of(index)
         pair.set_row(row)
-        row[job.NEXT_AGGREGATION] = self._words[at.FIRST_AGGREGATION]
-        self._words[at.FIRST_AGGREGATION] = index + 1
+        row.next_aggregation = self.state.first_aggregation
+        self.state.first_aggregation = index + 1
         self._jobs.append(address)
         self._queue_pairs.append(pair)
         self._set_tables()
@@ -377,13 +377,13 @@ class Endpoint:
         worker = ReceiveWorker(self.address, [(pair.group_address, pair.qkey) for pair in pairs])
         for group, pair in enumerate(pairs):
             pair.serve_by(worker, group)
-            self._groups[pair.group_index, at.GROUP_ADDRESS] = 0
+            self._groups["address"][pair.group_index] = 0
         self._workers.append((worker, list(pairs)))
         return worker
 
     def _new_row(self, kind: int, source_port: int | None, tos: int) -> tuple[int, int]:
         index = len(self._queue_pairs)
-        number = int(self._words[at.FIRST_NUMBER]) + index
+        number = self.state.first_number + index
         port = 0xC000 | (number * 40503 >> 2 & 0x3FFF) if source_port is None else source_port
         if not 0 < port < 1 << 16:
             raise TransportMisuse(f"UDP source port {port}: it is 1 to 65535")
@@ -393,35 +393,35 @@ class Endpoint:
             raise TransportMisuse(f"more than {_MAXIMUM_QUEUE_PAIRS} queue pairs")
         if index == len(self._pairs):
             self._make_rows(2 * index)
-        row = self._pairs[index]
-        row[at.KIND] = kind
-        row[at.WORK_ROOM] = at.FIRST_WORK_ROOM
-        row[at.NUMBER] = number
-        row[at.SOURCE_PORT] = port
-        row[at.TOS] = tos
-        self._words[at.QUEUE_PAIRS] = index + 1
+        row = self.row_of(index)
+        row.kind = kind
+        row.work_room = at.FIRST_WORK_ROOM
+        row.number = number
+        row.source_port = port
+        row.tos = tos
+        self.state.queue_pairs = index + 1
         # A connection can fail, a job can fail when operations without values have just ended, runs
         # of no chunks complete without a packet.
-        self._event_rows += {at.RC: 1, job.AGGREGATION: 2}.get(kind, at.MAXIMUM_WORK_ROOM)
+        self._event_rows += {at.RC: 1, at_job.AGGREGATION: 2}.get(kind, at.MAXIMUM_WORK_ROOM)
         self._make_event_room(self._event_rows + self._held_rows)
         return index, number
 
     def _make_rows(self, rows: int) -> None:
         """Have room for so many queue pairs, a power of 2; what they have to do is found anew."""
         used = len(self._queue_pairs)
-        pairs: Words = np.zeros((rows, at.QUEUE_PAIR_WORDS), np.int64)
+        pairs: Table = np.zeros(rows, at.PairState.dtype)
         pairs[:used] = self._pairs[:used]
-        pairs[:used, at.IS_CHANGED] = 1
+        pairs["is_changed"][:used] = 1
         times: Words = np.full(9 * rows, NEVER, np.int64)
         times[8 * rows : 8 * rows + used] = np.arange(used)
         self._pairs, self._times = pairs, times
-        words, address = self._words, times.ctypes.data
-        words[at.TREE_ROWS] = rows
-        words[at.TIMER_TREE] = address
-        words[at.CONTROL_TREE] = address + 16 * rows
-        words[at.DATA_TREE] = address + 32 * rows
-        words[at.CHANGED_TABLE] = address + 64 * rows
-        words[at.CHANGED] = used
+        state, address = self.state, times.ctypes.data
+        state.tree_rows = rows
+        state.timer_tree = address
+        state.control_tree = address + 16 * rows
+        state.data_tree = address + 32 * rows
+        state.changed_table = address + 64 * rows
+        state.changed = used
         self._set_tables()
 
     def _make_event_room(self, rows: int) -> None:
@@ -429,25 +429,25 @@ class Endpoint:
             self._events = np.zeros((rows + rows // 2, at.EVENT_WORDS), np.int64)
             self._set_tables()
 
-    def row_of(self, index: int) -> Words:
-        """For queue pairs: their words; valid until the next queue pair is made."""
-        row: Words = self._pairs[index]
+    def row_of(self, index: int) -> at.PairState:
+        """For queue pairs: their row; valid until the next queue pair is made."""
+        row = at.PairState.at(self.state.queue_pair_table, index)
+        row.memory = self._pairs
         return row
 
     def sinks_of(self, index: int) -> Words:
         """For queue pairs: the addresses of a group's sinks by operation; valid like `row_of`."""
-        row: Words = self._groups[index, at.GROUP_SINKS :]
-        return row
+        return at.Group.at(self.state.group_table, index).sinks
 
     def changed(self, index: int) -> None:
         """For queue pairs: their row is not what compiled code last saw."""
         self._stale = True
-        row = self._pairs[index]
-        if not row[at.IS_CHANGED]:
-            row[at.IS_CHANGED] = 1
-            count = int(self._words[at.CHANGED])
+        row = self.row_of(index)
+        if not row.is_changed:
+            row.is_changed = 1
+            count = self.state.changed
             self._times[8 * len(self._pairs) + count] = index
-            self._words[at.CHANGED] = count + 1
+            self.state.changed = count + 1
 
     def expect_repathing(self) -> None:
         """For queue pairs: one more may change its path in a transmit."""
@@ -462,8 +462,8 @@ class Endpoint:
     def groups(self) -> list[int]:
         """The multicast groups of the UD queue pairs and the addresses of the aggregation jobs,
         which the host must be a member of; groups that were handed over are their workers'."""
-        used = int(self._words[at.GROUPS])
-        groups = dict.fromkeys([*self._groups[:used, at.GROUP_ADDRESS].tolist(), *self._jobs])
+        used = self.state.groups
+        groups = dict.fromkeys([*self._groups["address"][:used].tolist(), *self._jobs])
         return [group for group in groups if group]
 
     def source_port_to(self, destination: int, number: int = 0) -> int:
@@ -486,7 +486,7 @@ class Endpoint:
     def source_ports(self) -> list[int]:
         """The UDP source ports that the queue pairs send from now; REPS draws others for data."""
         used = len(self._queue_pairs)
-        return list(dict.fromkeys(self._pairs[:used, at.SOURCE_PORT].tolist()))
+        return list(dict.fromkeys(self._pairs["source_port"][:used].tolist()))
 
     def receive(self, batch: Datagrams, now_ns: int) -> None:
         """Take in datagrams that arrived; the batch is not kept."""
@@ -494,9 +494,9 @@ class Endpoint:
         rows = 2 * count + 8 + self._held_rows
         if rows > len(self._events):
             self._make_event_room(rows)
-        receive_batch(self._words, batch.addresses, count, now_ns)
+        receive_batch(self.state_address, batch.address, count, now_ns)
         self._stale = True
-        if self._words[at.EVENTS]:
+        if self.state.events:
             self.take_events(batch)
 
     def transmit(self, now_ns: int, budget_bytes: int = UNLIMITED) -> Datagrams:
@@ -506,9 +506,9 @@ class Endpoint:
         batch belongs to the endpoint and is valid until the next `transmit`.
         """
         sending = self._sending
-        sending.count = transmit_batch(self._words, sending.addresses, now_ns, budget_bytes)
+        sending.count = transmit_batch(self.state_address, sending.address, now_ns, budget_bytes)
         self._stale = False
-        if self._words[at.EVENTS]:
+        if self.state.events:
             self.take_events(sending)
         return sending
 
@@ -516,9 +516,9 @@ class Endpoint:
         """When to call `transmit` if nothing arrives (ns; a time in the past means now), or
         None."""
         if self._stale:
-            deadline_of(self._words)
+            deadline_of(self.state_address)
             self._stale = False
-        deadline = int(self._words[at.DEADLINE])
+        deadline = self.state.deadline
         return None if deadline >= NEVER else deadline
 
     @property
@@ -538,25 +538,18 @@ class Endpoint:
         self._completions = []
         return completions
 
-    @property
-    def words(self) -> Words:
-        """All state of the endpoint, for compiled code that calls `receive_batch` and
-        `transmit_batch` by itself, and then `take_events` if there are any; always the same
-        array."""
-        return self._words
-
     def take_events(self, batch: Datagrams) -> None:
         """Turn what compiled code found into completions. `batch`: what was received last."""
         self._stale = True
-        count = int(self._words[at.EVENTS])
-        self._words[at.EVENTS] = 0
+        count = self.state.events
+        self.state.events = 0
         for event in self._events[:count].tolist():
             self._queue_pairs[event[1]].take_event(event, batch)
 
     @property
     def statistics(self) -> Statistics:
         """A copy of the counters, those of its receive workers included."""
-        counted = self._words[at.STATISTICS :].copy()
+        counted = words_of(self.state.statistics).copy()
         for worker, _ in self._workers:
-            counted += worker.words[at.STATISTICS : at.ENDPOINT_WORDS]
+            counted += words_of(worker.state.endpoint.statistics)
         return Statistics(*counted.tolist())

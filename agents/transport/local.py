@@ -5,19 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from weft.agents.transport.posting import Completion, Owner
 from weft.agents.transport.queue_pairs import RcQueuePair
 from weft.agents.transport.types import (
-    Completion,
     CompletionKind,
     MemoryRegion,
     RemoteQueuePair,
     TransportMisuse,
 )
-
-if TYPE_CHECKING:
-    from weft.agents.transport.endpoint import Endpoint
 
 FIRST_LOCAL_NUMBER = 0xF00000
 """Above all other QP numbers of an endpoint."""
@@ -32,7 +28,7 @@ class LocalQueuePair(RcQueuePair):
 
     __slots__ = ("_before",)
 
-    def __init__(self, endpoint: Endpoint, number: int) -> None:
+    def __init__(self, endpoint: Owner, number: int) -> None:
         super().__init__(endpoint, -1, number, 0)
         self._before: list[tuple[object, int, Completion | None, str]] = []
         """What was posted before the other end was known."""

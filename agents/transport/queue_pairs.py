@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
-import weakref
-from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from weft.agents.datagrams import Datagrams, ipv4_text
 from weft.agents.transport import layout as at
+from weft.agents.transport.posting import LENGTH, Completion, Owner, Posting, Work, check_word
+from weft.agents.transport.receive_worker import ReceiveWorker
 from weft.agents.transport.sink import ChunkSink
 from weft.agents.transport.types import (
-    Completion,
     CompletionKind,
     MemoryRegion,
     RemoteQueuePair,
@@ -29,13 +27,6 @@ from weft.agents.wire.headers import (
     SYNDROME_REMOTE_ACCESS_ERROR,
 )
 
-if TYPE_CHECKING:
-    from weft.agents.transport.endpoint import Endpoint
-    from weft.agents.transport.receive_worker import ReceiveWorker
-
-Work = tuple[int, ...]
-"""The words of a piece of work, PSNs not yet given."""
-
 _MAXIMUM_MESSAGE = (1 << 31) - 1
 _REFUSALS = {
     SYNDROME_REMOTE_ACCESS_ERROR: "remote access error: wrong key or outside the region",
@@ -48,105 +39,6 @@ def _signed(address: int) -> int:
     return (address + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def check_word(name: str, value: int) -> int:
-    """A number that goes out in 32 bits; TransportMisuse if it does not fit."""
-    if not 0 <= value < 1 << 32:
-        raise TransportMisuse(f"{name} {value} does not fit 32 bits")
-    return value
-
-
-class Posting:
-    """What both kinds have: work that compiled code knows, work that waits for room, and
-    contexts.
-
-    There may be a million of them in a process: what most do not need is made when it is needed.
-    """
-
-    __slots__ = ("_home", "_index", "_posted", "_ring", "_waiting", "number")
-
-    def __init__(self, endpoint: Endpoint, index: int, number: int) -> None:
-        # Weak, or an endpoint and its buffers would stay until a collection.
-        self._home = weakref.ref(endpoint)
-        self._index = index
-        self.number = number
-        """The QP number (24 bits)."""
-        self._posted: list[tuple[CompletionKind, object, int, object]] = []
-        self._waiting: deque[Work] | None = None
-        self._ring: npt.NDArray[np.int64] | None = None
-        """int64[room, WORK_WORDS] once the row's own ring was too small."""
-
-    @property
-    def _endpoint(self) -> Endpoint:
-        """Whose queue pair it is; whoever uses the queue pair keeps that, too."""
-        endpoint = self._home()
-        if endpoint is None:
-            raise TransportMisuse(
-                f"queue pair {self.number:#x}: its endpoint is gone; keep the endpoint for as long "
-                "as its queue pairs are used"
-            )
-        return endpoint
-
-    @property
-    def outstanding(self) -> int:
-        """Posted operations that have not completed."""
-        return len(self._posted)
-
-    def _post(
-        self, kind: CompletionKind, context: object, length: int, memory: object, work: Work
-    ) -> None:
-        self._posted.append((kind, context, length, memory))
-        if self._waiting is None and self._hand_over(work):
-            self._endpoint.changed(self._index)
-            return
-        if self._waiting is None:
-            self._waiting = deque()
-        self._waiting.append(work)
-
-    def _fill(self) -> None:
-        """Hand compiled code as much of the work that waits as it has room for."""
-        if self._waiting is None:
-            return
-        while self._waiting and self._hand_over(self._waiting[0]):
-            self._waiting.popleft()
-        if not self._waiting:
-            self._waiting = None
-        self._endpoint.changed(self._index)
-
-    def _hand_over(self, work: Work) -> bool:
-        """Put a piece of work into the ring; False if compiled code has as much as it takes."""
-        row = self._endpoint.row_of(self._index)
-        first, following = int(row[at.FIRST_WORK]), int(row[at.NEXT_WORK])
-        room = int(row[at.WORK_ROOM])
-        if following - first == room:
-            if room == at.MAXIMUM_WORK_ROOM:
-                return False
-            self._enlarge_ring(row, first, following)
-            room = 2 * room
-        ring = self._ring_of(row)
-        ring[following % room] = self._place(row, work)
-        row[at.NEXT_WORK] = following + 1
-        return True
-
-    def _ring_of(self, row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        if self._ring is not None:
-            return self._ring
-        end = at.WORK_TABLE + at.FIRST_WORK_ROOM * at.WORK_WORDS
-        return row[at.WORK_TABLE : end].reshape(at.FIRST_WORK_ROOM, at.WORK_WORDS)
-
-    def _enlarge_ring(self, row: npt.NDArray[np.int64], first: int, following: int) -> None:
-        before = self._ring_of(row)
-        room = 2 * len(before)
-        ring: npt.NDArray[np.int64] = np.zeros((room, at.WORK_WORDS), np.int64)
-        for number in range(first, following):
-            ring[number % room] = before[number % len(before)]
-        self._ring = ring
-        row[at.WORK_RING] = ring.ctypes.data
-        row[at.WORK_ROOM] = room
-
-    def _place(self, row: npt.NDArray[np.int64], work: Work) -> Work:
-        return work
-
-
 class RcQueuePair(Posting):
     """One end of a reliable connection; made by `Endpoint.create_rc`.
 
@@ -157,7 +49,7 @@ class RcQueuePair(Posting):
 
     __slots__ = ("_kept", "_parts", "_ports", "error", "initial_psn", "remote")
 
-    def __init__(self, endpoint: Endpoint, index: int, number: int, initial_psn: int) -> None:
+    def __init__(self, endpoint: Owner, index: int, number: int, initial_psn: int) -> None:
         super().__init__(endpoint, index, number)
         self.initial_psn = initial_psn
         """The PSN of the first request that this end sends (24 bits)."""
@@ -184,31 +76,31 @@ class RcQueuePair(Posting):
             )
         self.remote = remote
         row = self._endpoint.row_of(self._index)
-        row[at.PEER_ADDRESS] = remote.address
-        row[at.PEER_NUMBER] = remote.number
-        row[at.EXPECTED] = remote.initial_psn
-        row[at.STATE] = at.READY
+        row.peer_address = remote.address
+        row.peer_number = remote.number
+        row.expected = remote.initial_psn
+        row.state = at.READY
         self._endpoint.changed(self._index)
 
     def share_turns(self, first: RcQueuePair, queue_pairs: int) -> None:
         """Send as one of so many queue pairs with one peer, made one after the other from `first`
         on: all together have one turn for data, and begin with one window."""
         row = self._endpoint.row_of(self._index)
-        row[at.FIRST_LANE] = first._index
-        row[at.LANES] = queue_pairs
+        row.first_lane = first._index
+        row.lanes = queue_pairs
         self.share_window(1)
 
     def share_window(self, hosts: int) -> None:
         """Go on with no more than a part of the first window, one packet at least, since so many
         hosts begin to send to the same one."""
         row = self._endpoint.row_of(self._index)
-        part = self._endpoint.maximum_window * 256 // (max(1, int(row[at.LANES])) * hosts)
-        row[at.WINDOW] = min(int(row[at.WINDOW]), max(256, part))
+        part = self._endpoint.maximum_window * 256 // (max(1, row.lanes) * hosts)
+        row.window = min(row.window, max(256, part))
 
     def move_acknowledgements(self) -> None:
         """Let acknowledgements leave from another UDP source port where what they acknowledge comes
         again and again, so that their way may be dead."""
-        self._endpoint.row_of(self._index)[at.ACKNOWLEDGE_MOVES] = 1
+        self._endpoint.row_of(self._index).acknowledge_moves = 1
 
     def set_source_ports(self, ports: Sequence[int]) -> None:
         """The UDP source ports of the packets: the first one, and after each timeout the next,
@@ -221,10 +113,10 @@ class RcQueuePair(Posting):
             raise TransportMisuse(f"UDP source ports {list(ports)}: at least one, of 1 to 65535")
         self._ports = np.array(ports, np.int64)
         row = self._endpoint.row_of(self._index)
-        row[at.SOURCE_PORT] = ports[0]
-        row[at.PORTS] = self._ports.ctypes.data
-        row[at.PORT_COUNT] = len(ports)
-        row[at.PORT_AT] = 0
+        row.source_port = ports[0]
+        row.ports = self._ports.ctypes.data
+        row.port_count = len(ports)
+        row.port_at = 0
         self._endpoint.expect_repathing()
 
     def post_send(self, data: bytes, context: object = None, immediate: int | None = None) -> None:
@@ -287,13 +179,13 @@ class RcQueuePair(Posting):
             return
         self._post(kind, context, length, memory, work)
 
-    def _place(self, row: npt.NDArray[np.int64], work: Work) -> Work:
-        first = int(row[at.POSTED_END])
+    def _place(self, row: at.PairState, work: Work) -> Work:
+        first = row.posted_end
         mtu = self._endpoint.path_mtu
-        end = first + max(1, -(-work[at.WORK_LENGTH] // mtu))
-        if row[at.NEXT_WORK] == row[at.FIRST_WORK]:
-            row[at.SEND_WORK] = row[at.NEXT_WORK]
-        row[at.POSTED_END] = end
+        end = first + max(1, -(-work[LENGTH] // mtu))
+        if row.next_work == row.first_work:
+            row.send_work = row.next_work
+        row.posted_end = end
         return (*work, first, end, 0, 0)
 
     def _complete(self, kind: CompletionKind, context: object, length: int) -> None:
@@ -334,7 +226,7 @@ class RcQueuePair(Posting):
         if self._kept is None:
             self._kept = {}
         # What compiled code has forgotten since, because the peer contradicted itself.
-        room = self._endpoint.words[at.BOARD_ROOM]
+        room = self._endpoint.state.board_room
         for old in [old for old in self._kept if old + room <= sequence]:
             del self._kept[old]
         data = batch.data[row, offset : offset + length].tobytes()
@@ -368,7 +260,7 @@ class RcQueuePair(Posting):
             self.error = f"{peer} refused the request with PSN {psn}: {why}"
         self._waiting = None
         row = self._endpoint.row_of(self._index)
-        row[at.FIRST_WORK] = row[at.NEXT_WORK]
+        row.first_work = row.next_work
         if not self._posted:
             self._complete(CompletionKind.ERROR, None, 0)
         for _, context, length, _memory in self._posted:
@@ -384,7 +276,7 @@ class UdQueuePair(Posting):
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: Owner,
         index: int,
         number: int,
         group_address: int,
@@ -476,7 +368,7 @@ class UdQueuePair(Posting):
             return
         sink.feed(self._endpoint)
         self._sinks[sink.operation] = sink
-        address = sink.words.ctypes.data
+        address = sink.state.location
         self._endpoint.sinks_of(self.group_index)[sink.operation] = address
 
     def detach(self, sink: ChunkSink) -> None:

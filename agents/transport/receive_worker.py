@@ -14,16 +14,14 @@ from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from weft.agents.datagrams import Datagrams, ipv4_text
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.worker import receive_chunks, wait_for_batch
 from weft.agents.transport.sink import MAXIMUM_OPERATIONS, ChunkSink, own_lines
 from weft.agents.transport.types import Statistics, TransportMisuse
-from weft.agents.wire.packets import FIELDS
-
-Words = npt.NDArray[np.int64]
+from weft.agents.wire.packets import Fields
+from weft.base.jit import words_in, words_of
 
 STAGING_SLOTS = 8192
 """The paper's queue depth."""
@@ -62,33 +60,38 @@ class ReceiveWorker:
         """What the receiving thread polled, for the thread that waits for it."""
         self._sinks: list[dict[int, ChunkSink]] = [{} for _ in groups]
         rows = max(len(groups), 1)
-        self._table = own_lines(rows * at.GROUP_WORDS).reshape(rows, at.GROUP_WORDS)
+        self._table = own_lines(rows * words_in(at.Group)).view(at.Group.dtype)
         room = MAXIMUM_OPERATIONS * rows
         self._events = own_lines(room * at.EVENT_WORDS).reshape(room, at.EVENT_WORDS)
-        self._scratch = own_lines(FIELDS)
-        self._words = own_lines(at.WORKER_WORDS)
-        words = self._words
-        words[at.ADDRESS] = address
-        words[at.GROUP_TABLE] = self._table.ctypes.data
-        words[at.GROUPS] = len(groups)
-        words[at.EVENT_TABLE] = self._events.ctypes.data
-        words[at.EVENT_ROOM] = room
-        words[at.SCRATCH] = self._scratch.ctypes.data
+        self._scratch = own_lines(words_in(Fields))
+        self.state = at.WorkerState.within(own_lines(words_in(at.WorkerState)))
+        """All state of the worker."""
+        self.state_address = self.state.location
+        """Where it is, for compiled code that calls `receive_chunks` by itself, and `poll` after
+        it."""
+        endpoint = self.state.endpoint
+        endpoint.address = address
+        endpoint.group_table = self._table.ctypes.data
+        endpoint.groups = len(groups)
+        endpoint.event_table = self._events.ctypes.data
+        endpoint.event_room = room
+        endpoint.scratch = self._scratch.ctypes.data
         for index, (group, qkey) in enumerate(groups):
             if group >> 28 != 0xE:
                 raise TransportMisuse(
                     f"{ipv4_text(group)} is no multicast group: 224.0.0.0 to 239.255.255.255"
                 )
-            self._table[index, : at.GROUP_SINKS] = (group, qkey, index)
+            row = at.Group.at(endpoint.group_table, index)
+            row.address, row.qkey, row.queue_pair = group, qkey, index
         if staged:
             # Registered memory is pinned: no page is touched for the first time by a packet.
             self._staging = np.full((slots, slot_bytes), 0, np.uint8)
-            self._completions = own_lines(slots * at.COMPLETION_WORDS)
-            words[at.WORKER_STAGING] = self._staging.ctypes.data
-            words[at.WORKER_COMPLETIONS] = self._completions.ctypes.data
-            words[at.WORKER_SLOTS] = slots
-            words[at.WORKER_SLOT_BYTES] = slot_bytes
-            words[at.WORKER_WINDOW] = window
+            self._completions = own_lines(slots * words_in(at.Staged))
+            self.state.staging = self._staging.ctypes.data
+            self.state.completions = self._completions.ctypes.data
+            self.state.slots = slots
+            self.state.slot_bytes = slot_bytes
+            self.state.window = window
 
     @property
     def staged(self) -> bool:
@@ -96,15 +99,9 @@ class ReceiveWorker:
         return bool(self._slot_bytes)
 
     @property
-    def words(self) -> Words:
-        """All state of the worker, for compiled code that calls `receive_chunks` by itself, and
-        `poll` after it; always the same array."""
-        return self._words
-
-    @property
     def statistics(self) -> Statistics:
         """A copy of the counters, those of an endpoint."""
-        return Statistics(*self._words[at.STATISTICS : at.ENDPOINT_WORDS].tolist())
+        return Statistics(*words_of(self.state.endpoint.statistics).tolist())
 
     def attach(self, sink: ChunkSink, group: int = 0) -> None:
         """Receive the chunks of the sink's operation on group `group` (by its place in the list).
@@ -123,7 +120,7 @@ class ReceiveWorker:
             )
         sink.feed(self)
         self._sinks[group][sink.operation] = sink
-        self._table[group, at.GROUP_SINKS + sink.operation] = sink.words.ctypes.data
+        self._table["sinks"][group, sink.operation] = sink.state.location
 
     def detach(self, sink: ChunkSink, group: int = 0) -> None:
         """Receive no more into the sink from a group: its late chunks count as `wrong_operation`.
@@ -132,21 +129,21 @@ class ReceiveWorker:
         at the moment is waited for.
         """
         if self._sinks[group].get(sink.operation) is sink:
-            self._table[group, at.GROUP_SINKS + sink.operation] = 0
-            wait_for_batch(self._words)
+            self._table["sinks"][group, sink.operation] = 0
+            wait_for_batch(self.state_address)
             del self._sinks[group][sink.operation]
 
     def receive(self, batch: Datagrams, now_ns: int) -> None:
         """Take in datagrams that arrived; the batch is not kept."""
-        receive_chunks(self._words, batch.addresses, batch.count, now_ns)
+        receive_chunks(self.state_address, batch.address, batch.count, now_ns)
 
     def poll(self) -> list[ChunkSink]:
         """The sinks of which a packet brought the last missing chunk since the last poll, in
         order. For the thread that receives."""
-        count = int(self._words[at.EVENTS])
+        count = self.state.endpoint.events
         if not count:
             return []
-        self._words[at.EVENTS] = 0
+        self.state.endpoint.events = 0
         found = []
         for event in self._events[:count].tolist():
             sink = self._sinks[event[1]].get(event[2])

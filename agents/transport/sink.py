@@ -20,9 +20,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from weft.agents.transport import layout
 from weft.agents.transport.kernels.chunks import count_missing
+from weft.agents.transport.layout import SinkState
 from weft.agents.transport.types import Gap, MemoryRegion, TransportMisuse
+from weft.base.jit import words_in
 
 MAXIMUM_CHUNKS = 1 << 24
 """The immediate has 24 bits for the chunk."""
@@ -108,19 +109,20 @@ class ChunkSink:
         self._present = own_lines(total // 8 + 1).view(np.uint8)[:total]
         self._fetched = own_lines(total // 8 + 1).view(np.uint8)[:total]
         self._marked = own_lines(1)
-        self.words: npt.NDArray[np.int64] = own_lines(layout.SINK_WORDS + 4 * shards + 1)
-        """What compiled code works on, laid out as `weft.agents.transport.layout` says."""
-        words = self.words
-        words[layout.SINK_OPERATION] = operation
-        words[layout.SINK_CHUNK_BYTES] = chunk_bytes
-        words[layout.SINK_SHARDS] = shards
-        words[layout.SINK_CHUNKS] = total
-        words[layout.SINK_MISSING] = total
-        words[layout.SINK_BUFFER] = memory.ctypes.data
-        words[layout.SINK_PRESENT] = self._present.ctypes.data
-        words[layout.SINK_FETCHED] = self._fetched.ctypes.data
-        words[layout.SINK_MARKED] = self._marked.ctypes.data
-        tables = words[layout.SINK_WORDS :]
+        head = words_in(SinkState)
+        self.words: npt.NDArray[np.int64] = own_lines(head + 4 * shards + 1)
+        """What compiled code works on: `state`, and behind it its tables."""
+        tables = self.words[head:]
+        self.state = state = SinkState.within(self.words)
+        state.operation = operation
+        state.chunk_bytes = chunk_bytes
+        state.shards = shards
+        state.chunks = state.missing = total
+        state.buffer = memory.ctypes.data
+        state.present = self._present.ctypes.data
+        state.fetched = self._fetched.ctypes.data
+        state.marked = self._marked.ctypes.data
+        state.tables = tables.ctypes.data
         self._missing = tables[:shards]
         self._offset = tables[shards : 2 * shards]
         self._size = tables[2 * shards : 3 * shards]
@@ -133,19 +135,19 @@ class ChunkSink:
     @property
     def chunks(self) -> int:
         """How many chunks there are in all."""
-        return int(self.words[layout.SINK_CHUNKS])
+        return self.state.chunks
 
     @property
     def shards(self) -> int:
         """How many shards there are."""
-        return int(self.words[layout.SINK_SHARDS])
+        return self.state.shards
 
     @property
     def missing(self) -> int:
         """How many chunks are not there yet."""
         if self._marked[0]:
-            return int(count_missing(self.words, 0, self.chunks))
-        return int(self.words[layout.SINK_MISSING])
+            return int(count_missing(self.state.location, 0, self.chunks))
+        return self.state.missing
 
     @property
     def missing_bytes(self) -> int:
@@ -155,17 +157,17 @@ class ChunkSink:
     @property
     def duplicates(self) -> int:
         """How many chunks arrived that were there already."""
-        return int(self.words[layout.SINK_DUPLICATES]) + self._both
+        return self.state.duplicates + self._both
 
     @property
     def out_of_bounds(self) -> int:
         """How many arrived whose number or length fits no chunk."""
-        return int(self.words[layout.SINK_OUT_OF_BOUNDS])
+        return self.state.out_of_bounds
 
     @property
     def received(self) -> int:
         """How many chunks multicast packets brought first."""
-        return int(self.words[layout.SINK_RECEIVED]) - self._both
+        return self.state.received - self._both
 
     @property
     def _both(self) -> int:
@@ -183,7 +185,7 @@ class ChunkSink:
         """How many chunks of a shard are not there yet."""
         if self._marked[0]:
             chunks = self.chunks_of(shard)
-            return int(count_missing(self.words, chunks.start, chunks.stop))
+            return int(count_missing(self.state.location, chunks.start, chunks.stop))
         return int(self._missing[shard])
 
     def chunks_of(self, shard: int) -> range:
@@ -236,19 +238,13 @@ class ChunkSink:
     def rearm(self) -> None:
         """Miss everything again, as a new sink does: for a further round into the same buffer.
         Only where packets arrive, between two of them, and when nobody marks."""
-        words = self.words
+        state = self.state
         self._present[:] = 0
         self._fetched[:] = 0
         self._marked[0] = 0
         self._missing[:] = np.diff(self._first)
-        words[layout.SINK_MISSING] = self.chunks
-        for word in (
-            layout.SINK_DUPLICATES,
-            layout.SINK_OUT_OF_BOUNDS,
-            layout.SINK_RECEIVED,
-            layout.SINK_WHOLE_BEFORE,
-        ):
-            words[word] = 0
+        state.missing = state.chunks
+        state.duplicates = state.out_of_bounds = state.received = state.whole_before = 0
 
     def mark(self, first_chunk: int, count: int) -> int:
         """Say that these chunks are in the buffer (fetched, or one's own); returns how many of
@@ -275,7 +271,7 @@ class ChunkSink:
             news += absent
             first_chunk = stop
             shard += 1
-        self.words[layout.SINK_MISSING] -= news
+        self.state.missing -= news
         return news
 
     def mark_shard(self, shard: int) -> int:

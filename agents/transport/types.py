@@ -1,20 +1,15 @@
-"""The transport's data: what is registered, connected, completed and counted."""
+"""The transport's data: what is registered, connected and counted."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from weft.base.errors import WeftError
-
-if TYPE_CHECKING:
-    from weft.agents.transport.aggregation import AggregationQueuePair
-    from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair
-    from weft.agents.transport.sink import ChunkSink
 
 
 class TransportMisuse(WeftError):
@@ -76,22 +71,6 @@ class CompletionKind(enum.Enum):
     given (`RcQueuePair.set_source_ports`): `source_port`."""
     ERROR = "error"
     """A posted operation failed and so did its queue pair: `error` says why and names the peer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """One finished operation or one arrival; `qp` is the queue pair, `context` what the caller
-    posted with it."""
-
-    kind: CompletionKind
-    qp: RcQueuePair | UdQueuePair | AggregationQueuePair
-    context: object = None
-    data: bytes = b""
-    immediate: int | None = None
-    length: int = 0
-    error: str = ""
-    sink: ChunkSink | None = None
-    source_port: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +226,24 @@ class Statistics:
 
 PEAKS = frozenset({"reorder_peak_packets", "reorder_distance_peak"})
 """The counters of `Statistics` that are the most there ever was, and no sums."""
+
+
+@dataclass(slots=True)
+class AggregationStatistics:
+    """What one host has counted of a job since it was made."""
+
+    rounds_sent: int = 0
+    """Packets, repetitions included."""
+    rounds_repeated: int = 0
+    results: int = 0
+    duplicate_results: int = 0
+    """Of rounds whose result was there already, or that this host has not sent."""
+    other_epoch: int = 0
+    """Packets of a job that had the address before."""
+    malformed: int = 0
+    """Packets with a wrong ICRC are the endpoint's `bad_icrc`."""
+    saturated_blocks: int = 0
+    """Of this rank's results."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from weft.agents.wire.compiled import Word, compiled, internal, load8, load64
+from weft.agents.wire.compiled import compiled, internal
 from weft.agents.wire.folding import AVAILABLE, fold_blocks
+from weft.base.jit import Word, load8, load64
 
 ICRC_BYTES = 4
 

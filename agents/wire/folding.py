@@ -11,8 +11,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from weft.agents.wire.compiled import cgutils, intrinsic, ir, numba, types
+from weft.base.jit import intrinsic, ir, numba, types
 
+cgutils: Any = import_module("numba.core.cgutils")
 _processor: Any = import_module("llvmlite.binding")
 
 AVAILABLE: bool = (

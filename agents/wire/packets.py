@@ -9,17 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.agents.datagrams import Datagrams
-from weft.agents.wire.compiled import (
-    Word,
-    compiled,
-    internal,
-    load8,
-    load32,
-    load64,
-    store8,
-    store32,
-    store64,
-)
+from weft.agents.wire.compiled import compiled, internal
 from weft.agents.wire.crc import icrc_at, swap32
 from weft.agents.wire.headers import (
     AETH_BYTES,
@@ -36,31 +26,37 @@ from weft.agents.wire.headers import (
     PSN_MASK,
     RETH_BYTES,
 )
+from weft.base.jit import Record, Word, load8, load32, load64, record, store8, store32, store64
 
-# What `parse` finds, as indices of its result.
-OPCODE = 0
-PROPERTY_BITS = 1
-QUEUE_PAIR = 2
-PSN = 3
-ACKNOWLEDGE_REQUEST = 4
-REMOTE_ADDRESS = 5
-RKEY = 6
-DMA_LENGTH = 7
-QKEY = 8
-SOURCE_QUEUE_PAIR = 9
-SYNDROME = 10
-MESSAGE_SEQUENCE = 11
-IMMEDIATE = 12
-PAYLOAD_OFFSET = 13
-PAYLOAD_LENGTH = 14
-CONGESTED = 15
-"""The BECN bit of the BTH."""
-BEGINS_MESSAGE = 16
-"""The lowest of the reserved bits beside the acknowledge request; see `Packet`."""
-MARKED = 17
-"""Not of `parse`: whether the packet came with ECN congestion experienced, and its source port."""
-SOURCE_PORT = 18
-FIELDS = 19
+
+@record
+class Fields(Record):
+    """The fields of a packet."""
+
+    opcode: int
+    property_bits: int
+    queue_pair: int
+    psn: int
+    acknowledge_request: int
+    remote_address: int
+    rkey: int
+    dma_length: int
+    qkey: int
+    source_queue_pair: int
+    syndrome: int
+    message_sequence: int
+    immediate: int
+    payload_offset: int
+    payload_length: int
+    congested: int
+    """The BECN bit of the BTH."""
+    begins_message: int
+    """The lowest of the reserved bits beside the acknowledge request; see `Packet`."""
+    marked: int
+    """Not of `parse`: whether the packet came with ECN congestion experienced, and its source
+    port."""
+    source_port: int
+
 
 # What `parse` returns.
 GOOD = 0
@@ -87,33 +83,32 @@ def parse(
     source: int,
     destination: int,
     source_port: int,
-    fields: npt.NDArray[np.int64],
+    fields: Fields,
 ) -> int:
     """Check a datagram of `size` bytes at address `row` and find its fields; returns GOOD or what
-    is wrong.
-
-    `fields` is int64[FIELDS]; fields that the opcode does not carry are zero.
-    """
+    is wrong. Fields that the opcode does not carry are zero."""
     if size < BTH_BYTES + ICRC_BYTES:
         return TRUNCATED
     if np.int64(load32(row + size - ICRC_BYTES)) != icrc_at(
         row, size - ICRC_BYTES, source, destination, source_port
     ):
         return BAD_ICRC
-    fields[:] = 0
+    fields.remote_address = fields.rkey = fields.dma_length = 0
+    fields.qkey = fields.source_queue_pair = fields.syndrome = 0
+    fields.message_sequence = fields.immediate = 0
     opcode = np.int64(load8(row))
     bits = _PROPERTIES[opcode]
     second = np.int64(load8(row + 1))
     if bits < 0 or second & 0xF:
         return UNKNOWN_OPCODE
-    fields[OPCODE] = opcode
-    fields[PROPERTY_BITS] = bits
-    fields[QUEUE_PAIR] = swap32(np.int64(load32(row + 4))) & PSN_MASK
+    fields.opcode = opcode
+    fields.property_bits = bits
+    fields.queue_pair = swap32(np.int64(load32(row + 4))) & PSN_MASK
     last = swap32(np.int64(load32(row + 8)))
-    fields[PSN] = last & PSN_MASK
-    fields[ACKNOWLEDGE_REQUEST] = last >> 31
-    fields[BEGINS_MESSAGE] = last >> 24 & 1
-    fields[CONGESTED] = np.int64(load8(row + 4)) >> 6 & 1
+    fields.psn = last & PSN_MASK
+    fields.acknowledge_request = last >> 31
+    fields.begins_message = last >> 24 & 1
+    fields.congested = np.int64(load8(row + 4)) >> 6 & 1
     at = BTH_BYTES
     need = BTH_BYTES + ICRC_BYTES
     if bits & HAS_DETH:
@@ -128,24 +123,24 @@ def parse(
     if size < need + pad or (size > need and not bits & HAS_PAYLOAD):
         return TRUNCATED
     if bits & HAS_DETH:
-        fields[QKEY] = swap32(np.int64(load32(row + at)))
-        fields[SOURCE_QUEUE_PAIR] = swap32(np.int64(load32(row + at + 4))) & PSN_MASK
+        fields.qkey = swap32(np.int64(load32(row + at)))
+        fields.source_queue_pair = swap32(np.int64(load32(row + at + 4))) & PSN_MASK
         at += DETH_BYTES
     if bits & HAS_RETH:
-        fields[REMOTE_ADDRESS] = np.int64(swap64(load64(row + at)))
-        fields[RKEY] = swap32(np.int64(load32(row + at + 8)))
-        fields[DMA_LENGTH] = swap32(np.int64(load32(row + at + 12)))
+        fields.remote_address = np.int64(swap64(load64(row + at)))
+        fields.rkey = swap32(np.int64(load32(row + at + 8)))
+        fields.dma_length = swap32(np.int64(load32(row + at + 12)))
         at += RETH_BYTES
     if bits & HAS_AETH:
         word = swap32(np.int64(load32(row + at)))
-        fields[SYNDROME] = word >> 24
-        fields[MESSAGE_SEQUENCE] = word & PSN_MASK
+        fields.syndrome = word >> 24
+        fields.message_sequence = word & PSN_MASK
         at += AETH_BYTES
     if bits & HAS_IMMEDIATE:
-        fields[IMMEDIATE] = swap32(np.int64(load32(row + at)))
+        fields.immediate = swap32(np.int64(load32(row + at)))
         at += IMMEDIATE_BYTES
-    fields[PAYLOAD_OFFSET] = at
-    fields[PAYLOAD_LENGTH] = size - need - pad
+    fields.payload_offset = at
+    fields.payload_length = size - need - pad
     return GOOD
 
 
@@ -209,7 +204,7 @@ def _decode(
     source_port: npt.NDArray[np.uint16],
     count: int,
     status: npt.NDArray[np.uint8],
-    fields: npt.NDArray[np.int64],
+    fields: int,
 ) -> None:
     for index in range(count):
         status[index] = parse(
@@ -218,27 +213,27 @@ def _decode(
             np.int64(source[index]),
             np.int64(destination[index]),
             np.int64(source_port[index]),
-            fields[index],
+            Fields(fields, index),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
     """What a batch holds: `status` uint8[n] (GOOD, TRUNCATED, BAD_ICRC, UNKNOWN_OPCODE), `fields`
-    int64[n, FIELDS].
+    `Fields.dtype`[n].
 
-    A column of `fields` is one header field of all packets, for example `fields[:, PSN]`; it
-    means nothing in rows whose status is not GOOD.
+    A column of `fields` is one header field of all packets, for example `fields["psn"]`; it means
+    nothing in rows whose status is not GOOD.
     """
 
     status: npt.NDArray[np.uint8]
-    fields: npt.NDArray[np.int64]
+    fields: npt.NDArray[np.void]
 
 
 def decode(batch: Datagrams) -> Decoded:
     """Check and take apart every datagram of a batch."""
     status = np.zeros(batch.count, np.uint8)
-    fields = np.zeros((batch.count, FIELDS), np.int64)
+    fields: npt.NDArray[np.void] = np.zeros(batch.count, Fields.dtype)
     _decode(
         batch.data,
         batch.length,
@@ -247,6 +242,6 @@ def decode(batch: Datagrams) -> Decoded:
         batch.source_port,
         batch.count,
         status,
-        fields,
+        fields.ctypes.data,
     )
     return Decoded(status, fields)

@@ -7,81 +7,37 @@ integers.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
-import numba.extending
 import numpy as np
-from llvmlite import ir
-from numba.np import arrayobj
 
-from weft.base.cache import cache_dir
+from weft.base.jit import Jit, ir
+from weft.base.jit import full_fence as fence
+from weft.base.jit import intrinsic as _intrinsic
+from weft.base.jit import types as types
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+__all__ = ["fence"]
 
 # What numba's type stubs say of these is not how they are used.
-types: Any = numba.types
-make_array: Any = arrayobj.make_array
-populate_array: Any = arrayobj.populate_array
-intrinsic: Callable[[Any], Any] = numba.extending.intrinsic
-numba_config: Any = numba.config
+_arrayobj: Any = import_module("numba.np.arrayobj")
+intrinsic: Callable[[Any], Any] = _intrinsic
 
-PACKAGE = Path(__file__).resolve().parent
+_ENGINE = Path(__file__).resolve().parent
 
-
-def source_digest() -> str:
-    """A digest of everything compiled code depends on: the engine, the real-time loop, numba.
-
-    numba's own cache does not see that a *called* function changed; a cache folder per digest does.
-    """
-    digest = hashlib.sha256(numba.__version__.encode())
-    folders = (PACKAGE, PACKAGE.parent / "realtime")
-    for path in sorted(path for folder in folders for path in folder.glob("*.py")):
-        digest.update(path.name.encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-SOURCE_DIGEST = source_digest()
-
-
-def use_cache_folder(function: Callable[[], Any]) -> Any:
-    """Call ``function`` while numba's cache folder is the engine's own."""
-    before = numba_config.CACHE_DIR
-    numba_config.CACHE_DIR = str(cache_dir() / "machine-code" / SOURCE_DIGEST)
-    try:
-        return function()
-    finally:
-        numba_config.CACHE_DIR = before
-
-
-def _compile(function: Function, **options: Any) -> Function:
-    compiler: Any = numba.njit(cache=True, nogil=True, error_model="numpy", **options)
-    compiled: Function = use_cache_folder(lambda: compiler(function))
-    return compiled
-
-
-def jit(function: Function) -> Function:
-    """Compile on first call; no GIL; division never raises; kept in the cache folder.
-
-    Arrays in compiled code are views of memory that Python owns: they are not reference-counted.
-    """
-    return _compile(function, _nrt=False)
-
-
-def inline(function: Function) -> Function:
-    """As ``jit``, for a small function that is compiled into each of its callers."""
-    return _compile(
-        function, forceinline=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True
-    )
-
-
-def inner(function: Function) -> Function:
-    """As ``jit``, for a function that only compiled code calls; it compiles faster."""
-    return _compile(function, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+JIT = Jit(
+    "machine-code",
+    (*_ENGINE.glob("*.py"), *(_ENGINE.parent / "realtime").glob("*.py")),
+    keep_internal=True,
+    error_model="numpy",
+    _nrt=False,
+)
+"""Division never raises. Arrays in compiled code are views of memory that Python owns: they are not
+reference-counted. The real-time loop is compiled with the engine."""
+SOURCE_DIGEST, use_cache_folder = JIT.digest, JIT.in_folder
+jit, inner, inline = JIT.compiled, JIT.internal, JIT.inline
 
 
 def constant_table(values: list[int]) -> Any:
@@ -91,9 +47,9 @@ def constant_table(values: list[int]) -> Any:
 
 def _make_view(context: Any, builder: Any, array_type: Any, address: Any, count: Any) -> Any:
     """LLVM code for an array of ``count`` elements at ``address``, without an owner."""
-    array = make_array(array_type)(context, builder)
+    array = _arrayobj.make_array(array_type)(context, builder)
     bytes_each = context.get_constant(types.intp, array_type.dtype.bitwidth // 8)
-    populate_array(
+    _arrayobj.populate_array(
         array,
         data=builder.inttoptr(address, array.data.type),
         shape=[count],
@@ -212,18 +168,6 @@ def call_pipeline(
         word = ir.IntType(64)
         kind = ir.FunctionType(word, [word] * 5)
         return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
-
-    return signature, codegen
-
-
-@intrinsic
-def fence(typingctx: Any) -> Any:
-    """What was written before is seen by other threads before what is written after."""
-    signature = types.void()
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.fence("seq_cst")
-        return context.get_dummy_value()
 
     return signature, codegen
 

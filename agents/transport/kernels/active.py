@@ -7,19 +7,16 @@ found in the order of their rows, so who is served next does not depend on how t
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
-from weft.agents.transport import aggregation_layout as job
+from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.aggregation import needs_opening, open_rounds
 from weft.agents.transport.kernels.aggregation_state import job_of
 from weft.agents.transport.kernels.chunks import NEVER, chunk_time
+from weft.agents.transport.kernels.memory import pair_at
 from weft.agents.transport.kernels.requester import can_request, request_is_read
 from weft.agents.transport.kernels.responder import acknowledgement_waits
-from weft.agents.wire.compiled import internal, words_at
-
-Words = npt.NDArray[np.int64]
+from weft.agents.wire.compiled import internal
+from weft.base.jit import words_at
 
 
 @internal
@@ -56,7 +53,7 @@ def next_due(tree: int, leaves: int, first: int, limit: int) -> int:
 
 
 @internal
-def look_again(endpoint: Words, pair: Words, index: int, in_turn: bool) -> None:
+def look_again(endpoint: at.EndpointState, pair: at.PairState, index: int, in_turn: bool) -> None:
     """Set the times of a queue pair's leaves by its row.
 
     A READ request is control. One that comes up while data is sent takes its turn there, too
@@ -66,22 +63,22 @@ def look_again(endpoint: Words, pair: Words, index: int, in_turn: bool) -> None:
     control = NEVER
     request = NEVER
     response = NEVER
-    if pair[at.KIND] == at.UD:
-        request = 0 if pair[at.CHUNKS_IDLE] else chunk_time(endpoint, pair)
-        if pair[at.FIRST_WORK] == pair[at.NEXT_WORK]:
+    if pair.kind == at.UD:
+        request = 0 if pair.chunks_idle else chunk_time(endpoint, pair)
+        if pair.first_work == pair.next_work:
             request = NEVER
-    elif pair[at.KIND] == job.AGGREGATION:
-        if pair[at.STATE] == at.READY:
-            if pair[at.TIMER]:
-                timer = pair[at.TIMER]
-            if job_of(pair)[job.QUEUE_COUNT] or needs_opening(pair):
+    elif pair.kind == at_job.AGGREGATION:
+        if pair.state == at.READY:
+            if pair.timer:
+                timer = pair.timer
+            if job_of(pair).queue_count or needs_opening(pair):
                 request = 0
-    elif pair[at.STATE] == at.READY:
-        if pair[at.TIMER]:
-            timer = pair[at.TIMER]
+    elif pair.state == at.READY:
+        if pair.timer:
+            timer = pair.timer
         if acknowledgement_waits(pair):
             control = 0
-        if pair[at.READS]:
+        if pair.reads:
             response = 0
         if can_request(endpoint, pair):
             read = request_is_read(pair)
@@ -89,55 +86,49 @@ def look_again(endpoint: Words, pair: Words, index: int, in_turn: bool) -> None:
                 control = 0
             if in_turn or not read:
                 request = 0
-    rows = endpoint[at.TREE_ROWS]
-    set_time(endpoint[at.TIMER_TREE], rows, index, timer)
-    set_time(endpoint[at.CONTROL_TREE], rows, index, control)
-    set_time(endpoint[at.DATA_TREE], 2 * rows, 2 * index, request)
-    set_time(endpoint[at.DATA_TREE], 2 * rows, 2 * index + 1, response)
+    rows = endpoint.tree_rows
+    set_time(endpoint.timer_tree, rows, index, timer)
+    set_time(endpoint.control_tree, rows, index, control)
+    set_time(endpoint.data_tree, 2 * rows, 2 * index, request)
+    set_time(endpoint.data_tree, 2 * rows, 2 * index + 1, response)
 
 
 @internal
-def look_at_changed(endpoint: Words, pairs: Words) -> None:
+def look_at_changed(endpoint: at.EndpointState) -> None:
     """Look again at all rows that changed; they stay noted."""
-    changed = words_at(endpoint[at.CHANGED_TABLE], endpoint[at.TREE_ROWS])
-    for number in range(endpoint[at.CHANGED]):
+    changed = words_at(endpoint.changed_table, endpoint.tree_rows)
+    for number in range(endpoint.changed):
         index = changed[number]
-        look_again(endpoint, pairs[index], index, False)
+        look_again(endpoint, pair_at(endpoint, index), index, False)
 
 
 @internal
-def take_changed(endpoint: Words, pairs: Words, now: int) -> None:
+def take_changed(endpoint: at.EndpointState, now: int) -> None:
     """Look again at all rows that changed, start the pace of new runs of chunks."""
-    changed = words_at(endpoint[at.CHANGED_TABLE], endpoint[at.TREE_ROWS])
-    for number in range(endpoint[at.CHANGED]):
+    changed = words_at(endpoint.changed_table, endpoint.tree_rows)
+    for number in range(endpoint.changed):
         index = changed[number]
-        pair = pairs[index]
-        pair[at.IS_CHANGED] = 0
-        if (
-            pair[at.KIND] == at.UD
-            and pair[at.CHUNKS_IDLE]
-            and pair[at.FIRST_WORK] < pair[at.NEXT_WORK]
-        ):
-            pair[at.CHUNKS_IDLE] = 0
-            pair[at.CHUNK_DUE] = max(pair[at.CHUNK_DUE], now)
-        if pair[at.KIND] == job.AGGREGATION and needs_opening(pair):
+        pair = pair_at(endpoint, index)
+        pair.is_changed = 0
+        if pair.kind == at.UD and pair.chunks_idle and pair.first_work < pair.next_work:
+            pair.chunks_idle = 0
+            pair.chunk_due = max(pair.chunk_due, now)
+        if pair.kind == at_job.AGGREGATION and needs_opening(pair):
             open_rounds(endpoint, pair, index)
         look_again(endpoint, pair, index, False)
-    endpoint[at.CHANGED] = 0
+    endpoint.changed = 0
 
 
 @internal
-def find_deadline(endpoint: Words) -> int:
+def find_deadline(endpoint: at.EndpointState) -> int:
     """When transmit must be called next, by the trees; 0 for at once, NEVER for not at all."""
-    control = min(
-        words_at(endpoint[at.TIMER_TREE], 2)[1], words_at(endpoint[at.CONTROL_TREE], 2)[1]
-    )
-    if endpoint[at.ECHOES] > endpoint[at.ECHOES_SENT]:
+    control = min(words_at(endpoint.timer_tree, 2)[1], words_at(endpoint.control_tree, 2)[1])
+    if endpoint.echoes > endpoint.echoes_sent:
         control = 0
-    data = words_at(endpoint[at.DATA_TREE], 2)[1]
-    endpoint[at.DATA_TIME] = data
-    if data < NEVER and endpoint[at.RATE_BPS]:
-        data = max(data, endpoint[at.LINK_FREE])
+    data = words_at(endpoint.data_tree, 2)[1]
+    endpoint.data_time = data
+    if data < NEVER and endpoint.rate_bps:
+        data = max(data, endpoint.link_free)
     deadline: int = min(control, data)
-    endpoint[at.DEADLINE] = deadline
+    endpoint.deadline = deadline
     return deadline

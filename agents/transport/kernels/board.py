@@ -10,118 +10,101 @@ first copy.
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from weft.agents.transport import layout as at
-from weft.agents.transport.kernels.memory import free, malloc, work_at
-from weft.agents.wire.compiled import compiled, internal, words_at
+from weft.agents.transport.kernels.memory import calloc, free, work_at
+from weft.agents.wire.compiled import compiled, internal
 from weft.agents.wire.headers import HAS_IMMEDIATE
 
-Words = npt.NDArray[np.int64]
+_HEAD_BYTES = at.Board.dtype.itemsize
+_SENT_BYTES = at.Sent.dtype.itemsize
+_KEPT_BYTES = at.Kept.dtype.itemsize
 
 
 @internal
-def words_of_board(endpoint: Words) -> int:
-    """How many words a board has."""
-    result: int = at.BOARD_WORDS + (1 + at.KEPT_WORDS) * endpoint[at.BOARD_ROOM]
-    return result
-
-
-@internal
-def board_of(endpoint: Words, pair: Words) -> Words:
+def board_of(pair: at.PairState) -> at.Board:
     """The board of a queue pair that has one."""
-    words: Words = words_at(pair[at.BOARD], words_of_board(endpoint))
-    return words
+    return at.Board(pair.board)
 
 
 @internal
-def sent_place(endpoint: Words, sequence: int) -> int:
-    """Where in a board the word of a packet is that was sent."""
-    result: int = at.BOARD_WORDS + (sequence & (endpoint[at.BOARD_ROOM] - 1))
-    return result
+def sent_at(endpoint: at.EndpointState, pair: at.PairState, sequence: int) -> at.Sent:
+    """What the board of a queue pair knows of a packet that was sent."""
+    return at.Sent(pair.board + _HEAD_BYTES, sequence & (endpoint.board_room - 1))
 
 
 @internal
-def kept_place(endpoint: Words, sequence: int) -> int:
-    """Where in a board the words of a packet are that came ahead of a gap."""
-    room = endpoint[at.BOARD_ROOM]
-    result: int = at.BOARD_WORDS + room + at.KEPT_WORDS * (sequence & (room - 1))
-    return result
+def kept_at(endpoint: at.EndpointState, pair: at.PairState, sequence: int) -> at.Kept:
+    """What the board of a queue pair keeps of a packet that came ahead of a gap."""
+    room = endpoint.board_room
+    return at.Kept(pair.board + _HEAD_BYTES + room * _SENT_BYTES, sequence & (room - 1))
 
 
 @internal
-def take_board(endpoint: Words, pair: Words) -> bool:
+def take_board(endpoint: at.EndpointState, pair: at.PairState) -> bool:
     """Give the queue pair an empty board if it has none; False if there is no memory."""
-    if pair[at.BOARD]:
+    if pair.board:
         return True
-    address = endpoint[at.FREE_BOARDS]
-    count = words_of_board(endpoint)
+    address = endpoint.free_boards
     if address:
-        endpoint[at.FREE_BOARDS] = words_at(address, count)[at.NEXT_FREE_BOARD]
+        endpoint.free_boards = at.Board(address).next_free
     else:
-        address = malloc(8 * count)
+        address = calloc(_HEAD_BYTES + (_SENT_BYTES + _KEPT_BYTES) * endpoint.board_room, 1)
         if address == 0:
             return False
-        board = words_at(address, count)
-        for word in range(count):
-            board[word] = 0
-        board[at.NEXT_BOARD] = endpoint[at.BOARDS]
-        endpoint[at.BOARDS] = address
-    pair[at.BOARD] = address
-    board = words_at(address, count)
-    for word in range(at.SACKED_COUNT, at.BOARD_WORDS):
-        board[word] = 0
+        at.Board(address).next_board = endpoint.boards
+        endpoint.boards = address
+    pair.board = address
+    board = at.Board(address)
+    board.sacked_count = board.lost_count = board.kept_count = 0
+    board.stamp = board.delivered = board.highest_sacked = board.promised = 0
     return True
 
 
 @internal
-def drop_board(endpoint: Words, pair: Words) -> None:
+def drop_board(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """The queue pair needs no board any more, another may have it; what it kept is forgotten."""
-    if pair[at.BOARD] == 0:
+    if pair.board == 0:
         return
-    board = board_of(endpoint, pair)
-    if board[at.KEPT_COUNT]:
-        for sequence in range(endpoint[at.BOARD_ROOM]):
-            forget_kept(endpoint, board, kept_place(endpoint, sequence))
-    board[at.NEXT_FREE_BOARD] = endpoint[at.FREE_BOARDS]
-    endpoint[at.FREE_BOARDS] = pair[at.BOARD]
-    pair[at.BOARD] = 0
+    board = board_of(pair)
+    if board.kept_count:
+        for sequence in range(endpoint.board_room):
+            forget_kept(endpoint, board, kept_at(endpoint, pair, sequence))
+    board.next_free = endpoint.free_boards
+    endpoint.free_boards = pair.board
+    pair.board = 0
 
 
 @internal
-def drop_idle_board(endpoint: Words, pair: Words) -> None:
+def drop_idle_board(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """Give back a board on which nothing is."""
-    if (
-        pair[at.BOARD]
-        and pair[at.UNACKNOWLEDGED] == pair[at.SEND_HIGHEST]
-        and board_of(endpoint, pair)[at.KEPT_COUNT] == 0
-    ):
+    if pair.board and pair.unacknowledged == pair.send_highest and board_of(pair).kept_count == 0:
         drop_board(endpoint, pair)
 
 
 @compiled
-def free_boards(endpoint: Words) -> None:
-    """Give back the memory of all boards: the endpoint is not used any more."""
-    address = endpoint[at.BOARDS]
+def free_boards(state: int) -> None:
+    """Give back the memory of all boards: the endpoint whose state is at an address is not used any
+    more."""
+    endpoint = at.EndpointState(state)
+    address = endpoint.boards
     while address:
-        following = words_at(address, at.BOARD_WORDS)[at.NEXT_BOARD]
+        following = at.Board(address).next_board
         free(address)
         address = following
-    endpoint[at.BOARDS] = 0
-    endpoint[at.FREE_BOARDS] = 0
+    endpoint.boards = 0
+    endpoint.free_boards = 0
 
 
 @internal
-def forget_kept(endpoint: Words, board: Words, place: int) -> None:
-    """The words of a kept packet are free again, if there was one."""
-    word = board[place]
+def forget_kept(endpoint: at.EndpointState, board: at.Board, kept: at.Kept) -> None:
+    """There is room for another packet again, if one was kept here."""
+    word = kept.word
     if word == 0:
         return
-    board[place] = 0
-    board[at.KEPT_COUNT] -= 1
+    kept.word = 0
+    board.kept_count -= 1
     if makes_event(word):
-        endpoint[at.HELD_EVENTS] -= 1
+        endpoint.held_events -= 1
 
 
 @internal
@@ -133,132 +116,133 @@ def makes_event(word: int) -> bool:
 
 
 @internal
-def packets_in_flight(endpoint: Words, pair: Words) -> int:
+def packets_in_flight(endpoint: at.EndpointState, pair: at.PairState) -> int:
     """How many packets are on their way, by what acknowledgements have told."""
-    outstanding: int = pair[at.SEND_HIGHEST] - pair[at.UNACKNOWLEDGED]
-    if pair[at.BOARD] == 0:
+    outstanding: int = pair.send_highest - pair.unacknowledged
+    if pair.board == 0:
         return outstanding
-    board = board_of(endpoint, pair)
-    flight: int = outstanding - board[at.SACKED_COUNT] - board[at.LOST_COUNT]
-    return flight
+    board = board_of(pair)
+    return outstanding - board.sacked_count - board.lost_count
 
 
 @internal
-def note_transmission(endpoint: Words, pair: Words, first: int, end: int, is_read: bool) -> None:
+def note_transmission(
+    endpoint: at.EndpointState, pair: at.PairState, first: int, end: int, is_read: bool
+) -> None:
     """The packets [first, end) leave: one, or as many as a READ request asks for."""
-    board = board_of(endpoint, pair)
-    board[at.STAMP] += 1
+    board = board_of(pair)
+    board.stamp += 1
     for sequence in range(first, end):
-        place = sent_place(endpoint, sequence)
-        word = board[at.STAMP] << at.STAMP_SHIFT
-        if sequence < pair[at.SEND_HIGHEST]:
+        sent = sent_at(endpoint, pair, sequence)
+        word = board.stamp << at.STAMP_SHIFT
+        if sequence < pair.send_highest:
             word |= at.RESENT
-            if board[place] & at.STATE_MASK == at.LOST:
-                board[at.LOST_COUNT] -= 1
+            if sent.word & at.STATE_MASK == at.LOST:
+                board.lost_count -= 1
         if is_read:
             word |= at.OF_READ
             if sequence > first:
                 word |= at.ASKED
-        board[place] = word
+        sent.word = word
 
 
 @internal
-def seek(endpoint: Words, pair: Words) -> None:
+def seek(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """Find what is to be sent next: the first packet that is lost, or what was never sent."""
-    following = pair[at.SEND_HIGHEST]
-    if pair[at.BOARD]:
-        board = board_of(endpoint, pair)
-        if board[at.LOST_COUNT]:
-            following = max(pair[at.SEND_NEXT], pair[at.UNACKNOWLEDGED])
-            while following < pair[at.SEND_HIGHEST]:
-                if board[sent_place(endpoint, following)] & at.STATE_MASK == at.LOST:
+    following = pair.send_highest
+    if pair.board:
+        board = board_of(pair)
+        if board.lost_count:
+            following = max(pair.send_next, pair.unacknowledged)
+            while following < pair.send_highest:
+                if sent_at(endpoint, pair, following).word & at.STATE_MASK == at.LOST:
                     break
                 following += 1
-    pair[at.SEND_NEXT] = following
-    while pair[at.SEND_WORK] < pair[at.NEXT_WORK]:
-        if work_at(pair, pair[at.SEND_WORK])[at.WORK_END] > following:
+    pair.send_next = following
+    while pair.send_work < pair.next_work:
+        if work_at(pair, pair.send_work).end > following:
             break
-        pair[at.SEND_WORK] += 1
+        pair.send_work += 1
 
 
 @internal
-def lose(endpoint: Words, pair: Words, board: Words, sequence: int) -> None:
+def lose(endpoint: at.EndpointState, pair: at.PairState, board: at.Board, sequence: int) -> None:
     """Have a packet sent again."""
-    place = sent_place(endpoint, sequence)
-    word = board[place]
+    sent = sent_at(endpoint, pair, sequence)
+    word = sent.word
     if word & at.STATE_MASK == at.LOST:
         return
     if word & at.STATE_MASK == at.SACKED:
-        board[at.SACKED_COUNT] -= 1
-    board[place] = (word & ~at.STATE_MASK) | at.LOST
-    board[at.LOST_COUNT] += 1
-    if sequence >= pair[at.SEND_NEXT]:
+        board.sacked_count -= 1
+    sent.word = (word & ~at.STATE_MASK) | at.LOST
+    board.lost_count += 1
+    if sequence >= pair.send_next:
         return
-    pair[at.SEND_NEXT] = sequence
-    number = pair[at.FIRST_WORK]
-    while number < pair[at.NEXT_WORK] and work_at(pair, number)[at.WORK_END] <= sequence:
+    pair.send_next = sequence
+    number = pair.first_work
+    while number < pair.next_work and work_at(pair, number).end <= sequence:
         number += 1
-    pair[at.SEND_WORK] = number
+    pair.send_work = number
 
 
 @internal
-def lose_reads(endpoint: Words, pair: Words) -> None:
+def lose_reads(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """A READ response is missing: ask again for all that READs have not brought (go-back-n)."""
-    if pair[at.BOARD] == 0:
+    if pair.board == 0:
         return
-    board = board_of(endpoint, pair)
-    for sequence in range(pair[at.UNACKNOWLEDGED], pair[at.SEND_HIGHEST]):
-        if board[sent_place(endpoint, sequence)] & at.OF_READ:
+    board = board_of(pair)
+    for sequence in range(pair.unacknowledged, pair.send_highest):
+        if sent_at(endpoint, pair, sequence).word & at.OF_READ:
             lose(endpoint, pair, board, sequence)
 
 
 @internal
-def lose_all(endpoint: Words, pair: Words) -> None:
+def lose_all(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """Nothing was acknowledged for too long: take all for lost of which nothing else is known.
 
     The first one in any case: that it has arrived was told, but not that all before it has.
     """
-    pair[at.ACKNOWLEDGE_ASKED] = pair[at.UNACKNOWLEDGED]
-    pair[at.TIMED_PSN] = -1
-    if pair[at.BOARD] == 0:
+    pair.acknowledge_asked = pair.unacknowledged
+    pair.timed_psn = -1
+    if pair.board == 0:
         return
-    board = board_of(endpoint, pair)
-    for sequence in range(pair[at.UNACKNOWLEDGED], pair[at.SEND_HIGHEST]):
-        state = board[sent_place(endpoint, sequence)] & at.STATE_MASK
-        if state != at.SACKED or sequence == pair[at.UNACKNOWLEDGED]:
+    board = board_of(pair)
+    for sequence in range(pair.unacknowledged, pair.send_highest):
+        state = sent_at(endpoint, pair, sequence).word & at.STATE_MASK
+        if state != at.SACKED or sequence == pair.unacknowledged:
             lose(endpoint, pair, board, sequence)
 
 
 @internal
-def restore(endpoint: Words, pair: Words) -> None:
+def restore(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """A timeout was rash: what it took for lost is on its way after all."""
-    if pair[at.BOARD] == 0:
+    if pair.board == 0:
         return
-    board = board_of(endpoint, pair)
-    for sequence in range(pair[at.UNACKNOWLEDGED], pair[at.SEND_HIGHEST]):
-        place = sent_place(endpoint, sequence)
-        if board[place] & at.STATE_MASK == at.LOST:
-            board[place] &= ~at.STATE_MASK
-    board[at.LOST_COUNT] = 0
+    board = board_of(pair)
+    for sequence in range(pair.unacknowledged, pair.send_highest):
+        sent = sent_at(endpoint, pair, sequence)
+        if sent.word & at.STATE_MASK == at.LOST:
+            sent.word &= ~at.STATE_MASK
+    board.lost_count = 0
 
 
 @internal
-def find_lost(endpoint: Words, pair: Words) -> bool:
+def find_lost(endpoint: at.EndpointState, pair: at.PairState) -> bool:
     """Look for packets that must have arrived before others that have; whether there are any."""
-    board = board_of(endpoint, pair)
-    limit = min(board[at.HIGHEST_SACKED], pair[at.SEND_HIGHEST])
-    latest = board[at.DELIVERED] - endpoint[at.REORDER]
+    board = board_of(pair)
+    limit = min(board.highest_sacked, pair.send_highest)
+    latest = board.delivered - endpoint.reorder
     found = False
-    sequence = pair[at.UNACKNOWLEDGED]
+    sequence = pair.unacknowledged
     while sequence < limit:
-        word = board[sent_place(endpoint, sequence)]
+        word = sent_at(endpoint, pair, sequence).word
         if word & at.STATE_MASK == at.IN_FLIGHT and word >> at.STAMP_SHIFT <= latest:
             found = True
             lose(endpoint, pair, board, sequence)
             stamp = word >> at.STAMP_SHIFT
             # A READ request stands for all that it asks for.
-            while word & at.OF_READ and sequence + 1 < pair[at.SEND_HIGHEST]:
-                if board[sent_place(endpoint, sequence + 1)] >> at.STAMP_SHIFT != stamp:
+            while word & at.OF_READ and sequence + 1 < pair.send_highest:
+                if sent_at(endpoint, pair, sequence + 1).word >> at.STAMP_SHIFT != stamp:
                     break
                 sequence += 1
                 lose(endpoint, pair, board, sequence)
@@ -267,45 +251,44 @@ def find_lost(endpoint: Words, pair: Words) -> bool:
 
 
 @internal
-def note_delivery(board: Words, word: int) -> None:
+def note_delivery(board: at.Board, word: int) -> None:
     """A packet with this word has arrived; of one that was sent twice the stamp tells nothing."""
     if word & (at.RESENT | at.OF_READ) == 0:
-        board[at.DELIVERED] = max(board[at.DELIVERED], word >> at.STAMP_SHIFT)
+        board.delivered = max(board.delivered, word >> at.STAMP_SHIFT)
 
 
 @internal
-def note_arrival(endpoint: Words, pair: Words, sequence: int) -> bool:
+def note_arrival(endpoint: at.EndpointState, pair: at.PairState, sequence: int) -> bool:
     """A packet has arrived ahead of a gap; whether that was news of a packet that was sent once."""
-    if not pair[at.UNACKNOWLEDGED] <= sequence < pair[at.SEND_HIGHEST]:
+    if not pair.unacknowledged <= sequence < pair.send_highest:
         return False
-    board = board_of(endpoint, pair)
-    place = sent_place(endpoint, sequence)
-    word = board[place]
+    board = board_of(pair)
+    sent = sent_at(endpoint, pair, sequence)
+    word = sent.word
     state = word & at.STATE_MASK
     if state == at.SACKED or (word & at.OF_READ and state != at.IN_FLIGHT):
         return False
-    board[at.HIGHEST_SACKED] = max(board[at.HIGHEST_SACKED], sequence)
+    board.highest_sacked = max(board.highest_sacked, sequence)
     if word & at.OF_READ:
-        board[place] = word | at.ASKED
+        sent.word = word | at.ASKED
         return False
     if state == at.LOST:
-        board[at.LOST_COUNT] -= 1
-    board[place] = (word & ~at.STATE_MASK) | at.SACKED
-    board[at.SACKED_COUNT] += 1
+        board.lost_count -= 1
+    sent.word = (word & ~at.STATE_MASK) | at.SACKED
+    board.sacked_count += 1
     note_delivery(board, word)
-    news: bool = word & at.RESENT == 0
-    return news
+    return word & at.RESENT == 0
 
 
 @internal
-def retire(endpoint: Words, pair: Words, reached: int) -> None:
+def retire(endpoint: at.EndpointState, pair: at.PairState, reached: int) -> None:
     """Everything before `reached` is acknowledged: take it off the board."""
-    board = board_of(endpoint, pair)
-    for sequence in range(pair[at.UNACKNOWLEDGED], reached):
-        word = board[sent_place(endpoint, sequence)]
+    board = board_of(pair)
+    for sequence in range(pair.unacknowledged, reached):
+        word = sent_at(endpoint, pair, sequence).word
         if word & at.STATE_MASK == at.SACKED:
-            board[at.SACKED_COUNT] -= 1
+            board.sacked_count -= 1
             continue
         if word & at.STATE_MASK == at.LOST:
-            board[at.LOST_COUNT] -= 1
+            board.lost_count -= 1
         note_delivery(board, word)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.frames import finish, frame_size, pacing_ns, row_address
@@ -12,25 +11,21 @@ from weft.agents.transport.kernels.memory import (
     work_at,
 )
 from weft.agents.wire import packets as wire
-from weft.agents.wire.compiled import (
-    compiled,
-    internal,
+from weft.agents.wire.compiled import compiled, internal
+from weft.agents.wire.headers import (
+    MULTICAST_QPN,
+    PSN_MASK,
+)
+from weft.agents.wire.packets import put_bth, put_word
+from weft.base.jit import (
     load8,
     load64,
     load64_signed,
     memcpy,
     release_fence,
     store8,
-    table_at,
     words_at,
 )
-from weft.agents.wire.headers import (
-    MULTICAST_QPN,
-    PSN_MASK,
-)
-from weft.agents.wire.packets import put_bth, put_word
-
-Words = npt.NDArray[np.int64]
 
 NEVER = 1 << 62
 """Later than every time."""
@@ -40,81 +35,71 @@ _ONES = np.uint64(0x0101010101010101)
 
 
 @internal
-def sink_at(address: int) -> Words:
-    """All words of the sink at an address, tables included."""
-    head = words_at(address, at.SINK_WORDS)
-    words: Words = words_at(address, at.SINK_WORDS + 4 * head[at.SINK_SHARDS] + 1)
-    return words
-
-
-@internal
-def find_place(sink: Words, chunk: int, length: int) -> tuple[int, int]:
+def find_place(sink: at.SinkState, chunk: int, length: int) -> tuple[int, int]:
     """The shard of a chunk of `length` bytes and where it goes in the buffer; (-1, 0) if there is
     no such chunk."""
-    shards = sink[at.SINK_SHARDS]
-    if chunk >= sink[at.SINK_CHUNKS]:
+    shards = sink.shards
+    if chunk >= sink.chunks:
         return -1, 0
-    firsts = at.SINK_WORDS + 3 * shards
+    firsts = 3 * shards
     low = 0
     high = shards - 1
+    tables = words_at(sink.tables, 4 * shards + 1)
     while low < high:
         middle = (low + high + 1) // 2
-        if sink[firsts + middle] <= chunk:
+        if tables[firsts + middle] <= chunk:
             low = middle
         else:
             high = middle - 1
-    begin = (chunk - sink[firsts + low]) * sink[at.SINK_CHUNK_BYTES]
-    left = sink[at.SINK_WORDS + 2 * shards + low] - begin
-    if left <= 0 or length != min(left, sink[at.SINK_CHUNK_BYTES]):
+    begin = (chunk - tables[firsts + low]) * sink.chunk_bytes
+    left = tables[2 * shards + low] - begin
+    if left <= 0 or length != min(left, sink.chunk_bytes):
         return -1, 0
-    return low, sink[at.SINK_BUFFER] + sink[at.SINK_WORDS + shards + low] + begin
+    return low, sink.buffer + tables[shards + low] + begin
 
 
 @internal
-def take_chunk(sink: Words, chunk: int, payload: int, length: int) -> int:
+def take_chunk(sink: at.SinkState, chunk: int, payload: int, length: int) -> int:
     """Put a chunk in its place; 0 if it is new, 1 if it was there, 2 if it fits no chunk."""
     shard, place = find_place(sink, chunk, length)
     if shard < 0:
-        sink[at.SINK_OUT_OF_BOUNDS] += 1
+        sink.out_of_bounds += 1
         return 2
-    present = sink[at.SINK_PRESENT] + chunk
-    if load8(present) or (
-        load64_signed(sink[at.SINK_MARKED]) and load8(sink[at.SINK_FETCHED] + chunk)
-    ):
-        sink[at.SINK_DUPLICATES] += 1
+    present = sink.present + chunk
+    if load8(present) or (load64_signed(sink.marked) and load8(sink.fetched + chunk)):
+        sink.duplicates += 1
         return 1
     memcpy(place, payload, length)
     release_fence()
     store8(present, np.uint8(1))
-    sink[at.SINK_WORDS + shard] -= 1
-    sink[at.SINK_MISSING] -= 1
-    sink[at.SINK_RECEIVED] += 1
+    words_at(sink.tables, sink.shards)[shard] -= 1
+    sink.missing -= 1
+    sink.received += 1
     return 0
 
 
 @internal
-def is_whole(sink: Words) -> bool:
+def is_whole(sink: at.SinkState) -> bool:
     """Whether no chunk is missing, marked ones included; for where packets arrive."""
-    missing = sink[at.SINK_MISSING]
+    missing = sink.missing
     if missing == 0:
         return True
-    if missing > load64_signed(sink[at.SINK_MARKED]):
+    if missing > load64_signed(sink.marked):
         return False
-    chunk = sink[at.SINK_WHOLE_BEFORE]
-    while chunk < sink[at.SINK_CHUNKS] and (
-        load8(sink[at.SINK_PRESENT] + chunk) or load8(sink[at.SINK_FETCHED] + chunk)
-    ):
+    chunk = sink.whole_before
+    while chunk < sink.chunks and (load8(sink.present + chunk) or load8(sink.fetched + chunk)):
         chunk += 1
-    sink[at.SINK_WHOLE_BEFORE] = chunk
-    whole: bool = chunk == sink[at.SINK_CHUNKS]
-    return whole
+    sink.whole_before = chunk
+    return chunk == sink.chunks
 
 
 @compiled
-def count_missing(sink: Words, first: int, end: int) -> int:
-    """How many of the chunks `first` to `end - 1` neither arrived nor were marked."""
-    present = sink[at.SINK_PRESENT]
-    fetched = sink[at.SINK_FETCHED]
+def count_missing(address: int, first: int, end: int) -> int:
+    """How many of the chunks `first` to `end - 1` neither arrived nor were marked, of the sink at
+    an address."""
+    sink = at.SinkState(address)
+    present = sink.present
+    fetched = sink.fetched
     missing = end - first
     while first + 8 <= end:
         there = load64(present + first) | load64(fetched + first)
@@ -127,115 +112,123 @@ def count_missing(sink: Words, first: int, end: int) -> int:
 
 
 @internal
-def is_chunk(endpoint: Words, fields: Words, source: int) -> bool:
+def is_chunk(endpoint: at.EndpointState, fields: wire.Fields, source: int) -> bool:
     """Whether a packet to the multicast QP number is somebody else's chunk; counts what is not."""
-    if source == endpoint[at.ADDRESS]:
-        endpoint[at.OWN_LOOPBACK] += 1
+    if source == endpoint.address:
+        endpoint.statistics.own_loopback += 1
         return False
-    if fields[wire.OPCODE] != _CHUNK_OPCODE:
-        endpoint[at.UNKNOWN_OPCODE] += 1
+    if fields.opcode != _CHUNK_OPCODE:
+        endpoint.statistics.unknown_opcode += 1
         return False
     return True
 
 
 @internal
-def is_member(endpoint: Words, destination: int, qkey: int) -> bool:
+def is_member(endpoint: at.EndpointState, destination: int, qkey: int) -> bool:
     """Whether there is a queue pair on a group with this Q_Key; counts what there is none for."""
-    groups = table_at(endpoint[at.GROUP_TABLE], endpoint[at.GROUPS], at.GROUP_WORDS)
-    for index in range(endpoint[at.GROUPS]):
-        group = groups[index]
-        if group[at.GROUP_ADDRESS] == destination and group[at.GROUP_QKEY] == qkey:
+    for index in range(endpoint.groups):
+        group = at.Group(endpoint.group_table, index)
+        if group.address == destination and group.qkey == qkey:
             return True
-    endpoint[at.UNKNOWN_QUEUE_PAIR] += 1
+    endpoint.statistics.unknown_queue_pair += 1
     return False
 
 
 @internal
 def deliver_chunk(
-    endpoint: Words, destination: int, qkey: int, immediate: int, payload: int, length: int
+    endpoint: at.EndpointState,
+    destination: int,
+    qkey: int,
+    immediate: int,
+    payload: int,
+    length: int,
 ) -> None:
     """A chunk whose payload is at an address: to the sink of its group, Q_Key and operation."""
-    groups = table_at(endpoint[at.GROUP_TABLE], endpoint[at.GROUPS], at.GROUP_WORDS)
     operation = immediate >> 24
     chunk = immediate & 0xFFFFFF
     member = False
-    for index in range(endpoint[at.GROUPS]):
-        group = groups[index]
-        if group[at.GROUP_ADDRESS] != destination or group[at.GROUP_QKEY] != qkey:
+    for index in range(endpoint.groups):
+        group = at.Group(endpoint.group_table, index)
+        if group.address != destination or group.qkey != qkey:
             continue
         member = True
-        address = group[at.GROUP_SINKS + operation]
+        address = group.sinks[operation]
         if address == 0:
             continue
-        sink = sink_at(address)
+        sink = at.SinkState(address)
         result = take_chunk(sink, chunk, payload, length)
         if result == 1:
-            endpoint[at.DUPLICATE_CHUNKS] += 1
+            endpoint.statistics.duplicate_chunks += 1
         elif result == 2:
-            endpoint[at.CHUNKS_OUT_OF_BOUNDS] += 1
+            endpoint.statistics.chunks_out_of_bounds += 1
         else:
-            endpoint[at.CHUNKS_RECEIVED] += 1
+            endpoint.statistics.chunks_received += 1
             if is_whole(sink):
-                pair = group[at.GROUP_QUEUE_PAIR]
+                pair = group.queue_pair
                 add_event(endpoint, at.EVENT_CHUNKS_RECEIVED, pair, operation, 0, 0, 0, 0)
         return
     if member:
-        endpoint[at.WRONG_OPERATION] += 1
+        endpoint.statistics.wrong_operation += 1
     else:
-        endpoint[at.UNKNOWN_QUEUE_PAIR] += 1
+        endpoint.statistics.unknown_queue_pair += 1
 
 
 @internal
-def chunk_time(endpoint: Words, pair: Words) -> int:
+def chunk_time(endpoint: at.EndpointState, pair: at.PairState) -> int:
     """When the next chunk may leave by its queue pair's own rate; NEVER if there is none."""
-    if pair[at.FIRST_WORK] == pair[at.NEXT_WORK]:
+    if pair.first_work == pair.next_work:
         return NEVER
-    if pair[at.CHUNKS_BEFORE_PAUSE]:
+    if pair.chunks_before_pause:
         return 0
-    due: int = pair[at.CHUNK_DUE]
-    return due
+    return pair.chunk_due
 
 
 @internal
 def send_chunk(
-    endpoint: Words, pair: Words, index: int, batch: Words, count: int, budget: int, now: int
+    endpoint: at.EndpointState,
+    pair: at.PairState,
+    index: int,
+    batch: at.Batch,
+    count: int,
+    budget: int,
+    now: int,
 ) -> int:
     """The next chunk of the first run, at its time; returns its frame bytes, or 0 for the budget.
 
     A run that has no chunk (left) is completed instead (-1).
     """
-    work = work_at(pair, pair[at.FIRST_WORK])
-    chunk = work[at.WORK_FIRST]
-    rate = work[at.WORK_RATE_BPS]
-    if chunk < work[at.WORK_END]:
-        offset = chunk * work[at.WORK_CHUNK_BYTES]
-        size = min(work[at.WORK_CHUNK_BYTES], work[at.WORK_LENGTH] - offset)
+    work = work_at(pair, pair.first_work)
+    chunk = work.first
+    rate = work.rate_bps
+    if chunk < work.end:
+        offset = chunk * work.chunk_bytes
+        size = min(work.chunk_bytes, work.length - offset)
         if budget < frame_size(24, size):
             return 0
         row = row_address(batch, count)
-        used = put_bth(row, _CHUNK_OPCODE, size, 0, MULTICAST_QPN, pair[at.CHUNK_PSN])
-        used = put_word(row, used, pair[at.QKEY])
-        used = put_word(row, used, pair[at.NUMBER])
-        used = put_word(row, used, (work[at.WORK_IMMEDIATE] + chunk) & 0xFFFFFFFF)
-        memcpy(row + used, work[at.WORK_ADDRESS] + offset, size)
+        used = put_bth(row, _CHUNK_OPCODE, size, 0, MULTICAST_QPN, pair.chunk_psn)
+        used = put_word(row, used, pair.qkey)
+        used = put_word(row, used, pair.number)
+        used = put_word(row, used, (work.immediate + chunk) & 0xFFFFFFFF)
+        memcpy(row + used, work.address + offset, size)
         frame = finish(endpoint, pair, batch, count, used + size, now)
-        endpoint[at.CHUNKS_SENT] += 1
-        pair[at.CHUNK_PSN] = (pair[at.CHUNK_PSN] + 1) & PSN_MASK
+        endpoint.statistics.chunks_sent += 1
+        pair.chunk_psn = (pair.chunk_psn + 1) & PSN_MASK
         if rate:
-            begin = max(pair[at.CHUNK_DUE], now - endpoint[at.PACING_CREDIT])
-            pair[at.CHUNK_DUE] = begin + pacing_ns(frame, rate)
+            begin = max(pair.chunk_due, now - endpoint.pacing_credit)
+            pair.chunk_due = begin + pacing_ns(frame, rate)
         else:
-            pair[at.CHUNK_DUE] = now
-        if pair[at.CHUNKS_BEFORE_PAUSE] == 0:
-            pair[at.CHUNKS_BEFORE_PAUSE] = work[at.WORK_BATCH]
-        pair[at.CHUNKS_BEFORE_PAUSE] -= 1
-        work[at.WORK_FIRST] = chunk + 1
+            pair.chunk_due = now
+        if pair.chunks_before_pause == 0:
+            pair.chunks_before_pause = work.rkey_or_batch
+        pair.chunks_before_pause -= 1
+        work.first = chunk + 1
     else:
         frame = -1
-    if work[at.WORK_FIRST] >= work[at.WORK_END]:
-        pair[at.FIRST_WORK] += 1
-        pair[at.CHUNKS_BEFORE_PAUSE] = 0
+    if work.first >= work.end:
+        pair.first_work += 1
+        pair.chunks_before_pause = 0
         add_event(endpoint, at.EVENT_CHUNKS_SENT, index, 0, 0, 0, 0, 0)
-        if pair[at.FIRST_WORK] == pair[at.NEXT_WORK]:
-            pair[at.CHUNKS_IDLE] = 1
+        if pair.first_work == pair.next_work:
+            pair.chunks_idle = 1
     return frame

@@ -7,14 +7,10 @@ pair's own, or at a timeout the next of those that it was given.
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.memory import add_event
-from weft.agents.wire.compiled import internal, words_at
-
-Words = npt.NDArray[np.int64]
+from weft.agents.wire.compiled import internal
+from weft.base.jit import words_at
 
 CACHE_ROOM = 8
 """How many entropies REPS keeps."""
@@ -24,119 +20,116 @@ _PORT_MASK = 0x3FFF
 
 
 @internal
-def draw(endpoint: Words, limit: int) -> int:
+def draw(endpoint: at.EndpointState, limit: int) -> int:
     """A random number below `limit`: the upper bits of Knuth's linear congruential generator."""
-    state = endpoint[at.RANDOM] * 6364136223846793005 + 1442695040888963407
-    endpoint[at.RANDOM] = state
-    result: int = ((state >> 33) & 0x7FFFFFFF) % limit
-    return result
+    state = endpoint.random * 6364136223846793005 + 1442695040888963407
+    endpoint.random = state
+    return ((state >> 33) & 0x7FFFFFFF) % limit
 
 
 @internal
-def first_entropy(endpoint: Words, pair: Words) -> int:
+def first_entropy(endpoint: at.EndpointState, pair: at.PairState) -> int:
     """Where the range of a pair of hosts begins among the dynamic ports."""
-    mixed = endpoint[at.ADDRESS] * 0x9E3779B1 + pair[at.PEER_ADDRESS] * 0x85EBCA77
-    result: int = (mixed >> 15) & _PORT_MASK
-    return result
+    mixed = endpoint.address * 0x9E3779B1 + pair.peer_address * 0x85EBCA77
+    return (mixed >> 15) & _PORT_MASK
 
 
 @internal
-def draw_port(endpoint: Words, pair: Words) -> int:
+def draw_port(endpoint: at.EndpointState, pair: at.PairState) -> int:
     """A random port of the pair of hosts."""
-    endpoint[at.ENTROPIES_DRAWN] += 1
-    entropy = first_entropy(endpoint, pair) + draw(endpoint, endpoint[at.ENTROPIES])
-    result: int = _FIRST_PORT | (entropy & _PORT_MASK)
-    return result
+    endpoint.statistics.entropies_drawn += 1
+    entropy = first_entropy(endpoint, pair) + draw(endpoint, endpoint.entropies)
+    return _FIRST_PORT | (entropy & _PORT_MASK)
 
 
 @internal
-def cached_port(pair: Words, place: int) -> int:
+def cached_port(pair: at.PairState, place: int) -> int:
     """The port at a place of REPS's ring."""
-    result: int = (pair[at.CACHE + (place >> 2)] >> (16 * (place & 3))) & 0xFFFF
-    return result
+    port: int = (pair.cache[place >> 2] >> (16 * (place & 3))) & 0xFFFF
+    return port
 
 
 @internal
-def keep_entropy(endpoint: Words, pair: Words, port: int) -> None:
+def keep_entropy(endpoint: at.EndpointState, pair: at.PairState, port: int) -> None:
     """Data from this port came through without a mark: use the port once more."""
     distance = (port - first_entropy(endpoint, pair)) & _PORT_MASK
-    if port < _FIRST_PORT or distance >= endpoint[at.ENTROPIES]:
+    if port < _FIRST_PORT or distance >= endpoint.entropies:
         return
-    head = pair[at.CACHE_HEAD]
-    word = at.CACHE + (head >> 2)
+    head = pair.cache_head
+    cache = pair.cache
     shift = 16 * (head & 3)
-    pair[word] = (pair[word] & ~(0xFFFF << shift)) | (port << shift)
-    pair[at.CACHE_HEAD] = (head + 1) % CACHE_ROOM
-    pair[at.CACHE_FRESH] = min(CACHE_ROOM, pair[at.CACHE_FRESH] + 1)
-    pair[at.CACHE_SIZE] = min(CACHE_ROOM, pair[at.CACHE_SIZE] + 1)
+    cache[head >> 2] = (cache[head >> 2] & ~(0xFFFF << shift)) | (port << shift)
+    pair.cache_head = (head + 1) % CACHE_ROOM
+    pair.cache_fresh = min(CACHE_ROOM, pair.cache_fresh + 1)
+    pair.cache_size = min(CACHE_ROOM, pair.cache_size + 1)
 
 
 @internal
-def next_port(endpoint: Words, pair: Words, now: int) -> int:
+def next_port(endpoint: at.EndpointState, pair: at.PairState, now: int) -> int:
     """The port that the next packet leaves from (REPS).
 
     Random ones for the first window; then the oldest fresh one, once; a random one if there is
     none. While frozen, what is known goes round instead of random ones.
     """
-    if pair[at.FROZEN_UNTIL] and now >= pair[at.FROZEN_UNTIL]:
-        pair[at.FROZEN_UNTIL] = 0
-        pair[at.EXPLORE] = endpoint[at.EXPLORE_PACKETS]
-    frozen = pair[at.FROZEN_UNTIL] != 0
-    if not frozen and pair[at.EXPLORE] > 0:
-        pair[at.EXPLORE] -= 1
+    if pair.frozen_until and now >= pair.frozen_until:
+        pair.frozen_until = 0
+        pair.explore = endpoint.explore_packets
+    frozen = pair.frozen_until != 0
+    if not frozen and pair.explore > 0:
+        pair.explore -= 1
         return draw_port(endpoint, pair)
-    if pair[at.CACHE_FRESH] > 0:
-        place = (pair[at.CACHE_HEAD] - pair[at.CACHE_FRESH]) % CACHE_ROOM
-        pair[at.CACHE_FRESH] -= 1
+    if pair.cache_fresh > 0:
+        place = (pair.cache_head - pair.cache_fresh) % CACHE_ROOM
+        pair.cache_fresh -= 1
         return cached_port(pair, place)
-    if frozen and pair[at.CACHE_SIZE]:
-        place = pair[at.CACHE_TURN] % pair[at.CACHE_SIZE]
-        pair[at.CACHE_TURN] = place + 1
+    if frozen and pair.cache_size:
+        place = pair.cache_turn % pair.cache_size
+        pair.cache_turn = place + 1
         return cached_port(pair, place)
     return draw_port(endpoint, pair)
 
 
 @internal
-def change_path(endpoint: Words, pair: Words) -> None:
+def change_path(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """Go on from another port at random (PLB)."""
-    before = pair[at.SOURCE_PORT]
-    pair[at.CONGESTED_ROUNDS] = 0
-    if endpoint[at.ENTROPIES] == 1:
+    before = pair.source_port
+    pair.congested_rounds = 0
+    if endpoint.entropies == 1:
         return
-    while pair[at.SOURCE_PORT] == before:
-        pair[at.SOURCE_PORT] = draw_port(endpoint, pair)
-    endpoint[at.PATH_CHANGES] += 1
+    while pair.source_port == before:
+        pair.source_port = draw_port(endpoint, pair)
+    endpoint.statistics.path_changes += 1
 
 
 @internal
-def move_acknowledgements(endpoint: Words, pair: Words) -> None:
+def move_acknowledgements(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """A packet has come again: what acknowledged it may be lost, so the next leaves from another of
     the queue pair's ports, or from one at random (after Wetherall et al., "Improving Network
     Availability with Protective ReRoute", SIGCOMM 2023, section 2)."""
-    if not pair[at.ACKNOWLEDGE_MOVES]:
+    if not pair.acknowledge_moves:
         return
-    endpoint[at.PATH_CHANGES] += 1
-    count = pair[at.PORT_COUNT]
+    endpoint.statistics.path_changes += 1
+    count = pair.port_count
     if count < 2:
-        pair[at.ACKNOWLEDGE_PORT] = draw_port(endpoint, pair)
+        pair.acknowledge_port = draw_port(endpoint, pair)
         return
-    if pair[at.ACKNOWLEDGE_PORT] == 0:
-        pair[at.ACKNOWLEDGE_AT] = pair[at.PORT_AT]
-    pair[at.ACKNOWLEDGE_AT] = (pair[at.ACKNOWLEDGE_AT] + 1) % count
-    pair[at.ACKNOWLEDGE_PORT] = words_at(pair[at.PORTS], count)[pair[at.ACKNOWLEDGE_AT]]
+    if pair.acknowledge_port == 0:
+        pair.acknowledge_at = pair.port_at
+    pair.acknowledge_at = (pair.acknowledge_at + 1) % count
+    pair.acknowledge_port = words_at(pair.ports, count)[pair.acknowledge_at]
 
 
 @internal
-def leave_path(endpoint: Words, pair: Words, index: int, now: int) -> None:
+def leave_path(endpoint: at.EndpointState, pair: at.PairState, index: int, now: int) -> None:
     """Nothing was acknowledged for too long: the path may be dead."""
-    if endpoint[at.ENTROPY] == at.REPS:
-        if pair[at.FROZEN_UNTIL] == 0 and pair[at.EXPLORE] == 0:
-            pair[at.FROZEN_UNTIL] = now + endpoint[at.FREEZE]
-    elif endpoint[at.ENTROPY] == at.PLB:
+    if endpoint.entropy == at.REPS:
+        if pair.frozen_until == 0 and pair.explore == 0:
+            pair.frozen_until = now + endpoint.freeze
+    elif endpoint.entropy == at.PLB:
         change_path(endpoint, pair)
-    elif pair[at.PORT_COUNT] > 1:
-        pair[at.PORT_AT] = (pair[at.PORT_AT] + 1) % pair[at.PORT_COUNT]
-        ports = words_at(pair[at.PORTS], pair[at.PORT_COUNT])
-        pair[at.SOURCE_PORT] = ports[pair[at.PORT_AT]]
-        endpoint[at.PATH_CHANGES] += 1
-        add_event(endpoint, at.EVENT_REPATHED, index, pair[at.SOURCE_PORT], 0, 0, 0, 0)
+    elif pair.port_count > 1:
+        pair.port_at = (pair.port_at + 1) % pair.port_count
+        ports = words_at(pair.ports, pair.port_count)
+        pair.source_port = ports[pair.port_at]
+        endpoint.statistics.path_changes += 1
+        add_event(endpoint, at.EVENT_REPATHED, index, pair.source_port, 0, 0, 0, 0)

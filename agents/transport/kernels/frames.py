@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from weft.agents.datagrams import FRAME_OVERHEAD_BYTES
 from weft.agents.transport import layout as at
-from weft.agents.wire.compiled import (
-    internal,
-    store8,
-    store16,
-    store32,
-)
+from weft.agents.wire.compiled import internal
 from weft.agents.wire.headers import (
     ICRC_BYTES,
 )
 from weft.agents.wire.packets import put_icrc
-
-Words = npt.NDArray[np.int64]
+from weft.base.jit import store8, store16, store32
 
 _BILLION = 1_000_000_000
 
@@ -36,34 +29,34 @@ def frame_size(headers: int, payload: int) -> int:
 
 
 @internal
-def row_address(batch: Words, index: int) -> int:
+def row_address(batch: at.Batch, index: int) -> int:
     """Where row `index` of a batch's data is; `batch` is `Datagrams.addresses`."""
-    result: int = batch[at.BATCH_DATA] + index * batch[at.BATCH_STRIDE]
-    return result
+    return batch.data + index * batch.stride
 
 
 @internal
-def finish(endpoint: Words, pair: Words, batch: Words, count: int, used: int, now: int) -> int:
+def finish(
+    endpoint: at.EndpointState, pair: at.PairState, batch: at.Batch, count: int, used: int, now: int
+) -> int:
     """Seal the packet in row `count`, address it, charge it to the link; returns its frame
     bytes."""
-    port = pair[at.SOURCE_PORT]
-    return finish_from(endpoint, pair, batch, count, used, now, port, pair[at.TOS])
+    port = pair.source_port
+    return finish_from(endpoint, pair, batch, count, used, now, port, pair.tos)
 
 
 @internal
-def service_of_data(endpoint: Words, pair: Words) -> int:
+def service_of_data(endpoint: at.EndpointState, pair: at.PairState) -> int:
     """The TOS of a connection's data: marked as ECN-capable where marks are asked for."""
-    result: int = pair[at.TOS]
-    if endpoint[at.ECT]:
-        result = (result & ~3) | endpoint[at.ECT]
-    return result
+    if endpoint.ect:
+        return (pair.tos & ~3) | endpoint.ect
+    return pair.tos
 
 
 @internal
 def finish_from(
-    endpoint: Words,
-    pair: Words,
-    batch: Words,
+    endpoint: at.EndpointState,
+    pair: at.PairState,
+    batch: at.Batch,
     count: int,
     used: int,
     now: int,
@@ -72,18 +65,18 @@ def finish_from(
 ) -> int:
     """As `finish`, from another source port and with another TOS."""
     row = row_address(batch, count)
-    source = endpoint[at.ADDRESS]
-    destination = pair[at.PEER_ADDRESS]
+    source = endpoint.address
+    destination = pair.peer_address
     size = put_icrc(row, used, source, destination, source_port)
-    store32(batch[at.BATCH_LENGTH] + 4 * count, np.uint32(size))
-    store32(batch[at.BATCH_SOURCE] + 4 * count, np.uint32(source))
-    store32(batch[at.BATCH_DESTINATION] + 4 * count, np.uint32(destination))
-    store16(batch[at.BATCH_SOURCE_PORT] + 2 * count, np.uint16(source_port))
-    store8(batch[at.BATCH_TOS] + count, np.uint8(tos))
+    store32(batch.length + 4 * count, np.uint32(size))
+    store32(batch.source + 4 * count, np.uint32(source))
+    store32(batch.destination + 4 * count, np.uint32(destination))
+    store16(batch.source_port + 2 * count, np.uint16(source_port))
+    store8(batch.tos + count, np.uint8(tos))
     frame = size + FRAME_OVERHEAD_BYTES
-    endpoint[at.TRANSMITTED_PACKETS] += 1
-    endpoint[at.TRANSMITTED_BYTES] += frame
-    if endpoint[at.RATE_BPS]:
-        begin = max(endpoint[at.LINK_FREE], now - endpoint[at.PACING_CREDIT])
-        endpoint[at.LINK_FREE] = begin + pacing_ns(frame, endpoint[at.RATE_BPS])
+    endpoint.statistics.transmitted_packets += 1
+    endpoint.statistics.transmitted_bytes += frame
+    if endpoint.rate_bps:
+        begin = max(endpoint.link_free, now - endpoint.pacing_credit)
+        endpoint.link_free = begin + pacing_ns(frame, endpoint.rate_bps)
     return frame

@@ -9,23 +9,20 @@ PSN in the place of the message sequence number, as in IRN (SIGCOMM 2018, sectio
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.board import (
     board_of,
     drop_idle_board,
     forget_kept,
-    kept_place,
+    kept_at,
     makes_event,
     take_board,
 )
 from weft.agents.transport.kernels.echo import push_echo
-from weft.agents.transport.kernels.memory import add_event, packets_of
+from weft.agents.transport.kernels.memory import add_event, event_at, packets_of
 from weft.agents.transport.kernels.state import find_memory, queue_read, refuse
 from weft.agents.wire import packets as wire
-from weft.agents.wire.compiled import internal, memcpy, table_at
+from weft.agents.wire.compiled import internal
 from weft.agents.wire.headers import (
     HAS_IMMEDIATE,
     IS_FIRST,
@@ -37,135 +34,154 @@ from weft.agents.wire.headers import (
     SYNDROME_PSN_SEQUENCE_ERROR,
     SYNDROME_REMOTE_ACCESS_ERROR,
 )
-
-Words = npt.NDArray[np.int64]
+from weft.base.jit import memcpy
 
 
 @internal
-def kind_to_keep(endpoint: Words, fields: Words) -> int:
+def kind_to_keep(endpoint: at.EndpointState, fields: wire.Fields) -> int:
     """What a request ahead of a gap would be kept as; 0 if it cannot be."""
-    bits = fields[wire.PROPERTY_BITS]
-    length = fields[wire.PAYLOAD_LENGTH]
-    if length > endpoint[at.PATH_MTU]:
+    bits = fields.property_bits
+    length = fields.payload_length
+    if length > endpoint.path_mtu:
         return 0
     if bits & IS_SEND:
-        whole = bits & IS_LAST != 0 or length == endpoint[at.PATH_MTU]
+        whole = bits & IS_LAST != 0 or length == endpoint.path_mtu
         return at.KEPT_SEND if whole else 0
     if bits & IS_WRITE == 0:
-        return at.KEPT_READ if fields[wire.DMA_LENGTH] <= at.MAXIMUM_KEPT_READ else 0
-    if bits & IS_FIRST == 0 or bits & IS_LAST == 0 or fields[wire.DMA_LENGTH] != length:
+        return at.KEPT_READ if fields.dma_length <= at.MAXIMUM_KEPT_READ else 0
+    if bits & IS_FIRST == 0 or bits & IS_LAST == 0 or fields.dma_length != length:
         return 0
-    if length and not find_memory(endpoint, fields[wire.REMOTE_ADDRESS], fields[wire.RKEY], length):
+    if length and not find_memory(endpoint, fields.remote_address, fields.rkey, length):
         return 0
     return at.KEPT_WRITE
 
 
 @internal
-def word_to_keep(fields: Words, kind: int) -> int:
+def word_to_keep(fields: wire.Fields, kind: int) -> int:
     """What is kept of a packet in one word."""
     word: int = kind
     if kind == at.KEPT_READ:
-        word |= fields[wire.RKEY] << at.KEPT_SHIFT
-        word |= fields[wire.DMA_LENGTH] << at.KEPT_READ_SHIFT
+        word |= fields.rkey << at.KEPT_SHIFT
+        word |= fields.dma_length << at.KEPT_READ_SHIFT
         return word
-    if fields[wire.BEGINS_MESSAGE]:
+    if fields.begins_message:
         word |= at.KEPT_BEGINS
-    word |= fields[wire.PROPERTY_BITS] << at.KEPT_SHIFT
-    word |= fields[wire.PAYLOAD_LENGTH] << at.KEPT_LENGTH_SHIFT
-    word |= fields[wire.IMMEDIATE] << at.KEPT_IMMEDIATE_SHIFT
+    word |= fields.property_bits << at.KEPT_SHIFT
+    word |= fields.payload_length << at.KEPT_LENGTH_SHIFT
+    word |= fields.immediate << at.KEPT_IMMEDIATE_SHIFT
     return word
 
 
 @internal
 def keep_packet(
-    endpoint: Words, pair: Words, fields: Words, row: int, index: int, number: int, sequence: int
+    endpoint: at.EndpointState,
+    pair: at.PairState,
+    fields: wire.Fields,
+    row: int,
+    index: int,
+    number: int,
+    sequence: int,
 ) -> bool:
     """Keep a request that came ahead of a gap; False if that cannot be. `number` is its row of the
     batch."""
-    ahead = sequence - pair[at.EXPECTED]
+    ahead = sequence - pair.expected
     kind = kind_to_keep(endpoint, fields)
-    if kind == 0 or ahead >= endpoint[at.BOARD_ROOM] or not take_board(endpoint, pair):
+    if kind == 0 or ahead >= endpoint.board_room or not take_board(endpoint, pair):
         return False
-    board = board_of(endpoint, pair)
-    place = kept_place(endpoint, sequence)
-    if board[place]:
-        endpoint[at.DUPLICATE_PACKETS] += 1
+    board = board_of(pair)
+    kept = kept_at(endpoint, pair, sequence)
+    if kept.word:
+        endpoint.statistics.duplicate_packets += 1
         return True
-    length = fields[wire.PAYLOAD_LENGTH]
+    length = fields.payload_length
     word = word_to_keep(fields, kind)
     if makes_event(word):
-        if endpoint[at.HELD_EVENTS] >= at.MAXIMUM_HELD_EVENTS:
+        if endpoint.held_events >= at.MAXIMUM_HELD_EVENTS:
             return False
-        endpoint[at.HELD_EVENTS] += 1
-    board[place] = word
-    board[at.KEPT_COUNT] += 1
+        endpoint.held_events += 1
+    kept.word = word
+    board.kept_count += 1
     if kind == at.KEPT_READ:
-        board[place + 1] = fields[wire.REMOTE_ADDRESS]
+        kept.address = fields.remote_address
     elif kind == at.KEPT_WRITE:
         if length:
-            memory = find_memory(endpoint, fields[wire.REMOTE_ADDRESS], fields[wire.RKEY], length)
-            memcpy(memory, row + fields[wire.PAYLOAD_OFFSET], length)
+            memory = find_memory(endpoint, fields.remote_address, fields.rkey, length)
+            memcpy(memory, row + fields.payload_offset, length)
     else:
         add_fragment(endpoint, fields, index, number, length, sequence)
-    endpoint[at.REORDERED_PACKETS] += 1
-    endpoint[at.REORDER_PEAK_PACKETS] = max(endpoint[at.REORDER_PEAK_PACKETS], board[at.KEPT_COUNT])
-    endpoint[at.REORDER_DISTANCE_PEAK] = max(endpoint[at.REORDER_DISTANCE_PEAK], ahead)
+    endpoint.statistics.reordered_packets += 1
+    endpoint.statistics.reorder_peak_packets = max(
+        endpoint.statistics.reorder_peak_packets, board.kept_count
+    )
+    endpoint.statistics.reorder_distance_peak = max(
+        endpoint.statistics.reorder_distance_peak, ahead
+    )
     return True
 
 
 @internal
 def add_fragment(
-    endpoint: Words, fields: Words, index: int, number: int, length: int, sequence: int
+    endpoint: at.EndpointState,
+    fields: wire.Fields,
+    index: int,
+    number: int,
+    length: int,
+    sequence: int,
 ) -> None:
     """Have Python keep a part of a SEND until its turn."""
-    before = endpoint[at.EVENTS]
+    before = endpoint.events
     add_event(
         endpoint,
         at.EVENT_FRAGMENT_KEPT,
         index,
         number,
-        fields[wire.PAYLOAD_OFFSET],
+        fields.payload_offset,
         length,
-        fields[wire.PROPERTY_BITS] & (IS_FIRST | IS_LAST | HAS_IMMEDIATE),
-        fields[wire.IMMEDIATE],
+        fields.property_bits & (IS_FIRST | IS_LAST | HAS_IMMEDIATE),
+        fields.immediate,
     )
-    if endpoint[at.EVENTS] > before:
-        rows = table_at(endpoint[at.EVENT_TABLE], endpoint[at.EVENT_ROOM], at.EVENT_WORDS)
-        rows[before][7] = sequence
+    if endpoint.events > before:
+        event_at(endpoint, before)[7] = sequence
 
 
 @internal
 def receive_ahead(
-    endpoint: Words, pair: Words, fields: Words, row: int, index: int, number: int, sequence: int
+    endpoint: at.EndpointState,
+    pair: at.PairState,
+    fields: wire.Fields,
+    row: int,
+    index: int,
+    number: int,
+    sequence: int,
 ) -> None:
     """A request ahead of a gap: keep and acknowledge it."""
     if not keep_packet(endpoint, pair, fields, row, index, number, sequence):
-        endpoint[at.OUT_OF_ORDER_PACKETS] += 1
+        endpoint.statistics.out_of_order_packets += 1
         drop_idle_board(endpoint, pair)
         return
     push_echo(
         endpoint,
         index,
-        pair[at.EXPECTED],
+        pair.expected,
         (SYNDROME_PSN_SEQUENCE_ERROR << 24) | (sequence & PSN_MASK),
-        fields[wire.MARKED],
-        fields[wire.SOURCE_PORT],
+        fields.marked,
+        fields.source_port,
     )
 
 
 @internal
-def take_kept_write(endpoint: Words, pair: Words, index: int, word: int) -> None:
+def take_kept_write(endpoint: at.EndpointState, pair: at.PairState, index: int, word: int) -> None:
     """The turn of an RDMA WRITE's packet, whose bytes are in place."""
     if word & at.KEPT_BEGINS:
-        pair[at.WRITE_LENGTH] = 0
-    pair[at.WRITE_LENGTH] += (word >> at.KEPT_LENGTH_SHIFT) & at.KEPT_LENGTH_MASK
+        pair.write_length = 0
+    pair.write_length += (word >> at.KEPT_LENGTH_SHIFT) & at.KEPT_LENGTH_MASK
     if (word >> at.KEPT_SHIFT) & HAS_IMMEDIATE:
         add_event(
             endpoint,
             at.EVENT_WRITE_WITH_IMMEDIATE,
             index,
             word >> at.KEPT_IMMEDIATE_SHIFT,
-            pair[at.WRITE_LENGTH],
+            pair.write_length,
             0,
             0,
             0,
@@ -173,30 +189,30 @@ def take_kept_write(endpoint: Words, pair: Words, index: int, word: int) -> None
 
 
 @internal
-def take_kept_read(endpoint: Words, pair: Words, board: Words, place: int) -> int:
+def take_kept_read(endpoint: at.EndpointState, pair: at.PairState, kept: at.Kept) -> int:
     """The turn of a READ; returns how many sequence numbers it has, or 0 if there is no room for
     it or it is refused."""
-    address = board[place + 1]
-    key = (board[place] >> at.KEPT_SHIFT) & at.KEPT_KEY_MASK
-    size = board[place] >> at.KEPT_READ_SHIFT
+    address = kept.address
+    key = (kept.word >> at.KEPT_SHIFT) & at.KEPT_KEY_MASK
+    size = kept.word >> at.KEPT_READ_SHIFT
     if size and not find_memory(endpoint, address, key, size):
         refuse(endpoint, pair, SYNDROME_REMOTE_ACCESS_ERROR)
         return 0
-    if not queue_read(endpoint, pair, address, key, size, pair[at.EXPECTED], 0):
+    if not queue_read(endpoint, pair, address, key, size, pair.expected, 0):
         return 0
-    return packets_of(size, endpoint[at.PATH_MTU])
+    return packets_of(size, endpoint.path_mtu)
 
 
 @internal
-def take_kept(endpoint: Words, pair: Words, index: int) -> None:
+def take_kept(endpoint: at.EndpointState, pair: at.PairState, index: int) -> None:
     """The gap is closed: what follows it has its turn, up to the next one."""
-    if pair[at.BOARD] == 0:
+    if pair.board == 0:
         return
-    board = board_of(endpoint, pair)
-    while board[at.KEPT_COUNT]:
-        expected = pair[at.EXPECTED]
-        place = kept_place(endpoint, expected)
-        word = board[place]
+    board = board_of(pair)
+    while board.kept_count:
+        expected = pair.expected
+        kept = kept_at(endpoint, pair, expected)
+        word = kept.word
         if word == 0:
             break
         kind = word & at.KEPT_KIND_MASK
@@ -207,29 +223,31 @@ def take_kept(endpoint: Words, pair: Words, index: int) -> None:
         before = at.NO_MESSAGE
         if kind == at.KEPT_SEND and bits & IS_FIRST == 0:
             before = at.SEND_MESSAGE
-        if pair[at.IN_MESSAGE] != before:
+        if pair.in_message != before:
             refuse(endpoint, pair, SYNDROME_INVALID_REQUEST)
             packets = 0
         elif kind == at.KEPT_WRITE:
             take_kept_write(endpoint, pair, index, word)
         elif kind == at.KEPT_READ:
-            packets = take_kept_read(endpoint, pair, board, place)
+            packets = take_kept_read(endpoint, pair, kept)
         else:
-            pair[at.IN_MESSAGE] = at.NO_MESSAGE if bits & IS_LAST else at.SEND_MESSAGE
+            pair.in_message = at.NO_MESSAGE if bits & IS_LAST else at.SEND_MESSAGE
             add_event(endpoint, at.EVENT_FRAGMENT_DUE, index, expected, 0, 0, 0, 0)
-        forget_kept(endpoint, board, place)
+        forget_kept(endpoint, board, kept)
         if packets == 0:
             break
         if bits & IS_LAST:
-            pair[at.MESSAGES] += 1
+            pair.messages += 1
         pass_over(endpoint, pair, board, packets)
     drop_idle_board(endpoint, pair)
 
 
 @internal
-def pass_over(endpoint: Words, pair: Words, board: Words, packets: int) -> None:
+def pass_over(
+    endpoint: at.EndpointState, pair: at.PairState, board: at.Board, packets: int
+) -> None:
     """So many sequence numbers have had their turn; what a peer that lies sent within those of a
     READ is forgotten."""
-    for ahead in range(1, min(packets, endpoint[at.BOARD_ROOM])):
-        forget_kept(endpoint, board, kept_place(endpoint, pair[at.EXPECTED] + ahead))
-    pair[at.EXPECTED] += packets
+    for ahead in range(1, min(packets, endpoint.board_room)):
+        forget_kept(endpoint, board, kept_at(endpoint, pair, pair.expected + ahead))
+    pair.expected += packets

@@ -1,7 +1,6 @@
 """Memory of the compiled transport: events for Python, posted work, what libc gives.
 
-`endpoint` is an endpoint's words, `pair` a row of its queue pair table; both are laid out as
-`layout` says.
+`pair` is a row of the endpoint's queue pair table.
 """
 
 from __future__ import annotations
@@ -10,19 +9,36 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.agents.transport import layout as at
-from weft.agents.wire.compiled import internal, table_at, types, words_at
+from weft.agents.wire.compiled import internal
 from weft.agents.wire.headers import PSN_MASK
+from weft.base.jit import types, words_at
 
 Words = npt.NDArray[np.int64]
 
+calloc = types.ExternalFunction("calloc", types.intp(types.intp, types.intp))
+"""calloc(count, size) of libc: as malloc, of zeros."""
 malloc = types.ExternalFunction("malloc", types.intp(types.intp))
 """malloc(size) of libc; memory that compiled code takes when a packet makes it necessary."""
+memmove = types.ExternalFunction("memmove", types.intp(types.intp, types.intp, types.intp))
+"""memmove(to, from, size) of libc, as memcpy for what overlaps."""
 free = types.ExternalFunction("free", types.void(types.intp))
 
 
 @internal
+def pair_at(endpoint: at.EndpointState, index: int) -> at.PairState:
+    """A row of the queue pair table."""
+    return at.PairState(endpoint.queue_pair_table, index)
+
+
+@internal
+def event_at(endpoint: at.EndpointState, index: int) -> Words:
+    """The words of a row of the event table."""
+    return words_at(endpoint.event_table + index * (8 * at.EVENT_WORDS), at.EVENT_WORDS)
+
+
+@internal
 def add_event(
-    endpoint: Words,
+    endpoint: at.EndpointState,
     kind: int,
     index: int,
     first: int,
@@ -32,11 +48,10 @@ def add_event(
     fifth: int,
 ) -> None:
     """Tell Python what happened; there is room for it by construction."""
-    count = endpoint[at.EVENTS]
-    if count >= endpoint[at.EVENT_ROOM]:
+    count = endpoint.events
+    if count >= endpoint.event_room:
         return
-    events = table_at(endpoint[at.EVENT_TABLE], endpoint[at.EVENT_ROOM], at.EVENT_WORDS)
-    row = events[count]
+    row = event_at(endpoint, count)
     row[0] = kind
     row[1] = index
     row[2] = first
@@ -44,7 +59,7 @@ def add_event(
     row[4] = third
     row[5] = fourth
     row[6] = fifth
-    endpoint[at.EVENTS] = count + 1
+    endpoint.events = count + 1
 
 
 @internal
@@ -54,14 +69,12 @@ def extend(psn: int, near: int) -> int:
 
 
 @internal
-def work_at(pair: Words, number: int) -> Words:
+def work_at(pair: at.PairState, number: int) -> at.Work:
     """The words of a piece of posted work."""
-    ring = pair[at.WORK_RING]
+    ring = pair.work_ring
     if ring == 0:
-        ring = np.int64(pair.ctypes.data) + 8 * at.WORK_TABLE
-    place = number & (pair[at.WORK_ROOM] - 1)
-    words: Words = words_at(ring + place * (8 * at.WORK_WORDS), at.WORK_WORDS)
-    return words
+        ring = np.int64(pair.first_ring.ctypes.data)
+    return at.Work(ring, number & (pair.work_room - 1))
 
 
 @internal

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weft.agents.transport import aggregation_layout as job
-from weft.agents.wire.compiled import internal, intrinsic, ir, items_at, types
+from weft.agents.transport import aggregation_layout as at_job
+from weft.agents.wire.compiled import internal
+from weft.base.jit import intrinsic, ir, items_at, types
 
 Integers = npt.NDArray[np.int32]
 
@@ -61,17 +62,17 @@ _swapped: Any = intrinsic(_swap)
 @internal
 def item_bytes(kind: int) -> int:
     """The size of a value."""
-    return 2 if kind == job.FLOAT16 or kind == job.BFLOAT16 else 4
+    return 2 if kind == at_job.FLOAT16 or kind == at_job.BFLOAT16 else 4
 
 
 @internal
 def exponent_of(top: int, mantissa_bits: int, bias: int) -> int:
     """The smallest e with |x| < 2**e, from the bits of |x| in a format of IEEE 754."""
     if top == 0:
-        return job.NO_EXPONENT
+        return at_job.NO_EXPONENT
     exponent = top >> mantissa_bits
     if exponent == 2 * bias + 1:
-        return job.NOT_FINITE
+        return at_job.NOT_FINITE
     if exponent:
         return exponent - bias + 1
     length = 0
@@ -84,9 +85,9 @@ def exponent_of(top: int, mantissa_bits: int, bias: int) -> int:
 def block_exponent(kind: int, address: int, count: int) -> int:
     """The exponent of `count` values at an address; NO_EXPONENT if all are zero, NOT_FINITE if one
     is not."""
-    if kind == job.INT32:
-        return job.NO_EXPONENT
-    if kind == job.FLOAT32:
+    if kind == at_job.INT32:
+        return at_job.NO_EXPONENT
+    if kind == at_job.FLOAT32:
         words = items_at(address, count, np.int32)
         top = np.int32(0)
         for index in range(count):
@@ -96,7 +97,7 @@ def block_exponent(kind: int, address: int, count: int) -> int:
     highest = np.int16(0)
     for index in range(count):
         highest = max(highest, np.int16(halves[index] & np.int16(0x7FFF)))
-    if kind == job.FLOAT16:
+    if kind == at_job.FLOAT16:
         return exponent_of(np.int64(highest), 10, 15)
     return exponent_of(np.int64(highest), 7, 127)
 
@@ -104,15 +105,15 @@ def block_exponent(kind: int, address: int, count: int) -> int:
 @internal
 def quantize(kind: int, address: int, count: int, scale: float, to: Integers) -> None:
     """Fill `to` with `count` values at an address times `scale`, rounded."""
-    if kind == job.INT32:
+    if kind == at_job.INT32:
         whole = items_at(address, count, np.int32)
         for index in range(count):
             to[index] = whole[index]
-    elif kind == job.FLOAT32:
+    elif kind == at_job.FLOAT32:
         floats = items_at(address, count, np.float32)
         for index in range(count):
             to[index] = _low_bits(np.float64(floats[index]) * scale + _ROUNDING)
-    elif kind == job.BFLOAT16:
+    elif kind == at_job.BFLOAT16:
         words = items_at(address, count, np.uint16)
         for index in range(count):
             value = _float32_of(np.uint32(np.uint32(words[index]) << np.uint32(16)))
@@ -187,7 +188,7 @@ def dequantize(
     kind: int, sums: Integers, count: int, factor: float, divisor: int, address: int
 ) -> None:
     """Write `count` sums times `factor`, divided by `divisor` (0: not at all), to an address."""
-    if kind == job.INT32:
+    if kind == at_job.INT32:
         whole = items_at(address, count, np.int32)
         if divisor == 0:
             for index in range(count):
@@ -199,7 +200,7 @@ def dequantize(
             whole[index] = np.int32(quotient if total >= 0 else -quotient)
         return
     by = np.float64(max(divisor, 1))
-    if kind == job.FLOAT32:
+    if kind == at_job.FLOAT32:
         floats = items_at(address, count, np.float32)
         if divisor == 0:
             for index in range(count):
@@ -209,7 +210,7 @@ def dequantize(
                 floats[index] = np.float32(np.float64(sums[index]) * factor / by)
         return
     words = items_at(address, count, np.uint16)
-    if kind == job.BFLOAT16:
+    if kind == at_job.BFLOAT16:
         for index in range(count):
             value = rounded(np.float64(sums[index]) * factor / by, 8, -133)
             words[index] = np.uint16(_float32_bits(np.float32(value)) >> np.uint32(16))

@@ -7,13 +7,13 @@ requester side, chunks to the sink of their operation.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from weft.agents.datagrams import FRAME_OVERHEAD_BYTES
-from weft.agents.transport import aggregation_layout as job
+from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.aggregation_results import receive_result
 from weft.agents.transport.kernels.chunks import deliver_chunk, is_chunk
+from weft.agents.transport.kernels.memory import pair_at
 from weft.agents.transport.kernels.requester import (
     receive_acknowledgement,
     receive_response,
@@ -23,104 +23,103 @@ from weft.agents.transport.kernels.responder import (
 )
 from weft.agents.transport.kernels.state import note_change
 from weft.agents.wire import packets as wire
-from weft.agents.wire.compiled import (
-    compiled,
-    internal,
-    load8,
-    load16,
-    load32,
-    table_at,
-    words_at,
-)
+from weft.agents.wire.compiled import compiled, internal
 from weft.agents.wire.headers import (
     HAS_PAYLOAD,
     IS_RESPONSE,
     MULTICAST_QPN,
 )
-
-Words = npt.NDArray[np.int64]
+from weft.base.jit import load8, load16, load32
 
 _FIRST_UD_OPCODE = 0x60
 
 
 @internal
-def count_fault(endpoint: Words, status: int) -> None:
+def count_fault(endpoint: at.EndpointState, status: int) -> None:
     """Count a packet that did not parse."""
     if status == wire.BAD_ICRC:
-        endpoint[at.BAD_ICRC] += 1
+        endpoint.statistics.bad_icrc += 1
     elif status == wire.TRUNCATED:
-        endpoint[at.TRUNCATED] += 1
+        endpoint.statistics.truncated += 1
     else:
-        endpoint[at.UNKNOWN_OPCODE] += 1
+        endpoint.statistics.unknown_opcode += 1
 
 
 @internal
-def open_packet(endpoint: Words, batch: Words, number: int, fields: Words) -> bool:
+def open_packet(
+    endpoint: at.EndpointState, batch: at.Batch, number: int, fields: wire.Fields
+) -> bool:
     """Check and count row `number` of a batch and find its fields; False if it is to be dropped."""
-    row = batch[at.BATCH_DATA] + number * batch[at.BATCH_STRIDE]
-    size = np.int64(np.int32(load32(batch[at.BATCH_LENGTH] + 4 * number)))
-    source = np.int64(load32(batch[at.BATCH_SOURCE] + 4 * number))
-    destination = np.int64(load32(batch[at.BATCH_DESTINATION] + 4 * number))
-    source_port = np.int64(load16(batch[at.BATCH_SOURCE_PORT] + 2 * number))
-    endpoint[at.RECEIVED_PACKETS] += 1
-    endpoint[at.RECEIVED_BYTES] += size + FRAME_OVERHEAD_BYTES
-    if load8(batch[at.BATCH_TOS] + number) & 3 == 3:
-        endpoint[at.CONGESTION_MARKS] += 1
+    row = batch.data + number * batch.stride
+    size = np.int64(np.int32(load32(batch.length + 4 * number)))
+    source = np.int64(load32(batch.source + 4 * number))
+    destination = np.int64(load32(batch.destination + 4 * number))
+    source_port = np.int64(load16(batch.source_port + 2 * number))
+    endpoint.statistics.received_packets += 1
+    endpoint.statistics.received_bytes += size + FRAME_OVERHEAD_BYTES
+    if load8(batch.tos + number) & 3 == 3:
+        endpoint.statistics.congestion_marks += 1
     status = wire.TRUNCATED
-    if size <= batch[at.BATCH_STRIDE]:
+    if size <= batch.stride:
         status = wire.parse(row, size, source, destination, source_port, fields)
     if status != wire.GOOD:
         count_fault(endpoint, status)
         return False
-    fields[wire.MARKED] = load8(batch[at.BATCH_TOS] + number) & 3 == 3
-    fields[wire.SOURCE_PORT] = source_port
+    fields.marked = load8(batch.tos + number) & 3 == 3
+    fields.source_port = source_port
     return True
 
 
 @compiled
-def receive_batch(endpoint: Words, batch: Words, count: int, now: int) -> None:
-    """Take in rows 0 to `count - 1` of a batch; `batch` is `Datagrams.addresses`."""
-    total = endpoint[at.QUEUE_PAIRS]
-    pairs = table_at(endpoint[at.QUEUE_PAIR_TABLE], total, at.QUEUE_PAIR_WORDS)
-    fields = words_at(endpoint[at.SCRATCH], wire.FIELDS)
+def receive_batch(state: int, rows: int, count: int, now: int) -> None:
+    """Take in rows 0 to `count - 1` of a batch. The endpoint's state and the batch are at
+    addresses."""
+    take_batch(at.EndpointState(state), at.Batch(rows), count, now)
+
+
+@internal
+def take_batch(endpoint: at.EndpointState, batch: at.Batch, count: int, now: int) -> None:
+    """`receive_batch` for compiled code."""
+    total = endpoint.queue_pairs
+    fields = wire.Fields(endpoint.scratch)
     for number in range(count):
-        row = batch[at.BATCH_DATA] + number * batch[at.BATCH_STRIDE]
-        source = np.int64(load32(batch[at.BATCH_SOURCE] + 4 * number))
-        destination = np.int64(load32(batch[at.BATCH_DESTINATION] + 4 * number))
+        row = batch.data + number * batch.stride
+        source = np.int64(load32(batch.source + 4 * number))
+        destination = np.int64(load32(batch.destination + 4 * number))
         if not open_packet(endpoint, batch, number, fields):
             continue
-        if fields[wire.QUEUE_PAIR] == MULTICAST_QPN:
-            if fields[wire.QKEY] == job.AGGREGATION_QKEY:
+        if fields.queue_pair == MULTICAST_QPN:
+            if fields.qkey == at_job.AGGREGATION_QKEY:
                 receive_result(endpoint, fields, row, source, destination, now)
             elif is_chunk(endpoint, fields, source):
                 deliver_chunk(
                     endpoint,
                     destination,
-                    fields[wire.QKEY],
-                    fields[wire.IMMEDIATE],
-                    row + fields[wire.PAYLOAD_OFFSET],
-                    fields[wire.PAYLOAD_LENGTH],
+                    fields.qkey,
+                    fields.immediate,
+                    row + fields.payload_offset,
+                    fields.payload_length,
                 )
             continue
-        index = fields[wire.QUEUE_PAIR] - endpoint[at.FIRST_NUMBER]
-        if index < 0 or index >= total or destination != endpoint[at.ADDRESS]:
-            endpoint[at.UNKNOWN_QUEUE_PAIR] += 1
+        index = fields.queue_pair - endpoint.first_number
+        if index < 0 or index >= total or destination != endpoint.address:
+            endpoint.statistics.unknown_queue_pair += 1
             continue
-        pair = pairs[index]
+        pair = pair_at(endpoint, index)
         if (
-            pair[at.KIND] != at.RC
-            or pair[at.STATE] == at.UNCONNECTED
-            or pair[at.PEER_ADDRESS] != source
-            or fields[wire.OPCODE] >= _FIRST_UD_OPCODE
+            pair.kind != at.RC
+            or pair.state == at.UNCONNECTED
+            or pair.peer_address != source
+            or fields.opcode >= _FIRST_UD_OPCODE
         ):
-            endpoint[at.UNKNOWN_QUEUE_PAIR] += 1
+            endpoint.statistics.unknown_queue_pair += 1
             continue
-        if pair[at.STATE] == at.FAILED:
+        if pair.state == at.FAILED:
             continue
         note_change(endpoint, pair, index)
-        bits = fields[wire.PROPERTY_BITS]
-        if fields[wire.MARKED] and bits & HAS_PAYLOAD:
-            endpoint[at.MARKS_RECEIVED] += 1
+        bits = fields.property_bits
+        if fields.marked and bits & HAS_PAYLOAD:
+            endpoint.statistics.marks_received += 1
         if not bits & IS_RESPONSE:
             receive_request(endpoint, pair, fields, row, index, number)
         elif bits & HAS_PAYLOAD:

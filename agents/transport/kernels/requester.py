@@ -5,9 +5,6 @@ Rules of the InfiniBand specification 1.4, 9.7 (reliable service).
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.board import (
     board_of,
@@ -39,16 +36,12 @@ from weft.agents.transport.kernels.state import (
     timeout_of,
 )
 from weft.agents.wire import packets as wire
-from weft.agents.wire.compiled import (
-    internal,
-    memcpy,
-)
+from weft.agents.wire.compiled import internal
 from weft.agents.wire.headers import (
     SYNDROME_PSN_SEQUENCE_ERROR,
 )
 from weft.agents.wire.packets import put_bth, put_reth, put_word, set_begins_message
-
-Words = npt.NDArray[np.int64]
+from weft.base.jit import memcpy
 
 _READ_REQUEST = 0x0C
 # Opcodes by place in the message.
@@ -57,105 +50,109 @@ _WRITE_FIRST, _WRITE_MIDDLE, _WRITE_LAST, _WRITE_ONLY = 0x06, 0x07, 0x08, 0x0A
 
 
 @internal
-def next_read_packets(endpoint: Words, pair: Words, work: Words) -> int:
+def next_read_packets(endpoint: at.EndpointState, pair: at.PairState, work: at.Work) -> int:
     """How many responses the next request of a READ asks for; segments keep their boundaries."""
-    segment = endpoint[at.READ_SEGMENT]
-    offset = pair[at.SEND_NEXT] - work[at.WORK_FIRST]
-    left = work[at.WORK_END] - pair[at.SEND_NEXT]
-    result: int = min(segment - offset % segment, left)
-    return result
+    segment = endpoint.read_segment
+    offset = pair.send_next - work.first
+    left = work.end - pair.send_next
+    return min(segment - offset % segment, left)
 
 
 @internal
-def can_request(endpoint: Words, pair: Words) -> bool:
+def can_request(endpoint: at.EndpointState, pair: at.PairState) -> bool:
     """Whether there is a request to send and the window takes it."""
-    if pair[at.STATE] != at.READY or pair[at.SEND_NEXT] >= pair[at.POSTED_END]:
+    if pair.state != at.READY or pair.send_next >= pair.posted_end:
         return False
-    flight = pair[at.SEND_NEXT] - pair[at.UNACKNOWLEDGED]
+    flight = pair.send_next - pair.unacknowledged
     room = at.UNLIMITED
-    if endpoint[at.RECOVERY] == at.SELECTIVE:
+    if endpoint.recovery == at.SELECTIVE:
         flight = packets_in_flight(endpoint, pair)
-        if pair[at.SEND_NEXT] == pair[at.SEND_HIGHEST]:
-            outstanding = pair[at.SEND_HIGHEST] - pair[at.UNACKNOWLEDGED]
-            room = endpoint[at.BOARD_ROOM] - outstanding
+        if pair.send_next == pair.send_highest:
+            outstanding = pair.send_highest - pair.unacknowledged
+            room = endpoint.board_room - outstanding
     if flight == 0 and room > 0:
         return True
-    if pair[at.PROBING]:
+    if pair.probing:
         return False
-    work = work_at(pair, pair[at.SEND_WORK])
-    window = pair[at.WINDOW] >> 8
+    work = work_at(pair, pair.send_work)
+    window = pair.window >> 8
     more = 1
-    if work[at.WORK_KIND] == at.READ:
+    if work.kind == at.READ:
         # Two segments at least, or the responder would wait for each next request.
-        window = max(window, 2 * endpoint[at.READ_SEGMENT])
+        window = max(window, 2 * endpoint.read_segment)
         more = next_read_packets(endpoint, pair, work)
-    result: bool = flight + more <= window and more <= room
-    return result
+    return flight + more <= window and more <= room
 
 
 @internal
-def request_is_read(pair: Words) -> bool:
+def request_is_read(pair: at.PairState) -> bool:
     """Whether the next request is a READ."""
-    work = work_at(pair, pair[at.SEND_WORK])
-    result: bool = work[at.WORK_KIND] == at.READ
-    return result
+    work = work_at(pair, pair.send_work)
+    return work.kind == at.READ
 
 
 @internal
-def note_sent(endpoint: Words, pair: Words, packets: int, timed: bool, now: int) -> None:
+def note_sent(
+    endpoint: at.EndpointState, pair: at.PairState, packets: int, timed: bool, now: int
+) -> None:
     """Move on in the sequence: timer, round-trip measurement, retransmission count."""
-    first = pair[at.SEND_NEXT]
+    first = pair.send_next
     end = first + packets
-    if first < pair[at.SEND_HIGHEST]:
-        endpoint[at.RETRANSMITTED_PACKETS] += 1
-    elif timed and pair[at.TIMED_PSN] < 0:
-        pair[at.TIMED_PSN] = first
-        pair[at.TIMED_AT] = now
-    if pair[at.UNACKNOWLEDGED] == pair[at.SEND_HIGHEST]:
-        pair[at.LAST_PROGRESS] = now
-    if pair[at.TIMER] == 0:
-        pair[at.TIMER] = now + timeout_of(endpoint, pair)
-    if pair[at.BOARD]:
+    if first < pair.send_highest:
+        endpoint.statistics.retransmitted_packets += 1
+    elif timed and pair.timed_psn < 0:
+        pair.timed_psn = first
+        pair.timed_at = now
+    if pair.unacknowledged == pair.send_highest:
+        pair.last_progress = now
+    if pair.timer == 0:
+        pair.timer = now + timeout_of(endpoint, pair)
+    if pair.board:
         note_transmission(endpoint, pair, first, end, request_is_read(pair))
-    pair[at.SEND_NEXT] = end
-    if end > pair[at.SEND_HIGHEST]:
-        pair[at.SEND_HIGHEST] = end
-    work = work_at(pair, pair[at.SEND_WORK])
-    if end >= work[at.WORK_END]:
-        pair[at.SEND_WORK] += 1
-    if pair[at.BOARD]:
+    pair.send_next = end
+    if end > pair.send_highest:
+        pair.send_highest = end
+    work = work_at(pair, pair.send_work)
+    if end >= work.end:
+        pair.send_work += 1
+    if pair.board:
         seek(endpoint, pair)
 
 
 @internal
 def send_request(
-    endpoint: Words, pair: Words, batch: Words, count: int, budget: int, now: int
+    endpoint: at.EndpointState,
+    pair: at.PairState,
+    batch: at.Batch,
+    count: int,
+    budget: int,
+    now: int,
 ) -> int:
     """The next packet of posted work; returns its frame bytes, or 0 if the budget does not take
     it."""
-    selective = endpoint[at.RECOVERY] == at.SELECTIVE
+    selective = endpoint.recovery == at.SELECTIVE
     if selective and not take_board(endpoint, pair):
         return 0
-    work = work_at(pair, pair[at.SEND_WORK])
-    kind = work[at.WORK_KIND]
-    mtu = endpoint[at.PATH_MTU]
-    psn = pair[at.SEND_NEXT]
-    index = psn - work[at.WORK_FIRST]
+    work = work_at(pair, pair.send_work)
+    kind = work.kind
+    mtu = endpoint.path_mtu
+    psn = pair.send_next
+    index = psn - work.first
     offset = index * mtu
-    length = work[at.WORK_LENGTH]
+    length = work.length
     row = row_address(batch, count)
-    peer = pair[at.PEER_NUMBER]
+    peer = pair.peer_number
     if kind == at.READ:
         if budget < frame_size(28, 0):
             return 0
         packets = next_read_packets(endpoint, pair, work)
         size = min(packets * mtu, length - offset)
         used = put_bth(row, _READ_REQUEST, 0, 1, peer, psn)
-        used = put_reth(row, used, work[at.WORK_REMOTE_ADDRESS] + offset, work[at.WORK_RKEY], size)
+        used = put_reth(row, used, work.remote_address + offset, work.rkey_or_batch, size)
         note_sent(endpoint, pair, packets, True, now)
         return finish(endpoint, pair, batch, count, used, now)
     first = index == 0
-    last = psn + 1 == work[at.WORK_END]
+    last = psn + 1 == work.end
     immediate = last and (kind == at.SEND_WITH_IMMEDIATE or kind == at.WRITE_WITH_IMMEDIATE)
     write = kind >= at.WRITE
     size = min(mtu, length - offset)
@@ -173,113 +170,115 @@ def send_request(
         opcode = _WRITE_MIDDLE if write else _SEND_MIDDLE
     if immediate:
         opcode += 1
-    window = pair[at.WINDOW] >> 8
+    window = pair.window >> 8
     ask = (
         last
-        or pair[at.PROBING] != 0
-        or psn + 1 - pair[at.ACKNOWLEDGE_ASKED] >= max(1, window // 4)
-        or psn + 1 - pair[at.UNACKNOWLEDGED] >= window
-        or now - pair[at.ASKED_AT] >= endpoint[at.ACKNOWLEDGE_INTERVAL]
+        or pair.probing != 0
+        or psn + 1 - pair.acknowledge_asked >= max(1, window // 4)
+        or psn + 1 - pair.unacknowledged >= window
+        or now - pair.asked_at >= endpoint.acknowledge_interval
     )
     if ask:
-        pair[at.ASKED_AT] = now
-        pair[at.ACKNOWLEDGE_ASKED] = psn + 1
+        pair.asked_at = now
+        pair.acknowledge_asked = psn + 1
     used = put_bth(row, opcode, size, 1 if ask else 0, peer, psn)
     if selective and first:
         set_begins_message(row)
     if addressed:
         if selective:
             length = size
-        remote = work[at.WORK_REMOTE_ADDRESS] + (offset if selective else 0)
-        used = put_reth(row, used, remote, work[at.WORK_RKEY], length)
+        remote = work.remote_address + (offset if selective else 0)
+        used = put_reth(row, used, remote, work.rkey_or_batch, length)
     if immediate:
-        used = put_word(row, used, work[at.WORK_IMMEDIATE])
-    memcpy(row + used, work[at.WORK_ADDRESS] + offset, size)
-    note_sent(endpoint, pair, 1, ask or endpoint[at.ECHO] == at.ECHO_EVERY, now)
-    port, tos = pair[at.SOURCE_PORT], service_of_data(endpoint, pair)
-    if endpoint[at.ENTROPY] == at.REPS:
+        used = put_word(row, used, work.immediate)
+    memcpy(row + used, work.address + offset, size)
+    note_sent(endpoint, pair, 1, ask or endpoint.echo == at.ECHO_EVERY, now)
+    port, tos = pair.source_port, service_of_data(endpoint, pair)
+    if endpoint.entropy == at.REPS:
         port = next_port(endpoint, pair, now)
     return finish_from(endpoint, pair, batch, count, used + size, now, port, tos)
 
 
 @internal
-def go_back_once(pair: Words) -> None:
+def go_back_once(pair: at.PairState) -> None:
     """Something is missing: send or ask again, but once for each, however often we hear of it."""
-    if pair[at.REWOUND_AT] != pair[at.UNACKNOWLEDGED]:
-        pair[at.REWOUND_AT] = pair[at.UNACKNOWLEDGED]
+    if pair.rewound_at != pair.unacknowledged:
+        pair.rewound_at = pair.unacknowledged
         go_back(pair)
 
 
 @internal
 def receive_acknowledgement(
-    endpoint: Words, pair: Words, fields: Words, index: int, now: int
+    endpoint: at.EndpointState, pair: at.PairState, fields: wire.Fields, index: int, now: int
 ) -> None:
     """An ACK or a NAK for the requester side, and what it says of congestion."""
-    before = pair[at.UNACKNOWLEDGED]
-    if endpoint[at.RECOVERY] == at.SELECTIVE:
+    before = pair.unacknowledged
+    if endpoint.recovery == at.SELECTIVE:
         receive_selective_acknowledgement(endpoint, pair, fields, index, now)
     else:
         receive_cumulative_acknowledgement(endpoint, pair, fields, index, now)
-    if endpoint[at.ECHO]:
+    if endpoint.echo:
         take_feedback(endpoint, pair, fields, before, now)
 
 
 @internal
 def receive_selective_acknowledgement(
-    endpoint: Words, pair: Words, fields: Words, index: int, now: int
+    endpoint: at.EndpointState, pair: at.PairState, fields: wire.Fields, index: int, now: int
 ) -> None:
     """An ACK, or a NAK that names a packet that came ahead of a gap.
 
     It may arrive before the READ responses that were sent before it; so it is kept in mind, and
     nothing is asked for again.
     """
-    syndrome = fields[wire.SYNDROME]
-    reached = extend(fields[wire.PSN], pair[at.UNACKNOWLEDGED])
+    syndrome = fields.syndrome
+    reached = extend(fields.psn, pair.unacknowledged)
     if syndrome >> 5 == 0:
         reached += 1
     elif syndrome >> 5 == 3:
-        endpoint[at.NAKS_RECEIVED] += 1
+        endpoint.statistics.naks_received += 1
     else:
         return
-    if reached > pair[at.SEND_HIGHEST]:
-        endpoint[at.OUT_OF_ORDER_PACKETS] += 1
+    if reached > pair.send_highest:
+        endpoint.statistics.out_of_order_packets += 1
         return
-    if pair[at.BOARD] == 0 or pair[at.UNACKNOWLEDGED] == pair[at.SEND_HIGHEST]:
+    if pair.board == 0 or pair.unacknowledged == pair.send_highest:
         return
     if syndrome >> 5 == 3 and syndrome != SYNDROME_PSN_SEQUENCE_ERROR:
-        refused = pair[at.UNACKNOWLEDGED] <= reached < pair[at.SEND_HIGHEST]
+        refused = pair.unacknowledged <= reached < pair.send_highest
         if refused and acknowledge(endpoint, pair, index, reached, now):
-            fail(endpoint, pair, index, syndrome, fields[wire.PSN])
+            fail(endpoint, pair, index, syndrome, fields.psn)
         return
     if syndrome == SYNDROME_PSN_SEQUENCE_ERROR:
-        named = extend(fields[wire.MESSAGE_SEQUENCE], pair[at.UNACKNOWLEDGED])
-        if named > reached and note_arrival(endpoint, pair, named) and pair[at.PROBING]:
+        named = extend(fields.message_sequence, pair.unacknowledged)
+        if named > reached and note_arrival(endpoint, pair, named) and pair.probing:
             restore(endpoint, pair)
-            pair[at.PROBING] = 0
+            pair.probing = 0
     take_promise(endpoint, pair, index, reached, now)
-    if pair[at.BOARD]:
-        if board_of(endpoint, pair)[at.SACKED_COUNT] and find_lost(endpoint, pair):
-            pair[at.TIMED_PSN] = -1
+    if pair.board:
+        if board_of(pair).sacked_count and find_lost(endpoint, pair):
+            pair.timed_psn = -1
             slow_down(pair)
         seek(endpoint, pair)
 
 
 @internal
-def take_promise(endpoint: Words, pair: Words, index: int, reached: int, now: int) -> None:
+def take_promise(
+    endpoint: at.EndpointState, pair: at.PairState, index: int, reached: int, now: int
+) -> None:
     """Everything before `reached` has arrived at the peer; the data of READs may be missing."""
-    board = board_of(endpoint, pair)
-    board[at.PROMISED] = max(board[at.PROMISED], reached)
-    if board[at.PROMISED] > pair[at.UNACKNOWLEDGED]:
-        acknowledge(endpoint, pair, index, board[at.PROMISED], now)
+    board = board_of(pair)
+    board.promised = max(board.promised, reached)
+    if board.promised > pair.unacknowledged:
+        acknowledge(endpoint, pair, index, board.promised, now)
 
 
 @internal
-def ask_again(endpoint: Words, pair: Words) -> None:
+def ask_again(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """READ responses are missing."""
-    if endpoint[at.RECOVERY] != at.SELECTIVE:
+    if endpoint.recovery != at.SELECTIVE:
         go_back_once(pair)
-    elif pair[at.REWOUND_AT] != pair[at.UNACKNOWLEDGED]:
-        pair[at.REWOUND_AT] = pair[at.UNACKNOWLEDGED]
+    elif pair.rewound_at != pair.unacknowledged:
+        pair.rewound_at = pair.unacknowledged
         lose_reads(endpoint, pair)
         slow_down(pair)
         seek(endpoint, pair)
@@ -287,64 +286,69 @@ def ask_again(endpoint: Words, pair: Words) -> None:
 
 @internal
 def receive_cumulative_acknowledgement(
-    endpoint: Words, pair: Words, fields: Words, index: int, now: int
+    endpoint: at.EndpointState, pair: at.PairState, fields: wire.Fields, index: int, now: int
 ) -> None:
     """An ACK or a NAK for the requester side (specification, 9.7.5)."""
-    sequence = extend(fields[wire.PSN], pair[at.UNACKNOWLEDGED])
-    if sequence >= pair[at.SEND_HIGHEST]:
-        endpoint[at.OUT_OF_ORDER_PACKETS] += 1
+    sequence = extend(fields.psn, pair.unacknowledged)
+    if sequence >= pair.send_highest:
+        endpoint.statistics.out_of_order_packets += 1
         return
-    syndrome = fields[wire.SYNDROME]
+    syndrome = fields.syndrome
     if syndrome >> 5 == 0:
-        if sequence < pair[at.UNACKNOWLEDGED]:
+        if sequence < pair.unacknowledged:
             return
         if not acknowledge(endpoint, pair, index, sequence + 1, now):
             go_back_once(pair)
         return
-    endpoint[at.NAKS_RECEIVED] += 1
-    if sequence < pair[at.UNACKNOWLEDGED] or syndrome >> 5 != 3:
+    endpoint.statistics.naks_received += 1
+    if sequence < pair.unacknowledged or syndrome >> 5 != 3:
         return
     if not acknowledge(endpoint, pair, index, sequence, now):
         go_back_once(pair)
     elif syndrome == SYNDROME_PSN_SEQUENCE_ERROR:
-        pair[at.PROBING] = 0
+        pair.probing = 0
         go_back_once(pair)
     else:
-        fail(endpoint, pair, index, syndrome, fields[wire.PSN])
+        fail(endpoint, pair, index, syndrome, fields.psn)
 
 
 @internal
 def receive_response(
-    endpoint: Words, pair: Words, fields: Words, row: int, index: int, now: int
+    endpoint: at.EndpointState,
+    pair: at.PairState,
+    fields: wire.Fields,
+    row: int,
+    index: int,
+    now: int,
 ) -> None:
     """A READ response for the requester side; it acknowledges what was sent before it, too."""
-    sequence = extend(fields[wire.PSN], pair[at.UNACKNOWLEDGED])
-    if sequence >= pair[at.SEND_HIGHEST]:
-        endpoint[at.OUT_OF_ORDER_PACKETS] += 1
+    sequence = extend(fields.psn, pair.unacknowledged)
+    if sequence >= pair.send_highest:
+        endpoint.statistics.out_of_order_packets += 1
         return
-    if sequence < pair[at.UNACKNOWLEDGED]:
-        endpoint[at.DUPLICATE_PACKETS] += 1
+    if sequence < pair.unacknowledged:
+        endpoint.statistics.duplicate_packets += 1
         return
-    if sequence > pair[at.UNACKNOWLEDGED] and (
-        not acknowledge(endpoint, pair, index, sequence, now) or pair[at.STATE] != at.READY
+    if sequence > pair.unacknowledged and (
+        not acknowledge(endpoint, pair, index, sequence, now) or pair.state != at.READY
     ):
-        endpoint[at.OUT_OF_ORDER_PACKETS] += 1
+        endpoint.statistics.out_of_order_packets += 1
         ask_again(endpoint, pair)
         return
-    work = work_at(pair, pair[at.FIRST_WORK])
-    if pair[at.FIRST_WORK] == pair[at.NEXT_WORK] or work[at.WORK_KIND] != at.READ:
-        endpoint[at.ACCESS_ERRORS] += 1
+    work = work_at(pair, pair.first_work)
+    if pair.first_work == pair.next_work or work.kind != at.READ:
+        endpoint.statistics.access_errors += 1
         return
-    offset = (sequence - work[at.WORK_FIRST]) * endpoint[at.PATH_MTU]
-    size = min(endpoint[at.PATH_MTU], work[at.WORK_LENGTH] - offset)
-    if fields[wire.PAYLOAD_LENGTH] != size:
-        endpoint[at.ACCESS_ERRORS] += 1
+    offset = (sequence - work.first) * endpoint.path_mtu
+    size = min(endpoint.path_mtu, work.length - offset)
+    if fields.payload_length != size:
+        endpoint.statistics.access_errors += 1
         return
     if size > 0:
-        memcpy(work[at.WORK_ADDRESS] + offset, row + fields[wire.PAYLOAD_OFFSET], size)
-    before = pair[at.UNACKNOWLEDGED]
+        memcpy(work.address + offset, row + fields.payload_offset, size)
+    before = pair.unacknowledged
     advance(endpoint, pair, index, sequence + 1, now)
-    if endpoint[at.ECHO]:
+    if endpoint.echo:
         take_feedback(endpoint, pair, fields, before, now)
-    if endpoint[at.RECOVERY] == at.SELECTIVE and pair[at.BOARD]:
+    if endpoint.recovery == at.SELECTIVE and pair.board:
         take_promise(endpoint, pair, index, sequence + 1, now)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
-from weft.agents.transport import aggregation_layout as job
+from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.active import (
     find_deadline,
@@ -20,6 +17,7 @@ from weft.agents.transport.kernels.chunks import send_chunk
 from weft.agents.transport.kernels.echo import send_echo
 from weft.agents.transport.kernels.entropy import leave_path
 from weft.agents.transport.kernels.frames import frame_size
+from weft.agents.transport.kernels.memory import pair_at
 from weft.agents.transport.kernels.requester import (
     can_request,
     request_is_read,
@@ -36,107 +34,102 @@ from weft.agents.transport.kernels.state import (
     slow_down,
     timeout_of,
 )
-from weft.agents.wire.compiled import (
-    compiled,
-    internal,
-    table_at,
-)
+from weft.agents.wire.compiled import compiled, internal
 from weft.agents.wire.headers import (
     PSN_MASK,
 )
 
-Words = npt.NDArray[np.int64]
-
 
 @internal
-def serve_timeout(endpoint: Words, pair: Words, index: int, now: int) -> None:
+def serve_timeout(endpoint: at.EndpointState, pair: at.PairState, index: int, now: int) -> None:
     """The timer of a connection has expired: send again, or give up what timed out too often."""
-    if (
-        pair[at.RETRIES] >= endpoint[at.RETRY_LIMIT]
-        and now - pair[at.LAST_PROGRESS] >= endpoint[at.GIVE_UP]
-    ):
-        fail(endpoint, pair, index, at.REASON_TIMEOUT, pair[at.UNACKNOWLEDGED] & PSN_MASK)
+    if pair.retries >= endpoint.retry_limit and now - pair.last_progress >= endpoint.give_up:
+        fail(endpoint, pair, index, at.REASON_TIMEOUT, pair.unacknowledged & PSN_MASK)
         return
-    endpoint[at.TIMEOUTS] += 1
-    pair[at.RETRIES] += 1
-    pair[at.PROBING] = 1
+    endpoint.statistics.timeouts += 1
+    pair.retries += 1
+    pair.probing = 1
     leave_path(endpoint, pair, index, now)
-    if endpoint[at.RECOVERY] == at.SELECTIVE:
+    if endpoint.recovery == at.SELECTIVE:
         lose_all(endpoint, pair)
         slow_down(pair)
     else:
         go_back(pair)
-    pair[at.TIMER] = now + timeout_of(endpoint, pair)
+    pair.timer = now + timeout_of(endpoint, pair)
 
 
 @internal
-def echo_waits(endpoint: Words) -> bool:
+def echo_waits(endpoint: at.EndpointState) -> bool:
     """Whether acknowledgements with echoes are lined up."""
-    result: bool = endpoint[at.ECHOES] > endpoint[at.ECHOES_SENT]
-    return result
+    return endpoint.echoes > endpoint.echoes_sent
 
 
 @internal
-def serve_timers(endpoint: Words, pairs: Words, now: int) -> None:
+def serve_timers(endpoint: at.EndpointState, now: int) -> None:
     """Retransmit what timed out, give up what has timed out too often."""
-    rows = endpoint[at.TREE_ROWS]
-    index = next_due(endpoint[at.TIMER_TREE], rows, 0, now)
+    rows = endpoint.tree_rows
+    index = next_due(endpoint.timer_tree, rows, 0, now)
     while index >= 0:
-        pair = pairs[index]
-        if pair[at.KIND] == job.AGGREGATION:
+        pair = pair_at(endpoint, index)
+        if pair.kind == at_job.AGGREGATION:
             serve_slots(endpoint, pair, index, now)
         else:
             serve_timeout(endpoint, pair, index, now)
         look_again(endpoint, pair, index, False)
-        index = next_due(endpoint[at.TIMER_TREE], rows, index + 1, now)
+        index = next_due(endpoint.timer_tree, rows, index + 1, now)
 
 
 @internal
-def next_lane(endpoint: Words, pairs: Words, pair: Words, now: int) -> int:
+def next_lane(endpoint: at.EndpointState, pair: at.PairState, now: int) -> int:
     """The leaf of the data tree whose turn it is among a queue pair's lanes, one of which is due:
     however many they are, their peer gets no more of the link than another."""
-    rows = 2 * endpoint[at.TREE_ROWS]
-    start = 2 * pair[at.FIRST_LANE]
-    turn = pairs[pair[at.FIRST_LANE]][at.LANE_TURN]
-    found = next_due(endpoint[at.DATA_TREE], rows, start + turn, now)
-    if found < 0 or found >= start + 2 * pair[at.LANES]:
-        found = next_due(endpoint[at.DATA_TREE], rows, start, now)
+    rows = 2 * endpoint.tree_rows
+    start = 2 * pair.first_lane
+    turn = pair_at(endpoint, pair.first_lane).lane_turn
+    found = next_due(endpoint.data_tree, rows, start + turn, now)
+    if found < 0 or found >= start + 2 * pair.lanes:
+        found = next_due(endpoint.data_tree, rows, start, now)
     return found
 
 
 @compiled
-def deadline_of(endpoint: Words) -> int:
-    """When transmit must be called next, for an endpoint whose state changed since its last
-    transmit."""
-    pairs = table_at(endpoint[at.QUEUE_PAIR_TABLE], endpoint[at.QUEUE_PAIRS], at.QUEUE_PAIR_WORDS)
-    look_at_changed(endpoint, pairs)
+def deadline_of(state: int) -> int:
+    """When transmit must be called next, for an endpoint whose state, at an address, changed since
+    its last transmit."""
+    endpoint = at.EndpointState(state)
+    look_at_changed(endpoint)
     return find_deadline(endpoint)
 
 
 @compiled
-def transmit_batch(endpoint: Words, batch: Words, now: int, budget: int) -> int:
-    """Fill a batch; returns how many rows. `batch` is `Datagrams.addresses`."""
-    total = endpoint[at.QUEUE_PAIRS]
-    pairs = table_at(endpoint[at.QUEUE_PAIR_TABLE], total, at.QUEUE_PAIR_WORDS)
-    rows = endpoint[at.TREE_ROWS]
-    room = batch[at.BATCH_CAPACITY]
+def transmit_batch(state: int, rows: int, now: int, budget: int) -> int:
+    """Fill a batch; returns how many rows. The endpoint's state and the batch are at addresses."""
+    return fill_batch(at.EndpointState(state), at.Batch(rows), now, budget)
+
+
+@internal
+def fill_batch(endpoint: at.EndpointState, batch: at.Batch, now: int, budget: int) -> int:
+    """`transmit_batch` for compiled code."""
+    total = endpoint.queue_pairs
+    rows = endpoint.tree_rows
+    room = batch.capacity
     count = 0
-    take_changed(endpoint, pairs, now)
-    serve_timers(endpoint, pairs, now)
-    if endpoint[at.WAS_IDLE]:
-        endpoint[at.LINK_FREE] = max(endpoint[at.LINK_FREE], now)
+    take_changed(endpoint, now)
+    serve_timers(endpoint, now)
+    if endpoint.was_idle:
+        endpoint.link_free = max(endpoint.link_free, now)
     full = False
     while echo_waits(endpoint) and not full:
         if count == room or budget < frame_size(16, 0):
             full = True
         else:
-            frame = send_echo(endpoint, pairs, batch, count, now)
+            frame = send_echo(endpoint, batch, count, now)
             if frame > 0:
                 budget -= frame
                 count += 1
-    index = -1 if full else next_due(endpoint[at.CONTROL_TREE], rows, 0, now)
+    index = -1 if full else next_due(endpoint.control_tree, rows, 0, now)
     while index >= 0:
-        pair = pairs[index]
+        pair = pair_at(endpoint, index)
         if acknowledgement_waits(pair):
             if count == room or budget < frame_size(16, 0):
                 full = True
@@ -155,27 +148,28 @@ def transmit_batch(endpoint: Words, batch: Words, now: int, budget: int) -> int:
         look_again(endpoint, pair, index, False)
         if full:
             break
-        index = next_due(endpoint[at.CONTROL_TREE], rows, index + 1, now)
-    turn = endpoint[at.ROTATION]
-    paced = endpoint[at.RATE_BPS] != 0
+        index = next_due(endpoint.control_tree, rows, index + 1, now)
+    turn = endpoint.rotation
+    paced = endpoint.rate_bps != 0
     while not full and count < room:
-        if paced and endpoint[at.LINK_FREE] > now:
+        if paced and endpoint.link_free > now:
             break
-        found = next_due(endpoint[at.DATA_TREE], 2 * rows, turn + 1, now)
+        found = next_due(endpoint.data_tree, 2 * rows, turn + 1, now)
         if found < 0:
-            found = next_due(endpoint[at.DATA_TREE], 2 * rows, 0, now)
+            found = next_due(endpoint.data_tree, 2 * rows, 0, now)
         if found < 0:
             break
         start = end = found
-        if pairs[found >> 1][at.LANES] > 1:
-            start = 2 * pairs[found >> 1][at.FIRST_LANE]
-            end = start + 2 * pairs[found >> 1][at.LANES] - 1
-            found = next_lane(endpoint, pairs, pairs[found >> 1], now)
+        pair = pair_at(endpoint, found >> 1)
+        if pair.lanes > 1:
+            start = 2 * pair.first_lane
+            end = start + 2 * pair.lanes - 1
+            found = next_lane(endpoint, pair, now)
         index = found >> 1
-        pair = pairs[index]
-        if pair[at.KIND] == at.UD:
+        pair = pair_at(endpoint, index)
+        if pair.kind == at.UD:
             frame = send_chunk(endpoint, pair, index, batch, count, budget, now)
-        elif pair[at.KIND] == job.AGGREGATION:
+        elif pair.kind == at_job.AGGREGATION:
             frame = send_round(endpoint, pair, batch, count, budget, now)
         elif found & 1:
             frame = send_response(endpoint, pair, batch, count, budget, now)
@@ -186,17 +180,17 @@ def transmit_batch(endpoint: Words, batch: Words, now: int, budget: int) -> int:
             break
         turn = end
         if end > start:
-            pairs[start >> 1][at.LANE_TURN] = (found + 1 - start) % (end + 1 - start)
+            pair_at(endpoint, start >> 1).lane_turn = (found + 1 - start) % (end + 1 - start)
         look_again(endpoint, pair, index, True)
         if frame > 0:
             budget -= frame
             count += 1
-    endpoint[at.ROTATION] = turn
+    endpoint.rotation = turn
     # READ requests that came up and did not get their turn are control, from now on alone.
-    index = -1 if full else next_due(endpoint[at.CONTROL_TREE], rows, 0, now)
+    index = -1 if full else next_due(endpoint.control_tree, rows, 0, now)
     while index >= 0:
-        look_again(endpoint, pairs[index], index, False)
-        index = next_due(endpoint[at.CONTROL_TREE], rows, index + 1, now)
+        look_again(endpoint, pair_at(endpoint, index), index, False)
+        index = next_due(endpoint.control_tree, rows, index + 1, now)
     find_deadline(endpoint)
-    endpoint[at.WAS_IDLE] = 1 if endpoint[at.DATA_TIME] > now else 0
+    endpoint.was_idle = 1 if endpoint.data_time > now else 0
     return count

@@ -182,7 +182,7 @@ class Fabric:
             self._agents[rank] = agent
             self._groups[rank] = np.array(sorted(agent.groups), np.int64)
             row = self.hosts[rank]
-            row[at.H_ENDPOINT] = agent.endpoint.words.ctypes.data
+            row[at.H_ENDPOINT] = agent.endpoint.state_address
             row[at.H_GROUPS] = self._groups[rank].ctypes.data
             row[at.H_GROUP_COUNT] = len(self._groups[rank])
             row[at.H_ALIVE] = 1

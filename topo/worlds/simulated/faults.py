@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.agents.wire.compiled import load8
+from weft.base.jit import load8
 from weft.switch.engine.layout import (
     BUFFER_COUNT,
     BUFFER_REFERENCES,

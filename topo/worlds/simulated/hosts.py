@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.agents.transport import layout as transport
 from weft.agents.transport.aggregation_layout import AGGREGATION_QKEY
-from weft.agents.transport.kernels.receive import receive_batch
-from weft.agents.transport.kernels.transmit import transmit_batch
-from weft.agents.wire.compiled import load8, load16, load32, memcpy, store8, store16, store32
+from weft.agents.transport.kernels.receive import take_batch
+from weft.agents.transport.kernels.transmit import fill_batch
+from weft.agents.transport.layout import Batch, EndpointState
+from weft.base.jit import load8, load16, load32, memcpy, store8, store16, store32
 from weft.switch.engine.layout import (
     BUFFER_STRIDE,
     BUFFERS,
@@ -72,7 +72,6 @@ from weft.topo.worlds.simulated.layout import (
 )
 from weft.topo.worlds.simulated.native import internal
 
-BATCH_WORDS = 8
 _ACKNOWLEDGE = 0x11
 
 DONE, CALL_HOST, LACK_ROOM = range(3)
@@ -120,24 +119,24 @@ def take_in(world: Any, context: Any, host: int, packet: int, now_ns: int) -> in
         words[H_REFUSED] += 1
         release(context, packet)
         return DONE
-    batch = int64_view(world[W_RECEIVING], BATCH_WORDS)
+    batch = Batch(world[W_RECEIVING])
     row = data.ctypes.data + start + STACK_BYTES
-    batch[transport.BATCH_DATA] = row
-    store32(batch[transport.BATCH_LENGTH], np.uint32(size))
-    store32(batch[transport.BATCH_SOURCE], np.uint32(read32(data, start + 26)))
-    store32(batch[transport.BATCH_DESTINATION], np.uint32(read32(data, start + 30)))
-    store16(batch[transport.BATCH_SOURCE_PORT], np.uint16(read16(data, start + 34)))
-    store8(batch[transport.BATCH_TOS], np.uint8(data[start + 15]))
-    endpoint = int64_view(words[H_ENDPOINT], transport.ENDPOINT_WORDS)
-    receive_batch(endpoint, batch, 1, now_ns)
+    batch.data = row
+    store32(batch.length, np.uint32(size))
+    store32(batch.source, np.uint32(read32(data, start + 26)))
+    store32(batch.destination, np.uint32(read32(data, start + 30)))
+    store16(batch.source_port, np.uint16(read16(data, start + 34)))
+    store8(batch.tos, np.uint8(data[start + 15]))
+    endpoint = EndpointState(words[H_ENDPOINT])
+    take_batch(endpoint, batch, 1, now_ns)
     world[W_DELIVERED] += 1
     if data[start + STACK_BYTES] != _ACKNOWLEDGE:
         world[W_DATA_DELIVERED] += 1
     multicast = read32(data, start + STACK_BYTES + 4) & 0xFFFFFF == 0xFFFFFF
     chunk = multicast and read32(data, start + STACK_BYTES + 12) != AGGREGATION_QKEY
-    call = endpoint[transport.EVENTS] != 0 or words[H_ATTENTIVE] != 0
+    call = endpoint.events != 0 or words[H_ATTENTIVE] != 0
     if call:
-        memcpy(world[W_RECEIVED_ROW], row, min(size, batch[transport.BATCH_STRIDE]))
+        memcpy(world[W_RECEIVED_ROW], row, min(size, batch.stride))
     release(context, packet)
     if call:
         return CALL_HOST
@@ -162,8 +161,8 @@ def serve_host(world: Any, context: Any, host: int, now_ns: int) -> int:
         return CALL_HOST
     port_index = world[W_FIRST_UPLINK] + host
     port = port_row(context, port_index)
-    endpoint = int64_view(words[H_ENDPOINT], transport.ENDPOINT_WORDS)
-    batch = int64_view(world[W_SENDING], BATCH_WORDS)
+    endpoint = EndpointState(words[H_ENDPOINT])
+    batch = Batch(world[W_SENDING])
     stride = context[BUFFER_STRIDE]
     while True:
         room = words[H_QUEUE_BYTES] - port[Q_BYTES]
@@ -177,8 +176,8 @@ def serve_host(world: Any, context: Any, host: int, now_ns: int) -> int:
             return LACK_ROOM
         buffer = take_buffer(context)
         address = context[BUFFERS] + buffer * stride
-        batch[transport.BATCH_DATA] = address + HEADROOM + STACK_BYTES
-        count = transmit_batch(endpoint, batch, now_ns, room)
+        batch.data = address + HEADROOM + STACK_BYTES
+        count = fill_batch(endpoint, batch, now_ns, room)
         if count == 0:
             drop_buffer(context, buffer)
         else:
@@ -187,10 +186,10 @@ def serve_host(world: Any, context: Any, host: int, now_ns: int) -> int:
                 data,
                 HEADROOM,
                 words,
-                np.int64(load32(batch[transport.BATCH_LENGTH])),
-                np.int64(load32(batch[transport.BATCH_DESTINATION])),
-                np.int64(load16(batch[transport.BATCH_SOURCE_PORT])),
-                np.int64(load8(batch[transport.BATCH_TOS])),
+                np.int64(load32(batch.length)),
+                np.int64(load32(batch.destination)),
+                np.int64(load16(batch.source_port)),
+                np.int64(load8(batch.tos)),
             )
             packet = take_packet(context, buffer)
             row = packet_row(context, packet)
@@ -202,9 +201,9 @@ def serve_host(world: Any, context: Any, host: int, now_ns: int) -> int:
             row[P_DEPARTURE_NS] = 0
             ports = context[PORT_COUNT]
             enqueue(context, port_index // ports, port_index % ports, packet, length, now_ns)
-        if endpoint[transport.EVENTS]:
+        if endpoint.events:
             return CALL_HOST
-        deadline = endpoint[transport.DEADLINE]
+        deadline = endpoint.deadline
         if deadline > now_ns:
             break
         if count == 0:  # it has nothing after all

@@ -28,7 +28,6 @@ from weft.agents.collectives.workload import Workload, accuracy_of
 from weft.agents.datagrams import ipv4_text
 from weft.agents.drivers.messages import OperationConfig, RankResult
 from weft.agents.participant import Cast, Introductions, Participant
-from weft.agents.transport import layout as transport
 from weft.agents.transport.endpoint import Endpoint
 from weft.base.errors import MachineError, RunError
 from weft.switch.p4runtime.local import LocalSwitch
@@ -391,7 +390,7 @@ class _Operation:
         if self._progress is None:
             return
         received = sum(
-            int(each.endpoint.words[transport.RECEIVED_BYTES])
+            each.endpoint.state.statistics.received_bytes
             for each in self._participants[: len(self._ranks)]
         )
         expected = sum(

@@ -1,0 +1,347 @@
+"""The one layer above numba: how compiled code is made and kept, and how it reaches memory.
+
+- `Jit` has the options of some modules' compiled functions, and the folder of their machine code.
+- `record` makes a class of names and types into a view of memory by its address: in compiled code,
+  in Python, and for numpy.
+- Below them are the few primitives on addresses, which numba itself does not have.
+
+Kernels are plain Python as well: with ``NUMBA_DISABLE_JIT=1`` the same source runs uncompiled. Then
+the numbers in records are numpy's int64, whose arithmetic wraps as that of compiled code does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import platform
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.base.cache import cache_dir
+
+# How much of numba is typed differs from version to version: to the type checker it is all Any.
+numba: Any = import_module("numba")
+types: Any = import_module("numba.core.types")
+intrinsic: Any = import_module("numba.extending").intrinsic
+ir: Any = import_module("llvmlite.ir")
+_extending: Any = import_module("numba.core.extending")
+_carray: Any = numba.carray
+
+Word = Any
+"""A uint64 inside compiled code; mixed with a signed number it would become a float."""
+Words = npt.NDArray[np.int64]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+class Jit:
+    """How the functions of some modules are compiled, and where their machine code is kept.
+
+    numba's own cache looks at one file only, and would go on using code whose callees have changed.
+    So the folder is named by a digest of all ``sources`` that the code is made of, of this layer,
+    and of the versions of Python and numba.
+
+    Args:
+        folder: the name of a folder in the cache folder (`weft.base.cache`).
+        sources: the files that the compiled functions and all their callees are in.
+        keep_internal: whether functions that only compiled code calls have a place of their own in
+            the cache: of use where code that is compiled later calls them, too.
+        options: of `numba.njit`, for all functions.
+    """
+
+    def __init__(
+        self, folder: str, sources: Iterable[Path], *, keep_internal: bool = False, **options: Any
+    ) -> None:
+        self.sources = tuple(sorted({Path(__file__).resolve(), *sources}))
+        versions = (numba.__version__, import_module("llvmlite").__version__)
+        digest = hashlib.sha256(f"{versions} {platform.python_version()}".encode())
+        for path in self.sources:
+            digest.update(str(path.relative_to(_ROOT)).encode())
+            digest.update(path.read_bytes())
+        self.digest = digest.hexdigest()[:16]
+        self._folder = cache_dir() / folder / self.digest
+        self._keep_internal = keep_internal
+        self._options = {"nogil": True, **options}
+
+    def in_folder(self, function: Callable[[], Any]) -> Any:
+        """Call ``function`` while numba's cache folder is the one of these sources."""
+        before = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = str(self._folder)
+        try:
+            return function()
+        finally:
+            numba.config.CACHE_DIR = before
+
+    def _make(self, function: Function, **options: Any) -> Function:
+        compiler = numba.njit(**self._options, **options)
+        made: Function = self.in_folder(lambda: compiler(function))
+        return made
+
+    def compiled(self, function: Function) -> Function:
+        """Compile a function without the GIL at its first call, or load what an earlier process
+        compiled."""
+        return self._make(function, cache=True)
+
+    def internal(self, function: Function, **options: Any) -> Function:
+        """Compile a function that only compiled code calls: without the wrappers for Python and
+        C. It becomes part of its callers."""
+        return self._make(
+            function,
+            cache=self._keep_internal,
+            no_cpython_wrapper=True,
+            no_cfunc_wrapper=True,
+            **options,
+        )
+
+    def inline(self, function: Function) -> Function:
+        """As `internal`, for a small function that is put into each of its callers."""
+        return self.internal(function, forceinline=True)
+
+
+def _internal(function: Function) -> Function:
+    """`Jit.internal` for the functions below, which are part of every room's code."""
+    made: Function = numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(
+        function
+    )
+    return made
+
+
+R = TypeVar("R", bound="Record")
+
+
+class Record(ctypes.Structure):
+    """Words in memory by their names; a class below it, made by `record`, says which.
+
+    In compiled code ``Row(table, index)`` is row ``index`` (by default 0) of the rows at an
+    address; in Python ``Row.at(table, index)`` is the same, with Python's numbers. Nothing keeps
+    the memory alive: whoever has an address sees to that, in Python for example by `memory`.
+    """
+
+    dtype: ClassVar[np.dtype[np.void]]
+    """The same for numpy: ``np.zeros(rows, Row.dtype)`` is a table."""
+    kernel_form: ClassVar[Any]
+    """What a call of the class makes: the plain form of what it makes in compiled code."""
+    memory: object
+    """What must live as long as this view of it; Python's alone."""
+
+    def __new__(cls, address: int, index: int = 0) -> Any:
+        return cls.kernel_form.at(int(address), int(index))
+
+    def __init__(self, address: int, index: int = 0) -> None:
+        """`__new__` has done everything; the fields of a new view are what is in memory."""
+
+    @classmethod
+    def at(cls: type[R], address: int, index: int = 0) -> R:
+        """For Python: a row of the rows at an address."""
+        return cls.from_address(address + index * ctypes.sizeof(cls))
+
+    @classmethod
+    def zeroed(cls: type[R]) -> R:
+        """A record with memory of its own, of zeros."""
+        return cls.from_buffer(bytearray(ctypes.sizeof(cls)))
+
+    @classmethod
+    def within(cls: type[R], memory: Words) -> R:
+        """The record at the beginning of an array, whose memory it keeps."""
+        return cls.from_buffer(memory)  # type: ignore[arg-type]
+
+    @property
+    def location(self) -> int:
+        """Its address, for compiled code."""
+        return ctypes.addressof(self)
+
+
+def record(cls: type[R]) -> type[R]:
+    """Make a class into a view of memory: of its annotated attributes, in the order in which they
+    stand in it.
+
+    An ``int`` is an int64. ``Annotated[Words, n]`` are n of them, an array. A record, or a
+    dataclass of ints, is a part of this one, with names of its own.
+    """
+    _lay_out(cls, cls)
+    if numba.config.DISABLE_JIT:
+        cls.kernel_form = _plain_form(cls)
+    else:
+        cls.kernel_form = cls
+        _teach_numba(cls)
+    return cls
+
+
+def _lay_out(cls: Any, described: Any) -> None:
+    """Give a structure the fields that a class describes, and the dtype."""
+    hints = get_type_hints(described, include_extras=True)
+    fields: list[tuple[str, Any]] = []
+    formats: list[tuple[str, Any]] = []
+    for name in described.__annotations__:
+        hint, stored = hints[name], name
+        kind: Any = ctypes.c_int64
+        dtype: Any = np.int64
+        if get_origin(hint) is Annotated:
+            count = get_args(hint)[1]
+            stored, kind, dtype = f"_{name}", ctypes.c_int64 * count, (np.int64, (count,))
+            setattr(cls, name, _words_property(stored))
+        elif hint is not int:
+            kind = _part(hint)
+            dtype = kind.dtype
+        fields.append((stored, kind))
+        formats.append((name, dtype))
+    cls._fields_ = fields
+    cls.dtype = np.dtype(formats, align=True)
+
+
+def _part(hint: Any) -> Any:
+    """The structure of a part: a record, or what is made of a dataclass of ints."""
+    if issubclass(hint, Record):
+        return hint
+    part: Any = type(hint.__name__, (ctypes.Structure,), {})
+    _lay_out(part, hint)
+    return part
+
+
+def _words_property(stored: str) -> property:
+    return property(lambda self: np.frombuffer(getattr(self, stored), np.int64))
+
+
+def _plain_form(cls: Any) -> Any:
+    """A structure's form for kernels that run as Python: its numbers are numpy's, and wrap when
+    they are stored."""
+
+    def number(field: Any) -> property:
+        return property(
+            lambda self: np.int64(field.__get__(self)),
+            lambda self, value: field.__set__(self, int(value)),
+        )
+
+    def part(form: Any, offset: int) -> property:
+        return property(lambda self: form.from_address(ctypes.addressof(self) + offset))
+
+    views = {}
+    for name, kind in cls._fields_:
+        field = getattr(cls, name)
+        if kind is ctypes.c_int64:
+            views[name] = number(field)
+        elif issubclass(kind, ctypes.Structure):
+            views[name] = part(_plain_form(kind), field.offset)
+    return type(cls.__name__, (cls,), views)
+
+
+def _teach_numba(cls: type[Record]) -> None:
+    """Let compiled code make views of a record, as numba's own record type."""
+    view = numba.from_dtype(cls.dtype)
+    size = cls.dtype.itemsize
+
+    def typer(context: Any) -> Any:
+        def view_at(address: Any, index: Any = None) -> Any:
+            return view
+
+        return view_at
+
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        words = [
+            context.cast(builder, value, kind, types.int64)
+            for value, kind in zip(arguments, signature.args, strict=True)
+        ]
+        address = words[0]
+        if len(words) > 1:
+            rows = builder.mul(words[1], ir.Constant(ir.IntType(64), size))
+            address = builder.add(address, rows)
+        return builder.inttoptr(address, context.get_value_type(view))
+
+    _extending.type_callable(cls)(typer)
+    _extending.lower_builtin(cls, types.Integer)(lower)
+    _extending.lower_builtin(cls, types.Integer, types.Integer)(lower)
+
+
+def words_in(described: type[Record]) -> int:
+    """How many words a record takes."""
+    return ctypes.sizeof(described) // 8
+
+
+def words_of(part: object) -> Words:
+    """All words of a record or of a part of one, in Python; no copy."""
+    return np.frombuffer(part, np.int64)  # type: ignore[call-overload, no-any-return]
+
+
+memcpy = types.ExternalFunction("memcpy", types.intp(types.intp, types.intp, types.intp))
+"""memcpy(to, from, size) of libc, on addresses as integers."""
+
+
+def _loader(width: int, result: Any) -> Any:
+    def load(context: Any, address: Any) -> Any:
+        def code(_: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], ir.IntType(width).as_pointer())
+            return builder.load(pointer, align=1)
+
+        return result(types.int64), code
+
+    return intrinsic(load)
+
+
+def _storer(width: int, argument: Any) -> Any:
+    def store(context: Any, address: Any, value: Any) -> Any:
+        def code(_: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], ir.IntType(width).as_pointer())
+            builder.store(arguments[1], pointer, align=1)
+            return ir.Constant(ir.IntType(64), 0)
+
+        return types.int64(types.int64, argument), code
+
+    return intrinsic(store)
+
+
+# At any address, aligned or not, in the machine's own order of bytes.
+load8 = _loader(8, types.uint8)
+load16 = _loader(16, types.uint16)
+load32 = _loader(32, types.uint32)
+load64 = _loader(64, types.uint64)
+load64_signed = _loader(64, types.int64)
+store8 = _storer(8, types.uint8)
+store16 = _storer(16, types.uint16)
+store32 = _storer(32, types.uint32)
+store64 = _storer(64, types.uint64)
+
+
+def _fence(ordering: str) -> Any:
+    def fence(context: Any) -> Any:
+        def code(_: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            builder.fence(ordering)
+            return ir.Constant(ir.IntType(64), 0)
+
+        return types.int64(), code
+
+    return intrinsic(fence)
+
+
+release_fence = _fence("release")
+"""release_fence(): who sees what is stored after it sees all that was stored before it."""
+full_fence = _fence("seq_cst")
+"""full_fence(): nothing after it is read before what was stored before it can be seen."""
+
+
+def _view(context: Any, address: Any) -> Any:
+    def code(_: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(types.int64), code
+
+
+_pointer = intrinsic(_view)
+
+
+@_internal
+def words_at(address: int, count: int) -> Words:
+    """The int64[count] array at an address."""
+    return _carray(_pointer(address), count, np.int64)  # type: ignore[no-any-return]
+
+
+@_internal
+def items_at(address: int, count: int, dtype: Any) -> Any:
+    """The array of so many items of a numpy type at an address."""
+    return _carray(_pointer(address), count, dtype)
