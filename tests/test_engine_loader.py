@@ -18,7 +18,7 @@ from weft.switch.engine.amounts import MOST_OBJECTS, MOST_TEXT_BYTES
 from weft.switch.engine.build import build
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.generate import generate
-from weft.switch.engine.program import read_program
+from weft.switch.engine.reader import read_program
 
 Json = Any
 

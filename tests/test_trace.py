@@ -15,7 +15,7 @@ from weft.switch.compiler import compile_cached
 from weft.switch.engine.control import ActionCall, Exact, Lpm, TableEntry
 from weft.switch.engine.dataplane import Dataplane, Queue
 from weft.switch.engine.generate import generate
-from weft.switch.engine.program import read_program
+from weft.switch.engine.reader import read_program
 from weft.switch.engine.state import EngineControl
 from weft.switch.engine.trace import Decoder, Event
 from weft.switch.engine.trace_text import json_lines, log_line, packets_text

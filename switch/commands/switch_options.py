@@ -33,11 +33,9 @@ WITHOUT_EFFECT = {
     "debugger": "there is no debugger: --trace tells what each packet goes through",
     "debugger_addr": "there is no debugger: --trace tells what each packet goes through",
     "max_port_count": "ports are what -i names, each with a number from 0 to 510",
-    "max_mc_groups": "multicast groups are limited by memory alone",
-    "max_l1_entries": "multicast groups are limited by memory alone",
-    "max_l2_entries": "multicast groups are limited by memory alone",
 }
-"""Options that are taken so that BMv2's command lines work, and why they do nothing."""
+"""Options that scripts for BMv2 send (P4 tutorials, ONOS, p4-utils, PTF tests), and why they do
+nothing here."""
 
 REFUSED = {
     "use_files": "packets come from interfaces alone; 'weft stf' tests programs without them",
@@ -145,7 +143,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-v", "--version", action="version", version=f"weft {_version()}")
     add("--json-version", action="version", version=JSON_VERSION,
         help="greatest version of BMv2's JSON that is known")  # fmt: skip
-    for flag in ("--log-flush", "--disable-swap", "--enable-swap"):
+    for flag in ("--log-flush", "--enable-swap"):
         add(flag, action="store_true", help=argparse.SUPPRESS)
     add("--debugger", action="store_const", const="", help=argparse.SUPPRESS)
     for name in sorted({*WITHOUT_EFFECT, *REFUSED} - {"debugger"}):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.layout import METER_CELL
-
-if TYPE_CHECKING:
-    from weft.switch.engine.program import Program
+from weft.switch.engine.program import Program
 
 MOST_WORDS = 1 << 28
 """Words of 8 bytes of all counters of a program, and as many of registers, meters and times."""

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-from weft.switch.engine.control import ProgramError
-
-if TYPE_CHECKING:
-    from weft.switch.engine.program import Field
-
-Json = Any
-
-TWO_RATES = 2
+from weft.switch.engine.headers import Field
 
 
 @dataclass(frozen=True)
@@ -63,42 +54,3 @@ class LearnList:
             values.append(value & ((1 << element.width) - 1))
             at += element.data_words
         return tuple(values)
-
-
-def read_meter(entry: Json, base: int, size: int, target: Field | None) -> Meter:
-    """A meter array; raises ``ProgramError``."""
-    name, kind = entry["name"], entry.get("type")
-    if kind not in ("packets", "bytes"):
-        raise ProgramError(f"meter {name!r} counts {kind!r}: packets and bytes can be counted")
-    if entry.get("rate_count", TWO_RATES) != TWO_RATES:
-        raise ProgramError(f"meter {name!r} has {entry['rate_count']} rates: v1model's have two")
-    if not 0 <= size < 1 << 32:
-        raise ProgramError(f"meter {name!r} has {size} cells")
-    return Meter(name, base, size, kind == "packets", target)
-
-
-def read_learn_lists(
-    document: Json, resolve: Callable[[Json], Field], number: Callable[[str], int]
-) -> dict[int, LearnList]:
-    """The digests by their id; raises ``ProgramError``."""
-    lists = {}
-    for item in document.get("learn_lists") or []:
-        elements: list[Field | int] = []
-        for element in item["elements"]:
-            if element["type"] == "hexstr":
-                elements.append(number(element["value"]))
-                continue
-            if element["type"] != "field":
-                raise ProgramError(
-                    f"digest {item['name']!r} has a {element['type']!r}, "
-                    "neither a field nor a constant"
-                )
-            field = resolve(element["value"])
-            if field.varbit:
-                raise ProgramError(f"digest {item['name']!r} has a varbit field, {field.name!r}")
-            elements.append(field)
-        identifier = int(item["id"])
-        if not 0 < identifier < 1 << 16:
-            raise ProgramError(f"digest {item['name']!r} has the id {identifier}: 1 to 65535")
-        lists[identifier] = LearnList(identifier, item["name"], tuple(elements))
-    return lists

@@ -20,7 +20,8 @@ from weft.switch.engine.control import ProgramError
 from weft.switch.engine.generate import generate
 from weft.switch.engine.layout import DROP_PORT
 from weft.switch.engine.native import SOURCE_DIGEST, use_cache_folder
-from weft.switch.engine.program import Program, read_program
+from weft.switch.engine.program import Program
+from weft.switch.engine.reader import read_program
 from weft.switch.engine.tables import check_given_entries
 from weft.switch.engine.traced import Legend, generate_traced
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.expressions import Translator
-from weft.switch.engine.program import Header, Program, number
+from weft.switch.engine.headers import Header
+from weft.switch.engine.program import Program, number
 from weft.switch.engine.source import Writer, identifier, remark
 from weft.switch.engine.varbits import (
     Piece,

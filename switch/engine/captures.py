@@ -8,30 +8,25 @@ the ring's end begins at its start, behind a word that says so.
 
 from __future__ import annotations
 
-from typing import Any
-
 from weft.switch.engine.layout import (
-    BUFFER_STRIDE,
-    BUFFERS,
     CAPTURE,
-    HEADER_STRIDE,
-    HEADERS,
-    P_BUFFER,
-    P_HEADER_LENGTH,
     P_LENGTH,
-    P_PAYLOAD,
+    Octets,
+    Words,
 )
 from weft.switch.engine.native import fence, int64_view, jit, uint8_view
-from weft.switch.engine.queues import packet_row
+from weft.switch.engine.queues import copy_bytes, copy_departing, packet_row
 
 # Words of the ring's control block.
-C_HEAD = 0  # words ever written
-C_TAIL = 1  # words ever read
-C_WORDS = 2  # of the ring
-C_RECORDS = 3  # its address
-C_COUNTS = 4  # address of int64[files, 2]: captured, lost
-C_FILES = 5
-C_PENDING = 6  # HEAD once the record being written is whole
+(
+    C_HEAD,  # words ever written
+    C_TAIL,  # words ever read
+    C_WORDS,  # of the ring
+    C_RECORDS,  # its address
+    C_COUNTS,  # address of int64[files, 2]: captured, lost
+    C_FILES,
+    C_PENDING,  # HEAD once the record being written is whole
+) = range(7)
 CAPTURE_WORDS = 8
 
 SKIP = -1
@@ -39,7 +34,7 @@ PCAP_PACKET_BYTES = 16
 
 
 @jit
-def reserve_record(context: Any, file: int, time_ns: int, length: int) -> int:
+def reserve_record(context: Words, file: int, time_ns: int, length: int) -> int:
     """Begin a record; the address of its frame's bytes, or 0 if the ring is full."""
     ring = int64_view(context[CAPTURE], CAPTURE_WORDS)
     size = ring[C_WORDS]
@@ -63,7 +58,7 @@ def reserve_record(context: Any, file: int, time_ns: int, length: int) -> int:
 
 
 @jit
-def publish_record(context: Any) -> None:
+def publish_record(context: Words) -> None:
     """Let the reader see the record that was begun."""
     ring = int64_view(context[CAPTURE], CAPTURE_WORDS)
     fence()
@@ -71,16 +66,7 @@ def publish_record(context: Any) -> None:
 
 
 @jit
-def copy_bytes(source: int, target: int, length: int) -> None:
-    """Copy bytes from one address to another."""
-    read = uint8_view(source, length)
-    written = uint8_view(target, length)
-    for i in range(length):
-        written[i] = read[i]
-
-
-@jit
-def capture_bytes(context: Any, file: int, time_ns: int, address: int, length: int) -> None:
+def capture_bytes(context: Words, file: int, time_ns: int, address: int, length: int) -> None:
     """Capture the frame at an address."""
     target = reserve_record(context, file, time_ns, length)
     if target != 0:
@@ -89,29 +75,24 @@ def capture_bytes(context: Any, file: int, time_ns: int, address: int, length: i
 
 
 @jit
-def capture_departure(context: Any, file: int, time_ns: int, packet: int) -> None:
-    """Capture a deparsed packet as it leaves: its header row, then the payload in its buffer."""
-    words = packet_row(context, packet)
-    length = words[P_LENGTH]
+def capture_departure(context: Words, file: int, time_ns: int, packet: int) -> None:
+    """Capture a deparsed packet as it leaves."""
+    length = packet_row(context, packet)[P_LENGTH]
     target = reserve_record(context, file, time_ns, length)
-    if target == 0:
-        return
-    header_length = min(words[P_HEADER_LENGTH], length)
-    copy_bytes(context[HEADERS] + packet * context[HEADER_STRIDE], target, header_length)
-    payload = context[BUFFERS] + words[P_BUFFER] * context[BUFFER_STRIDE] + words[P_PAYLOAD]
-    copy_bytes(payload, target + header_length, length - header_length)
-    publish_record(context)
+    if target != 0:
+        copy_departing(context, packet, target)
+        publish_record(context)
 
 
 @jit
-def put32(out: Any, place: int, value: int) -> None:
+def put32(out: Octets, place: int, value: int) -> None:
     """Write 32 bits, least significant byte first."""
     for i in range(4):
         out[place + i] = (value >> (8 * i)) & 0xFF
 
 
 @jit
-def drain(ring: Any, file: int, until: int, offset_ns: int, out: Any) -> int:
+def drain(ring: Words, file: int, until: int, offset_ns: int, out: Octets) -> int:
     """Copy a file's records up to ``until`` (of HEAD) into ``out`` as a pcap file has them; how
     many bytes that were. ``offset_ns`` is added to each time. The ring stays as it is.
     """

@@ -11,8 +11,6 @@ again, packets that go again and events of ports alternate: no port waits for th
 
 from __future__ import annotations
 
-from typing import Any
-
 from weft.switch.engine.captures import capture_bytes
 from weft.switch.engine.layout import (
     AGAIN_HEAD,
@@ -29,7 +27,6 @@ from weft.switch.engine.layout import (
     P_FRAME,
     P_FRAME_LENGTH,
     P_KEEP,
-    P_NEXT,
     P_PORT,
     P_REPEATS,
     P_SWITCH,
@@ -48,10 +45,11 @@ from weft.switch.engine.layout import (
     S_LOST_BYTES,
     S_LOST_PACKETS,
     STORM,
+    Words,
 )
 from weft.switch.engine.native import int64_view, jit
 from weft.switch.engine.pipeline import go_on, ingest, join_frame, serve_port
-from weft.switch.engine.queues import packet_row, port_row, release, reschedule
+from weft.switch.engine.queues import packet_row, port_row, release, reschedule, take_first
 from weft.switch.engine.telemetry import count_load
 
 MOST_PASSES = 1 << 14
@@ -59,7 +57,7 @@ MOST_PASSES = 1 << 14
 
 
 @jit
-def cross(context: Any, packet: int) -> None:
+def cross(context: Words, packet: int) -> None:
     """A frame has reached the far end of a patch link: it goes into the switch there."""
     words = packet_row(context, packet)
     ports = context[PORT_COUNT]
@@ -92,7 +90,7 @@ def cross(context: Any, packet: int) -> None:
 
 
 @jit
-def stand_aside(context: Any, now_ns: int) -> None:
+def stand_aside(context: Words, now_ns: int) -> None:
     """A packet that is due at a port without rate, earlier than now, is due now instead.
 
     Where egress clones without end, its time would stand still before that of all other ports.
@@ -108,20 +106,20 @@ def stand_aside(context: Any, now_ns: int) -> None:
 
 
 @jit
-def begin_turn(context: Any, passes: int) -> None:
+def begin_turn(context: Words, passes: int) -> None:
     """From now on the driver's turn has so many passes."""
     context[PASSES_END] = context[PASSES] + passes
 
 
 @jit
-def advance_some(context: Any, now_ns: int, passes: int) -> int:
+def advance_some(context: Words, now_ns: int, passes: int) -> int:
     """``advance``, in a turn of so many passes."""
     begin_turn(context, passes)
     return advance(context, now_ns)
 
 
 @jit
-def due_port(context: Any, now_ns: int) -> int:
+def due_port(context: Words, now_ns: int) -> int:
     """The port whose event is the next one by ``now_ns``, or NONE."""
     if context[HEAP_LENGTH] == 0:
         return NONE
@@ -132,19 +130,15 @@ def due_port(context: Any, now_ns: int) -> int:
 
 
 @jit
-def advance(context: Any, now_ns: int) -> int:
+def advance(context: Words, now_ns: int) -> int:
     """Do what is due at ``now_ns``, in the order of time, then of port, until the turn ends;
     ``next_deadline`` says if something is left. Returns the time of the last event, or now."""
     exact = context[PATCHES] > 0
     at_ns = now_ns
     others_turn = False
     while context[PASSES] < context[PASSES_END]:
-        packet = context[LANDED_HEAD]
-        if packet != NONE:
-            words = packet_row(context, packet)
-            context[LANDED_HEAD] = words[P_NEXT]
-            words[P_NEXT] = NONE
-            cross(context, packet)
+        if context[LANDED_HEAD] != NONE:
+            cross(context, take_first(context, context, LANDED_HEAD))
             continue
         again = context[AGAIN_HEAD] != NONE
         if again and not others_turn:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.switch.engine.control import ProgramError
+from weft.switch.engine.headers import Field, Header, named
 from weft.switch.engine.operations import (
     COMPARISONS,
     arithmetic,
@@ -23,7 +24,7 @@ from weft.switch.engine.operations import (
     shift_left,
     shift_right,
 )
-from weft.switch.engine.program import Action, Field, Header, KeyField, Program, number
+from weft.switch.engine.program import Action, KeyField, Program, number
 from weft.switch.engine.references import (
     HeaderReference,
     comparison,
@@ -156,9 +157,7 @@ class Translator:
 
     def register(self, reference: Json) -> Value:
         """A cell of a register array; an index out of bounds reads the nearest."""
-        cells = self.program.registers.get(reference[0])
-        if cells is None:
-            raise ProgramError(f"the program has no register {reference[0]!r}")
+        cells = named(self.program.registers, reference[0], "register")
         index = self.narrow(reference[1], f"the index of register {cells.name!r}")
         place = cells.place(f"min(max({index}, 0), {cells.size - 1})")
         return load("registers", place, cells.width, cells.signed)

@@ -9,9 +9,10 @@ from typing import Any
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.expressions import Translator, Value
 from weft.switch.engine.groups import Family, ValueSetUse
+from weft.switch.engine.headers import Field, Header, named, words_of
 from weft.switch.engine.layout import FIRST_TABLE
 from weft.switch.engine.primitives import ENVIRONMENT, Primitives
-from weft.switch.engine.program import Field, Header, Program, number, words_of
+from weft.switch.engine.program import Program, number
 from weft.switch.engine.references import HeaderReference, last_place
 from weft.switch.engine.source import Writer, read_field, remark
 from weft.switch.engine.values import ahead, word_sources
@@ -321,7 +322,7 @@ class ParserSource:
 
     def in_value_set(self, transition: Json, widths: list[int]) -> str:
         """The condition that the transition key is in a value set."""
-        value_set = self.program.groups.value_set(transition["value"])
+        value_set = named(self.program.groups.value_sets, transition["value"], "value set")
         mask = transition.get("mask")
         masks = [(1 << width) - 1 for width in widths]
         if mask is not None:

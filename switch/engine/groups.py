@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.switch.engine.control import ProgramError
-
-if TYPE_CHECKING:
-    from weft.switch.engine.program import Field, Header
+from weft.switch.engine.headers import Field, Header, named
 
 Json = Any
 
@@ -127,21 +125,11 @@ class Groups:
 
     def union(self, name: str) -> Union:
         """A union by name; raises ``ProgramError``."""
-        if name not in self.unions:
-            raise ProgramError(f"the program has no header union {name!r}")
-        return self.unions[name]
+        return named(self.unions, name, "header union")
 
     def union_stack(self, name: str) -> UnionStack:
         """A union stack by name; raises ``ProgramError``."""
-        if name not in self.union_stacks:
-            raise ProgramError(f"the program has no header union stack {name!r}")
-        return self.union_stacks[name]
-
-    def value_set(self, name: str) -> ValueSet:
-        """A value set by name; raises ``ProgramError``."""
-        if name not in self.value_sets:
-            raise ProgramError(f"the program has no value set {name!r}")
-        return self.value_sets[name]
+        return named(self.union_stacks, name, "header union stack")
 
 
 def in_order(document: Json, headers: Iterable[Json]) -> list[Json]:

@@ -8,7 +8,8 @@ from typing import Any
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.expressions import Translator
 from weft.switch.engine.groups import Family
-from weft.switch.engine.program import Field, Header, Program
+from weft.switch.engine.headers import Field, Header
+from weft.switch.engine.program import Program
 from weft.switch.engine.references import (
     HeaderReference,
     field_place,

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.switch.engine.groups import ValueSetUse
+from weft.switch.engine.headers import words_of
 from weft.switch.engine.layout import FIRST_TABLE, I_CLONE, I_MULTICAST
-from weft.switch.engine.program import words_of
 from weft.switch.engine.runtime import (
     D_DEFAULT,
     D_GROUPS,

@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 
 from weft.switch.engine.expressions import Value, store
+from weft.switch.engine.headers import Field
 from weft.switch.engine.layout import DROP_PORT
-from weft.switch.engine.program import Field, Program, Table
+from weft.switch.engine.program import Program, Table
 from weft.switch.engine.source import Writer, remark
 
 MORE = {

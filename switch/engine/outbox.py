@@ -7,15 +7,12 @@ counted and dropped: a flood of events slows no packet.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.switch.engine.layout import (
     BUFFER_STRIDE,
     BUFFERS,
-    EVENTS_LOST,
     HEADER_STRIDE,
     HEADERS,
     O_KIND,
@@ -39,6 +36,7 @@ from weft.switch.engine.layout import (
     PACKETS,
     SWITCH_WORDS,
     SWITCHES,
+    Words,
 )
 from weft.switch.engine.native import jit, rows, uint8_view
 from weft.switch.engine.runtime import close_record, open_record
@@ -51,7 +49,7 @@ _switch_row = rows(SWITCHES, SWITCH_WORDS)
 
 
 @jit
-def record_packet(context: Any, packet: int) -> None:
+def record_packet(context: Words, packet: int) -> None:
     """Copy a departing packet into its switch's outbox; the packet stays the caller's."""
     words = _packet_row(context, packet)
     state = _switch_row(context, words[P_SWITCH])
@@ -77,6 +75,10 @@ def record_packet(context: Any, packet: int) -> None:
     close_record(context, state, place + count)
 
 
+Record = tuple[int, int, int, NDArray[np.int64]]
+"""Kind, time in ns, subject, words."""
+
+
 class Outbox:
     """The reader's side of a switch's outbox."""
 
@@ -93,13 +95,8 @@ class Outbox:
         """Whether records have come since the last ``take``."""
         return bool(self.state[OUTBOX_WAITS])
 
-    @property
-    def lost(self) -> int:
-        """Records that found no room."""
-        return int(self.state[EVENTS_LOST])
-
-    def take(self) -> list[tuple[int, int, int, NDArray[np.int64]]]:
-        """All records so far: kind, time in ns, subject, words."""
+    def take(self) -> list[Record]:
+        """All records so far."""
         self.state[OUTBOX_WAITS] = 0
         head, tail = int(self.state[OUTBOX_HEAD]), int(self.state[OUTBOX_TAIL])
         size = len(self.ring)

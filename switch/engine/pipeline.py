@@ -7,11 +7,8 @@ resubmitted or recirculated, ``ingress_port`` included.
 
 from __future__ import annotations
 
-from typing import Any
-
 from weft.switch.engine.layout import (
     AGAIN_HEAD,
-    AGAIN_TAIL,
     BUFFER_COUNT,
     BUFFER_REFERENCES,
     BUFFER_STRIDE,
@@ -60,7 +57,6 @@ from weft.switch.engine.layout import (
     P_HEADER_LENGTH,
     P_KEEP,
     P_LENGTH,
-    P_NEXT,
     P_PAYLOAD,
     P_PAYLOAD_LENGTH,
     P_PORT,
@@ -97,14 +93,19 @@ from weft.switch.engine.layout import (
     S_RX_BYTES,
     S_RX_PACKETS,
     SLACK,
+    Octets,
+    Words,
 )
-from weft.switch.engine.native import call_pipeline, int64_view, jit, uint8_view
+from weft.switch.engine.native import call_pipeline, inline, int64_view, jit
 from weft.switch.engine.queues import (
+    append,
+    copy_bytes,
+    copy_departing,
     copy_packet,
+    drop,
     drop_buffer,
     enqueue,
     land,
-    next_deadline,
     packet_row,
     phv_row,
     port_row,
@@ -113,6 +114,7 @@ from weft.switch.engine.queues import (
     reschedule,
     switch_row,
     take_buffer,
+    take_first,
     take_packet,
 )
 from weft.switch.engine.runtime import E_RECORD, lookup_word
@@ -121,8 +123,23 @@ REPEAT_LIMIT = 256
 """How often one packet may be resubmitted and recirculated before it is dropped."""
 
 
+@inline
+def set_length(phv: Words, length: int) -> None:
+    """A packet begins its way with a length."""
+    phv[PACKET_LENGTH] = length
+    phv[R_LENGTH] = length
+    phv[R_INGRESS_LENGTH] = length
+
+
+@inline
+def run(context: Words, switch: int, operation: int, packet: int, other: int) -> None:
+    """Have a switch's program do one operation on a packet."""
+    pipeline = switch_row(context, switch)[PIPELINE]
+    call_pipeline(pipeline, context.ctypes.data, operation, switch, packet, other)
+
+
 @jit
-def clear_phv(phv: Any, fields: int, length: int, instance_type: int) -> None:
+def clear_phv(phv: Words, fields: int, length: int, instance_type: int) -> None:
     """Start a packet's PHV: everything 0, the packet's length and type set.
 
     The fields of a wide header keep what they have until something is stored in them: clearing
@@ -131,27 +148,14 @@ def clear_phv(phv: Any, fields: int, length: int, instance_type: int) -> None:
     """
     for i in range(fields):
         phv[i] = 0
-    phv[PACKET_LENGTH] = length
-    phv[R_LENGTH] = length
-    phv[R_INGRESS_LENGTH] = length
+    set_length(phv, length)
     phv[R_FIELDS] = fields
     phv[INSTANCE_TYPE] = instance_type
 
 
 @jit
-def put_again(context: Any, packet: int) -> None:
-    """Put a packet on the list of those that ``go_on`` takes on."""
-    packet_row(context, packet)[P_NEXT] = NONE
-    if context[AGAIN_HEAD] == NONE:
-        context[AGAIN_HEAD] = packet
-    else:
-        packet_row(context, context[AGAIN_TAIL])[P_NEXT] = packet
-    context[AGAIN_TAIL] = packet
-
-
-@jit
 def to_port(
-    context: Any, switch: int, port: int, packet: int, size_bytes: int, now_ns: int
+    context: Words, switch: int, port: int, packet: int, size_bytes: int, now_ns: int
 ) -> None:
     """Put a packet into the queue of an egress port.
 
@@ -161,8 +165,7 @@ def to_port(
     """
     phv = phv_row(context, packet)
     if phv[PRIORITY] != 0:
-        switch_row(context, switch)[DROPS_INGRESS] += 1
-        release(context, packet)
+        drop(context, switch, DROPS_INGRESS, packet)
         return
     ports = context[PORT_COUNT]
     if port >= 0 and port < ports and port_row(context, switch * ports + port)[Q_UP] != 0:
@@ -174,11 +177,11 @@ def to_port(
     words[P_QUEUE_BYTES] = NONE
     phv[ENQ_TIMESTAMP] = (now_ns - switch_row(context, switch)[EPOCH_NS]) // 1000
     phv[ENQ_QDEPTH] = 0
-    put_again(context, packet)
+    append(context, context, AGAIN_HEAD, packet)
 
 
 @jit
-def replicas(context: Any, switch: int, directory: int, identifier: int) -> int:
+def replicas(context: Words, switch: int, directory: int, identifier: int) -> int:
     """Offset in the image of a group's [count, (port, instance) ...], or NONE."""
     row = switch_row(context, switch)
     image = int64_view(row[IMAGE], row[IMAGE_WORDS])
@@ -189,7 +192,9 @@ def replicas(context: Any, switch: int, directory: int, identifier: int) -> int:
 
 
 @jit
-def replicate(context: Any, switch: int, packet: int, directory: int, group: int, now: int) -> None:
+def replicate(
+    context: Words, switch: int, packet: int, directory: int, group: int, now: int
+) -> None:
     """Enqueue the copies that a multicast group or a clone session makes; the packet stays."""
     record = replicas(context, switch, directory, group)
     if record == NONE:
@@ -214,54 +219,50 @@ def replicate(context: Any, switch: int, packet: int, directory: int, group: int
 
 
 @jit
-def clone_ingress(context: Any, switch: int, packet: int, now: int) -> None:
+def send_clones(
+    context: Words, switch: int, packet: int, copy: int, instance_type: int, now: int
+) -> None:
+    """Enqueue the copies of a session, with the fields that the list keeps, as ``copy`` is."""
+    phv = phv_row(context, packet)
+    run(context, switch, CLEAR_METADATA, copy, 0)
+    run(context, switch, KEEP_FIELDS, copy, (phv[R_CLONE_LIST] << 32) | packet)
+    phv_row(context, copy)[INSTANCE_TYPE] = instance_type
+    replicate(context, switch, copy, I_CLONE, phv[R_CLONE] - 1, now)
+    release(context, copy)
+
+
+@jit
+def clone_ingress(context: Words, switch: int, packet: int, now: int) -> None:
     """Copies of the packet as ingress got it, parsed anew, with the fields that the list keeps."""
-    row = switch_row(context, switch)
-    phv = phv_row(context, packet)
     copy = copy_packet(context, switch, packet)
     if copy == NONE:
         return
     other = phv_row(context, copy)
-    clear_phv(other, row[FIELDS], packet_row(context, packet)[P_FRAME_LENGTH], NORMAL)
-    other[INGRESS_PORT] = phv[INGRESS_PORT]
-    address = context.ctypes.data
-    call_pipeline(row[PIPELINE], address, RUN_PARSER, switch, copy, 0)
-    call_pipeline(row[PIPELINE], address, CLEAR_METADATA, switch, copy, 0)
-    fields = (phv[R_CLONE_LIST] << 32) | packet
-    call_pipeline(row[PIPELINE], address, KEEP_FIELDS, switch, copy, fields)
-    other[INSTANCE_TYPE] = INGRESS_CLONE
-    replicate(context, switch, copy, I_CLONE, phv[R_CLONE] - 1, now)
-    release(context, copy)
+    length = packet_row(context, packet)[P_FRAME_LENGTH]
+    clear_phv(other, switch_row(context, switch)[FIELDS], length, NORMAL)
+    other[INGRESS_PORT] = phv_row(context, packet)[INGRESS_PORT]
+    run(context, switch, RUN_PARSER, copy, 0)
+    send_clones(context, switch, packet, copy, INGRESS_CLONE, now)
 
 
 @jit
-def clone_egress(context: Any, switch: int, packet: int, now: int) -> None:
+def clone_egress(context: Words, switch: int, packet: int, now: int) -> None:
     """Copies of the packet as egress leaves it, for egress again."""
-    row = switch_row(context, switch)
-    phv = phv_row(context, packet)
     copy = copy_packet(context, switch, packet)
-    if copy == NONE:
-        return
-    other = phv_row(context, copy)
-    call_pipeline(row[PIPELINE], context.ctypes.data, CLEAR_METADATA, switch, copy, 0)
-    fields = (phv[R_CLONE_LIST] << 32) | packet
-    call_pipeline(row[PIPELINE], context.ctypes.data, KEEP_FIELDS, switch, copy, fields)
-    other[INSTANCE_TYPE] = EGRESS_CLONE
-    replicate(context, switch, copy, I_CLONE, phv[R_CLONE] - 1, now)
-    release(context, copy)
+    if copy != NONE:
+        send_clones(context, switch, packet, copy, EGRESS_CLONE, now)
 
 
 @jit
-def run_ingress(context: Any, switch: int, packet: int, now: int) -> None:
+def run_ingress(context: Words, switch: int, packet: int, now: int) -> None:
     """Run ingress, again for as long as the packet is resubmitted, and do what it decided."""
     row = switch_row(context, switch)
     words = packet_row(context, packet)
     phv = phv_row(context, packet)
-    address = context.ctypes.data
     row[NOW_NS] = now
     while True:
         context[PASSES] += 1
-        call_pipeline(row[PIPELINE], address, RUN_INGRESS, switch, packet, 0)
+        run(context, switch, RUN_INGRESS, packet, 0)
         if phv[R_CLONE] != 0:
             clone_ingress(context, switch, packet, now)
             phv[R_CLONE] = 0
@@ -269,18 +270,14 @@ def run_ingress(context: Any, switch: int, packet: int, now: int) -> None:
             break
         words[P_REPEATS] += 1
         if words[P_REPEATS] > REPEAT_LIMIT:
-            row[DROPS_REPEATS] += 1
-            release(context, packet)
+            drop(context, switch, DROPS_REPEATS, packet)
             return
-        fields = (phv[R_RESUBMIT] << 32) | packet
-        call_pipeline(row[PIPELINE], address, CLEAR_METADATA, switch, packet, fields)
+        run(context, switch, CLEAR_METADATA, packet, (phv[R_RESUBMIT] << 32) | packet)
         phv[INSTANCE_TYPE] = RESUBMITTED
-        phv[PACKET_LENGTH] = words[P_FRAME_LENGTH]
-        phv[R_LENGTH] = words[P_FRAME_LENGTH]
-        phv[R_INGRESS_LENGTH] = words[P_FRAME_LENGTH]
+        set_length(phv, words[P_FRAME_LENGTH])
         if context[PASSES] >= context[PASSES_END]:
             words[P_QUEUE_BYTES] = 0
-            put_again(context, packet)
+            append(context, context, AGAIN_HEAD, packet)
             return
     group = phv[MCAST_GRP]
     if group != 0:
@@ -289,15 +286,14 @@ def run_ingress(context: Any, switch: int, packet: int, now: int) -> None:
         release(context, packet)
         return
     if phv[EGRESS_SPEC] == context[DROP]:
-        row[DROPS_INGRESS] += 1
-        release(context, packet)
+        drop(context, switch, DROPS_INGRESS, packet)
         return
     phv[INSTANCE_TYPE] = NORMAL
     to_port(context, switch, phv[EGRESS_SPEC], packet, phv[R_LENGTH], now)
 
 
 @jit
-def ingest(context: Any, switch: int, port: int, packet: int, now_ns: int) -> None:
+def ingest(context: Words, switch: int, port: int, packet: int, now_ns: int) -> None:
     """A frame arrives: ``P_FRAME`` and ``P_FRAME_LENGTH`` of ``packet`` say where it is.
 
     Takes the packet over. Call ``advance`` afterwards.
@@ -310,8 +306,7 @@ def ingest(context: Any, switch: int, port: int, packet: int, now_ns: int) -> No
         arrived[S_RX_PACKETS] += 1
         arrived[S_RX_BYTES] += length
     if row[PIPELINE] == 0:
-        row[DROPS_NO_PROGRAM] += 1
-        release(context, packet)
+        drop(context, switch, DROPS_NO_PROGRAM, packet)
         return
     words[P_PAYLOAD] = words[P_FRAME]
     words[P_PAYLOAD_LENGTH] = length
@@ -324,37 +319,27 @@ def ingest(context: Any, switch: int, port: int, packet: int, now_ns: int) -> No
 
 
 @jit
-def join_frame(context: Any, packet: int) -> bool:
+def join_frame(context: Words, packet: int) -> bool:
     """Make a departing packet one frame in a buffer of its own; False if there is no room."""
     words = packet_row(context, packet)
     stride = context[BUFFER_STRIDE]
     header_length = min(words[P_HEADER_LENGTH], words[P_LENGTH])
-    payload_length = words[P_LENGTH] - header_length
     if HEADROOM + words[P_LENGTH] + SLACK > stride:
         switch_row(context, words[P_SWITCH])[DROPS_TOO_LONG] += 1
         return False
-    header_stride = context[HEADER_STRIDE]
-    header = uint8_view(context[HEADERS] + packet * header_stride, header_stride)
     old = words[P_BUFFER]
     references = int64_view(context[BUFFER_REFERENCES], context[BUFFER_COUNT])
     if references[old] == 1 and words[P_PAYLOAD] >= header_length:
-        buffer = uint8_view(context[BUFFERS] + old * stride, stride)
         start = words[P_PAYLOAD] - header_length
-        for i in range(header_length):
-            buffer[start + i] = header[i]
+        header = context[HEADERS] + packet * context[HEADER_STRIDE]
+        copy_bytes(header, context[BUFFERS] + old * stride + start, header_length)
         words[P_FRAME] = start
     else:
         new = take_buffer(context) if context[FREE_BUFFER_COUNT] > context[RESERVE] else NONE
         if new == NONE:
             context[NO_BUFFER] += 1
             return False
-        source = uint8_view(context[BUFFERS] + old * stride, stride)
-        buffer = uint8_view(context[BUFFERS] + new * stride, stride)
-        for i in range(header_length):
-            buffer[HEADROOM + i] = header[i]
-        start = words[P_PAYLOAD]
-        for i in range(payload_length):
-            buffer[HEADROOM + header_length + i] = source[start + i]
+        copy_departing(context, packet, context[BUFFERS] + new * stride + HEADROOM)
         words[P_BUFFER] = new
         words[P_FRAME] = HEADROOM
         drop_buffer(context, old)
@@ -366,7 +351,7 @@ def join_frame(context: Any, packet: int) -> bool:
 
 
 @jit
-def run_egress(context: Any, port_index: int, packet: int, start_ns: int) -> None:
+def run_egress(context: Words, port_index: int, packet: int, start_ns: int) -> None:
     """Run egress and the deparser as the port's link takes the packet, and send it.
 
     ``port_index`` NONE: to a port that does not exist.
@@ -375,7 +360,6 @@ def run_egress(context: Any, port_index: int, packet: int, start_ns: int) -> Non
     switch = words[P_SWITCH]
     row = switch_row(context, switch)
     phv = phv_row(context, packet)
-    address = context.ctypes.data
     row[NOW_NS] = start_ns
     context[PASSES] += 1
     timestamp = (start_ns - row[EPOCH_NS]) // 1000
@@ -386,18 +370,16 @@ def run_egress(context: Any, port_index: int, packet: int, start_ns: int) -> Non
     phv[EGRESS_SPEC] = (context[DROP] + 1) & 0x1FF
     phv[PACKET_LENGTH] = phv[R_LENGTH]
     if row[PIPELINE] == 0:
-        row[DROPS_NO_PROGRAM] += 1
-        release(context, packet)
+        drop(context, switch, DROPS_NO_PROGRAM, packet)
         return
-    call_pipeline(row[PIPELINE], address, RUN_EGRESS, switch, packet, 0)
+    run(context, switch, RUN_EGRESS, packet, 0)
     if phv[R_CLONE] != 0:
         clone_egress(context, switch, packet, start_ns)
         phv[R_CLONE] = 0
     if phv[EGRESS_SPEC] == context[DROP]:
-        row[DROPS_EGRESS] += 1
-        release(context, packet)
+        drop(context, switch, DROPS_EGRESS, packet)
         return
-    call_pipeline(row[PIPELINE], address, RUN_DEPARSER, switch, packet, 0)
+    run(context, switch, RUN_DEPARSER, packet, 0)
     length = words[P_HEADER_LENGTH] + words[P_PAYLOAD_LENGTH]
     if words[P_KEEP] != 0:
         length = min(length, words[P_KEEP])
@@ -408,44 +390,36 @@ def run_egress(context: Any, port_index: int, packet: int, start_ns: int) -> Non
     if phv[R_TRUNCATE] != 0:
         words[P_LENGTH] = min(length, phv[R_TRUNCATE] - 1)
     if port_index == NONE:
-        row[DROPS_NO_PORT] += 1
-        release(context, packet)
+        drop(context, switch, DROPS_NO_PORT, packet)
         return
     put_on_link(context, port_index, packet, start_ns)
 
 
 @jit
-def again(context: Any, switch: int, packet: int) -> None:
+def again(context: Words, switch: int, packet: int) -> None:
     """Put a deparsed packet on the list of those that start over at the parser."""
-    row = switch_row(context, switch)
     words = packet_row(context, packet)
     phv = phv_row(context, packet)
     words[P_REPEATS] += 1
     if words[P_REPEATS] > REPEAT_LIMIT:
-        row[DROPS_REPEATS] += 1
-        release(context, packet)
+        drop(context, switch, DROPS_REPEATS, packet)
         return
     if not join_frame(context, packet):
         release(context, packet)
         return
-    fields = (phv[R_RECIRCULATE] << 32) | packet
-    call_pipeline(row[PIPELINE], context.ctypes.data, CLEAR_METADATA, switch, packet, fields)
+    run(context, switch, CLEAR_METADATA, packet, (phv[R_RECIRCULATE] << 32) | packet)
     phv[INSTANCE_TYPE] = RECIRCULATED
-    phv[PACKET_LENGTH] = words[P_LENGTH]
-    phv[R_LENGTH] = words[P_LENGTH]
-    phv[R_INGRESS_LENGTH] = words[P_LENGTH]
+    set_length(phv, words[P_LENGTH])
     words[P_QUEUE_BYTES] = 0
-    put_again(context, packet)
+    append(context, context, AGAIN_HEAD, packet)
 
 
 @jit
-def go_on(context: Any, now_ns: int) -> None:
+def go_on(context: Words, now_ns: int) -> None:
     """Take the first packet of the list on: through the parser again, or through the egress of a
     port that does not exist."""
-    packet = context[AGAIN_HEAD]
+    packet = take_first(context, context, AGAIN_HEAD)
     words = packet_row(context, packet)
-    context[AGAIN_HEAD] = words[P_NEXT]
-    words[P_NEXT] = NONE
     if words[P_QUEUE_BYTES] == NONE:
         run_egress(context, NONE, packet, now_ns)
     else:
@@ -453,7 +427,7 @@ def go_on(context: Any, now_ns: int) -> None:
 
 
 @jit
-def serve_port(context: Any, port_index: int, now_ns: int) -> None:
+def serve_port(context: Words, port_index: int, now_ns: int) -> None:
     """Do what is due at one port: links take packets from queues, frames reach far ends.
 
     What is left when the driver's turn ends stays due: a packet may be cloned by egress to the very
@@ -466,8 +440,7 @@ def serve_port(context: Any, port_index: int, now_ns: int) -> None:
         start = max(port[Q_FREE_NS], words[P_ENQUEUED_NS])
         if start > now_ns:
             break
-        port[Q_HEAD] = words[P_NEXT]
-        words[P_NEXT] = NONE
+        take_first(context, port, Q_HEAD)
         port[Q_PACKETS] -= 1
         port[Q_BYTES] -= words[P_QUEUE_BYTES]
         run_egress(context, port_index, packet, start)
@@ -476,7 +449,7 @@ def serve_port(context: Any, port_index: int, now_ns: int) -> None:
 
 
 @jit
-def receive_frame(context: Any, switch: int, port: int, frame: Any, now_ns: int) -> None:
+def receive_frame(context: Words, switch: int, port: int, frame: Octets, now_ns: int) -> None:
     """Copy a frame (uint8 array) into the pool and ``ingest`` it; too long or no room: drop."""
     length = frame.size
     if HEADROOM + length + SLACK > context[BUFFER_STRIDE]:
@@ -491,10 +464,8 @@ def receive_frame(context: Any, switch: int, port: int, frame: Any, now_ns: int)
         drop_buffer(context, buffer)
         context[NO_BUFFER] += 1
         return
-    stride = context[BUFFER_STRIDE]
-    data = uint8_view(context[BUFFERS] + buffer * stride, stride)
-    for i in range(length):
-        data[HEADROOM + i] = frame[i]
+    place = context[BUFFERS] + buffer * context[BUFFER_STRIDE] + HEADROOM
+    copy_bytes(frame.ctypes.data, place, length)
     words = packet_row(context, packet)
     words[P_FRAME] = HEADROOM
     words[P_FRAME_LENGTH] = length
@@ -502,24 +473,7 @@ def receive_frame(context: Any, switch: int, port: int, frame: Any, now_ns: int)
 
 
 @jit
-def copy_frame(context: Any, packet: int, frame: Any) -> int:
+def copy_frame(context: Words, packet: int, frame: Octets) -> int:
     """Copy a departing frame into ``frame`` (uint8 array, long enough); its length in bytes."""
-    words = packet_row(context, packet)
-    length = words[P_LENGTH]
-    header_length = min(words[P_HEADER_LENGTH], length)
-    header_stride = context[HEADER_STRIDE]
-    header = uint8_view(context[HEADERS] + packet * header_stride, header_stride)
-    stride = context[BUFFER_STRIDE]
-    data = uint8_view(context[BUFFERS] + words[P_BUFFER] * stride, stride)
-    for i in range(header_length):
-        frame[i] = header[i]
-    start = words[P_PAYLOAD]
-    for i in range(length - header_length):
-        frame[header_length + i] = data[start + i]
-    return length  # type: ignore[no-any-return]
-
-
-@jit
-def deadline(context: Any) -> int:
-    """``next_deadline``, for callers that import this module only."""
-    return next_deadline(context)
+    copy_departing(context, packet, frame.ctypes.data)
+    return packet_row(context, packet)[P_LENGTH]  # type: ignore[no-any-return]

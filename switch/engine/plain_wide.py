@@ -5,6 +5,7 @@ Numbers are exact, whatever their size, so counts of words only matter where wor
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from weft.switch.engine.plain import WORD, word64
@@ -67,60 +68,10 @@ def wide_narrow(value: int) -> int:
     return value
 
 
-def wide_add(left: int, right: int) -> int:
-    """The sum."""
-    return left + right
-
-
-def wide_sub(left: int, right: int) -> int:
-    """The difference."""
-    return left - right
-
-
-def wide_mul(left: int, right: int) -> int:
-    """The product."""
-    return left * right
-
-
-wide_multiply = wide_mul
-
-
-def wide_and(left: int, right: int) -> int:
-    """The bits that both have."""
-    return left & right
-
-
-def wide_or(left: int, right: int) -> int:
-    """The bits that one or the other has."""
-    return left | right
-
-
-def wide_xor(left: int, right: int) -> int:
-    """The bits that differ."""
-    return left ^ right
-
-
-def wide_equal(left: int, right: int) -> bool:
-    """Whether two numbers are the same."""
-    return left == right
-
-
-def wide_less(left: int, right: int) -> bool:
-    """``left < right``."""
-    return left < right
-
-
-wide_less_unsigned = wide_less
-
-
-def wide_not(value: int) -> int:
-    """All bits the other way."""
-    return ~value
-
-
-def wide_negate(value: int) -> int:
-    """The number with the other sign."""
-    return -value
+wide_add, wide_sub, wide_mul, wide_negate = operator.add, operator.sub, operator.mul, operator.neg
+wide_and, wide_or, wide_xor, wide_not = operator.and_, operator.or_, operator.xor, operator.invert
+wide_equal, wide_less = operator.eq, operator.lt
+wide_multiply, wide_less_unsigned = wide_mul, wide_less
 
 
 def wide_shift_left(value: int, amount: int) -> int:

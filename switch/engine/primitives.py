@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from weft.switch.engine.attachments import Meter
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.expressions import Translator, Value
 from weft.switch.engine.header_primitives import HeaderPrimitives
-from weft.switch.engine.program import Action, Cells, Field, Program
+from weft.switch.engine.headers import Field, named
+from weft.switch.engine.program import Action, Cells, Program
 from weft.switch.engine.references import (
     HeaderReference,
     field_place,
@@ -283,43 +285,33 @@ class Primitives(HeaderPrimitives):
             value = Value(f"({base.source} + {value.source})", base.low, base.high + most)
         self.assign(writer, target, value)
 
-    def cells(self, table: dict[str, Cells], node: Json, what: str) -> Cells:
-        """The counter, register or meter array that a parameter names."""
-        if node["value"] not in table:
-            raise ProgramError(f"the program has no {what} {node['value']!r}")
-        return table[node["value"]]
-
-    def index(self, writer: Writer, node: Json, cells: Cells) -> str:
+    def index(self, writer: Writer, node: Json, cells: Cells | Meter) -> str:
         """The condition that an index is within an array; leaves the index in ``index``."""
         writer.line(f"index = {self.translator.narrow(node, 'an index')}")
         return f"0 <= index < {cells.size}"
 
     def do_count(self, writer: Writer, parameters: list[Json]) -> None:
-        cells = self.cells(self.program.counters, parameters[0], "counter")
+        cells = named(self.program.counters, parameters[0]["value"], "counter")
         with writer.indented(f"if {self.index(writer, parameters[1], cells)}:"):
             writer.line(f"counters[{2 * cells.base} + 2 * index] += 1")
             writer.line(f"counters[{2 * cells.base + 1} + 2 * index] += phv[R_INGRESS_LENGTH]")
 
     def do_register_read(self, writer: Writer, parameters: list[Json]) -> None:
-        cells = self.cells(self.program.registers, parameters[1], "register")
+        cells = named(self.program.registers, parameters[1]["value"], "register")
         with writer.indented(f"if {self.index(writer, parameters[2], cells)}:"):
             value = load("registers", cells.place("index"), cells.width, cells.signed)
             self.assign(writer, parameters[0], value)
 
     def do_register_write(self, writer: Writer, parameters: list[Json]) -> None:
-        cells = self.cells(self.program.registers, parameters[0], "register")
+        cells = named(self.program.registers, parameters[0]["value"], "register")
         with writer.indented(f"if {self.index(writer, parameters[1], cells)}:"):
             value = self.translator.value(parameters[2])
             place = cells.place("index")
             writer.line(store_line("registers", place, value, cells.width, cells.signed))
 
     def do_execute_meter(self, writer: Writer, parameters: list[Json]) -> None:
-        name = parameters[0]["value"]
-        if name not in self.program.meters:
-            raise ProgramError(f"the program has no meter {name!r}")
-        meter = self.program.meters[name]
-        cells = Cells(name, meter.base, meter.size)
-        with writer.indented(f"if {self.index(writer, parameters[1], cells)}:"):
+        meter = named(self.program.meters, parameters[0]["value"], "meter")
+        with writer.indented(f"if {self.index(writer, parameters[1], meter)}:"):
             length = "phv[R_INGRESS_LENGTH]"
             size = "1" if meter.packets else length
             writer.line(f"colour = run_meter(state, {meter.base} + index, {size}, {length})")

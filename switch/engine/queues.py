@@ -9,13 +9,12 @@ driver's clock. Nothing is allocated: packets and buffers come from pools, lists
 
 from __future__ import annotations
 
-from typing import Any
-
 from weft.switch.engine.layout import (
     AGAIN_HEAD,
     BUFFER_COUNT,
     BUFFER_REFERENCES,
-    DROPS_NO_PORT,
+    BUFFER_STRIDE,
+    BUFFERS,
     ENQ_QDEPTH,
     ENQ_TIMESTAMP,
     EPOCH_NS,
@@ -23,10 +22,11 @@ from weft.switch.engine.layout import (
     FREE_BUFFERS,
     FREE_PACKET_COUNT,
     FREE_PACKETS,
+    HEADER_STRIDE,
+    HEADERS,
     HEAP,
     HEAP_LENGTH,
     LANDED_HEAD,
-    LANDED_TAIL,
     NO_BUFFER,
     NONE,
     P_BUFFER,
@@ -36,6 +36,7 @@ from weft.switch.engine.layout import (
     P_KEEP,
     P_LENGTH,
     P_NEXT,
+    P_PAYLOAD,
     P_PORT,
     P_QUEUE_BYTES,
     P_REPEATS,
@@ -61,11 +62,8 @@ from weft.switch.engine.layout import (
     Q_PEER,
     Q_RATE_BPS,
     Q_REMAINDER,
-    Q_TAIL,
-    Q_UP,
     R_FIELDS,
     READY_HEAD,
-    READY_TAIL,
     RESERVE,
     S_QUEUE_DROP_BYTES,
     S_QUEUE_DROPS,
@@ -77,9 +75,9 @@ from weft.switch.engine.layout import (
     SWITCH_WORDS,
     SWITCHES,
     W_HEAD,
-    W_TAIL,
+    Words,
 )
-from weft.switch.engine.native import int64_view, jit, rows
+from weft.switch.engine.native import inline, int64_view, jit, rows, uint8_view
 from weft.switch.engine.outbox import record_packet
 from weft.switch.engine.telemetry import count_depth, count_load
 from weft.switch.engine.trace_notes import note_queue_drop
@@ -100,8 +98,48 @@ phv_row = rows(PHV, 0, PHV_STRIDE)
 """The packet-header vector of a packet."""
 
 
+@inline
+def append(context: Words, ends: Words, head: int, packet: int) -> None:
+    """Put a packet behind a list: words ``head`` and ``head + 1`` of ``ends`` name its ends."""
+    packet_row(context, packet)[P_NEXT] = NONE
+    if ends[head] == NONE:
+        ends[head] = packet
+    else:
+        packet_row(context, ends[head + 1])[P_NEXT] = packet
+    ends[head + 1] = packet
+
+
+@inline
+def take_first(context: Words, ends: Words, head: int) -> int:
+    """Take the first packet out of a list that has one."""
+    packet = ends[head]
+    row = packet_row(context, packet)
+    ends[head] = row[P_NEXT]
+    row[P_NEXT] = NONE
+    return packet  # type: ignore[no-any-return]
+
+
 @jit
-def take_buffer(context: Any) -> int:
+def copy_bytes(source: int, target: int, length: int) -> None:
+    """Copy bytes from one address to another."""
+    read = uint8_view(source, length)
+    written = uint8_view(target, length)
+    for i in range(length):
+        written[i] = read[i]
+
+
+@jit
+def copy_departing(context: Words, packet: int, target: int) -> None:
+    """Copy a deparsed packet's frame to an address: its header row, then the payload."""
+    row = packet_row(context, packet)
+    header_length = min(row[P_HEADER_LENGTH], row[P_LENGTH])
+    copy_bytes(context[HEADERS] + packet * context[HEADER_STRIDE], target, header_length)
+    payload = context[BUFFERS] + row[P_BUFFER] * context[BUFFER_STRIDE] + row[P_PAYLOAD]
+    copy_bytes(payload, target + header_length, row[P_LENGTH] - header_length)
+
+
+@jit
+def take_buffer(context: Words) -> int:
     """A free buffer with one reference, or NONE."""
     count = context[FREE_BUFFER_COUNT]
     if count == 0:
@@ -113,7 +151,7 @@ def take_buffer(context: Any) -> int:
 
 
 @jit
-def drop_buffer(context: Any, buffer: int) -> None:
+def drop_buffer(context: Words, buffer: int) -> None:
     """Give one reference to a buffer back."""
     references = int64_view(context[BUFFER_REFERENCES], context[BUFFER_COUNT])
     references[buffer] -= 1
@@ -124,7 +162,7 @@ def drop_buffer(context: Any, buffer: int) -> None:
 
 
 @jit
-def take_packet(context: Any, buffer: int) -> int:
+def take_packet(context: Words, buffer: int) -> int:
     """A free packet that takes over one reference to ``buffer``, or NONE."""
     count = context[FREE_PACKET_COUNT]
     if count == 0:
@@ -141,7 +179,7 @@ def take_packet(context: Any, buffer: int) -> int:
 
 
 @jit
-def release(context: Any, packet: int) -> None:
+def release(context: Words, packet: int) -> None:
     """Give a packet and its reference to the buffer back."""
     drop_buffer(context, packet_row(context, packet)[P_BUFFER])
     count = context[FREE_PACKET_COUNT]
@@ -150,7 +188,14 @@ def release(context: Any, packet: int) -> None:
 
 
 @jit
-def copy_packet(context: Any, switch: int, packet: int) -> int:
+def drop(context: Words, switch: int, reason: int, packet: int) -> None:
+    """Give a packet back that a switch drops; the word ``reason`` of the switch counts it."""
+    switch_row(context, switch)[reason] += 1
+    release(context, packet)
+
+
+@jit
+def copy_packet(context: Words, switch: int, packet: int) -> int:
     """A packet with the same PHV that shares the buffer, or NONE."""
     row = packet_row(context, packet)
     copy = NONE
@@ -172,7 +217,7 @@ def copy_packet(context: Any, switch: int, packet: int) -> int:
 
 
 @jit
-def heap_before(context: Any, left: int, right: int) -> bool:
+def heap_before(context: Words, left: int, right: int) -> bool:
     """Whether port ``left`` comes before port ``right``: earlier, or equal and smaller number."""
     left_time = port_row(context, left)[Q_EVENT_NS]
     right_time = port_row(context, right)[Q_EVENT_NS]
@@ -180,14 +225,14 @@ def heap_before(context: Any, left: int, right: int) -> bool:
 
 
 @jit
-def heap_put(context: Any, heap: Any, position: int, port_index: int) -> None:
+def heap_put(context: Words, heap: Words, position: int, port_index: int) -> None:
     """Store a port at a position of the heap."""
     heap[position] = port_index
     port_row(context, port_index)[Q_HEAP_POSITION] = position
 
 
 @jit
-def heap_up(context: Any, heap: Any, position: int) -> None:
+def heap_up(context: Words, heap: Words, position: int) -> None:
     """Restore the heap's order from ``position`` towards the top."""
     port_index = heap[position]
     while position > 0:
@@ -200,7 +245,7 @@ def heap_up(context: Any, heap: Any, position: int) -> None:
 
 
 @jit
-def heap_down(context: Any, heap: Any, position: int) -> None:
+def heap_down(context: Words, heap: Words, position: int) -> None:
     """Restore the heap's order from ``position`` towards the leaves."""
     length = context[HEAP_LENGTH]
     port_index = heap[position]
@@ -218,7 +263,7 @@ def heap_down(context: Any, heap: Any, position: int) -> None:
 
 
 @jit
-def schedule(context: Any, port_index: int, time_ns: int) -> None:
+def schedule(context: Words, port_index: int, time_ns: int) -> None:
     """Set the time of a port's next event (NONE = no event)."""
     port = port_row(context, port_index)
     if port[Q_EVENT_NS] == time_ns:
@@ -249,7 +294,7 @@ def schedule(context: Any, port_index: int, time_ns: int) -> None:
 
 
 @jit
-def reschedule(context: Any, port_index: int) -> None:
+def reschedule(context: Words, port_index: int) -> None:
     """A port's next event: its link takes the next frame, or a frame reaches the far end."""
     port = port_row(context, port_index)
     time = NONE
@@ -263,7 +308,7 @@ def reschedule(context: Any, port_index: int) -> None:
 
 
 @jit
-def next_deadline(context: Any) -> int:
+def next_deadline(context: Words) -> int:
     """When ``advance`` has something to do next, in ns, or NONE."""
     if context[READY_HEAD] != NONE or context[AGAIN_HEAD] != NONE or context[LANDED_HEAD] != NONE:
         return 0
@@ -274,19 +319,11 @@ def next_deadline(context: Any) -> int:
 
 @jit
 def enqueue(
-    context: Any, switch: int, port: int, packet: int, size_bytes: int, now_ns: int
+    context: Words, switch: int, port: int, packet: int, size_bytes: int, now_ns: int
 ) -> None:
-    """Put a packet into the queue of an egress port, or drop it (no such port, queue full)."""
-    if port < 0 or port >= context[PORT_COUNT]:
-        switch_row(context, switch)[DROPS_NO_PORT] += 1
-        release(context, packet)
-        return
+    """Put a packet into the queue of an egress port that is up, or drop it if that is full."""
     port_index = switch * context[PORT_COUNT] + port
     queue = port_row(context, port_index)
-    if queue[Q_UP] == 0:
-        switch_row(context, switch)[DROPS_NO_PORT] += 1
-        release(context, packet)
-        return
     waits = queue[Q_HEAD] != NONE or queue[Q_FREE_NS] > now_ns
     if waits and (
         queue[Q_BYTES] + size_bytes > queue[Q_LIMIT_BYTES]
@@ -302,16 +339,11 @@ def enqueue(
     row[P_PORT] = port
     row[P_ENQUEUED_NS] = now_ns
     row[P_QUEUE_BYTES] = size_bytes
-    row[P_NEXT] = NONE
     count_depth(context, port_index, queue[Q_BYTES])
     phv = phv_row(context, packet)
     phv[ENQ_TIMESTAMP] = (now_ns - switch_row(context, switch)[EPOCH_NS]) // 1000
     phv[ENQ_QDEPTH] = queue[Q_PACKETS]
-    if queue[Q_HEAD] == NONE:
-        queue[Q_HEAD] = packet
-    else:
-        packet_row(context, queue[Q_TAIL])[P_NEXT] = packet
-    queue[Q_TAIL] = packet
+    append(context, queue, Q_HEAD, packet)
     queue[Q_PACKETS] += 1
     queue[Q_BYTES] += size_bytes
     if waits:
@@ -322,7 +354,7 @@ def enqueue(
 
 
 @jit
-def put_on_link(context: Any, port_index: int, packet: int, start_ns: int) -> None:
+def put_on_link(context: Words, port_index: int, packet: int, start_ns: int) -> None:
     """Send a deparsed packet from ``start_ns`` on: it is at the far end at finish + delay."""
     port = port_row(context, port_index)
     row = packet_row(context, packet)
@@ -337,64 +369,45 @@ def put_on_link(context: Any, port_index: int, packet: int, start_ns: int) -> No
         port[Q_REMAINDER] = work % rate
     port[Q_FREE_NS] = finish
     row[P_DEPARTURE_NS] = finish + port[Q_DELAY_NS]
-    row[P_NEXT] = NONE
-    if port[W_HEAD] == NONE:
-        port[W_HEAD] = packet
-    else:
-        packet_row(context, port[W_TAIL])[P_NEXT] = packet
-    port[W_TAIL] = packet
+    append(context, port, W_HEAD, packet)
     port[S_TX_PACKETS] += 1
     port[S_TX_BYTES] += length
     count_load(context, port_index, start_ns, finish, length)
 
 
 @jit
-def hand_over(context: Any, port: Any, now_ns: int) -> None:
+def hand_over(context: Words, port: Words, now_ns: int) -> None:
     """Give the frames that have reached the far end of the CPU port's link to the controller."""
     while port[W_HEAD] != NONE:
         packet = port[W_HEAD]
-        row = packet_row(context, packet)
-        if row[P_DEPARTURE_NS] > now_ns:
+        if packet_row(context, packet)[P_DEPARTURE_NS] > now_ns:
             return
-        port[W_HEAD] = row[P_NEXT]
+        take_first(context, port, W_HEAD)
         record_packet(context, packet)
         release(context, packet)
 
 
 @jit
-def land(context: Any, port_index: int, now_ns: int) -> None:
+def land(context: Words, port_index: int, now_ns: int) -> None:
     """Move the frames that have reached the far end of a port's link to the list of the ready, or,
     of a patch link, to the list of those that enter the switch there."""
     port = port_row(context, port_index)
     if port[Q_CPU] != 0:
         hand_over(context, port, now_ns)
         return
-    head, tail = READY_HEAD, READY_TAIL
-    if port[Q_PEER] != NONE:
-        head, tail = LANDED_HEAD, LANDED_TAIL
+    arrived = READY_HEAD if port[Q_PEER] == NONE else LANDED_HEAD
     while port[W_HEAD] != NONE:
-        packet = port[W_HEAD]
-        row = packet_row(context, packet)
-        if row[P_DEPARTURE_NS] > now_ns:
-            break
-        port[W_HEAD] = row[P_NEXT]
-        row[P_NEXT] = NONE
-        if context[head] == NONE:
-            context[head] = packet
-        else:
-            packet_row(context, context[tail])[P_NEXT] = packet
-        context[tail] = packet
+        if packet_row(context, port[W_HEAD])[P_DEPARTURE_NS] > now_ns:
+            return
+        append(context, context, arrived, take_first(context, port, W_HEAD))
 
 
 @jit
-def take_departure(context: Any) -> int:
+def take_departure(context: Words) -> int:
     """The next packet that has left, or NONE; the caller ``release``s it once it is delivered.
 
     ``P_SWITCH``, ``P_PORT``, ``P_DEPARTURE_NS`` and ``P_LENGTH`` say what left where and when. The
     frame is the first ``P_HEADER_LENGTH`` bytes of the packet's header row, then the payload in
     the buffer, cut to ``P_LENGTH`` bytes.
     """
-    packet = context[READY_HEAD]
-    if packet != NONE:
-        context[READY_HEAD] = packet_row(context, packet)[P_NEXT]
-    return packet  # type: ignore[no-any-return]
+    return NONE if context[READY_HEAD] == NONE else take_first(context, context, READY_HEAD)

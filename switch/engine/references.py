@@ -7,19 +7,39 @@ reads the nearest element and writes nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.groups import Family
+from weft.switch.engine.headers import Field, Header
 from weft.switch.engine.operations import compare
-
-if TYPE_CHECKING:
-    from weft.switch.engine.expressions import Translator
-    from weft.switch.engine.program import Field, Header, Program
+from weft.switch.engine.program import Program
+from weft.switch.engine.values import Value
 
 Json = Any
 
 DEREFERENCE = ("dereference_header_stack", "dereference_stack")
+
+
+class Translating(Protocol):
+    """What ``weft.switch.engine.expressions`` does for names: places, and numbers that pick one."""
+
+    program: Program
+
+    def valid_name(self, header: Header) -> str:
+        """The constant that names a packet header's validity in the PHV."""
+
+    def name_of(self, field: Field, /) -> str:
+        """The constant that names a field's place in the PHV."""
+
+    def integer(self, node: Json) -> Value:
+        """Translate an expression to a number."""
+
+    def narrow(self, node: Json, what: str) -> str:
+        """Translate to a number that fits int64."""
+
+    def load_field(self, field: Field, place: str | None = None) -> Value:
+        """The value of a field."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +100,7 @@ def is_union(node: Json) -> bool:
     return bool(node["type"] == "expression" and node["value"]["op"] == "dereference_union_stack")
 
 
-def _picked(translator: Translator, family: Family, node: Json, what: str) -> HeaderReference:
+def _picked(translator: Translating, family: Family, node: Json, what: str) -> HeaderReference:
     index = translator.integer(node)
     if index.constant is not None:
         if not 0 <= index.constant < len(family.headers):
@@ -91,7 +111,7 @@ def _picked(translator: Translator, family: Family, node: Json, what: str) -> He
     return HeaderReference(family, translator.narrow(node, f"the index of {what}"))
 
 
-def header_reference(translator: Translator, node: Json) -> HeaderReference:
+def header_reference(translator: Translating, node: Json) -> HeaderReference:
     """The header that a node names; raises ``ProgramError``."""
     program = translator.program
     node = unwrap(node)
@@ -110,7 +130,7 @@ def header_reference(translator: Translator, node: Json) -> HeaderReference:
     raise ProgramError(f"a {node['type']!r} where a header is wanted")
 
 
-def union_reference(translator: Translator, node: Json) -> UnionReference:
+def union_reference(translator: Translating, node: Json) -> UnionReference:
     """The header union that a node names; raises ``ProgramError``."""
     groups = translator.program.groups
     node = unwrap(node)
@@ -130,14 +150,14 @@ def union_reference(translator: Translator, node: Json) -> UnionReference:
     raise ProgramError(f"a {node['type']!r} where a header union is wanted")
 
 
-def valid_place(translator: Translator, reference: HeaderReference) -> str:
+def valid_place(translator: Translating, reference: HeaderReference) -> str:
     """The PHV index of a header's validity."""
     if reference.index is None:
         return translator.valid_name(reference.first)
     return reference.family.valid_place(reference.index)
 
 
-def field_place(translator: Translator, reference: HeaderReference, field: Field) -> str:
+def field_place(translator: Translating, reference: HeaderReference, field: Field) -> str:
     """The PHV index of the field that ``field`` is in the first header."""
     if reference.index is None:
         return translator.name_of(field)
@@ -149,7 +169,7 @@ def readable(reference: HeaderReference) -> HeaderReference:
     return reference if reference.index is None else reference.at(reference.clamped)
 
 
-def valid_test(translator: Translator, node: Json) -> str:
+def valid_test(translator: Translating, node: Json) -> str:
     """The condition that a header is valid."""
     reference = readable(header_reference(translator, node))
     if reference.first.metadata:
@@ -157,14 +177,14 @@ def valid_test(translator: Translator, node: Json) -> str:
     return f"(phv[{valid_place(translator, reference)}] != 0)"
 
 
-def union_test(translator: Translator, node: Json) -> str:
+def union_test(translator: Translating, node: Json) -> str:
     """The condition that a header of a union is valid."""
     union = union_reference(translator, node)
     places = [valid_place(translator, readable(member)) for member in union.members]
     return f"({' or '.join(f'phv[{place}] != 0' for place in places)})"
 
 
-def same_headers(translator: Translator, one: HeaderReference, other: HeaderReference) -> str:
+def same_headers(translator: Translating, one: HeaderReference, other: HeaderReference) -> str:
     """The condition that both headers are valid and all their fields equal, as BMv2 compares."""
     one, other = readable(one), readable(other)
     if [part.width for part in one.first.parts] != [part.width for part in other.first.parts]:
@@ -190,7 +210,7 @@ def same_headers(translator: Translator, one: HeaderReference, other: HeaderRefe
     return f"({' and '.join(tests) or 'True'})"
 
 
-def comparison(translator: Translator, operator: str, left: Json, right: Json) -> str | None:
+def comparison(translator: Translating, operator: str, left: Json, right: Json) -> str | None:
     """Source that compares two headers or two unions; None for other operands."""
     if is_header(left) and is_header(right):
         test = same_headers(

@@ -5,8 +5,6 @@ This source is used twice, compiled and plain; see ``weft.switch.engine.build``.
 
 from __future__ import annotations
 
-from typing import Any
-
 from weft.switch.engine.layout import (
     B_BURST,
     B_RATE,
@@ -35,6 +33,8 @@ from weft.switch.engine.layout import (
     OUTBOX_WAITS,
     OUTBOX_WORDS,
     RANDOM,
+    Octets,
+    Words,
 )
 from weft.switch.engine.native import (
     constant_table,
@@ -57,24 +57,20 @@ from weft.switch.engine.native import (
 # [bits of its hash, offset of its slots, greatest priority, mask of each key word]; a slot is
 # [key words, priority, record or 0, index]. Linear entries (tables with a range key), by falling
 # priority, are [low, high or value, mask of each key word, priority, record, index].
-D_DEFAULT = 0
-D_KEYS = 1
-D_GROUPS = 2
-D_LINEAR = 3
-D_LINEAR_OFFSET = 4
-D_RANGES = 5  # offset of a word for each key word of the linear entries: 0, RANGE, RANGE_GOES_ON
-DIRECTORY_WORDS = 6
+(
+    D_DEFAULT,
+    D_KEYS,
+    D_GROUPS,
+    D_LINEAR,
+    D_LINEAR_OFFSET,
+    D_RANGES,  # offset of a word for each key word of the linear entries: 0, RANGE, RANGE_GOES_ON
+    DIRECTORY_WORDS,  # all of them
+) = range(7)
 
-G_BITS = 0
-G_SLOTS = 1
-G_PRIORITY = 2
-GROUP_WORDS = 3
+G_BITS, G_SLOTS, G_PRIORITY, GROUP_WORDS = range(4)
 
 # After the key words of a slot.
-E_PRIORITY = 0
-E_RECORD = 1
-E_INDEX = 2
-ENTRY_WORDS = 3
+E_PRIORITY, E_RECORD, E_INDEX, ENTRY_WORDS = range(4)
 
 RANGE = 1  # the first word of a range
 RANGE_GOES_ON = 2
@@ -93,7 +89,7 @@ def hash_word(state: int, word: int) -> int:
 
 
 @inner
-def lookup_word(image: Any, table: int, key: int) -> int:
+def lookup_word(image: Words, table: int, key: int) -> int:
     """Look a key of one word up: the image's offset of the best entry's priority word, or -1."""
     directory = image[table]
     groups = image[directory + D_GROUPS]
@@ -124,7 +120,7 @@ def lookup_word(image: Any, table: int, key: int) -> int:
 
 
 @inner
-def lookup_words(image: Any, table: int, keys: Any) -> int:
+def lookup_words(image: Words, table: int, keys: Words) -> int:
     """As ``lookup_word`` for a key of several words, or of none, or with ranges."""
     directory = image[table]
     words = image[directory + D_KEYS]
@@ -160,7 +156,7 @@ def lookup_words(image: Any, table: int, keys: Any) -> int:
 
 
 @inner
-def first_in_range(image: Any, directory: int, keys: Any, best: int) -> int:
+def first_in_range(image: Words, directory: int, keys: Words, best: int) -> int:
     """The first matching linear entry, or ``best`` if there is none."""
     words = image[directory + D_KEYS]
     ranges = image[directory + D_RANGES]
@@ -191,7 +187,7 @@ def first_in_range(image: Any, directory: int, keys: Any, best: int) -> int:
 
 
 @inline
-def choose(image: Any, record: int, hash_value: int) -> int:
+def choose(image: Words, record: int, hash_value: int) -> int:
     """The record that a group's hash chooses; -1 from an empty group."""
     count = image[record + 1]
     if count == 0:
@@ -200,7 +196,7 @@ def choose(image: Any, record: int, hash_value: int) -> int:
 
 
 @inner
-def draw(state: Any) -> int:
+def draw(state: Words) -> int:
     """The next 64 random bits of a switch (splitmix64), as a word."""
     word = word64(state[RANDOM] + HASH_MULTIPLIER)
     state[RANDOM] = word
@@ -210,7 +206,7 @@ def draw(state: Any) -> int:
 
 
 @inline
-def random_between(state: Any, low: int, high: int) -> int:
+def random_between(state: Words, low: int, high: int) -> int:
     """A random number from ``low`` to ``high``, both included (unsigned words, low <= high)."""
     span = word64(high - low + 1)
     if span == 0:
@@ -259,7 +255,7 @@ CRC_CCITT = constant_table(forward_table(0x1021))
 
 
 @inner
-def crc16(data: Any, start: int, length: int) -> int:
+def crc16(data: Octets, start: int, length: int) -> int:
     """CRC-16/ARC, as BMv2's ``crc16``."""
     value = 0
     for i in range(start, start + length):
@@ -268,7 +264,7 @@ def crc16(data: Any, start: int, length: int) -> int:
 
 
 @inner
-def crc32(data: Any, start: int, length: int) -> int:
+def crc32(data: Octets, start: int, length: int) -> int:
     """CRC-32 of Ethernet and zlib, as BMv2's ``crc32``."""
     value = 0xFFFFFFFF
     whole = start + (length & ~7)
@@ -290,7 +286,7 @@ def crc32(data: Any, start: int, length: int) -> int:
 
 
 @inner
-def crcCCITT(data: Any, start: int, length: int) -> int:
+def crcCCITT(data: Octets, start: int, length: int) -> int:
     """CRC-16 with polynomial 0x1021 from 0xFFFF, as BMv2's ``crcCCITT``."""
     value = 0xFFFF
     for i in range(start, start + length):
@@ -299,7 +295,7 @@ def crcCCITT(data: Any, start: int, length: int) -> int:
 
 
 @inner
-def csum16(data: Any, start: int, length: int) -> int:
+def csum16(data: Octets, start: int, length: int) -> int:
     """The Internet checksum (RFC 1071)."""
     total = 0
     whole = length & ~7
@@ -314,7 +310,7 @@ def csum16(data: Any, start: int, length: int) -> int:
 
 
 @inner
-def identity(data: Any, start: int, length: int) -> int:
+def identity(data: Octets, start: int, length: int) -> int:
     """The first 8 bytes as a number, as BMv2's ``identity``."""
     value = 0
     for i in range(start, start + min(length, 8)):
@@ -323,7 +319,7 @@ def identity(data: Any, start: int, length: int) -> int:
 
 
 @inner
-def xor16(data: Any, start: int, length: int) -> int:
+def xor16(data: Octets, start: int, length: int) -> int:
     """Exclusive or of the 16-bit words, the last one padded with 0."""
     value = 0
     for i in range(length):
@@ -333,7 +329,7 @@ def xor16(data: Any, start: int, length: int) -> int:
 
 @inner
 def read_varbit(
-    phv: Any, slot: int, words: int, data: Any, at: int, skip: int, length: int
+    phv: Words, slot: int, words: int, data: Octets, at: int, skip: int, length: int
 ) -> None:
     """Read ``length`` bits that begin ``skip`` bits (0 to 7) behind ``data[at]`` to a varbit field.
 
@@ -353,7 +349,7 @@ def read_varbit(
 
 
 @inner
-def write_varbit(data: Any, at: int, skip: int, phv: Any, slot: int, length: int) -> None:
+def write_varbit(data: Octets, at: int, skip: int, phv: Words, slot: int, length: int) -> None:
     """Write a varbit field ``skip`` bits behind ``data[at]``; the bits before it stay."""
     for k in range((length + 63) >> 6):
         word = phv[slot + k]
@@ -367,7 +363,7 @@ def write_varbit(data: Any, at: int, skip: int, phv: Any, slot: int, length: int
 
 
 @inner
-def put_varbit(data: Any, position: int, phv: Any, slot: int, length: int) -> int:
+def put_varbit(data: Octets, position: int, phv: Words, slot: int, length: int) -> int:
     """Write a varbit field at a bit position of zeroed bytes; the position behind it."""
     for i in range(length):
         if (phv[slot + (i >> 6)] >> (63 - (i & 63))) & 1:
@@ -377,7 +373,7 @@ def put_varbit(data: Any, position: int, phv: Any, slot: int, length: int) -> in
 
 
 @inner
-def put_bits(data: Any, position: int, value: int, width: int) -> None:
+def put_bits(data: Octets, position: int, value: int, width: int) -> None:
     """Write the low ``width`` bits (at most 64) of a value at a bit position of zeroed bytes."""
     for i in range(width):
         if (value >> (width - 1 - i)) & 1:
@@ -386,7 +382,7 @@ def put_bits(data: Any, position: int, value: int, width: int) -> None:
 
 
 @inner
-def xor32(data: Any, start: int, length: int) -> int:
+def xor32(data: Octets, start: int, length: int) -> int:
     """Exclusive or of the 32-bit words, the last one padded with 0."""
     value = 0
     for i in range(length):
@@ -405,7 +401,7 @@ def reflect_bits(value: int, width: int) -> int:
 
 @inner
 def crc_bits(
-    data: Any,
+    data: Octets,
     start: int,
     length: int,
     width: int,
@@ -432,7 +428,7 @@ def crc_bits(
 
 
 @inner
-def hash_ex(data: Any, start: int, length: int) -> int:
+def hash_ex(data: Octets, start: int, length: int) -> int:
     """simple_switch's ``hash_ex``: FNV with five mixing steps; a byte from 128 on is negative."""
     value = 2166136261
     for i in range(start, start + length):
@@ -474,7 +470,7 @@ def xxh_round(state: int, word: int) -> int:
 
 
 @inner
-def xxh64(data: Any, start: int, length: int) -> int:
+def xxh64(data: Octets, start: int, length: int) -> int:
     """XXH64 with seed 0, as BMv2's ``xxh64`` and ``bmv2_hash``."""
     at = start
     end = start + length
@@ -516,7 +512,7 @@ def xxh64(data: Any, start: int, length: int) -> int:
 
 
 @inner
-def fill_bucket(meters: Any, bucket: int, elapsed_us: int) -> None:
+def fill_bucket(meters: Words, bucket: int, elapsed_us: int) -> None:
     """Add the tokens of a time to a bucket; millionths of a token are kept for the next time."""
     rate = meters[bucket + B_RATE]
     burst = meters[bucket + B_BURST]
@@ -536,7 +532,7 @@ def fill_bucket(meters: Any, bucket: int, elapsed_us: int) -> None:
 
 
 @inner
-def run_meter(state: Any, cell: int, size: int, length: int) -> int:
+def run_meter(state: Words, cell: int, size: int, length: int) -> int:
     """Colour of a packet of ``length`` bytes that takes ``size`` tokens: 0 green, 1 yellow, 2 red.
 
     Packets and bytes are counted by colour.
@@ -550,7 +546,7 @@ def run_meter(state: Any, cell: int, size: int, length: int) -> int:
 
 
 @inner
-def mark(meters: Any, meter: int, now_us: int, size: int) -> int:
+def mark(meters: Words, meter: int, now_us: int, size: int) -> int:
     """Run the meter whose first word is ``meter``.
 
     A two-rate three-colour marker, colour-blind (RFC 2698), as BMv2's: time in whole microseconds;
@@ -573,7 +569,7 @@ def mark(meters: Any, meter: int, now_us: int, size: int) -> int:
 
 
 @inner
-def open_record(state: Any, kind: int, subject: int, count: int, time_ns: int) -> int:
+def open_record(state: Words, kind: int, subject: int, count: int, time_ns: int) -> int:
     """Begin a record of ``count`` words for the controller: where they go, or -1 if no room is."""
     size = state[OUTBOX_WORDS]
     start = state[OUTBOX_HEAD]
@@ -589,14 +585,14 @@ def open_record(state: Any, kind: int, subject: int, count: int, time_ns: int) -
 
 
 @inner
-def put_record(state: Any, place: int, word: int) -> None:
+def put_record(state: Words, place: int, word: int) -> None:
     """Write one word of a record."""
     size = state[OUTBOX_WORDS]
     int64_view(state[OUTBOX], size)[place & (size - 1)] = word
 
 
 @inner
-def close_record(context: Any, state: Any, end: int) -> None:
+def close_record(context: Words, state: Words, end: int) -> None:
     """Let the controller see a record, whose words end before ``end``."""
     store_release(state, OUTBOX_HEAD, end)
     if state[OUTBOX_WAITS] == 0:

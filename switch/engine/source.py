@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable
 
 from weft.switch.engine import plain_wide
-from weft.switch.engine.program import Field, Program
+from weft.switch.engine.headers import Field
+from weft.switch.engine.program import Program
 
 
 class Writer:

@@ -33,11 +33,12 @@ from weft.switch.engine.control import (
     TableEntry,
     TableFull,
 )
+from weft.switch.engine.headers import words_of
 from weft.switch.engine.host import Host
 from weft.switch.engine.image import ImageBuilder, Row, key_flags, key_pairs, signed
 from weft.switch.engine.layout import FIRST_TABLE
 from weft.switch.engine.objects import Objects
-from weft.switch.engine.program import Action, Cells, Profile, words_of
+from weft.switch.engine.program import Action, Cells, Profile
 from weft.switch.engine.tables import (
     TableState,
     check_call,

@@ -6,8 +6,6 @@ Both are arrays that the loop only adds to, so that a packet costs two additions
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +17,7 @@ from weft.switch.engine.layout import (
     LOAD_ROWS,
     LOAD_START_NS,
     LOADS,
+    Words,
 )
 from weft.switch.engine.native import int64_view, jit
 
@@ -26,7 +25,7 @@ DEPTH_UNIT_BYTES = 64
 
 
 @jit
-def count_depth(context: Any, port_index: int, waiting_bytes: int) -> None:
+def count_depth(context: Words, port_index: int, waiting_bytes: int) -> None:
     """A packet has entered a port's queue, in which so many bytes waited before it.
 
     Depths are counted in units of 64 bytes, rounded up: one bucket each to 15 units, then 8 a power
@@ -43,7 +42,7 @@ def count_depth(context: Any, port_index: int, waiting_bytes: int) -> None:
 
 
 @jit
-def count_load(context: Any, row: int, start_ns: int, end_ns: int, size_bytes: int) -> None:
+def count_load(context: Words, row: int, start_ns: int, end_ns: int, size_bytes: int) -> None:
     """A link carries a frame from one time to another: its bytes go to the bins of that time.
 
     ``row``: the index of the port that sends it; or, of what came in at a port, that port's index
@@ -69,7 +68,7 @@ def count_load(context: Any, row: int, start_ns: int, end_ns: int, size_bytes: i
 
 
 @jit
-def widen_bins(context: Any) -> None:
+def widen_bins(context: Words) -> None:
     """Make every bin of time twice as long: two and two become one, the later half is free."""
     half = LOAD_BINS // 2
     for row in range(context[LOAD_ROWS]):

@@ -22,8 +22,9 @@ from weft.switch.engine.control import (
     TableEntry,
     Ternary,
 )
+from weft.switch.engine.headers import Header, words_of
 from weft.switch.engine.pipeline import REPEAT_LIMIT
-from weft.switch.engine.program import Action, Header, Program, Table, words_of
+from weft.switch.engine.program import Action, Program, Table
 from weft.switch.engine.traced import Legend
 from weft.switch.engine.tracer import Taken, Version
 

@@ -7,15 +7,17 @@ arguments. It is filled from the front until it is taken; what finds no room is 
 from __future__ import annotations
 
 # Words of the head.
-T_CAPACITY = 0  # words of the whole array
-T_END = 1  # where the next record goes
-T_PACKET = 2  # number of the packet under way; 0 = not traced
-T_COPY = 3  # its place in the packet pool
-T_BEGUN = 4  # packets traced so far
-T_LIMIT = 5  # most packets
-T_PASSED = 6  # packets that came when the limit or the room was used up
-T_LOST = 7  # records that found no room
-T_VERSION = 8  # of program and tables
+(
+    T_CAPACITY,  # words of the whole array
+    T_END,  # where the next record goes
+    T_PACKET,  # number of the packet under way; 0 = not traced
+    T_COPY,  # its place in the packet pool
+    T_BEGUN,  # packets traced so far
+    T_LIMIT,  # most packets
+    T_PASSED,  # packets that came when the limit or the room was used up
+    T_LOST,  # records that found no room
+    T_VERSION,  # of program and tables
+) = range(9)
 TRACE_HEAD = 16
 
 RECORD = 8

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from weft.switch.engine.layout import (
     NOW_NS,
     P_TRACE,
@@ -14,6 +12,7 @@ from weft.switch.engine.layout import (
     SWITCH_WORDS,
     SWITCHES,
     TRACE,
+    Words,
 )
 from weft.switch.engine.native import int64_view, jit, rows
 from weft.switch.engine.trace_layout import (
@@ -32,7 +31,7 @@ _switch_row = rows(SWITCHES, SWITCH_WORDS)
 
 
 @jit
-def note_queue_drop(context: Any, switch: int, packet: int, queue: Any, port: int) -> None:
+def note_queue_drop(context: Words, switch: int, packet: int, queue: Words, port: int) -> None:
     """A packet finds no room in a port's queue."""
     state = _switch_row(context, switch)
     words = _packet_row(context, packet)

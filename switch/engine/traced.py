@@ -14,6 +14,7 @@ from weft.switch.engine.control import ProgramError
 from weft.switch.engine.framing import ParserSource
 from weft.switch.engine.generate import PIPELINE, Generator
 from weft.switch.engine.groups import Family
+from weft.switch.engine.headers import Header, words_of
 from weft.switch.engine.layout import (
     DEQ_QDEPTH,
     DEQ_TIMEDELTA,
@@ -31,7 +32,7 @@ from weft.switch.engine.layout import (
     TRACE,
 )
 from weft.switch.engine.primitives import Primitives
-from weft.switch.engine.program import Action, Header, Program, Table, words_of
+from weft.switch.engine.program import Action, Program, Table
 from weft.switch.engine.source import Writer
 
 Json = Any

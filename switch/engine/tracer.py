@@ -9,20 +9,17 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.base.errors import InputError
 from weft.switch.engine import trace_layout as at
+from weft.switch.engine.build import Pipeline
 from weft.switch.engine.control import ActionCall, Group, Member, MulticastGroup, TableEntry
 from weft.switch.engine.layout import TRACE
 from weft.switch.engine.traced import Legend
-
-if TYPE_CHECKING:
-    from weft.switch.engine.build import Pipeline
-    from weft.switch.engine.state import EngineControl
 
 MOST_VERSIONS = 1024
 """Of tables, that are kept until their records are taken."""
@@ -42,6 +39,25 @@ class Version:
     defaults: Mapping[str, ActionCall | Member | Group | None]
     groups: Mapping[int, MulticastGroup]
     sessions: Mapping[int, Any]
+
+
+class Traceable(Protocol):
+    """The control side of a switch, as far as a trace needs it."""
+
+    switch: int
+    tracer: Tracer | None
+    """The trace that is to remember each new image."""
+
+    @property
+    def name(self) -> str:
+        """The switch's name, for messages."""
+
+    @property
+    def pipelines(self) -> list[Pipeline]:
+        """The program that runs and the one that is saved, where there are such."""
+
+    def version(self) -> Version:
+        """What a trace needs to tell what packets meet: all entries, groups and sessions."""
 
 
 @dataclass
@@ -66,7 +82,7 @@ class Tracer:
     """
 
     def __init__(
-        self, control: EngineControl, packets: int = MOST_PACKETS, words: int = TRACE_WORDS
+        self, control: Traceable, packets: int = MOST_PACKETS, words: int = TRACE_WORDS
     ) -> None:
         if packets < 1:
             raise InputError(f"a trace of {packets} packets: it is of one or more")
@@ -81,7 +97,7 @@ class Tracer:
         self.pipeline: Pipeline | None = None
 
     @property
-    def control(self) -> EngineControl:
+    def control(self) -> Traceable:
         """The control side of the switch, which must be there still."""
         control = self._control()
         if control is None:

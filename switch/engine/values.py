@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from weft.switch.engine.control import ProgramError
-from weft.switch.engine.program import Field, words_of
+from weft.switch.engine.headers import Field, words_of
 from weft.switch.engine.source import read_field
 
 MOST = (1 << 63) - 1

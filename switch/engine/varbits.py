@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from weft.switch.engine.program import Field, Header
+from weft.switch.engine.headers import Field, Header
 from weft.switch.engine.source import pack
 from weft.switch.engine.values import Value
 

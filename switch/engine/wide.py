@@ -9,6 +9,7 @@ integers.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -131,23 +132,6 @@ def wide_read(typingctx: Any, data: Any, at: Any, skip: Any, width: Any, words: 
     return WideInteger(size)(data, types.int64, skip, width, words), codegen
 
 
-def _from_word(signed: bool) -> Any:
-    def extend(typingctx: Any, value: Any, words: Any) -> Any:
-        size = _count(words)
-
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return _resize(builder, args[0], size, signed)
-
-        return WideInteger(size)(types.int64, words), codegen
-
-    extend.__name__ = "wide_int" if signed else "wide_word"
-    return intrinsic(extend)
-
-
-wide_int = _from_word(True)
-wide_word = _from_word(False)
-
-
 @intrinsic
 def wide_constant(typingctx: Any, parts: Any, words: Any) -> Any:
     """The unsigned number with these words."""
@@ -160,62 +144,74 @@ def wide_constant(typingctx: Any, parts: Any, words: Any) -> Any:
     return WideInteger(size)(types.UniTuple(types.int64, count), words), codegen
 
 
-@intrinsic
-def wide_cast(typingctx: Any, value: Any, words: Any) -> Any:
-    """The low words of a value."""
-    size = _count(words)
+def _operation(name: str, emit: Callable[..., Any], kinds: Callable[..., Any]) -> Any:
+    """The function ``name``: ``kinds`` makes its signature of the types that it is called with,
+    ``emit(builder, signature, ...values)`` its code."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _resize(builder, args[0], size, True)
-
-    return WideInteger(size)(value, words), codegen
-
-
-@intrinsic
-def wide_narrow(typingctx: Any, value: Any) -> Any:
-    """The least significant word."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.trunc(args[0], WORD)
-
-    return types.int64(value), codegen
-
-
-def _binary(name: str) -> Any:
-    def operation(typingctx: Any, left: Any, right: Any) -> Any:
-        if left != right:
-            raise TypeError(f"{name} of {left} and {right}")
-
+    def typed(typingctx: Any, *given: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return getattr(builder, name)(args[0], args[1])
+            return emit(builder, signature, *args)
 
-        return left(left, right), codegen
+        return kinds(*given), codegen
 
-    operation.__name__ = f"wide_{name.rstrip('_')}"
-    return intrinsic(operation)
+    typed.__name__ = name
+    _, *parameters = inspect.signature(emit).parameters.values()
+    vars(typed)["__signature__"] = inspect.Signature(parameters)
+    return intrinsic(typed)
 
 
-wide_add = _binary("add")
-wide_sub = _binary("sub")
-wide_mul = _binary("mul")
-wide_and = _binary("and_")
-wide_or = _binary("or_")
-wide_xor = _binary("xor")
+def _alike(*given: Any) -> Any:
+    """Numbers of so many words in, one out."""
+    if any(kind != given[0] for kind in given):
+        raise TypeError(f"numbers of different sizes: {given}")
+    return given[0](*given)
+
+
+def _conversion(name: str, signed: bool, word: bool) -> Any:
+    """A number of another size; ``word``: of a word, not of a wide integer."""
+
+    def kinds(value: Any, words: Any) -> Any:
+        return WideInteger(_count(words))(types.int64 if word else value, words)
+
+    def emit(builder: Any, signature: Any, value: Any, words: Any) -> Any:
+        return _resize(builder, value, signature.return_type.words, signed)
+
+    return _operation(name, emit, kinds)
+
+
+wide_int = _conversion("wide_int", signed=True, word=True)
+wide_word = _conversion("wide_word", signed=False, word=True)
+wide_cast = _conversion("wide_cast", signed=True, word=False)  # the low words of a value
+
+wide_narrow = _operation(  # the least significant word
+    "wide_narrow", lambda builder, _, value: builder.trunc(value, WORD), types.int64
+)
+
+
+def _instruction(name: str) -> Any:
+    """LLVM's instruction of that name, on two numbers."""
+
+    def emit(builder: Any, signature: Any, left: Any, right: Any) -> Any:
+        return getattr(builder, name)(left, right)
+
+    return _operation(f"wide_{name.rstrip('_')}", emit, _alike)
+
+
+wide_add = _instruction("add")
+wide_sub = _instruction("sub")
+wide_mul = _instruction("mul")
+wide_and = _instruction("and_")
+wide_or = _instruction("or_")
+wide_xor = _instruction("xor")
+wide_not = _operation("wide_not", lambda builder, _, value: builder.not_(value), _alike)
+wide_negate = _operation("wide_negate", lambda builder, _, value: builder.neg(value), _alike)
 
 
 def _comparison(name: str, operator: str, signed: bool) -> Any:
-    def compare(typingctx: Any, left: Any, right: Any) -> Any:
-        if left != right:
-            raise TypeError(f"{name} of {left} and {right}")
+    def emit(builder: Any, signature: Any, left: Any, right: Any) -> Any:
+        return (builder.icmp_signed if signed else builder.icmp_unsigned)(operator, left, right)
 
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            function = builder.icmp_signed if signed else builder.icmp_unsigned
-            return function(operator, args[0], args[1])
-
-        return types.boolean(left, right), codegen
-
-    compare.__name__ = name
-    return intrinsic(compare)
+    return _operation(name, emit, lambda *given: types.boolean(*_alike(*given).args))
 
 
 wide_equal = _comparison("wide_equal", "==", False)
@@ -223,42 +219,18 @@ wide_less = _comparison("wide_less", "<", True)
 wide_less_unsigned = _comparison("wide_less_unsigned", "<", False)
 
 
-@intrinsic
-def wide_not(typingctx: Any, value: Any) -> Any:
-    """All bits the other way."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.not_(args[0])
-
-    return value(value), codegen
-
-
-@intrinsic
-def wide_negate(typingctx: Any, value: Any) -> Any:
-    """The number with the other sign."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.neg(args[0])
-
-    return value(value), codegen
-
-
 def _shift(name: str, instruction: str) -> Any:
-    def shift(typingctx: Any, value: Any, amount: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            kind = args[0].type
-            inside = builder.icmp_unsigned("<", args[1], ir.Constant(WORD, kind.width))
-            amount = builder.select(inside, args[1], ir.Constant(WORD, 0))
-            shifted = getattr(builder, instruction)(args[0], builder.zext(amount, kind))
-            beyond = ir.Constant(kind, 0)
-            if instruction == "ashr":
-                beyond = builder.ashr(args[0], ir.Constant(kind, kind.width - 1))
-            return builder.select(inside, shifted, beyond)
+    def emit(builder: Any, signature: Any, value: Any, amount: Any) -> Any:
+        kind = value.type
+        inside = builder.icmp_unsigned("<", amount, ir.Constant(WORD, kind.width))
+        amount = builder.select(inside, amount, ir.Constant(WORD, 0))
+        shifted = getattr(builder, instruction)(value, builder.zext(amount, kind))
+        beyond = ir.Constant(kind, 0)
+        if instruction == "ashr":
+            beyond = builder.ashr(value, ir.Constant(kind, kind.width - 1))
+        return builder.select(inside, shifted, beyond)
 
-        return value(value, types.int64), codegen
-
-    shift.__name__ = name
-    return intrinsic(shift)
+    return _operation(name, emit, lambda value, amount: value(value, types.int64))
 
 
 # An amount that is negative, or more than the number of bits, shifts all of them out.
@@ -268,55 +240,35 @@ wide_shift_right_unsigned = _shift("wide_shift_right_unsigned", "lshr")
 
 
 def _cut(name: str, instruction: str) -> Any:
-    def cut(typingctx: Any, value: Any, width: Any) -> Any:
-        bits = _count(width)
+    def emit(builder: Any, signature: Any, value: Any, width: Any) -> Any:
+        bits = _count(signature.args[1])
+        amount = ir.Constant(value.type, max(value.type.width - bits, 0))
+        return getattr(builder, instruction)(builder.shl(value, amount), amount)
 
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            amount = ir.Constant(args[0].type, max(args[0].type.width - bits, 0))
-            return getattr(builder, instruction)(builder.shl(args[0], amount), amount)
-
-        return value(value, width), codegen
-
-    cut.__name__ = name
-    return intrinsic(cut)
+    return _operation(name, emit, lambda value, width: value(value, width))
 
 
 wide_cut = _cut("wide_cut", "lshr")
 wide_sign = _cut("wide_sign", "ashr")
 
 
-@intrinsic
-def wide_clamp(typingctx: Any, value: Any, low: Any, high: Any) -> Any:
+def _clamped(builder: Any, signature: Any, value: Any, low: Any, high: Any) -> Any:
     """The number from low to high that is nearest (signed)."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        value, low, high = args
-        value = builder.select(builder.icmp_signed("<", value, low), low, value)
-        return builder.select(builder.icmp_signed(">", value, high), high, value)
-
-    return value(value, low, high), codegen
+    value = builder.select(builder.icmp_signed("<", value, low), low, value)
+    return builder.select(builder.icmp_signed(">", value, high), high, value)
 
 
-@intrinsic
-def wide_clip(typingctx: Any, value: Any) -> Any:
+def _clipped(builder: Any, signature: Any, value: Any) -> Any:
     """The number from -2**62 to 2**62 that is nearest (signed), as a word."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = args[0].type
-        low, high = ir.Constant(kind, -(1 << 62)), ir.Constant(kind, 1 << 62)
-        value = builder.select(builder.icmp_signed("<", args[0], low), low, args[0])
-        value = builder.select(builder.icmp_signed(">", value, high), high, value)
-        return builder.trunc(value, WORD)
-
-    return types.int64(value), codegen
+    low, high = ir.Constant(value.type, -(1 << 62)), ir.Constant(value.type, 1 << 62)
+    return builder.trunc(_clamped(builder, signature, value, low, high), WORD)
 
 
-@intrinsic
-def _bits(typingctx: Any, value: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return ir.Constant(WORD, args[0].type.width)
-
-    return types.int64(value), codegen
+wide_clamp = _operation("wide_clamp", _clamped, _alike)
+wide_clip = _operation("wide_clip", _clipped, types.int64)
+_bits = _operation(
+    "_bits", lambda builder, _, value: ir.Constant(WORD, value.type.width), types.int64
+)
 
 
 @inner

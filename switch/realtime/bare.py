@@ -34,10 +34,12 @@ _pread: Any = types.ExternalFunction(
 _nanosleep: Any = types.ExternalFunction("nanosleep", types.int32(types.int64, types.int64))
 
 # Words of the generator.
-G_STOP = 0  # anything but 0 ends it
-G_SENT = 1
-G_LOST = 2
-G_THROUGH = 3  # frames that the sinks have got
+(
+    G_STOP,  # anything but 0 ends it
+    G_SENT,
+    G_LOST,
+    G_THROUGH,  # frames that the sinks have got
+) = range(4)
 G_WORDS = 8
 
 

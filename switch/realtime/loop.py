@@ -40,10 +40,12 @@ from weft.switch.engine.layout import (
     Q_RATE_BPS,
     SLACK,
     STORM,
+    Words,
 )
 from weft.switch.engine.native import int64_view, jit, types, uint8_view
 from weft.switch.engine.pipeline import ingest
 from weft.switch.engine.queues import (
+    append,
     next_deadline,
     packet_row,
     port_row,
@@ -51,6 +53,7 @@ from weft.switch.engine.queues import (
     switch_row,
     take_buffer,
     take_departure,
+    take_first,
     take_packet,
 )
 from weft.switch.engine.telemetry import count_load
@@ -59,45 +62,49 @@ BATCH = 64
 """Frames of one recvmmsg or sendmmsg."""
 
 # Words of io.
-IO_POLL = 0  # address of pollfd[sockets + 1]: the last is the event descriptor
-IO_SOCKETS = 1  # address of int64[sockets, SOCKET_WORDS]
-IO_COUNT = 2
-IO_RECEIVE = 3  # address of mmsghdr[BATCH]
-IO_RECEIVE_VECTORS = 4  # address of iovec[BATCH]
-IO_RECEIVE_BUFFERS = 5  # address of int64[BATCH]: the pool's buffer of each, or NONE
-IO_SEND = 6  # address of mmsghdr[BATCH]
-IO_SEND_VECTORS = 7  # address of iovec[2 * BATCH]
-IO_PENDING = 8  # address of int64[sockets]: sockets with frames to send
-IO_HISTOGRAM = 9  # address of int64[HISTOGRAM]: lateness of departures
-IO_MAX_LATENESS = 10
-IO_COALESCE_NS = 11
-IO_WAKE_UPS = 12
-IO_TIME = 13  # address of int64[4]: timespecs
-IO_PENDING_COUNT = 14
-IO_BATCHES = 15
-IO_RETRY = 16  # a socket was full: try again soon
-IO_SPACING = 17  # address of int64[HISTOGRAM]: how much too close together frames came
-IO_MAX_SPACING = 18
-IO_EVENTS = 20  # event descriptor of the thread that tells controllers of events
-IO_ONE = 21  # address of an int64 of 1
-IO_CONTROL = 22  # address of int64[BATCH, CONTROL_WORDS]: what the kernel says of each frame
-IO_WORDS = 24
+(
+    IO_POLL,  # address of pollfd[sockets + 1]: the last is the event descriptor
+    IO_SOCKETS,  # address of int64[sockets, SOCKET_WORDS]
+    IO_COUNT,
+    IO_RECEIVE,  # address of mmsghdr[BATCH]
+    IO_RECEIVE_VECTORS,  # address of iovec[BATCH]
+    IO_RECEIVE_BUFFERS,  # address of int64[BATCH]: the pool's buffer of each, or NONE
+    IO_SEND,  # address of mmsghdr[BATCH]
+    IO_SEND_VECTORS,  # address of iovec[2 * BATCH]
+    IO_PENDING,  # address of int64[sockets]: sockets with frames to send
+    IO_HISTOGRAM,  # address of int64[HISTOGRAM]: lateness of departures
+    IO_MAX_LATENESS,
+    IO_COALESCE_NS,
+    IO_WAKE_UPS,
+    IO_TIME,  # address of int64[4]: timespecs
+    IO_PENDING_COUNT,
+    IO_SPACING,  # address of int64[HISTOGRAM]: how much too close together frames came
+    IO_MAX_SPACING,
+    IO_EVENTS,  # event descriptor of the thread that tells controllers of events
+    IO_ONE,  # address of an int64 of 1
+    IO_CONTROL,  # address of int64[BATCH, CONTROL_WORDS]: what the kernel says of each frame
+    IO_WORDS,  # all of them
+) = range(21)
 
 # Words of a socket.
-F_DESCRIPTOR = 0
-F_SWITCH = 1
-F_PORT = 2
-F_HEAD = 3  # frames to send, through P_NEXT
-F_TAIL = 4
-F_SEND_ERRORS = 5
-F_ARRIVED_NS = 6  # when the last frame was received
-F_RATE_BPS = 7  # of the link as it was configured: what comes in is not slower for a slowed port
-SOCKET_WORDS = 8
+(
+    F_DESCRIPTOR,
+    F_SWITCH,
+    F_PORT,
+    F_HEAD,  # frames to send, through P_NEXT
+    F_TAIL,
+    F_SEND_ERRORS,
+    F_ARRIVED_NS,  # when the last frame was received
+    F_RATE_BPS,  # of the link as it was configured: what comes in is not slower for a slowed port
+    SOCKET_WORDS,  # all of them
+) = range(9)
 
 MESSAGE_WORDS = 8  # of a struct mmsghdr
-M_CONTROL_BYTES = 5  # its words
-M_FLAGS = 6
-M_LENGTH = 7
+(
+    M_CONTROL_BYTES,  # its words
+    M_FLAGS,
+    M_LENGTH,
+) = range(5, 8)
 
 # Words of a control message with a struct tpacket_auxdata (packet(7), PACKET_AUXDATA).
 CONTROL_WORDS = 5
@@ -135,7 +142,7 @@ _write: Any = types.ExternalFunction("write", types.int64(types.int32, types.int
 
 
 @jit
-def clock(time: Any) -> int:
+def clock(time: Words) -> int:
     """CLOCK_MONOTONIC in ns."""
     _clock_gettime(CLOCK_MONOTONIC, time.ctypes.data)
     return time[0] * 1_000_000_000 + time[1]  # type: ignore[no-any-return]
@@ -151,7 +158,7 @@ def errno() -> int:
 
 
 @jit
-def record(io: Any, histogram: int, greatest: int, duration_ns: int) -> None:
+def record(io: Words, histogram: int, greatest: int, duration_ns: int) -> None:
     """Count a duration in a histogram of 16 steps per power of two."""
     duration_ns = max(duration_ns, 0)
     io[greatest] = max(io[greatest], duration_ns)
@@ -165,13 +172,13 @@ def record(io: Any, histogram: int, greatest: int, duration_ns: int) -> None:
 
 
 @jit
-def record_lateness(io: Any, lateness_ns: int) -> None:
+def record_lateness(io: Words, lateness_ns: int) -> None:
     """Count how late a frame left."""
     record(io, IO_HISTOGRAM, IO_MAX_LATENESS, lateness_ns)
 
 
 @jit
-def record_spacing(io: Any, socket: Any, rate_bps: int, length: int, now: int) -> None:
+def record_spacing(io: Words, socket: Words, rate_bps: int, length: int, now: int) -> None:
     """Count by how much a frame followed the one before more closely than its link carries it."""
     if rate_bps > 0:
         takes_ns = length * 8_000_000_000 // rate_bps
@@ -180,7 +187,7 @@ def record_spacing(io: Any, socket: Any, rate_bps: int, length: int, now: int) -
 
 
 @jit
-def fill_receive_slots(context: Any, io: Any) -> int:
+def fill_receive_slots(context: Words, io: Words) -> int:
     """Give each receive slot a buffer of the pool; how many slots, from the first on, have one."""
     vectors = int64_view(io[IO_RECEIVE_VECTORS], 2 * BATCH)
     buffers = int64_view(io[IO_RECEIVE_BUFFERS], BATCH)
@@ -199,7 +206,7 @@ def fill_receive_slots(context: Any, io: Any) -> int:
 
 
 @jit
-def put_tag_back(context: Any, io: Any, slot: int, row: Any) -> None:
+def put_tag_back(context: Words, io: Words, slot: int, row: Any) -> None:
     """Give a frame the VLAN tag that the kernel took out of it, as libpcap does."""
     control = int64_view(io[IO_CONTROL] + slot * CONTROL_WORDS * 8, CONTROL_WORDS)
     if control[C_STATUS] & VLAN_VALID == 0 or row[P_FRAME_LENGTH] < ADDRESSES_BYTES:
@@ -221,7 +228,7 @@ def put_tag_back(context: Any, io: Any, slot: int, row: Any) -> None:
 
 
 @jit
-def receive_batch(context: Any, io: Any, socket: Any, time: Any) -> int:
+def receive_batch(context: Words, io: Words, socket: Words, time: Words) -> int:
     """Receive up to BATCH frames of a port and put them into the switch; how many there were."""
     slots = fill_receive_slots(context, io)
     if slots == 0:
@@ -268,7 +275,7 @@ def receive_batch(context: Any, io: Any, socket: Any, time: Any) -> int:
 
 
 @jit
-def sort_departures(context: Any, io: Any) -> None:
+def sort_departures(context: Words, io: Words) -> None:
     """Give each departing packet to its port's socket."""
     pending = int64_view(io[IO_PENDING], io[IO_COUNT])
     while True:
@@ -276,21 +283,17 @@ def sort_departures(context: Any, io: Any) -> None:
         if packet == NONE:
             return
         row = packet_row(context, packet)
-        row[P_NEXT] = NONE
         port = port_row(context, row[P_SWITCH] * context[PORT_COUNT] + row[P_PORT])
         number = port[Q_DRIVER]
         socket = int64_view(io[IO_SOCKETS] + number * SOCKET_WORDS * 8, SOCKET_WORDS)
         if socket[F_HEAD] == NONE:
-            socket[F_HEAD] = packet
             pending[io[IO_PENDING_COUNT]] = number
             io[IO_PENDING_COUNT] += 1
-        else:
-            packet_row(context, socket[F_TAIL])[P_NEXT] = packet
-        socket[F_TAIL] = packet
+        append(context, socket, F_HEAD, packet)
 
 
 @jit
-def send_socket(context: Any, io: Any, socket: Any, time: Any) -> bool:
+def send_socket(context: Words, io: Words, socket: Words, time: Words) -> bool:
     """Send what waits at a socket; False if the kernel took only a part."""
     messages = int64_view(io[IO_SEND], BATCH * MESSAGE_WORDS)
     vectors = int64_view(io[IO_SEND_VECTORS], 4 * BATCH)
@@ -316,15 +319,11 @@ def send_socket(context: Any, io: Any, socket: Any, time: Any) -> bool:
             if code in (EAGAIN, ENOBUFS):
                 return False
             socket[F_SEND_ERRORS] += 1
-        else:
-            io[IO_BATCHES] += 1
         now = clock(time) if timed else 0
         for _ in range(max(sent, 1)):
-            packet = socket[F_HEAD]
-            row = packet_row(context, packet)
-            socket[F_HEAD] = row[P_NEXT]
+            packet = take_first(context, socket, F_HEAD)
             if timed and sent > 0:
-                record_lateness(io, now - row[P_DEPARTURE_NS])
+                record_lateness(io, now - packet_row(context, packet)[P_DEPARTURE_NS])
             if port[Q_CAPTURE_OUT] != 0 and sent > 0:
                 capture_departure(context, port[Q_CAPTURE_OUT] - 1, clock(time), packet)
             release(context, packet)
@@ -332,7 +331,7 @@ def send_socket(context: Any, io: Any, socket: Any, time: Any) -> bool:
 
 
 @jit
-def send_departures(context: Any, io: Any, time: Any) -> None:
+def send_departures(context: Words, io: Words, time: Words) -> None:
     """Send all frames that have left their links; what a full socket refuses stays for later."""
     sort_departures(context, io)
     pending = int64_view(io[IO_PENDING], io[IO_COUNT])
@@ -348,7 +347,7 @@ def send_departures(context: Any, io: Any, time: Any) -> None:
 
 
 @jit
-def wait(context: Any, io: Any, time: Any, last_wake: int) -> int:
+def wait(context: Words, io: Words, time: Words, last_wake: int) -> int:
     """Sleep until a frame, the event descriptor, or the next deadline; ppoll's result."""
     now = clock(time)
     until = next_deadline(context)
@@ -365,7 +364,7 @@ def wait(context: Any, io: Any, time: Any, last_wake: int) -> int:
 
 
 @jit
-def tell_events(context: Any, io: Any) -> None:
+def tell_events(context: Words, io: Words) -> None:
     """Wake the thread that tells controllers of events, if there are new ones."""
     if context[EVENTS_WAIT] != 0:
         context[EVENTS_WAIT] = 0
@@ -373,7 +372,7 @@ def tell_events(context: Any, io: Any) -> None:
 
 
 @jit
-def run_loop(context: Any, io: Any) -> None:
+def run_loop(context: Words, io: Words) -> None:
     """Run until the event descriptor is readable."""
     count = io[IO_COUNT]
     time = int64_view(io[IO_TIME], 4)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from weft.switch.engine.attachments import Meter
 from weft.switch.engine.control import (
     AlreadyExists,
     CounterCell,
@@ -12,9 +14,10 @@ from weft.switch.engine.control import (
     NotPermitted,
     StillInUse,
     SwitchControl,
+    TableEntry,
     TableFull,
 )
-from weft.switch.engine.program import Program, Table
+from weft.switch.engine.program import Cells, Program
 from weft.switch.stf.names import resolve
 from weft.switch.stf.replication import Replication
 from weft.switch.stf.statements import CheckCounter, CheckRegister, Command, Value, Word
@@ -38,6 +41,46 @@ def holds(got: int, comparison: str, wanted: int) -> bool:
     return _COMPARISONS[comparison](got, wanted)
 
 
+class _Cells:
+    """The counters of a program, or its meters: arrays of cells, and direct ones, a cell an entry.
+
+    A *place* is what the switch's control wants to know of a cell.
+    """
+
+    def __init__(
+        self, kind: str, arrays: Mapping[str, Cells | Meter], document: Any, tables: Tables
+    ) -> None:
+        self.kind = kind
+        self.sizes = {name: array.size for name, array in arrays.items()}
+        self.tables = tables
+        self.direct = {
+            entry["name"]: str(entry["binding"])
+            for entry in document.get(f"{kind}_arrays", ())
+            if entry.get("is_direct")
+        }
+
+    def find(self, word: Word) -> str:
+        """The array that a name means."""
+        return resolve(word, self.kind, dict.fromkeys([*self.sizes, *self.direct]))
+
+    def place(self, name: str, index: Word | Value) -> tuple[Any, ...]:
+        """A cell by its number, or by its entry's number or name."""
+        if name not in self.direct:
+            return name, _number(index)
+        table = self.tables.program.tables[self.direct[name]]
+        return _place_of(self.tables.numbered_entry(table, index))
+
+    def places(self, name: str) -> list[tuple[Any, ...]]:
+        """All cells."""
+        if name not in self.direct:
+            return [(name, index) for index in range(self.sizes[name])]
+        return [_place_of(entry) for entry in self.tables.control.entries(self.direct[name])]
+
+
+def _place_of(entry: TableEntry) -> tuple[Any, ...]:
+    return entry.table, entry.keys, entry.priority
+
+
 class Arrays:
     """The arrays of a program, and what is replicated, by the names of commands."""
 
@@ -46,22 +89,15 @@ class Arrays:
         self.program = program
         self.tables = tables
         self.replication = Replication(control)
-        self.direct_counters = {
-            entry["name"]: str(entry["binding"])
-            for entry in program.document.get("counter_arrays", ())
-            if entry.get("is_direct")
-        }
-        self.direct_meters = {
-            entry["name"]: str(entry["binding"])
-            for entry in program.document.get("meter_arrays", ())
-            if entry.get("is_direct")
-        }
+        self.counters = _Cells("counter", program.counters, program.document, tables)
+        self.meters = _Cells("meter", program.meters, program.document, tables)
 
     # -- checks: what was read, in words, and its value
 
     def counter(self, check: CheckCounter) -> tuple[str, int]:
         """A counter's packets or bytes."""
-        name, cell = self._counter(check.counter, check.index)
+        name = self.counters.find(check.counter)
+        cell = self._read_counter(name, check.index)
         index = check.index.value if isinstance(check.index, Value) else check.index.text
         count = cell.packets if check.counted == "packets" else cell.bytes
         return f"counter {name}({index}) in {check.counted}", count
@@ -84,88 +120,58 @@ class Arrays:
             self.tables.regroup(command.target, member, group, join)
             return ""
         kind, _, verb = command.command.partition("_")
-        if kind == "counter":
-            return self._count(verb, command)
-        if kind == "register":
-            return self._store(verb, command)
-        return self._rate(verb, command)
+        does = {"counter": self._count, "register": self._store}.get(kind, self._rate)
+        return does(verb, command.target, command)
 
     def _replicate(self, command: str, numbers: list[int]) -> str:
         replication = self.replication
-        if command == "mc_node_create":
-            handle = replication.create_node(numbers[0], tuple(numbers[1:]))
-            return f"node {handle} was created"
-        if command == "mc_node_update":
-            replication.update_node(numbers[0], tuple(numbers[1:]))
-            return ""
-        if command == "mirroring_get":
-            where = replication.describe_mirror(numbers[0])
-            return f"session {numbers[0]} mirrors to {where}"
-        simple: dict[str, Callable[..., None]] = {
-            "mirroring_add": replication.mirror_to_port,
-            "mirroring_add_mc": replication.mirror_to_group,
-            "mirroring_delete": replication.remove_mirror,
-            "mc_mgrp_create": replication.create_group,
-            "mc_mgrp_destroy": replication.destroy_group,
+        does: dict[str, Callable[..., str | None]] = {
+            "mc_node_create": lambda instance, *ports: (
+                f"node {replication.create_node(instance, ports)} was created"
+            ),
+            "mc_node_update": lambda handle, *ports: replication.update_node(handle, ports),
             "mc_node_associate": replication.associate,
             "mc_node_dissociate": replication.dissociate,
             "mc_node_destroy": replication.destroy_node,
+            "mc_mgrp_create": replication.create_group,
+            "mc_mgrp_destroy": replication.destroy_group,
+            "mirroring_add": replication.mirror_to_port,
+            "mirroring_add_mc": replication.mirror_to_group,
+            "mirroring_delete": replication.remove_mirror,
+            "mirroring_get": lambda session: (
+                f"session {session} mirrors to {replication.describe_mirror(session)}"
+            ),
         }
-        simple[command](*numbers)
-        return ""
+        return does[command](*numbers) or ""
 
-    def _table(self, name: str) -> Table:
-        return next(table for table in self.program.tables.values() if table.name == name)
+    def _read_counter(self, name: str, index: Word | Value) -> CounterCell:
+        place = self.counters.place(name, index)
+        if name in self.counters.direct:
+            return self.control.read_direct_counter(*place)
+        return self.control.read_counter(*place)
 
-    def _counter(self, word: Word, index: Word | Value) -> tuple[str, CounterCell]:
-        arrays = [cells.name for cells in self.program.counters.values()]
-        name = resolve(word, "counter", dict.fromkeys([*arrays, *self.direct_counters]))
-        if name in self.direct_counters:
-            table = self._table(self.direct_counters[name])
-            entry = self.tables.numbered_entry(table, index)
-            return name, self.control.read_direct_counter(entry.table, entry.keys, entry.priority)
-        return name, self.control.read_counter(name, _number(index))
-
-    def _count(self, verb: str, command: Command) -> str:
-        assert command.target is not None
-        if verb == "reset":
-            return self._reset_counter(command.target)
-        index = command.numbers[0]
-        name, cell = self._counter(command.target, index)
+    def _count(self, verb: str, target: Word, command: Command) -> str:
+        name = self.counters.find(target)
         if verb == "read":
+            cell = self._read_counter(name, command.numbers[0])
             return f"counter {name} is {cell.packets} packets, {cell.bytes} bytes"
-        packets, size = (_number(item) for item in command.numbers[1:])
-        if name in self.direct_counters:
-            table = self._table(self.direct_counters[name])
-            entry = self.tables.numbered_entry(table, index)
-            self.control.write_direct_counter(
-                entry.table, entry.keys, entry.priority, CounterCell(packets, size)
-            )
+        write = self.control.write_counter, self.control.write_direct_counter
+        does: Callable[..., None] = write[name in self.counters.direct]
+        if verb == "reset":
+            for place in self.counters.places(name):
+                does(*place, CounterCell(0, 0))
         else:
-            self.control.write_counter(name, _number(index), CounterCell(packets, size))
-        return ""
-
-    def _reset_counter(self, word: Word) -> str:
-        arrays = {cells.name: cells for cells in self.program.counters.values()}
-        name = resolve(word, "counter", dict.fromkeys([*arrays, *self.direct_counters]))
-        zero = CounterCell(0, 0)
-        if name in self.direct_counters:
-            for entry in self.control.entries(self.direct_counters[name]):
-                self.control.write_direct_counter(entry.table, entry.keys, entry.priority, zero)
-        else:
-            for index in range(arrays[name].size):
-                self.control.write_counter(name, index, zero)
+            index, *counts = command.numbers
+            does(*self.counters.place(name, index), CounterCell(*map(_number, counts)))
         return ""
 
     def _register(self, word: Word) -> str:
-        return resolve(word, "register", [c.name for c in self.program.registers.values()])
+        return resolve(word, "register", self.program.registers)
 
-    def _store(self, verb: str, command: Command) -> str:
-        assert command.target is not None
-        name = self._register(command.target)
+    def _store(self, verb: str, target: Word, command: Command) -> str:
+        name = self._register(target)
         if verb == "reset":
-            size = next(c.size for c in self.program.registers.values() if c.name == name)
-            for index in range(size):
+            for index in range(self.program.registers[name].size):
                 self.control.write_register(name, index, 0)
             return ""
         index = _number(command.numbers[0])
@@ -174,36 +180,20 @@ class Arrays:
         self.control.write_register(name, index, _number(command.numbers[1]))
         return ""
 
-    def _rate(self, verb: str, command: Command) -> str:
-        assert command.target is not None
-        arrays = {cells.name: cells for cells in self.program.meters.values()}
-        name = resolve(command.target, "meter", dict.fromkeys([*arrays, *self.direct_meters]))
+    def _rate(self, verb: str, target: Word, command: Command) -> str:
+        name = self.meters.find(target)
+        direct = name in self.meters.direct
         if verb == "get_rates":
-            config = self._read_meter(name, command.numbers[0])
-            return f"meter {name} has {_rates_of(config)}"
+            read = self.control.read_direct_meter if direct else self.control.read_meter
+            rates = read(*self.meters.place(name, command.numbers[0]))
+            return f"meter {name} has {_rates_of(rates)}"
         config = _config(command)
-        if command.numbers:
-            self._write_meter(name, command.numbers[0], config)
-        elif name in self.direct_meters:
-            for entry in self.control.entries(self.direct_meters[name]):
-                self.control.write_direct_meter(entry.table, entry.keys, entry.priority, config)
-        else:
-            for index in range(arrays[name].size):
-                self.control.write_meter(name, index, config)
+        places = [self.meters.place(name, index) for index in command.numbers]
+        write = self.control.write_meter, self.control.write_direct_meter
+        does: Callable[..., None] = write[direct]
+        for place in places or self.meters.places(name):
+            does(*place, config)
         return ""
-
-    def _read_meter(self, name: str, index: Word | Value) -> MeterConfig | None:
-        if name not in self.direct_meters:
-            return self.control.read_meter(name, _number(index))
-        entry = self.tables.numbered_entry(self._table(self.direct_meters[name]), index)
-        return self.control.read_direct_meter(entry.table, entry.keys, entry.priority)
-
-    def _write_meter(self, name: str, index: Word | Value, config: MeterConfig) -> None:
-        if name not in self.direct_meters:
-            self.control.write_meter(name, _number(index), config)
-            return
-        entry = self.tables.numbered_entry(self._table(self.direct_meters[name]), index)
-        self.control.write_direct_meter(entry.table, entry.keys, entry.priority, config)
 
 
 def _config(command: Command) -> MeterConfig:

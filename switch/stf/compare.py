@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from weft.switch.stf.report import Difference, Failure
 from weft.switch.stf.statements import Expect, Packet
@@ -90,15 +91,8 @@ def _pairs(
 ) -> list[tuple[Expect | None, Output | None]]:
     """Which frame is held against which expectation: in order, each once, and as many as can be
     go together that match."""
-    length = max(len(expected), len(outputs))
-    if length > MOST_ALIGNED:
-        return [
-            (
-                expected[i] if i < len(expected) else None,
-                outputs[i] if i < len(outputs) else None,
-            )
-            for i in range(length)
-        ]
+    if max(len(expected), len(outputs)) > MOST_ALIGNED:
+        return list(zip_longest(expected, outputs))
     matching = [[difference(e, o.frame) is None for o in outputs] for e in expected]
     best = [[0] * (len(outputs) + 1) for _ in range(len(expected) + 1)]
     for i in range(len(expected) - 1, -1, -1):
@@ -132,13 +126,7 @@ def _rejoin(
     def flush() -> None:
         missing = [expect for expect, _ in stretch if expect is not None]
         extra = [output for _, output in stretch if output is not None]
-        for i in range(max(len(missing), len(extra))):
-            joined.append(
-                (
-                    missing[i] if i < len(missing) else None,
-                    extra[i] if i < len(extra) else None,
-                )
-            )
+        joined.extend(zip_longest(missing, extra))
         stretch.clear()
 
     for pair in pairs:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from weft.switch.engine.control import (
     AlreadyExists,
@@ -12,6 +14,8 @@ from weft.switch.engine.control import (
     Replica,
     SwitchControl,
 )
+
+Item = TypeVar("Item")
 
 
 @dataclass
@@ -103,16 +107,10 @@ class Replication:
         raise NotFound(f"there is no mirroring session {session}")
 
     def _node(self, handle: int) -> tuple[int, tuple[int, ...]]:
-        if handle not in self.nodes:
-            known = ", ".join(map(str, self.nodes)) or "none"
-            raise NotFound(f"there is no multicast node {handle}; nodes are: {known}")
-        return self.nodes[handle]
+        return _need("multicast node", "nodes", self.nodes, handle)
 
     def _group(self, group: int) -> list[int]:
-        if group not in self.groups:
-            known = ", ".join(map(str, self.groups)) or "none"
-            raise NotFound(f"there is no multicast group {group}; groups are: {known}")
-        return self.groups[group]
+        return _need("multicast group", "groups", self.groups, group)
 
     def _replicas(self, group: int) -> tuple[Replica, ...]:
         """The copies of a group: its nodes in order, the ports of each in theirs."""
@@ -130,22 +128,40 @@ class Replication:
 
     def _apply(self) -> None:
         """Let the switch have what is set up here."""
-        present = {group.group_id for group in self.control.multicast_groups()}
-        for number in present - set(self.groups):
-            self.control.delete_multicast_group(number)
-        for number in self.groups.keys() - {0}:  # to group 0 no packet is multicast
-            group = MulticastGroup(number, self._replicas(number))
-            if number in present:
-                self.control.modify_multicast_group(group)
-            else:
-                self.control.insert_multicast_group(group)
-        sessions = {session.session_id for session in self.control.clone_sessions()}
-        wanted = set(self.to_port) | set(self.to_group)
-        for number in sessions - wanted:
-            self.control.delete_clone_session(number)
-        for number in wanted:
-            session = CloneSession(number, self._mirrored(number))
-            if number in sessions:
-                self.control.modify_clone_session(session)
-            else:
-                self.control.insert_clone_session(session)
+        control, groups = self.control, self.groups.keys() - {0}  # to 0 no packet is multicast
+        _agree(
+            {group.group_id for group in control.multicast_groups()},
+            {number: MulticastGroup(number, self._replicas(number)) for number in groups},
+            control.delete_multicast_group,
+            control.modify_multicast_group,
+            control.insert_multicast_group,
+        )
+        sessions = {*self.to_port, *self.to_group}
+        _agree(
+            {session.session_id for session in control.clone_sessions()},
+            {number: CloneSession(number, self._mirrored(number)) for number in sessions},
+            control.delete_clone_session,
+            control.modify_clone_session,
+            control.insert_clone_session,
+        )
+
+
+def _need(kind: str, kinds: str, items: dict[int, Item], number: int) -> Item:
+    if number not in items:
+        known = ", ".join(map(str, items)) or "none"
+        raise NotFound(f"there is no {kind} {number}; {kinds} are: {known}")
+    return items[number]
+
+
+def _agree(
+    present: set[int],
+    wanted: dict[int, Item],
+    delete: Callable[[int], None],
+    modify: Callable[[Item], None],
+    insert: Callable[[Item], None],
+) -> None:
+    """Let the switch have what is wanted, and nothing else."""
+    for number in present - wanted.keys():
+        delete(number)
+    for number, item in wanted.items():
+        (modify if number in present else insert)(item)
