@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import grpc
-from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 
 from weft.base.errors import InputError
 from weft.controller.client import DEADLINE_S, SwitchError
+from weft.switch.messages import p4runtime_pb2, stub_of
 
 _ADDRESS = re.compile("addr|ip|mac|eth", re.IGNORECASE)
 """In the name of a key or parameter that is an address if it is as wide as one."""
@@ -36,7 +36,7 @@ class Inspector:
         self._device_id = device_id
         options = (("grpc.max_receive_message_length", -1), ("grpc.enable_http_proxy", 0))
         self._channel = grpc.insecure_channel(address, options=options)
-        self._stub = p4runtime_pb2_grpc.P4RuntimeStub(self._channel)
+        self._stub = stub_of(self._channel)
         request = p4runtime_pb2.GetForwardingPipelineConfigRequest(device_id=device_id)
         request.response_type = request.P4INFO_AND_COOKIE
         try:

@@ -1,7 +1,4 @@
-"""A P4Runtime client of switches in the same process, for a `weft.controller.client.Session`.
-
-It has those parts of p4runtime-shell's ``P4RuntimeClient`` that a session uses.
-"""
+"""A P4Runtime client of switches in the same process, for a `weft.controller.client.Session`."""
 
 from __future__ import annotations
 
@@ -11,16 +8,13 @@ from typing import Any
 
 import grpc
 from google.rpc import code_pb2
-from p4.v1 import p4runtime_pb2
 
 from weft.switch.p4runtime.arbitration import Client
 from weft.switch.p4runtime.local import LocalError, LocalSwitch
 
-SET_CONFIG = "/p4.v1.P4Runtime/SetForwardingPipelineConfig"
-
 
 class LocalClient:
-    """One controller's end of a `LocalSwitch`; ``stub`` and ``channel`` are called as gRPC's are.
+    """One controller's end of a `LocalSwitch`; ``stub`` is called as gRPC's is.
 
     Deadlines mean nothing here: every call is answered when it returns.
     """
@@ -29,7 +23,6 @@ class LocalClient:
         self.switch = switch
         self.device_id = device_id
         self.election_id = election_id
-        self.deadline_s = 0.0
         self.stub = SimpleNamespace(
             Write=_unary(switch.write),
             Read=_unary(switch.read),
@@ -39,24 +32,7 @@ class LocalClient:
         )
         self._client: Client | None = None
 
-    @property
-    def channel(self) -> LocalClient:
-        """Itself: what a session makes of a channel is one call."""
-        return self
-
-    def unary_unary(
-        self, method: str, request_serializer: Any, response_deserializer: Any
-    ) -> Callable[..., Any]:
-        """The one method that a session calls with bytes."""
-        assert method == SET_CONFIG, method
-        kind = p4runtime_pb2.SetForwardingPipelineConfigRequest
-
-        def call(data: bytes, timeout: float | None = None) -> Any:
-            return self.switch.set_config(kind.FromString(request_serializer(data)))
-
-        return call
-
-    def set_up_stream(self) -> None:
+    def become_primary(self) -> None:
         """Become the primary; grpc.RpcError where another controller is."""
         self._client, answer = self.switch.arbitrate(self.election_id)
         if answer.arbitration.status.code != code_pb2.OK:

@@ -6,9 +6,6 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from p4.config.v1 import p4info_pb2
-from p4.v1 import p4runtime_pb2
-
 from weft.base.errors import InputError
 from weft.controller import fabric
 from weft.controller.entities import (
@@ -25,6 +22,7 @@ from weft.controller.entities import (
     TableEntry,
     Ternary,
 )
+from weft.switch.messages import p4info_pb2, p4runtime_pb2
 
 REPLICA_INSTANCE = 1
 """The egress_rid of all multicast copies; a copy is known by its port."""

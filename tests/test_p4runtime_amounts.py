@@ -11,8 +11,6 @@ import grpc
 import pytest
 from google.protobuf import text_format
 from google.rpc import code_pb2
-from p4.config.v1 import p4info_pb2
-from p4.v1 import p4runtime_pb2
 from tests.p4runtime_support import (
     DELETE,
     INSERT,
@@ -28,6 +26,7 @@ from tests.p4runtime_support import (
 from weft.controller.client import Program, Session, WriteError
 from weft.controller.entities import Action, Exact, entry
 from weft.controller.plan import Update
+from weft.switch.messages import p4info_pb2, p4runtime_pb2
 from weft.switch.p4runtime import arrays, configs, received, requests
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.local import LocalError, LocalSwitch

@@ -16,8 +16,6 @@ from google.rpc import code_pb2
 from google.rpc.status_pb2 import Status
 from hypothesis import given
 from hypothesis import strategies as st
-from p4.config.v1 import p4info_pb2, p4types_pb2
-from p4.v1 import p4data_pb2, p4runtime_pb2
 from tests.p4runtime_support import (
     DELETE,
     EVERY_NOTICE,
@@ -32,6 +30,7 @@ from tests.p4runtime_support import (
 )
 
 from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.messages import p4data_pb2, p4info_pb2, p4runtime_pb2, p4types_pb2
 from weft.switch.p4runtime import bytestrings
 from weft.switch.p4runtime.data_values import decode_data, encode_data
 from weft.switch.p4runtime.digests import Digests, Limits

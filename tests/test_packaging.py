@@ -105,8 +105,9 @@ def test_pip_installs_the_weft_command_with_its_p4_sources_and_without_the_tests
 
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     environment["WEFT_CACHE"] = str(tmp_path / "cache")
+    script = "from weft.topo.fabric_program import fabric_program; print(fabric_program())"
     where = subprocess.run(
-        [python, "-c", "from weft.topo.fabric_program import fabric_program; print(fabric_program())"],
+        [python, "-c", script],
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=True,
     ).stdout.strip()  # fmt: skip
     assert where == f"{inside}/weft/p4/fabric.p4"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from p4.config.v1 import p4types_pb2
-
 from weft.switch.compiler.annotations import AnnotationWriter, find, local_name
 from weft.switch.compiler.storage import header_fields
 from weft.switch.compiler.types import (
@@ -27,6 +25,7 @@ from weft.switch.compiler.types import (
     resolved,
     scalar_width,
 )
+from weft.switch.messages import p4types_pb2
 
 _TRANSLATION = "p4runtime_translation"
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from google.rpc import code_pb2
-from p4.v1 import p4runtime_pb2
 
+from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.refusals import Refusal, invalid, not_found
 
 RoleKey = str | int

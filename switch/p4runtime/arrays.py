@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from google.rpc import code_pb2
-from p4.v1 import p4runtime_pb2
 
 from weft.switch.engine.control import CounterCell
+from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.data_values import decode_data, encode_data, is_scalar
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.p4info_objects import Array, Register

@@ -6,11 +6,10 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from p4.v1 import p4runtime_pb2
-
 from weft.switch.engine.amounts import check_text
 from weft.switch.engine.control import ControlError, SwitchControl
 from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime import reconcile
 from weft.switch.p4runtime.device import Config, Device, Notes, Staged
 from weft.switch.p4runtime.device_config import bmv2_json

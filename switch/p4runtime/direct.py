@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from p4.v1 import p4runtime_pb2
-
 from weft.switch.engine.control import NotFound
+from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.arrays import decode_cell, fill_cell
 from weft.switch.p4runtime.device import Device, EntryId
 from weft.switch.p4runtime.meters import (

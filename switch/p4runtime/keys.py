@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from p4.config.v1 import p4info_pb2
-
 from weft.switch.engine.control import ActionCall, Exact, Key, Lpm, Range, Ternary
+from weft.switch.messages import p4info_pb2
 from weft.switch.p4runtime import bytestrings
 from weft.switch.p4runtime.p4info import ProgramInfo
 from weft.switch.p4runtime.p4info_objects import Field, MatchKind, Table, ValueSet

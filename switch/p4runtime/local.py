@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 import grpc
-from p4.v1 import p4runtime_pb2
 
 from weft.switch.engine.control import SwitchControl
+from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime import notifications
 from weft.switch.p4runtime.arbitration import Client
 from weft.switch.p4runtime.device import Device

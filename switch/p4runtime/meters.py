@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from p4.config.v1 import p4info_pb2
-from p4.v1 import p4runtime_pb2
-
 from weft.switch.engine.control import CounterCell, MeterConfig, MeterCounts
+from weft.switch.messages import p4info_pb2, p4runtime_pb2
 from weft.switch.p4runtime.arrays import cells_of, fill_cell, write_cells
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.p4info_objects import Meter

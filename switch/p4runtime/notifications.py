@@ -11,9 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from p4.v1 import p4runtime_pb2
-
 from weft.switch.engine.control import DigestEvent, IdleTimeout, NotFound, PacketIn, TableEntry
+from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.device import Device, EntryId
 from weft.switch.p4runtime.digest_entries import digest_lists
 from weft.switch.p4runtime.packets import unpack

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
-from p4.config.v1 import p4info_pb2
-
+from weft.switch.messages import p4info_pb2
 from weft.switch.p4runtime.data_plane import DataPlane
 from weft.switch.p4runtime.p4info_objects import (
     KINDS,

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from p4.config.v1 import p4info_pb2
-
+from weft.switch.messages import p4info_pb2
 from weft.switch.p4runtime.translation import ValueType
 
 

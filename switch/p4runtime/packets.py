@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from p4.v1 import p4runtime_pb2
-
+from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.p4info_objects import PacketHeader
 from weft.switch.p4runtime.refusals import Refusal, invalid, listed
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from google.rpc import code_pb2
-from p4.v1 import p4runtime_pb2
 
 from weft.switch.engine.control import ProfileGroup, ProfileMember
+from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.keys import check_scope, decode_action, encode_action
 from weft.switch.p4runtime.p4info_objects import Profile

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from google.rpc import code_pb2
-from p4.v1 import p4runtime_pb2
 
+from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.refusals import Refusal, invalid
 from weft.switch.p4runtime.wire import fields
 

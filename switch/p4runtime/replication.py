@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from google.rpc import code_pb2
-from p4.v1 import p4runtime_pb2
 
 from weft.switch.engine.amounts import MOST_REPLICAS
 from weft.switch.engine.control import CloneSession, MulticastGroup, Replica
+from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime import bytestrings
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.refusals import Refusal, invalid

@@ -8,8 +8,8 @@ from itertools import islice
 from typing import Any
 
 from google.rpc import code_pb2
-from p4.v1 import p4runtime_pb2
 
+from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime import (
     arrays,
     digest_entries,

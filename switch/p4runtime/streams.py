@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from google.rpc import code_pb2
-from p4.v1 import p4runtime_pb2
 
+from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.arbitration import Arbitration, Client, Notice
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.digest_entries import acknowledge

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from p4.v1 import p4runtime_pb2
-
 from weft.switch.engine.control import (
     ActionCall,
     CounterCell,
@@ -20,6 +18,7 @@ from weft.switch.engine.control import (
     TableEntry,
     Target,
 )
+from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.arrays import decode_cell, fill_cell
 from weft.switch.p4runtime.device import Device, EntryId, Notes, Opaque
 from weft.switch.p4runtime.keys import (

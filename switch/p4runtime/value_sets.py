@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from google.rpc import code_pb2
-from p4.v1 import p4runtime_pb2
 
+from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.keys import decode_keys, encode_keys
 from weft.switch.p4runtime.refusals import Refusal, invalid
