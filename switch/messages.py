@@ -58,6 +58,10 @@ p4info_pb2 = _module("config/v1/p4info")
 p4data_pb2 = _module("v1/p4data")
 p4runtime_pb2 = _module("v1/p4runtime")
 
+INSERT: int = p4runtime_pb2.Update.INSERT
+MODIFY: int = p4runtime_pb2.Update.MODIFY
+DELETE: int = p4runtime_pb2.Update.DELETE
+
 _SERVICE = _POOL.FindServiceByName("p4.v1.P4Runtime")
 SERVICE = str(_SERVICE.full_name)
 

@@ -100,7 +100,7 @@ def _reconcile(device: Device, config: Config, text: str) -> None:
     """Change the program and keep what was written; INVALID_ARGUMENT if that does not fit it."""
     trial = stand_in(device.switch, text, config.info)
     old, info = device.switch, device.running_info
-    missing = set(device.running_notes.digests.learners) - set(config.info.digests_by_name)
+    missing = set(device.running_notes.digests.learners) - set(config.info.digests.by_name)
     if missing:
         raise invalid(f"RECONCILE_AND_COMMIT: the program has no digest {min(missing)!r}")
     try:

@@ -6,11 +6,10 @@ non-canonical bytestrings; what goes out is canonical, and a field that matches 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from weft.switch.engine.control import ActionCall, Exact, Key, Lpm, Range, Ternary
-from weft.switch.messages import p4info_pb2
+from weft.switch.messages import p4info_pb2, p4runtime_pb2
 from weft.switch.p4runtime import bytestrings
 from weft.switch.p4runtime.p4info import ProgramInfo
 from weft.switch.p4runtime.p4info_objects import Field, MatchKind, Table, ValueSet
@@ -90,28 +89,25 @@ def _anything(field: Field, what: str) -> Key:
     return Ternary(0, 0)
 
 
-def encode_keys(table: Table | ValueSet, keys: tuple[Key, ...], messages: Any) -> None:
-    """Add the fields of a key to a repeated ``FieldMatch``."""
+def encode_keys(table: Table | ValueSet, keys: tuple[Key, ...]) -> list[Any]:
+    """The fields of a key, each a ``FieldMatch``."""
+    messages = []
     for field, key in zip(table.fields, keys, strict=True):
+        match: dict[str, Any] = {}
         if isinstance(key, Exact):
-            messages.add(field_id=field.id).exact.value = field.type.encode(key.value)
-        elif isinstance(key, Lpm):
-            if key.prefix_length:
-                match = messages.add(field_id=field.id).lpm
-                match.value = bytestrings.encode(key.value)
-                match.prefix_len = key.prefix_length
-        elif isinstance(key, Range):
-            if key.low or key.high != (1 << field.width) - 1:
-                match = messages.add(field_id=field.id).range
-                match.low = bytestrings.encode(key.low)
-                match.high = bytestrings.encode(key.high)
-        elif key.mask:
-            match = messages.add(field_id=field.id)
-            if field.kind is MatchKind.OPTIONAL:
-                match.optional.value = field.type.encode(key.value)
-            else:
-                match.ternary.value = field.type.encode(key.value)
-                match.ternary.mask = bytestrings.encode(key.mask)
+            match = {"value": field.type.encode(key.value)}
+        elif isinstance(key, Lpm) and key.prefix_length:
+            match = {"value": bytestrings.encode(key.value), "prefix_len": key.prefix_length}
+        elif isinstance(key, Range) and (key.low or key.high != (1 << field.width) - 1):
+            match = {"low": bytestrings.encode(key.low), "high": bytestrings.encode(key.high)}
+        elif isinstance(key, Ternary) and key.mask:
+            match = {"value": field.type.encode(key.value)}
+            if field.kind is MatchKind.TERNARY:
+                match["mask"] = bytestrings.encode(key.mask)
+        if match:
+            found = {field.kind.value: match}
+            messages.append(p4runtime_pb2.FieldMatch(field_id=field.id, **found))
+    return messages
 
 
 _SCOPES = p4info_pb2.ActionRef
@@ -123,10 +119,10 @@ def check_scope(table: Table, info: ProgramInfo, action_id: int, *, default: boo
     if scope is None:
         actions = (f"{info.actions[known].name} ({known})" for known in table.scopes)
         names = listed(actions, table.scopes)
-        raise invalid(f"table {table.name} has no action with id {action_id}; it has {names}")
+        raise invalid(f"{table.label} has no action with id {action_id}; it has {names}")
     if scope == (_SCOPES.TABLE_ONLY if default else _SCOPES.DEFAULT_ONLY):
         raise denied(
-            f"table {table.name}: action {info.actions[action_id].name} is for "
+            f"{table.label}: action {info.actions[action_id].name} is for "
             + ("entries only, not the default" if default else "the default only, not entries")
         )
 
@@ -136,7 +132,7 @@ def decode_action(info: ProgramInfo, message: Any) -> ActionCall:
 
     Raises Refusal (INVALID_ARGUMENT, OUT_OF_RANGE) that names the action and the parameter.
     """
-    action = info.action(message.action_id)
+    action = info.actions.find(message.action_id)
     given: dict[int, bytes] = {}
     for param in message.params:
         if param.param_id in given:
@@ -154,9 +150,9 @@ def decode_action(info: ProgramInfo, message: Any) -> ActionCall:
     return ActionCall(action.name, tuple(values))
 
 
-def encode_action(actions: Mapping[str, Any], call: ActionCall, message: Any) -> None:
-    """Fill an ``Action`` message; ``actions`` are P4Info's actions by name."""
-    action = actions[call.action]
+def encode_action(info: ProgramInfo, call: ActionCall, message: Any) -> None:
+    """Fill an ``Action`` message; the program has the action."""
+    action = info.actions.by_name[call.action]
     message.action_id = action.id
     for param, value in zip(action.params, call.params, strict=True):
         message.params.add(param_id=param.id, value=param.type.encode(value))

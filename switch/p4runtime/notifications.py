@@ -16,7 +16,7 @@ from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.device import Device, EntryId
 from weft.switch.p4runtime.digest_entries import digest_lists
 from weft.switch.p4runtime.packets import unpack
-from weft.switch.p4runtime.tables import fill_identity, fill_opaque
+from weft.switch.p4runtime.tables import encode_identity, fill_opaque
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _idle_notifications(
     notes = device.running_notes
     messages: dict[str, Message] = {}
     for entry in entries:
-        table = info.tables_by_name.get(entry.table)
+        table = info.tables.by_name.get(entry.table)
         if table is None:
             continue
         entry_id: EntryId = (entry.table, entry.keys, entry.priority)
@@ -91,10 +91,9 @@ def _idle_notifications(
             response = p4runtime_pb2.StreamMessageResponse()
             response.idle_timeout_notification.timestamp = epoch_ns
             messages[table.name] = Message(table.role, response)
-        notification = messages[table.name].response.idle_timeout_notification
-        message = notification.table_entry.add()
-        fill_identity(table, entry.keys, entry.priority, message)
+        message = encode_identity(table, entry_id)
         message.idle_timeout_ns = entry.idle_timeout_ns
         fill_opaque(notes, entry_id, message)
+        messages[table.name].response.idle_timeout_notification.table_entry.append(message)
         notes.idle[entry_id] = now_ns + entry.idle_timeout_ns
     return list(messages.values())

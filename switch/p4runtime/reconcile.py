@@ -69,7 +69,7 @@ def taken(control: SwitchControl, info: ProgramInfo) -> list[Write]:
     for table in info.tables.values():
         for entry in control.entries(table.name):
             identity = (table.name, entry.keys, entry.priority)
-            if table.direct_counter_id:
+            if table.direct_counter:
                 add("write_direct_counter", *identity, control.read_direct_counter(*identity))
             if table.direct_meter is not None:
                 add("write_direct_meter", *identity, control.read_direct_meter(*identity))

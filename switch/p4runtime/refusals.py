@@ -31,6 +31,26 @@ def invalid(message: str) -> Refusal:
     return Refusal(code_pb2.INVALID_ARGUMENT, message)
 
 
+def out_of_range(message: str) -> Refusal:
+    """OUT_OF_RANGE: a value, or an index, that is too large."""
+    return Refusal(code_pb2.OUT_OF_RANGE, message)
+
+
+def exhausted(message: str) -> Refusal:
+    """RESOURCE_EXHAUSTED: more than there is room for."""
+    return Refusal(code_pb2.RESOURCE_EXHAUSTED, message)
+
+
+def failed_precondition(message: str) -> Refusal:
+    """FAILED_PRECONDITION: not in this state of the switch."""
+    return Refusal(code_pb2.FAILED_PRECONDITION, message)
+
+
+def already_exists(message: str) -> Refusal:
+    """ALREADY_EXISTS: would be there twice."""
+    return Refusal(code_pb2.ALREADY_EXISTS, message)
+
+
 def unimplemented(message: str) -> Refusal:
     """UNIMPLEMENTED: right by the specification, but this server does not do it."""
     return Refusal(code_pb2.UNIMPLEMENTED, message)
