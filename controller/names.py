@@ -19,10 +19,12 @@ from weft.controller.entities import (
     Match,
     Member,
     MemberRef,
+    Range,
     TableEntry,
     Ternary,
 )
 from weft.switch.messages import p4info_pb2, p4runtime_pb2
+from weft.switch.p4runtime.bytestrings import encode
 
 REPLICA_INSTANCE = 1
 """The egress_rid of all multicast copies; a copy is known by its port."""
@@ -108,35 +110,32 @@ class Names:
         params = self._params[action.name]
         for name, value in action.params:
             param_id = _find(f"parameter of action {action.name}", name, params)
-            message.params.add(param_id=param_id, value=_bytes(value))
+            message.params.add(param_id=param_id, value=encode(value))
+
+
+_KINDS = p4info_pb2.MatchField
+_FORMS = {
+    (Exact, _KINDS.EXACT): "exact",
+    (Exact, _KINDS.OPTIONAL): "optional",
+    (Lpm, _KINDS.LPM): "lpm",
+    (Ternary, _KINDS.TERNARY): "ternary",
+    (Range, _KINDS.RANGE): "range",
+}
+"""What a match may be where the program has a kind: the field of a ``FieldMatch``."""
 
 
 def _fill_match(what: str, match: Match, field: Any, message: Any) -> None:
-    kind = field.match_type
-    kinds = p4info_pb2.MatchField
+    form = _FORMS.get((type(match), field.match_type))
+    if form is None:
+        kind = _KINDS.MatchType.Name(field.match_type)
+        raise InputError(f"{what}: {type(match).__name__} where the program has {kind}")
     message.field_id = field.id
-    if isinstance(match, Exact) and kind == kinds.EXACT:
-        message.exact.value = _bytes(match.value)
-    elif isinstance(match, Exact) and kind == kinds.OPTIONAL:
-        message.optional.value = _bytes(match.value)
-    elif isinstance(match, Lpm) and kind == kinds.LPM:
-        message.lpm.value = _bytes(match.value)
-        message.lpm.prefix_len = match.prefix_length
-    elif isinstance(match, Ternary) and kind == kinds.TERNARY:
-        message.ternary.value = _bytes(match.value)
-        message.ternary.mask = _bytes(match.mask)
-    elif not isinstance(match, Exact | Lpm | Ternary) and kind == kinds.RANGE:
-        message.range.low = _bytes(match.low)
-        message.range.high = _bytes(match.high)
-    else:
-        raise InputError(
-            f"{what}: {type(match).__name__} where the program has {kinds.MatchType.Name(kind)}"
-        )
-
-
-def _bytes(value: int) -> bytes:
-    """P4Runtime's canonical bytestring (specification section "Bytestrings")."""
-    return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
+    filled = getattr(message, form)
+    for name, value in vars(match).items():
+        if name == "prefix_length":
+            filled.prefix_len = value
+        else:
+            setattr(filled, name, encode(value))
 
 
 def _find(kind: str, name: str, known: Mapping[str, Any]) -> Any:

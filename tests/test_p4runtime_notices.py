@@ -65,14 +65,14 @@ class Bench:
         request.device_id, request.election_id.low = 1, 1
         if device_config is not None:
             request.config.p4_device_config = device_config
-        self.switch.set_config(request)
+        self.switch.stub.SetForwardingPipelineConfig(request)
 
     def write(self, *updates: tuple[int, str], role: str = "") -> None:
         request = p4runtime_pb2.WriteRequest(device_id=1, role=role)
         request.election_id.low = 1
         for kind, text in updates:
             text_format.Parse(substituted(text, self.ids), request.updates.add(type=kind).entity)
-        self.switch.write(request)
+        self.switch.stub.Write(request)
 
     def refused(self, kind: int, text: str, role: str = "") -> tuple[str, str]:
         """Code and message of an update that is refused."""
@@ -86,7 +86,7 @@ class Bench:
     def read(self, text: str, role: str = "") -> list[Any]:
         request = p4runtime_pb2.ReadRequest(device_id=1, role=role)
         text_format.Parse(substituted(text, self.ids), request.entities.add())
-        return [entity for part in self.switch.read(request) for entity in part.entities]
+        return [entity for part in self.switch.stub.Read(request) for entity in part.entities]
 
     def entity(self, text: str) -> Any:
         return text_format.Parse(substituted(text, self.ids), p4runtime_pb2.Entity())
@@ -370,7 +370,7 @@ def test_packets_are_counted_by_the_colour_that_a_meter_gave_them(bench: Bench) 
         filled = substituted(text % "", bench.ids)
         text_format.Parse(filled, undone.updates.add(type=kind).entity)
     with pytest.raises(LocalError):
-        bench.switch.write(undone)
+        bench.switch.stub.Write(undone)
     assert read() == seen
     for text in (one_cell % "counter_data { green { packet_count: 1 } }",
                  direct % "counter_data { yellow { byte_count: 1 } }",

@@ -58,6 +58,11 @@ def set_config(device: Device, request: Any) -> None:
     if action == _SET.VERIFY_AND_SAVE:
         device.staged = Staged(config, stand_in(device.switch, text, config.info))
         return
+    _commit(device, config)
+
+
+def _commit(device: Device, config: Config) -> None:
+    """Let the program run that the switch has saved, with nothing written."""
     device.switch.commit_program()
     reconcile.free_entries(device.switch, config.info)
     device.running, device.staged, device.running_notes = config, None, Notes()
@@ -76,9 +81,7 @@ def _commit_staged(device: Device) -> None:
     staged = device.staged
     if staged is None:
         raise not_found("COMMIT: no config was saved before; use VERIFY_AND_SAVE first")
-    device.switch.commit_program()
-    reconcile.free_entries(device.switch, staged.config.info)
-    device.running, device.staged, device.running_notes = staged.config, None, Notes()
+    _commit(device, staged.config)
     for update in staged.updates:
         write_one(device, p4runtime_pb2.Update.FromString(update))
     device.switch.publish()
@@ -157,20 +160,16 @@ def _refuse(constant: str) -> Any:
 
 def get_config(device: Device, request: Any) -> Any:
     """The config that entities refer to, or the parts of it that are asked for."""
-    response = p4runtime_pb2.GetForwardingPipelineConfigResponse()
-    if request.response_type not in _GET.ResponseType.values():
-        raise invalid(f"response_type {request.response_type} is none of the four")
+    wanted = request.response_type
+    if wanted not in _GET.ResponseType.values():
+        raise invalid(f"response_type {wanted} is none of the four")
     current = device.staged.config if device.staged is not None else device.running
     if current is None:
-        return response
-    kept = current.message
-    config = response.config
-    config.SetInParent()
-    wanted = request.response_type
-    if wanted in (_GET.ALL, _GET.P4INFO_AND_COOKIE):
-        config.p4info.CopyFrom(kept.p4info)
-    if wanted in (_GET.ALL, _GET.DEVICE_CONFIG_AND_COOKIE):
-        config.p4_device_config = kept.p4_device_config
-    if kept.HasField("cookie"):
-        config.cookie.CopyFrom(kept.cookie)
-    return response
+        return p4runtime_pb2.GetForwardingPipelineConfigResponse()
+    config = p4runtime_pb2.ForwardingPipelineConfig()
+    config.CopyFrom(current.message)
+    if wanted not in (_GET.ALL, _GET.P4INFO_AND_COOKIE):
+        config.ClearField("p4info")
+    if wanted not in (_GET.ALL, _GET.DEVICE_CONFIG_AND_COOKIE):
+        config.ClearField("p4_device_config")
+    return p4runtime_pb2.GetForwardingPipelineConfigResponse(config=config)

@@ -42,7 +42,13 @@ from weft.switch.p4runtime.received import (
     config_parser,
     parser,
 )
-from weft.switch.p4runtime.refusals import MOST_MESSAGE, Refusal, as_refusal, fitting
+from weft.switch.p4runtime.refusals import (
+    MOST_MESSAGE,
+    Refusal,
+    as_refusal,
+    failed_precondition,
+    fitting,
+)
 from weft.switch.p4runtime.roles import Scope
 from weft.switch.p4runtime.stalls import unless_stalled
 from weft.switch.p4runtime.streams import Streams
@@ -83,7 +89,7 @@ class P4RuntimeServer:
 
     def set_port_up(self, port: int, up: bool) -> None:
         """Say that a port went up or down: groups with members that watch it follow."""
-        self._notifier.set_port_up(port, up)
+        self.device.set_port_up(port, up)
 
     def stop(self, grace_s: float = 0.0) -> None:
         """Stop serving: no new calls, and those that go on are cancelled after ``grace_s``."""
@@ -195,10 +201,7 @@ class Service:
                 try:
                     self.streams.check_primary(request)
                     if info not in (None, self.device.info):
-                        raise Refusal(
-                            code_pb2.FAILED_PRECONDITION,
-                            "another program was loaded before this update",
-                        )
+                        raise failed_precondition("another program was loaded before this update")
                     info = self.device.info
                     outcomes.extend(requests.write(self.device, part, _scope(request)))
                 except Refusal as refusal:

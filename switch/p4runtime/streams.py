@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from google.rpc import code_pb2
-
 from weft.switch.messages import p4runtime_pb2
+from weft.switch.p4runtime import notifications
 from weft.switch.p4runtime.arbitration import Arbitration, Client, Notice
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.digest_entries import acknowledge
@@ -17,7 +16,15 @@ from weft.switch.p4runtime.notifications import Message
 from weft.switch.p4runtime.outboxes import Outbox
 from weft.switch.p4runtime.packets import pack
 from weft.switch.p4runtime.received import Malformed
-from weft.switch.p4runtime.refusals import MOST_MESSAGE, Refusal, as_refusal, fitting, unimplemented
+from weft.switch.p4runtime.refusals import (
+    MOST_MESSAGE,
+    Refusal,
+    as_refusal,
+    denied,
+    exhausted,
+    fitting,
+    unimplemented,
+)
 from weft.switch.p4runtime.roles import Scope
 
 MAX_STREAMS = 16
@@ -75,9 +82,8 @@ class Streams:
         outbox = Outbox()
         with self._lock:
             if len(self._outboxes) >= MAX_STREAMS:
-                raise Refusal(
-                    code_pb2.RESOURCE_EXHAUSTED,
-                    f"{self._device.switch.name}: {MAX_STREAMS} streams are open already",
+                raise exhausted(
+                    f"{self._device.switch.name}: {MAX_STREAMS} streams are open already"
                 )
             self._outboxes[client] = outbox
         return client, outbox
@@ -93,6 +99,15 @@ class Streams:
                 del self._outboxes[client]
                 notices = self._arbitration.leave(client)
             self._tell(notices)
+
+    def tell_due(self, now_ns: int, epoch_ns: int) -> int | None:
+        """Tell the primaries of the switch's packets, digests and idle entries at ``now_ns``, which
+        since 1970 is ``epoch_ns``; the time at which more is due, if known."""
+        with self._device.lock:
+            messages = notifications.collect(self._device, now_ns, epoch_ns)
+            due_ns = notifications.deadline(self._device)
+        self.tell_primaries(messages)
+        return due_ns
 
     def tell_primaries(self, messages: Iterable[Message]) -> None:
         """Give messages to the primaries of their roles; a client that does not read loses them."""
@@ -122,7 +137,7 @@ class Streams:
         if isinstance(request, Malformed):
             raise request.refusal()
         if outbox.full:
-            raise Refusal(code_pb2.RESOURCE_EXHAUSTED, "the client does not read its stream")
+            raise exhausted("the client does not read its stream")
         kind = request.WhichOneof("update")
         if kind == "arbitration":
             self._arbitrate(client, request.arbitration)
@@ -139,10 +154,7 @@ class Streams:
         with self._lock:
             primary = self._arbitration.is_primary(client)
         if not primary:
-            raise Refusal(
-                code_pb2.PERMISSION_DENIED,
-                "only the primary may send this; send a MasterArbitrationUpdate first",
-            )
+            raise denied("only the primary may send this; send a MasterArbitrationUpdate first")
         with self._device.lock:
             if kind == "digest_ack":
                 acknowledge(self._device, request.digest_ack)

@@ -39,6 +39,7 @@ from weft.switch.p4runtime.meters import (
 )
 from weft.switch.p4runtime.p4info_objects import Table
 from weft.switch.p4runtime.profiles import check_one_shot, copy_watch, decode_watch
+from weft.switch.p4runtime.reconcile import restored
 from weft.switch.p4runtime.refusals import denied, invalid
 
 Identity = tuple[str, tuple[Key, ...], int]
@@ -62,7 +63,8 @@ def write_table_entry(device: Device, kind: int, message: Any) -> None:
     entry_id = identity(table, message)
     if kind == DELETE:
         if device.atomic:
-            _keep_resources(device, table, entry_id)
+            device.control.find_entry(*entry_id)
+            device.on_failure(restored(device.control, table, entry_id))
         device.control.delete_entry(*entry_id)
         _forget(device, entry_id)
     else:
@@ -167,20 +169,6 @@ def _write_resources(
         write_cell(device, entry_id, cell)
     if table.direct_meter is not None and not (fresh and config is None):
         write_meter(device, entry_id, config, reset=reset and not fresh)
-
-
-def _keep_resources(device: Device, table: Table, entry_id: Identity) -> None:
-    """See to it that an entry has its counter and meter again if its batch is undone."""
-    control = device.control
-    control.find_entry(*entry_id)
-    if table.direct_counter:
-        cell = control.read_direct_counter(*entry_id)
-        device.on_failure(partial(control.write_direct_counter, *entry_id, cell))
-    if table.direct_meter is not None:
-        config = control.read_direct_meter(*entry_id)
-        counts = control.read_direct_meter_counts(*entry_id)
-        device.on_failure(partial(control.write_direct_meter, *entry_id, config))
-        device.on_failure(partial(control.write_direct_meter_counts, *entry_id, counts))
 
 
 def write_cell(device: Device, entry_id: EntryId, cell: CounterCell) -> None:
