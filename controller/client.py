@@ -308,19 +308,18 @@ class Session:
     def read_counters(self, cells: Sequence[tuple[str, int]]) -> list[tuple[int, int]]:
         """(packets, bytes) of cells of indirect counters, given by name and index."""
         names = self._names()
-        queries = []
-        for counter, index in cells:
-            query = p4runtime_pb2.Entity()
-            query.counter_entry.counter_id = names.counter_id(counter)
-            query.counter_entry.index.index = index
-            queries.append(query)
-        found = {}
-        for entity in self.read(queries):
-            cell = entity.counter_entry
-            data = cell.data
-            found[cell.counter_id, cell.index.index] = (data.packet_count, data.byte_count)
+        wanted = [(names.counter_id(counter), index) for counter, index in cells]
+        queries = [
+            p4runtime_pb2.Entity(counter_entry={"counter_id": counter, "index": {"index": index}})
+            for counter, index in wanted
+        ]
+        answers = [entity.counter_entry for entity in self.read(queries)]
+        found = {
+            (cell.counter_id, cell.index.index): (cell.data.packet_count, cell.data.byte_count)
+            for cell in answers
+        }
         try:
-            return [found[names.counter_id(counter), index] for counter, index in cells]
+            return [found[cell] for cell in wanted]
         except KeyError as error:
             raise SwitchError(f"{self.where}: no answer for counter cell {error}") from None
 

@@ -122,10 +122,10 @@ class Inspector:
 
     def _keys(self, table: Any, entry: Any) -> str:
         given = {match.field_id: match for match in entry.match}
-        shown = []
-        for key in table.match_fields:
-            text = _match(given[key.id], key) if key.id in given else "*"
-            shown.append(f"{key.name}={text}")
+        shown = (
+            f"{key.name}={_match(given[key.id], key) if key.id in given else '*'}"
+            for key in table.match_fields
+        )
         return " ".join(shown) or "(no key)"
 
     def _target(self, target: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from weft.base.errors import InputError
@@ -149,11 +149,6 @@ def _find(kind: str, name: str, known: Mapping[str, Any]) -> Any:
                 f"the switches' program has no {kind} {name!r}: it was compiled without "
                 "aggregation in the switch; compile p4/fabric.p4 with it, or plan no jobs"
             ) from None
-        raise InputError(
-            f"the switches' program has no {kind} {name!r}{_near(name, known)}"
-        ) from None
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; the nearest it has is {near[0]}" if near else ""
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        nearest = f"; the nearest it has is {near[0]}" if near else ""
+        raise InputError(f"the switches' program has no {kind} {name!r}{nearest}") from None

@@ -54,6 +54,7 @@ class Bench:
         self.dataplane.set_cpu_port(0, CPU_PORT)
         self.control = self.dataplane.control(0, "leaf0")
         self.switch = LocalSwitch(self.control, 1)
+        self.streams = self.switch.service.streams
         self.client, _ = self.switch.arbitrate((0, 1))
         self.files = files
         self.load("VERIFY_AND_COMMIT")
@@ -101,12 +102,12 @@ class Bench:
         request = text_format.Parse(
             substituted(text, self.ids), p4runtime_pb2.StreamMessageRequest()
         )
-        self.switch.send(self.client, request)
+        self.streams.take_one(self.client, self.streams.outbox(self.client), request)
 
     def told(self, now_ns: int = S) -> list[Any]:
         """What the controller has been told since the last call."""
-        self.switch.poll(now_ns)
-        return self.switch.messages(self.client)
+        self.streams.tell_due(now_ns, now_ns)
+        return self.streams.outbox(self.client).take_all()
 
 
 @pytest.fixture(scope="module")
@@ -675,7 +676,8 @@ def test_an_object_of_a_role_is_written_by_no_other(bench: Bench) -> None:
         request.arbitration.device_id = 1
         request.arbitration.role.name = role
         request.arbitration.election_id.low = 1
-        bench.switch.send(bench.switch.open(), request)
+        client, outbox = bench.streams.open()
+        bench.streams.take_one(client, outbox, request)
     entry = NAMED.format(port="1", vrf="blue", out="6")
     code, message = bench.refused(INSERT, entry, role="other")
     assert code == "PERMISSION_DENIED" and "belongs to role 'names'" in message

@@ -96,9 +96,8 @@ class Arbitration:
         election_id = None
         if message.HasField("election_id"):
             election_id = election_number(message.election_id)
-            for other in role.clients:
-                if other is not client and other.election_id == election_id:
-                    raise invalid(f"election id {election_id} is already in use by another client")
+            if any(one.election_id == election_id for one in role.clients if one is not client):
+                raise invalid(f"election id {election_id} is already in use by another client")
         was_primary = role.primary is client
         if not client.joined:
             client.joined = True
@@ -144,8 +143,7 @@ class Arbitration:
 
     def primaries(self) -> list[Client]:
         """The primaries of all roles that have one."""
-        found = (role.primary for role in self._roles.values())
-        return [client for client in found if client is not None]
+        return [role.primary for role in self._roles.values() if role.primary is not None]
 
     def _notices(self, role: _Role, clients: list[Client]) -> list[Notice]:
         primary = role.primary

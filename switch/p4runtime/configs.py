@@ -50,15 +50,14 @@ def set_config(device: Device, request: Any) -> None:
     config, text = _read_config(device, request.config)
     if action == _SET.VERIFY:
         device.switch.load_program(text, load="verify")
-        return
-    if action == _SET.RECONCILE_AND_COMMIT and device.running is not None:
+    elif action == _SET.RECONCILE_AND_COMMIT and device.running is not None:
         _reconcile(device, config, text)
-        return
-    device.switch.load_program(text, load="save")
-    if action == _SET.VERIFY_AND_SAVE:
-        device.staged = Staged(config, stand_in(device.switch, text, config.info))
-        return
-    _commit(device, config)
+    else:
+        device.switch.load_program(text, load="save")
+        if action == _SET.VERIFY_AND_SAVE:
+            device.staged = Staged(config, stand_in(device.switch, text, config.info))
+        else:
+            _commit(device, config)
 
 
 def _commit(device: Device, config: Config) -> None:

@@ -108,28 +108,6 @@ class LocalSwitch:
         answer: tuple[Client, Any] = answered(enter)(request)
         return answer
 
-    def open(self) -> Client:
-        """Open a stream that takes no part in the arbitration yet."""
-        return self.service.streams.open()[0]
-
-    def send(self, client: Client, request: Any) -> None:
-        """Give a client's stream a ``StreamMessageRequest``; the answers come by ``messages``."""
-        outbox = self.service.streams.outbox(client)
-        answered(lambda request, _: self.service.streams.take_one(client, outbox, request))(request)
-
-    def poll(self, now_ns: int) -> int | None:
-        """Hand the switch's packets, digests and idle entries to the clients' streams; the time
-        at which more is due, if known."""
-        return self.service.streams.tell_due(now_ns, now_ns)
-
-    def messages(self, client: Client) -> list[Any]:
-        """The ``StreamMessageResponse`` messages that a client has not had yet."""
-        return self.service.streams.outbox(client).take_all()
-
-    def set_port_up(self, port: int, up: bool) -> None:
-        """Say that a port went up or down: groups with members that watch it follow."""
-        self.service.device.set_port_up(port, up)
-
     def leave(self, client: Client) -> None:
         """End a client's stream."""
         self.service.streams.close(client)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
 from weft.switch.messages import p4info_pb2
 from weft.switch.p4runtime.data_plane import DataPlane
@@ -97,7 +98,7 @@ class ProgramInfo:
 
     def _action(self, message: Any) -> Action:
         name = message.preamble.name
-        params = tuple(
+        params = (
             Param(
                 param.id,
                 param.name,
@@ -109,8 +110,7 @@ class ProgramInfo:
             )
             for position, param in enumerate(message.params)
         )
-        _check_ids(f"action {name}", params)
-        return Action(message.preamble.id, name, params)
+        return Action(message.preamble.id, name, _numbered(f"action {name}", params))
 
     def _field(self, what: str, match: Any, data_width: int) -> Field:
         kind = KINDS.get(match.match_type)
@@ -129,15 +129,14 @@ class ProgramInfo:
 
     def _table(self, message: Any, counters: set[int], meters: Mapping[int, Meter]) -> Table:
         name = message.preamble.name
-        fields = tuple(
+        fields = (
             self._field(f"table {name}", match, self._data_plane.key_width(name, position))
             for position, match in enumerate(message.match_fields)
         )
-        _check_ids(f"table {name}", fields)
         resources = set(message.direct_resource_ids)
         return Table(
             *_identity(message.preamble),
-            fields=fields,
+            fields=_numbered(f"table {name}", fields),
             scopes={reference.id: reference.scope for reference in message.action_refs},
             profile_id=message.implementation_id,
             const_default=message.const_default_action_id != 0,
@@ -149,13 +148,9 @@ class ProgramInfo:
         )
 
     def _value_set(self, message: Any) -> ValueSet:
-        preamble = message.preamble
-        fields = tuple(
-            self._field(f"value set {preamble.name}", match, match.bitwidth)
-            for match in message.match
-        )
-        _check_ids(f"value set {preamble.name}", fields)
-        return ValueSet(*_identity(preamble), fields, message.size)
+        what = f"value set {message.preamble.name}"
+        fields = (self._field(what, match, match.bitwidth) for match in message.match)
+        return ValueSet(*_identity(message.preamble), _numbered(what, fields), message.size)
 
     def _packet_headers(self) -> dict[str, PacketHeader]:
         headers: dict[str, PacketHeader] = {}
@@ -166,41 +161,46 @@ class ProgramInfo:
                     f"P4Info: controller_packet_metadata {name!r}; there is one packet_in and one "
                     "packet_out at most"
                 )
-            names = [one.name for one in message.metadata]
-            fields = []
-            widths = []
-            known = self._data_plane.header_widths(names)
-            for one, width in zip(message.metadata, known, strict=True):
-                value_type = self._type(f"field {one.name} of {name}", one, width)
-                fields.append(Param(one.id, one.name, value_type))
-                translated = bool(one.type_name.name and width)
-                widths.append(width if translated else value_type.width)
-            _check_ids(name, fields)
-            headers[name] = PacketHeader(name, tuple(fields), tuple(widths))
+            known = self._data_plane.header_widths([one.name for one in message.metadata])
+            parts = list(zip(message.metadata, known, strict=True))
+            params = (
+                Param(one.id, one.name, self._type(f"field {one.name} of {name}", one, width))
+                for one, width in parts
+            )
+            fields = _numbered(name, params)
+            widths = tuple(
+                width if one.type_name.name and width else field.type.width
+                for field, (one, width) in zip(fields, parts, strict=True)
+            )
+            headers[name] = PacketHeader(name, fields, widths)
         return headers
 
 
-def _check_ids(what: str, parts: Iterable[Any]) -> None:
-    seen: set[int] = set()
+_Part = TypeVar("_Part", Field, Param)
+
+
+def _numbered(what: str, parts: Iterable[_Part]) -> tuple[_Part, ...]:
+    """The parts of something; INVALID_ARGUMENT unless each has an id of its own."""
+    found: dict[int, _Part] = {}
     for part in parts:
-        if part.id == 0 or part.id in seen:
+        if part.id == 0 or part.id in found:
             raise invalid(
                 f"P4Info: {what}: {part.name!r} has id {part.id}; ids are above 0, each once"
             )
-        seen.add(part.id)
+        found[part.id] = part
+    return tuple(found.values())
 
 
 def _role(preamble: Any) -> str:
     """The role that an object belongs to by ``@p4runtime_role``; empty: to every role."""
-    for annotation in preamble.annotations:
-        found = _ROLE.match(annotation)
-        if found:
-            return found.group(1)
-    for structured in preamble.structured_annotations:
-        if structured.name == "p4runtime_role":
-            for expression in structured.expression_list.expressions:
-                return str(expression.string_value)
-    return ""
+    plain = (found.group(1) for found in map(_ROLE.match, preamble.annotations) if found)
+    structured = (
+        str(expression.string_value)
+        for annotation in preamble.structured_annotations
+        if annotation.name == "p4runtime_role"
+        for expression in annotation.expression_list.expressions
+    )
+    return next(chain(plain, structured), "")
 
 
 def _identity(preamble: Any) -> tuple[int, str, str]:

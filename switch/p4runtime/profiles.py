@@ -33,7 +33,7 @@ def write_member(device: Device, kind: int, message: Any) -> None:
     call = decode_action(device.info, message.action)
     member = ProfileMember(profile.name, message.member_id, call)
     if kind == INSERT:
-        _refuse_mixing(device, profile)
+        refuse_mixing(device, profile)
         device.control.insert_member(member)
     else:
         device.control.modify_member(member)
@@ -59,7 +59,7 @@ def write_group(device: Device, kind: int, message: Any) -> None:
     watched = decode_watch(device, what, message.members)
     group = ProfileGroup(profile.name, message.group_id, members, message.max_size, watched)
     if kind == INSERT:
-        _refuse_mixing(device, profile)
+        refuse_mixing(device, profile)
         device.control.insert_group(group)
     else:
         _modify_group(device, what, group)
@@ -120,28 +120,30 @@ def decode_watch(device: Device, what: str, members: Sequence[Any]) -> tuple[int
 
     Raises INVALID_ARGUMENT for a port that the switch does not have.
     """
-    ports: list[int | None] = []
-    for member in members:
-        kind = member.WhichOneof("watch_kind")
-        if kind == "watch_port" and member.watch_port:
-            port = decode_port(device, f"{what}, watch_port", member.watch_port)
-        elif kind == "watch" and member.watch:
-            port = member.watch
-        else:
-            ports.append(None)
-            continue
-        if port not in device.switch.ports:
-            known = ", ".join(map(str, device.switch.ports[:16])) or "none"
-            raise invalid(f"{what}: no port {port} to watch; there are {known}")
-        ports.append(port)
-    return tuple(ports) if any(port is not None for port in ports) else ()
+    ports = tuple(_watched(device, what, member) for member in members)
+    return ports if any(port is not None for port in ports) else ()
 
 
-def _refuse_mixing(device: Device, profile: Profile) -> None:
+def _watched(device: Device, what: str, member: Any) -> int | None:
+    kind = member.WhichOneof("watch_kind")
+    if kind is None or not getattr(member, kind):
+        return None
+    port: int = member.watch
+    if kind == "watch_port":
+        port = decode_port(device, f"{what}, watch_port", member.watch_port)
+    if port not in device.switch.ports:
+        known = ", ".join(map(str, device.switch.ports[:16])) or "none"
+        raise invalid(f"{what}: no port {port} to watch; there are {known}")
+    return port
+
+
+def refuse_mixing(device: Device, profile: Profile, who: str = "") -> None:
+    """Raise INVALID_ARGUMENT where a selector has one-shot action sets, and so takes no members or
+    groups; ``who`` wants it to, for the message."""
     if device.notes.one_shots.get(profile.name):
         raise invalid(
-            f"action selector {profile.name} is programmed with one-shot action sets; members and "
-            "groups cannot be mixed with them"
+            f"{who}action selector {profile.name} is programmed with one-shot action sets; members "
+            "and groups cannot be mixed with them"
         )
 
 

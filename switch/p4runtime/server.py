@@ -17,6 +17,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from operator import methodcaller
 from typing import Any, NoReturn
 
 import grpc
@@ -131,7 +132,10 @@ def serve(
         if credentials is None:
             port = server.add_insecure_port(address)
         else:
-            port = server.add_secure_port(address, _tls(credentials))
+            pair = (credentials.key, credentials.certificate)
+            client_ca, needed = credentials.client_ca, credentials.client_needed
+            tls = grpc.ssl_server_credentials([pair], client_ca, needed)
+            port = server.add_secure_port(address, tls)
     except RuntimeError as error:
         why = "" if credentials is None else ", or its certificate and key are no pair of PEM files"
         raise MachineError(
@@ -146,14 +150,6 @@ def serve(
     notifier = Notifier(service.device, service.streams)
     notifier.start()
     return P4RuntimeServer(server, pool, notifier, address, service.device)
-
-
-def _tls(credentials: Credentials) -> Any:
-    return grpc.ssl_server_credentials(
-        [(credentials.key, credentials.certificate)],
-        credentials.client_ca,
-        credentials.client_needed,
-    )
 
 
 class Service:
@@ -194,6 +190,7 @@ class Service:
     def write(self, batch: Batch, context: Any) -> Any:
         request = batch.head
         requests.check_device(self.device, request.device_id)
+        scope = Scope(str(role_key(request.role, request.role_id)))
         outcomes = Outcomes()
         info = None
         for part in requests.parts(batch):
@@ -203,7 +200,7 @@ class Service:
                     if info not in (None, self.device.info):
                         raise failed_precondition("another program was loaded before this update")
                     info = self.device.info
-                    outcomes.extend(requests.write(self.device, part, _scope(request)))
+                    outcomes.extend(requests.write(self.device, part, scope))
                 except Refusal as refusal:
                     if not len(outcomes):
                         raise
@@ -242,12 +239,7 @@ class Service:
         return p4runtime_pb2.CapabilitiesResponse(p4runtime_api_version=requests.API_VERSION)
 
 
-def _scope(request: Any) -> Scope:
-    return Scope(str(role_key(request.role, request.role_id)))
-
-
-def _serialise(message: Any) -> bytes:
-    return bytes(message.SerializeToString())
+_serialise = methodcaller("SerializeToString")
 
 
 def _abort(context: Any, error: Exception) -> NoReturn:

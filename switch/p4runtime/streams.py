@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from weft.switch.messages import p4runtime_pb2
@@ -113,13 +114,11 @@ class Streams:
         """Give messages to the primaries of their roles; a client that does not read loses them."""
         with self._lock:
             primaries = self._arbitration.primaries()
-            for message in messages:
-                for client in primaries:
-                    outbox = self._outboxes.get(client)
-                    if outbox is None or outbox.full:
-                        continue
-                    if Scope(str(client.role)).owns(message.role):
-                        outbox.put(message.response)
+            for message, client in product(messages, primaries):
+                outbox = self._outboxes.get(client)
+                owns = Scope(str(client.role)).owns(message.role)
+                if owns and outbox is not None and not outbox.full:
+                    outbox.put(message.response)
 
     def _take(self, client: Client, outbox: Outbox, requests: Iterator[Any]) -> None:
         end = _End()
@@ -187,19 +186,16 @@ class Streams:
                     outbox.put_latest(notice.message)
 
 
+_ERRORS = {"packet": ("packet_out", "packet_out"), "digest_ack": ("digest_list_ack",) * 2}
+"""By kind of message: the field of a ``StreamError``, and in it the one that has the message."""
+
+
 def _stream_error(kind: str | None, request: Any, refusal: Refusal) -> Any:
-    response = p4runtime_pb2.StreamMessageResponse()
-    error = response.error
-    error.canonical_code = refusal.code
-    error.message = fitting(refusal.message, MOST_MESSAGE)
-    if kind == "packet":
-        error.packet_out.SetInParent()
-        if request.packet.ByteSize() <= MOST_ECHO_BYTES:
-            error.packet_out.packet_out.CopyFrom(request.packet)
-    elif kind == "digest_ack":
-        error.digest_list_ack.digest_list_ack.CopyFrom(request.digest_ack)
-    else:
-        error.other.SetInParent()
-        if kind == "other" and request.other.ByteSize() <= MOST_ECHO_BYTES:
-            error.other.other.CopyFrom(request.other)
-    return response
+    error = p4runtime_pb2.StreamError(
+        canonical_code=refusal.code, message=fitting(refusal.message, MOST_MESSAGE)
+    )
+    about, field = _ERRORS.get(kind or "", ("other", "other"))
+    getattr(error, about).SetInParent()
+    if kind is not None and getattr(request, kind).ByteSize() <= MOST_ECHO_BYTES:
+        getattr(getattr(error, about), field).CopyFrom(getattr(request, kind))
+    return p4runtime_pb2.StreamMessageResponse(error=error)

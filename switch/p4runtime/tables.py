@@ -38,7 +38,7 @@ from weft.switch.p4runtime.meters import (
     encode_counts,
 )
 from weft.switch.p4runtime.p4info_objects import Table
-from weft.switch.p4runtime.profiles import check_one_shot, copy_watch, decode_watch
+from weft.switch.p4runtime.profiles import check_one_shot, copy_watch, decode_watch, refuse_mixing
 from weft.switch.p4runtime.reconcile import restored
 from weft.switch.p4runtime.refusals import denied, invalid
 
@@ -258,11 +258,7 @@ def _decode_target(device: Device, table: Table, message: Any) -> Target:
     else:
         allowed = "a member, a group or an action set" if profile.selector else "a member"
         raise invalid(f"{table.label} of action profile {profile.name} takes {allowed}")
-    if device.notes.one_shots.get(profile.name):
-        raise invalid(
-            f"{table.label}: action selector {profile.name} is programmed with one-shot "
-            "action sets; members and groups cannot be mixed with them"
-        )
+    refuse_mixing(device, profile, f"{table.label}: ")
     return target
 
 

@@ -160,10 +160,9 @@ class Translations:
 
 def _given(annotations: Any) -> dict[str, int]:
     """Strings and numbers of ``@p4runtime_translation_mappings``."""
-    known: dict[str, int] = {}
-    for annotation in annotations:
-        found = _MAPPINGS.match(annotation)
-        if found:
-            for text, number in _MAPPING.findall(found.group(1)):
-                known[re.sub(r"\\(.)", r"\1", text)] = int(number, 0)
-    return known
+    return {
+        re.sub(r"\\(.)", r"\1", text): int(number, 0)
+        for found in map(_MAPPINGS.match, annotations)
+        if found
+        for text, number in _MAPPING.findall(found.group(1))
+    }
