@@ -17,7 +17,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from google.protobuf import any_pb2, descriptor_pool, message_factory
+from google.protobuf import any_pb2, descriptor_pool
+from google.protobuf.message_factory import GetMessageClass as class_of
 from google.rpc import status_pb2
 
 from weft.base.errors import MachineError
@@ -42,15 +43,13 @@ def _module(proto: str) -> Any:
         file = distribution("p4runtime").locate_file(f"p4/{proto}_pb2.py")
         (literal,) = _SERIALISED.findall(Path(str(file)).read_text())
         described = _POOL.AddSerializedFile(ast.literal_eval(literal))
-    except (PackageNotFoundError, OSError, ValueError) as error:
+    except (PackageNotFoundError, OSError, TypeError, ValueError) as error:
         raise MachineError(
             f"the Python package p4runtime does not have p4/{proto}.proto: {error}; "
             "install the packages of Weft anew, in a clone by './weft setup'"
         ) from error
     messages = described.message_types_by_name.items()
-    return SimpleNamespace(
-        **{name: message_factory.GetMessageClass(message) for name, message in messages}
-    )
+    return SimpleNamespace(**{name: class_of(message) for name, message in messages})
 
 
 p4types_pb2 = _module("config/v1/p4types")
@@ -74,8 +73,8 @@ def stub_of(channel: Any) -> Any:
         answered = "stream" if method.server_streaming else "unary"
         call = getattr(channel, f"{asked}_{answered}")(
             f"/{SERVICE}/{method.name}",
-            request_serializer=message_factory.GetMessageClass(method.input_type).SerializeToString,
-            response_deserializer=message_factory.GetMessageClass(method.output_type).FromString,
+            request_serializer=class_of(method.input_type).SerializeToString,
+            response_deserializer=class_of(method.output_type).FromString,
         )
         setattr(calls, method.name, call)
     return calls
