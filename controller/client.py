@@ -1,30 +1,17 @@
 """A P4Runtime session with one switch, built-in or BMv2.
 
-The client is p4runtime-shell's ``P4RuntimeClient``, whose stub, queues of stream messages, getters
-and exception serve; whatever is written for that class can be given a ``Session.client``. These
-parts of it (version 0.0.6) do not serve and are replaced here:
-
-- Its constructor makes a channel without options. Errors of a large batch may need more metadata
-  than gRPC's 8 KiB, or they arrive without details; and a socket that does not exist yet needs
-  retries quicker than once a second.
-- Its handshake waits 2 s whatever the caller's deadline, prints to standard output, and ends the
-  process by ``sys.exit`` where the switch does not answer.
-- Its stream thread keeps the process alive, and logs to the root logger whatever ends the stream,
-  the end of the run included.
-- Its ``write`` raises P4RuntimeWriteException, whose iterator never returns when an update before
-  the failed one succeeded: it does not step over an error whose code is OK.
-- ``set_fwd_pipe_config`` parses P4Info and reads the program from files for every switch anew; here
-  both are serialised once for all switches.
-
-Its global shell context, and with it IPython, is not imported.
+A `Session` is what the controller has of a switch: it says what was attempted where something
+fails. Below it stands a client, `RemoteClient` for a switch behind gRPC or
+`weft.controller.local.LocalClient` for one in this process.
 """
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,14 +19,12 @@ from typing import Any, Protocol
 import grpc
 from google.protobuf import text_format
 from google.rpc import code_pb2, status_pb2
-from p4.config.v1 import p4info_pb2
-from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
-from p4runtime_sh.p4runtime import P4RuntimeClient
 
 from weft.base.errors import InputError, RunError
 from weft.controller.local import LocalClient
 from weft.controller.names import Names
 from weft.controller.plan import Update
+from weft.switch.messages import p4info_pb2, p4runtime_pb2, stub_of
 from weft.switch.p4runtime.local import LocalSwitch
 
 Address = str | LocalSwitch
@@ -72,7 +57,6 @@ _OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 200),
     ("grpc.enable_http_proxy", 0),
 )
-_SET_CONFIG = "/p4.v1.P4Runtime/SetForwardingPipelineConfig"
 _KINDS = {
     "insert": p4runtime_pb2.Update.INSERT,
     "modify": p4runtime_pb2.Update.MODIFY,
@@ -122,7 +106,7 @@ class ProgramPaths(Protocol):
 
 
 class Program:
-    """A compiled P4 program, read and serialised once for all the switches that run it.
+    """A compiled P4 program, read once for all the switches that run it.
 
     Raises InputError if a file cannot be read or is not P4Info in text form.
     """
@@ -137,70 +121,75 @@ class Program:
                 f"compiled program {files.json}, {files.p4info}: {error}; compile it again"
             ) from error
         self.names = Names(p4info)
-        request = p4runtime_pb2.SetForwardingPipelineConfigRequest()
-        request.action = p4runtime_pb2.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT
-        request.config.p4info.CopyFrom(p4info)
-        request.config.p4_device_config = device_config
-        self.request_part = bytes(request.SerializeToString())
-        """The part of the request that is the same for all switches. Protobuf messages merge when
-        their bytes are joined, so a switch's own fields go in front of it."""
+        self.config = p4runtime_pb2.ForwardingPipelineConfig(
+            p4info=p4info, p4_device_config=device_config
+        )
 
 
-class SwitchClient(P4RuntimeClient):  # type: ignore[misc]
-    """P4RuntimeClient with a deadline and errors in place of prints and exits."""
+class RemoteClient:
+    """The calls of a switch behind gRPC, ``stub``, and the stream by which a client owns it."""
 
-    def __init__(self, device_id: int, address: str, election_id: tuple[int, int]) -> None:
-        """Raises nothing; ``set_up_stream`` begins to talk."""
+    def __init__(
+        self,
+        where: str,
+        device_id: int,
+        address: str,
+        election_id: tuple[int, int],
+        deadline_s: float,
+    ) -> None:
+        """Nothing is sent before the first call, or ``become_primary``; ``where``: for errors."""
+        self._where = where
         self.device_id = device_id
         self.election_id = election_id
-        self.role_name = None
-        self.channel = grpc.insecure_channel(address, options=_OPTIONS)
-        self.stub = p4runtime_pb2_grpc.P4RuntimeStub(self.channel)
-        self.deadline_s = DEADLINE_S
-        self.stream: Any = None
-        self.stream_recv_thread: threading.Thread | None = None
-        self.stream_out_q: queue.Queue[Any] = queue.Queue()
-        kinds = ("arbitration", "packet", "digest", "idle_timeout_notification", "unknown")
-        self.stream_in_q: dict[str, queue.Queue[Any]] = {kind: queue.Queue() for kind in kinds}
-
-    def set_up_stream(self) -> None:
-        """Open the stream; what arrives goes to P4RuntimeClient's queues, None at the end."""
-        self.stream = self.stub.StreamChannel(iter(self.stream_out_q.get, None))
-        self.stream_recv_thread = threading.Thread(target=self._receive, daemon=True)
-        self.stream_recv_thread.start()
-        self.handshake()
+        self._deadline_s = deadline_s
+        self._channel = grpc.insecure_channel(address, options=_OPTIONS)
+        self.stub = stub_of(self._channel)
+        self._stream: Any = None
+        self._receiver = threading.Thread(target=self._receive, daemon=True)
+        self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        """The arbitration updates that have come; None where the stream has ended."""
 
     def _receive(self) -> None:
+        """Keep what is said of the arbitration; the switches tell this controller nothing else."""
         try:
-            for message in self.stream:
-                kind = message.WhichOneof("update")
-                self.stream_in_q[kind if kind in self.stream_in_q else "unknown"].put(message)
+            for message in self._stream:
+                if message.WhichOneof("update") == "arbitration":
+                    self._answers.put(message.arbitration)
         except grpc.RpcError:
-            pass  # ``self.stream`` keeps the status
+            pass  # ``self._stream`` keeps the status
         finally:
-            for waiting in self.stream_in_q.values():
-                waiting.put(None)
+            self._answers.put(None)
 
-    def handshake(self) -> None:
-        """Become the primary; raises SwitchError where that fails."""
+    def become_primary(self) -> None:
+        """Say by which election id this client wants to own the switch, on a stream that is opened
+        if need be; raises SwitchError where another owns it, or nothing is heard."""
+        if self._stream is None:
+            self._stream = self.stub.StreamChannel(iter(self._requests.get, None))
+            self._receiver.start()
         request = p4runtime_pb2.StreamMessageRequest()
         request.arbitration.device_id = self.device_id
-        request.arbitration.election_id.high = self.election_id[0]
-        request.arbitration.election_id.low = self.election_id[1]
-        self.stream_out_q.put(request)
+        request.arbitration.election_id.high, request.arbitration.election_id.low = self.election_id
+        self._requests.put(request)
         while True:
-            answer = self.get_stream_packet("arbitration", timeout=self.deadline_s)
-            if answer is None and self.stream.done():
-                raise SwitchError(f"the switch ended the stream: {_status(self.stream)}")
-            if answer is None:
-                raise SwitchError(f"no answer to the arbitration within {self.deadline_s:g} s")
-            holder = (answer.arbitration.election_id.high, answer.arbitration.election_id.low)
-            if answer.arbitration.status.code == code_pb2.OK and holder == self.election_id:
-                return
-            if answer.arbitration.status.code != code_pb2.OK and holder >= self.election_id:
+            answer = None
+            with contextlib.suppress(queue.Empty):
+                answer = self._answers.get(timeout=self._deadline_s)
+            if answer is None and self._stream.done():
                 raise SwitchError(
-                    f"another controller, with election id {holder}, owns the switch; this one "
-                    f"has {self.election_id}; end the other one first"
+                    f"{self._where}: the switch ended the stream: {_status(self._stream)}"
+                )
+            if answer is None:
+                raise SwitchError(
+                    f"{self._where}: no answer to the arbitration within {self._deadline_s:g} s"
+                )
+            holder = (answer.election_id.high, answer.election_id.low)
+            if answer.status.code == code_pb2.OK and holder == self.election_id:
+                return
+            if answer.status.code != code_pb2.OK and holder >= self.election_id:
+                raise SwitchError(
+                    f"{self._where}: another controller, with election id {holder}, owns the "
+                    f"switch; this one has {self.election_id}; end the other one first"
                 )
             # Word of what was before: others came and went.
 
@@ -210,12 +199,12 @@ class SwitchClient(P4RuntimeClient):  # type: ignore[misc]
         The switch ends the stream once it has let this client go: whoever comes then may have the
         same election id. A switch that does not is left all the same, after a while.
         """
-        if self.stream is not None:
-            self.stream_out_q.put(None)
-            if self.stream_recv_thread is not None:
-                self.stream_recv_thread.join(LEAVE_DEADLINE_S)
-            self.stream.cancel()
-        super().tear_down()
+        if self._stream is not None:
+            self._requests.put(None)
+            self._receiver.join(LEAVE_DEADLINE_S)
+            self._stream.cancel()
+            self._receiver.join()
+        self._channel.close()
 
 
 class Session:
@@ -245,40 +234,30 @@ class Session:
             self.client = LocalClient(address, device_id, election_id)
         else:
             self.where = f"{name} (device {device_id}, {address})"
-            self.client = SwitchClient(device_id, address, election_id)
-        self.client.deadline_s = deadline_s
+            self.client = RemoteClient(self.where, device_id, address, election_id, deadline_s)
         self._program: Program | None = None
         self._closed = False
-        self._set_config = self.client.channel.unary_unary(
-            _SET_CONFIG,
-            request_serializer=bytes,
-            response_deserializer=p4runtime_pb2.SetForwardingPipelineConfigResponse.FromString,
-        )
 
     def connect(self) -> None:
         """Wait until the switch listens, and become the primary."""
-        try:
-            # A request without effect: gRPC retries the connection until the deadline.
-            self.client.stub.Capabilities(
-                p4runtime_pb2.CapabilitiesRequest(), wait_for_ready=True, timeout=self._deadline_s
-            )
-        except grpc.RpcError as error:
-            if error.code() != grpc.StatusCode.UNIMPLEMENTED:  # then it is older than version 1.1
-                raise self._error(f"connect within {self._deadline_s:g} s", error) from None
-        try:
-            self.client.set_up_stream()
-        except grpc.RpcError as error:
-            raise self._error("become the primary", error) from None
-        except SwitchError as error:
-            raise SwitchError(f"{self.where}: {error}") from None
+        with self._attempt(f"connect within {self._deadline_s:g} s"):
+            try:
+                # A request without effect: gRPC retries the connection until the deadline.
+                request = p4runtime_pb2.CapabilitiesRequest()
+                self.client.stub.Capabilities(
+                    request, wait_for_ready=True, timeout=self._deadline_s
+                )
+            except grpc.RpcError as error:
+                if error.code() != grpc.StatusCode.UNIMPLEMENTED:  # as before version 1.1
+                    raise
+        with self._attempt("become the primary"):
+            self.client.become_primary()
 
     def take_over(self) -> None:
         """Become the primary, whoever is so now."""
         self.client.election_id = later_election_id()
-        try:
-            self.client.handshake()
-        except (grpc.RpcError, SwitchError) as error:
-            raise SwitchError(f"{self.where}: {error}") from None
+        with self._attempt("become the primary"):
+            self.client.become_primary()
 
     def close(self) -> None:
         """End the session and, in other threads, its requests; the switch keeps its entries."""
@@ -291,18 +270,11 @@ class Session:
     ) -> None:
         """Make the switch run a program, with empty tables; or with ``keep``, if the switch can do
         it, with those entries that fit the program (RECONCILE_AND_COMMIT)."""
-        request = p4runtime_pb2.SetForwardingPipelineConfigRequest()
+        request = p4runtime_pb2.SetForwardingPipelineConfigRequest(config=program.config)
+        request.action = request.RECONCILE_AND_COMMIT if keep else request.VERIFY_AND_COMMIT
         self._identify(request)
-        data = request.SerializeToString() + program.request_part
-        if keep:
-            action = p4runtime_pb2.SetForwardingPipelineConfigRequest(
-                action=p4runtime_pb2.SetForwardingPipelineConfigRequest.RECONCILE_AND_COMMIT
-            )
-            data += action.SerializeToString()  # of a field that comes twice the last one counts
-        try:
-            self._set_config(data, timeout=deadline_s)
-        except grpc.RpcError as error:
-            raise self._error("load the program", error) from None
+        with self._attempt("load the program"):
+            self.client.stub.SetForwardingPipelineConfig(request, timeout=deadline_s)
         self._program = program
 
     def write(self, updates: Sequence[Update]) -> None:
@@ -312,44 +284,42 @@ class Session:
         names = self._names()
         for update in updates:
             names.fill(request.updates.add(type=_KINDS[update.kind]).entity, update.entity)
-        try:
-            self.client.stub.Write(request, timeout=self._deadline_s)
-        except grpc.RpcError as error:
-            failures, tried = _failures(error, updates)
-            if failures:
+        what = str(updates[0]) if len(updates) == 1 else f"write {len(updates)} updates"
+        with self._attempt(what):
+            try:
+                self.client.stub.Write(request, timeout=self._deadline_s)
+            except grpc.RpcError as error:
+                failures, tried = _failures(error, updates)
+                if not failures:
+                    raise
                 summary = f"{len(failures)} of {len(updates)} updates failed"
                 if tried < len(updates):  # a switch may tell no more than gRPC's clients take
                     summary = error.details()
                 raise WriteError(self.where, failures, summary) from None
-            what = str(updates[0]) if len(updates) == 1 else f"write {len(updates)} updates"
-            raise self._error(what, error) from None
 
     def read(self, entities: Sequence[Any]) -> list[Any]:
         """The ``p4.v1.Entity`` messages that the queries, messages of the same kind, select."""
         request = p4runtime_pb2.ReadRequest(device_id=self.client.device_id)
         request.entities.extend(entities)
-        try:
+        with self._attempt(f"read {len(entities)} queries"):
             responses = list(self.client.stub.Read(request, timeout=self._deadline_s))
-        except grpc.RpcError as error:
-            raise self._error(f"read {len(entities)} queries", error) from None
         return [entity for response in responses for entity in response.entities]
 
     def read_counters(self, cells: Sequence[tuple[str, int]]) -> list[tuple[int, int]]:
         """(packets, bytes) of cells of indirect counters, given by name and index."""
         names = self._names()
-        queries = []
-        for counter, index in cells:
-            query = p4runtime_pb2.Entity()
-            query.counter_entry.counter_id = names.counter_id(counter)
-            query.counter_entry.index.index = index
-            queries.append(query)
-        found = {}
-        for entity in self.read(queries):
-            cell = entity.counter_entry
-            data = cell.data
-            found[cell.counter_id, cell.index.index] = (data.packet_count, data.byte_count)
+        wanted = [(names.counter_id(counter), index) for counter, index in cells]
+        queries = [
+            p4runtime_pb2.Entity(counter_entry={"counter_id": counter, "index": {"index": index}})
+            for counter, index in wanted
+        ]
+        answers = [entity.counter_entry for entity in self.read(queries)]
+        found = {
+            (cell.counter_id, cell.index.index): (cell.data.packet_count, cell.data.byte_count)
+            for cell in answers
+        }
         try:
-            return [found[names.counter_id(counter), index] for counter, index in cells]
+            return [found[cell] for cell in wanted]
         except KeyError as error:
             raise SwitchError(f"{self.where}: no answer for counter cell {error}") from None
 
@@ -362,8 +332,13 @@ class Session:
         request.device_id = self.client.device_id
         request.election_id.high, request.election_id.low = self.client.election_id
 
-    def _error(self, what: str, error: Any) -> SwitchError:
-        return SwitchError(f"{self.where}: could not {what}: {_status(error)}")
+    @contextlib.contextmanager
+    def _attempt(self, what: str) -> Iterator[None]:
+        """Say in errors which switch it was, and of gRPC's what was attempted."""
+        try:
+            yield
+        except grpc.RpcError as error:
+            raise SwitchError(f"{self.where}: could not {what}: {_status(error)}") from None
 
 
 def _status(call: Any) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
+from operator import sub
 
 from weft.controller import fabric
 from weft.controller.aggregation import AggregationJob
@@ -29,13 +30,7 @@ class LinkCounters:
     """What the switch that sends it marked for a long queue."""
 
     def __sub__(self, earlier: LinkCounters) -> LinkCounters:
-        return LinkCounters(
-            self.tx_packets - earlier.tx_packets,
-            self.tx_bytes - earlier.tx_bytes,
-            self.lost_packets - earlier.lost_packets,
-            self.lost_bytes - earlier.lost_bytes,
-            self.marked_packets - earlier.marked_packets,
-        )
+        return LinkCounters(*map(sub, astuple(self), astuple(earlier)))
 
 
 EVERYWHERE = (
@@ -123,10 +118,7 @@ class AggregationCounters:
     """Additions in which a sum did not fit into 32 bits."""
 
     def __sub__(self, earlier: AggregationCounters) -> AggregationCounters:
-        names = [field.name for field in fields(self)]
-        return AggregationCounters(
-            *(getattr(self, name) - getattr(earlier, name) for name in names)
-        )
+        return AggregationCounters(*map(sub, astuple(self), astuple(earlier)))
 
 
 def aggregation_cells(job: AggregationJob) -> list[Cell]:

@@ -17,6 +17,14 @@ from weft.topo.clos import Topology
 CERTAIN = 1 << 32
 """A probability of 1 as a threshold, which 32 bits do not hold: action lose_all."""
 
+_INGRESS = (
+    fabric.INGRESS_FAULT_TABLE, fabric.INGRESS_PORT, fabric.INGRESS_LOSE, fabric.INGRESS_LOSE_ALL,
+)  # fmt: skip
+_EGRESS = (
+    fabric.EGRESS_FAULT_TABLE, fabric.EGRESS_PORT, fabric.EGRESS_LOSE, fabric.EGRESS_LOSE_ALL,
+)  # fmt: skip
+"""Where packets are lost: the table, its key, and the actions that lose some or all."""
+
 
 class Fault(Protocol):
     """A link by text, ``leaf0-spine1`` (both directions) or ``leaf0>spine1``, and its loss."""
@@ -59,19 +67,9 @@ def plan_faults(
         if not threshold:
             continue
         into_host = topology.nodes[direction.destination.node].level == 0
-        if into_host:
-            at, table, field = direction.source, fabric.EGRESS_FAULT_TABLE, fabric.EGRESS_PORT
-            some, everything = fabric.EGRESS_LOSE, fabric.EGRESS_LOSE_ALL
-        else:
-            at, table, field = (
-                direction.destination,
-                fabric.INGRESS_FAULT_TABLE,
-                fabric.INGRESS_PORT,
-            )
-            some, everything = fabric.INGRESS_LOSE, fabric.INGRESS_LOSE_ALL
-        if threshold == CERTAIN:
-            action = Action(everything)
-        else:
-            action = Action.of(some, threshold=threshold)
+        at = direction.source if into_host else direction.destination
+        table, field, some, everything = _EGRESS if into_host else _INGRESS
+        certain = threshold == CERTAIN
+        action = Action(everything) if certain else Action.of(some, threshold=threshold)
         found.setdefault(at.node, []).append(entry(table, {field: Exact(at.number)}, action))
     return found

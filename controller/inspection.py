@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import grpc
-from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 
 from weft.base.errors import InputError
-from weft.controller.client import DEADLINE_S, SwitchError
+from weft.controller.client import DEADLINE_S, ELECTION_ID, RemoteClient, SwitchError
+from weft.switch.messages import p4runtime_pb2
 
 _ADDRESS = re.compile("addr|ip|mac|eth", re.IGNORECASE)
 """In the name of a key or parameter that is an address if it is as wide as one."""
@@ -34,15 +34,13 @@ class Inspector:
     def __init__(self, name: str, device_id: int, address: str) -> None:
         self._name = name
         self._device_id = device_id
-        options = (("grpc.max_receive_message_length", -1), ("grpc.enable_http_proxy", 0))
-        self._channel = grpc.insecure_channel(address, options=options)
-        self._stub = p4runtime_pb2_grpc.P4RuntimeStub(self._channel)
+        self._client = RemoteClient(name, device_id, address, ELECTION_ID, DEADLINE_S)
         request = p4runtime_pb2.GetForwardingPipelineConfigRequest(device_id=device_id)
         request.response_type = request.P4INFO_AND_COOKIE
         try:
-            answer = self._stub.GetForwardingPipelineConfig(request, timeout=DEADLINE_S)
+            answer = self._client.stub.GetForwardingPipelineConfig(request, timeout=DEADLINE_S)
         except grpc.RpcError as error:
-            self._channel.close()
+            self._client.tear_down()
             raise self._error("tell its program", error) from None
         self._p4info = answer.config.p4info
         self._actions = {action.preamble.id: action for action in self._p4info.actions}
@@ -51,7 +49,7 @@ class Inspector:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._channel.close()
+        self._client.tear_down()
 
     @property
     def tables(self) -> list[str]:
@@ -65,46 +63,46 @@ class Inspector:
             InputError: the program has no such table (its name or its end will do).
         """
         table = self._find("table", name, self._p4info.tables)
-        query = p4runtime_pb2.Entity()
-        query.table_entry.table_id = table.preamble.id
-        lines = [self._entry(table, entity.table_entry) for entity in self._read(query)]
-        query.table_entry.is_default_action = True
-        return lines + [self._entry(table, entity.table_entry) for entity in self._read(query)]
+        selected = p4runtime_pb2.TableEntry(table_id=table.preamble.id)
+        default = p4runtime_pb2.TableEntry(table_id=table.preamble.id, is_default_action=True)
+        return [
+            self._entry(table, entity.table_entry)
+            for query in (selected, default)
+            for entity in self._read(table_entry=query)
+        ]
 
     def counters(self) -> list[str]:
         """The cells that have counted something, a line each."""
-        lines = []
+        found = []
         for counter in self._p4info.counters:
-            query = p4runtime_pb2.Entity()
-            query.counter_entry.counter_id = counter.preamble.id
-            for entity in self._read(query):
-                cell = entity.counter_entry
-                if cell.data.packet_count or cell.data.byte_count:
-                    name = f"{counter.preamble.name}[{cell.index.index}]"
-                    lines.append(f"{name}: {_counted(cell.data)}")
+            query = p4runtime_pb2.CounterEntry(counter_id=counter.preamble.id)
+            for entity in self._read(counter_entry=query):
+                found.append((counter, entity.counter_entry.index.index, entity.counter_entry.data))
         by_id = {table.preamble.id: table for table in self._p4info.tables}
         for counter in self._p4info.direct_counters:
             table = by_id[counter.direct_table_id]
-            query = p4runtime_pb2.Entity()
-            query.direct_counter_entry.table_entry.table_id = table.preamble.id
-            for entity in self._read(query):
+            query = p4runtime_pb2.DirectCounterEntry()
+            query.table_entry.table_id = table.preamble.id
+            for entity in self._read(direct_counter_entry=query):
                 entry = entity.direct_counter_entry
-                if entry.data.packet_count or entry.data.byte_count:
-                    keys = self._keys(table, entry.table_entry)
-                    lines.append(f"{counter.preamble.name}[{keys}]: {_counted(entry.data)}")
-        return lines
+                found.append((counter, self._keys(table, entry.table_entry), entry.data))
+        return [
+            f"{counter.preamble.name}[{place}]: {data.packet_count:,} packets, "
+            f"{data.byte_count:,} bytes"
+            for counter, place, data in found
+            if data.packet_count or data.byte_count
+        ]
 
     def entries(self) -> int:
         """How many entries all tables have, those of the program counted too."""
-        query = p4runtime_pb2.Entity()
-        query.table_entry.SetInParent()
-        return sum(1 for _ in self._read(query))
+        return sum(1 for _ in self._read(table_entry=p4runtime_pb2.TableEntry()))
 
-    def _read(self, query: Any) -> Iterator[Any]:
+    def _read(self, **query: Any) -> Iterator[Any]:
+        """The entities that a query, by the kind of entity, selects."""
         request = p4runtime_pb2.ReadRequest(device_id=self._device_id)
-        request.entities.append(query)
+        request.entities.add(**query)
         try:
-            for response in self._stub.Read(request, timeout=DEADLINE_S):
+            for response in self._client.stub.Read(request, timeout=DEADLINE_S):
                 yield from response.entities
         except grpc.RpcError as error:
             raise self._error("be read", error) from None
@@ -124,10 +122,10 @@ class Inspector:
 
     def _keys(self, table: Any, entry: Any) -> str:
         given = {match.field_id: match for match in entry.match}
-        shown = []
-        for key in table.match_fields:
-            text = _match(given[key.id], key) if key.id in given else "*"
-            shown.append(f"{key.name}={text}")
+        shown = (
+            f"{key.name}={_match(given[key.id], key) if key.id in given else '*'}"
+            for key in table.match_fields
+        )
         return " ".join(shown) or "(no key)"
 
     def _target(self, target: Any) -> str:
@@ -154,10 +152,6 @@ class Inspector:
 
     def _error(self, what: str, error: Any) -> SwitchError:
         return SwitchError(f"{self._name} could not {what}: {error.code().name}: {error.details()}")
-
-
-def _counted(data: Any) -> str:
-    return f"{data.packet_count:,} packets, {data.byte_count:,} bytes"
 
 
 def _match(match: Any, key: Any) -> str:

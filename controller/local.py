@@ -1,63 +1,26 @@
-"""A P4Runtime client of switches in the same process, for a `weft.controller.client.Session`.
-
-It has those parts of p4runtime-shell's ``P4RuntimeClient`` that a session uses.
-"""
+"""A P4Runtime client of switches in the same process, for a `weft.controller.client.Session`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any
-
 import grpc
 from google.rpc import code_pb2
-from p4.v1 import p4runtime_pb2
 
 from weft.switch.p4runtime.arbitration import Client
 from weft.switch.p4runtime.local import LocalError, LocalSwitch
 
-SET_CONFIG = "/p4.v1.P4Runtime/SetForwardingPipelineConfig"
-
 
 class LocalClient:
-    """One controller's end of a `LocalSwitch`; ``stub`` and ``channel`` are called as gRPC's are.
-
-    Deadlines mean nothing here: every call is answered when it returns.
-    """
+    """One controller's end of a `LocalSwitch`: as a `RemoteClient`, as far as a session uses it."""
 
     def __init__(self, switch: LocalSwitch, device_id: int, election_id: tuple[int, int]) -> None:
         self.switch = switch
         self.device_id = device_id
         self.election_id = election_id
-        self.deadline_s = 0.0
-        self.stub = SimpleNamespace(
-            Write=_unary(switch.write),
-            Read=_unary(switch.read),
-            SetForwardingPipelineConfig=_unary(switch.set_config),
-            GetForwardingPipelineConfig=_unary(switch.get_config),
-            Capabilities=_unary(switch.capabilities),
-        )
+        self.stub = switch.stub
         self._client: Client | None = None
 
-    @property
-    def channel(self) -> LocalClient:
-        """Itself: what a session makes of a channel is one call."""
-        return self
-
-    def unary_unary(
-        self, method: str, request_serializer: Any, response_deserializer: Any
-    ) -> Callable[..., Any]:
-        """The one method that a session calls with bytes."""
-        assert method == SET_CONFIG, method
-        kind = p4runtime_pb2.SetForwardingPipelineConfigRequest
-
-        def call(data: bytes, timeout: float | None = None) -> Any:
-            return self.switch.set_config(kind.FromString(request_serializer(data)))
-
-        return call
-
-    def set_up_stream(self) -> None:
-        """Become the primary; grpc.RpcError where another controller is."""
+    def become_primary(self) -> None:
+        """Own the switch; raises LocalError where another controller does."""
         self._client, answer = self.switch.arbitrate(self.election_id)
         if answer.arbitration.status.code != code_pb2.OK:
             self.tear_down()
@@ -70,10 +33,3 @@ class LocalClient:
         if self._client is not None:
             self.switch.leave(self._client)
             self._client = None
-
-
-def _unary(method: Callable[[Any], Any]) -> Callable[..., Any]:
-    def call(request: Any, timeout: float | None = None, wait_for_ready: bool = False) -> Any:
-        return method(request)
-
-    return call

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
-
-from p4.config.v1 import p4info_pb2
-from p4.v1 import p4runtime_pb2
 
 from weft.base.errors import InputError
 from weft.controller import fabric
@@ -22,9 +19,12 @@ from weft.controller.entities import (
     Match,
     Member,
     MemberRef,
+    Range,
     TableEntry,
     Ternary,
 )
+from weft.switch.messages import p4info_pb2, p4runtime_pb2
+from weft.switch.p4runtime.bytestrings import encode
 
 REPLICA_INSTANCE = 1
 """The egress_rid of all multicast copies; a copy is known by its port."""
@@ -110,35 +110,32 @@ class Names:
         params = self._params[action.name]
         for name, value in action.params:
             param_id = _find(f"parameter of action {action.name}", name, params)
-            message.params.add(param_id=param_id, value=_bytes(value))
+            message.params.add(param_id=param_id, value=encode(value))
+
+
+_KINDS = p4info_pb2.MatchField
+_FORMS = {
+    (Exact, _KINDS.EXACT): "exact",
+    (Exact, _KINDS.OPTIONAL): "optional",
+    (Lpm, _KINDS.LPM): "lpm",
+    (Ternary, _KINDS.TERNARY): "ternary",
+    (Range, _KINDS.RANGE): "range",
+}
+"""What a match may be where the program has a kind: the field of a ``FieldMatch``."""
 
 
 def _fill_match(what: str, match: Match, field: Any, message: Any) -> None:
-    kind = field.match_type
-    kinds = p4info_pb2.MatchField
+    form = _FORMS.get((type(match), field.match_type))
+    if form is None:
+        kind = _KINDS.MatchType.Name(field.match_type)
+        raise InputError(f"{what}: {type(match).__name__} where the program has {kind}")
     message.field_id = field.id
-    if isinstance(match, Exact) and kind == kinds.EXACT:
-        message.exact.value = _bytes(match.value)
-    elif isinstance(match, Exact) and kind == kinds.OPTIONAL:
-        message.optional.value = _bytes(match.value)
-    elif isinstance(match, Lpm) and kind == kinds.LPM:
-        message.lpm.value = _bytes(match.value)
-        message.lpm.prefix_len = match.prefix_length
-    elif isinstance(match, Ternary) and kind == kinds.TERNARY:
-        message.ternary.value = _bytes(match.value)
-        message.ternary.mask = _bytes(match.mask)
-    elif not isinstance(match, Exact | Lpm | Ternary) and kind == kinds.RANGE:
-        message.range.low = _bytes(match.low)
-        message.range.high = _bytes(match.high)
-    else:
-        raise InputError(
-            f"{what}: {type(match).__name__} where the program has {kinds.MatchType.Name(kind)}"
-        )
-
-
-def _bytes(value: int) -> bytes:
-    """P4Runtime's canonical bytestring (specification section "Bytestrings")."""
-    return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
+    filled = getattr(message, form)
+    for name, value in vars(match).items():
+        if name == "prefix_length":
+            filled.prefix_len = value
+        else:
+            setattr(filled, name, encode(value))
 
 
 def _find(kind: str, name: str, known: Mapping[str, Any]) -> Any:
@@ -152,11 +149,6 @@ def _find(kind: str, name: str, known: Mapping[str, Any]) -> Any:
                 f"the switches' program has no {kind} {name!r}: it was compiled without "
                 "aggregation in the switch; compile p4/fabric.p4 with it, or plan no jobs"
             ) from None
-        raise InputError(
-            f"the switches' program has no {kind} {name!r}{_near(name, known)}"
-        ) from None
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; the nearest it has is {near[0]}" if near else ""
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        nearest = f"; the nearest it has is {near[0]}" if near else ""
+        raise InputError(f"the switches' program has no {kind} {name!r}{nearest}") from None

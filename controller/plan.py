@@ -127,57 +127,41 @@ def diff(old: Plan, new: Plan) -> dict[str, list[list[Update]]]:
     while something refers to it. New entries come before old ones go, so a destination that has a
     route in both plans has one all the time.
     """
-    changes: dict[str, list[list[Update]]] = {}
-    for switch in dict.fromkeys((*old.entities, *new.entities)):
-        batches = _batches(old.entities.get(switch, ()), new.entities.get(switch, ()))
-        if batches:
-            changes[switch] = batches
-    return changes
+    changes = {
+        switch: _batches(old.entities.get(switch, ()), new.entities.get(switch, ()))
+        for switch in dict.fromkeys((*old.entities, *new.entities))
+    }
+    return {switch: batches for switch, batches in changes.items() if batches}
 
 
 def _batches(old: Sequence[Entity], new: Sequence[Entity]) -> list[list[Update]]:
     before = {entity.key: entity for entity in old}
     after = {entity.key: entity for entity in new}
-    places: list[Update] = []
-    targets: list[Update] = []
-    groups: list[Update] = []
-    entries: list[Update] = []
-    group_deletions: list[Update] = []
-    member_deletions: list[Update] = []
-    place_deletions: list[Update] = []
+    stages: list[list[Update]] = [[] for _ in range(1 + max(_DELETED.values()))]
     for key, entity in after.items():
-        if before.get(key) == entity:
-            continue
-        present = key in before or isinstance(entity, DefaultAction)
-        update = Update("modify" if present else "insert", entity)
-        if isinstance(entity, TableEntry) and entity.referred:
-            places.append(update)
-        elif isinstance(entity, Member | MulticastGroup):
-            targets.append(update)
-        elif isinstance(entity, Group):
-            groups.append(update)
-        else:
-            entries.append(update)
+        if before.get(key) != entity:
+            present = key in before or isinstance(entity, DefaultAction)
+            update = Update("modify" if present else "insert", entity)
+            stages[_WRITTEN[_sort(entity)]].append(update)
     for key, entity in before.items():
-        if key in after:
-            continue
-        if isinstance(entity, DefaultAction):
-            entries.append(Update("modify", DefaultAction(entity.table, None)))
-        elif isinstance(entity, TableEntry) and entity.referred:
-            place_deletions.append(Update("delete", entity))
-        elif isinstance(entity, TableEntry):
-            entries.append(Update("delete", entity))
-        elif isinstance(entity, Member):
-            member_deletions.append(Update("delete", entity))
-        else:
-            group_deletions.append(Update("delete", entity))
-    stages = (
-        places,
-        targets,
-        groups,
-        entries,
-        group_deletions,
-        member_deletions,
-        place_deletions,
-    )
+        if key not in after:
+            update = Update("delete", entity)
+            if isinstance(entity, DefaultAction):
+                update = Update("modify", DefaultAction(entity.table, None))
+            stages[_DELETED[_sort(entity)]].append(update)
     return [stage for stage in stages if stage]
+
+
+_PLACE = "place"
+"""Of a set, which the members that spray refer to: an entry that comes first and goes last."""
+_WRITTEN = {
+    _PLACE: 0, Member: 1, MulticastGroup: 1, Group: 2, TableEntry: 3, DefaultAction: 3,
+}  # fmt: skip
+_DELETED = {
+    TableEntry: 3, DefaultAction: 3, Group: 4, MulticastGroup: 4, Member: 5, _PLACE: 6,
+}  # fmt: skip
+"""The number of the batch in which a sort of entity is written or deleted."""
+
+
+def _sort(entity: Entity) -> str | type[Entity]:
+    return _PLACE if isinstance(entity, TableEntry) and entity.referred else type(entity)

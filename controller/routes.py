@@ -80,22 +80,25 @@ def plan_routes(
             )
             for switch in topology.switches
         }
-    found = {}
-    for switch in topology.switches:
-        spraying = None
-        if paths in ("spray-random", "spray-round-robin"):
-            spraying = Spraying(paths == "spray-round-robin", seed, switch.device_id)
-        here = switch.name
-        found[here] = _entries(topology, switch, live[here], next_hops[here], spraying)
-    return found
+    in_turn = paths == "spray-round-robin"
+    sprayed = in_turn or paths == "spray-random"
+    return {
+        switch.name: _entries(
+            topology,
+            switch,
+            live[switch.name],
+            next_hops[switch.name],
+            Spraying(in_turn, seed, switch.device_id) if sprayed else None,
+        )
+        for switch in topology.switches
+    }
 
 
 def check_paths(text: str) -> Paths:
     """One of :data:`PATHS`, or InputError."""
-    for paths in PATHS:
-        if text == paths:
-            return paths
-    raise InputError(f"paths {text!r} is unknown: choose from {', '.join(PATHS)}")
+    if text not in PATHS:
+        raise InputError(f"paths {text!r} is unknown: choose from {', '.join(PATHS)}")
+    return text
 
 
 def plan_salts(topology: Topology, seed: int) -> dict[str, list[Entity]]:

@@ -50,6 +50,12 @@ def mutate_json(document: Any, random: Random) -> Any:
     return document
 
 
+def repeats(message: Any, field: Any) -> bool:
+    """Whether a field of a message may occur several times. How descriptors say it differs from one
+    version of protobuf to another."""
+    return hasattr(getattr(message, field.name), "extend")
+
+
 def _messages(message: Any) -> list[Any]:
     """A message and all within it."""
     found = [message]
@@ -57,9 +63,9 @@ def _messages(message: Any) -> list[Any]:
         if field.type != Kind.TYPE_MESSAGE:
             continue
         if field.message_type.GetOptions().map_entry:
-            inner = [value[key] for key in value]
+            inner = [value[key] for key in sorted(value)]
         else:
-            inner = list(value) if field.label == Kind.LABEL_REPEATED else [value]
+            inner = list(value) if repeats(message, field) else [value]
         for one in inner:
             if hasattr(one, "ListFields"):
                 found += _messages(one)
@@ -88,7 +94,7 @@ def mutate_info(info: Any, random: Random) -> Any:
 
 def _change_message(message: Any, field: Any, random: Random) -> None:
     value = getattr(message, field.name)
-    if field.label != Kind.LABEL_REPEATED:
+    if not repeats(message, field):
         value.SetInParent()
     elif not value:
         value.add()
@@ -112,7 +118,7 @@ def _change_scalar(message: Any, field: Any, info: Any, random: Random) -> None:
         value = random.choice([one.number for one in field.enum_type.values] + [77])
     else:
         value = random.choice(values.get(field.type, numbers))
-    if field.label == Kind.LABEL_REPEATED:
+    if repeats(message, field):
         getattr(message, field.name).append(value)
     else:
         setattr(message, field.name, value)
@@ -124,7 +130,7 @@ def fill(message: Any, ids: list[int], random: Random, depth: int = 0) -> None:
     for field in message.DESCRIPTOR.fields:
         if random.random() < 0.5:
             continue
-        repeated = field.label == Kind.LABEL_REPEATED
+        repeated = repeats(message, field)
         for _ in range(random.randint(1, 3) if repeated else 1):
             if field.type == Kind.TYPE_MESSAGE:
                 if depth > 5 or field.message_type.GetOptions().map_entry:

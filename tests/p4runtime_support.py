@@ -15,13 +15,11 @@ import grpc
 import pytest
 from google.protobuf import text_format
 from google.rpc import code_pb2, status_pb2
-from p4.config.v1 import p4info_pb2
-from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
-from p4runtime_sh.p4runtime import P4RuntimeClient
 
 from weft.base.cache import CHECKOUT
 from weft.switch.compiler import compile_cached
 from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.messages import p4info_pb2, p4runtime_pb2, stub_of
 
 EVERY_ENTITY = CHECKOUT / "tests" / "programs" / "every_entity.p4"
 EVERY_NOTICE = CHECKOUT / "tests" / "programs" / "every_notice.p4"
@@ -115,17 +113,6 @@ def substituted(text: str, ids: dict[str, int]) -> str:
     return text
 
 
-def be_patient(patch: pytest.MonkeyPatch) -> None:
-    """Let p4runtime-shell wait for its switch: it ends the process 2 s after its greeting, which
-    says nothing of a switch on a machine that has much to do."""
-    get = P4RuntimeClient.get_stream_packet
-    patch.setattr(
-        P4RuntimeClient,
-        "get_stream_packet",
-        lambda client, kind, timeout=1: get(client, kind, max(timeout, 120)),
-    )
-
-
 class BareClient:
     """A P4Runtime client with nothing between a test and the protobufs."""
 
@@ -135,7 +122,7 @@ class BareClient:
             ("grpc.absolute_max_metadata_size", 1 << 20),
         ]
         self.channel = grpc.insecure_channel(address, options=options)
-        self.stub = p4runtime_pb2_grpc.P4RuntimeStub(self.channel)
+        self.stub = stub_of(self.channel)
         self.device_id = device_id
         self.election_id = election_id
         self.role = ""

@@ -13,10 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-from p4runtime_sh import shell
-from tests.p4runtime_support import be_patient
 from tests.realtime_namespace import collect, make_links
+from tests.shell_process import Shell
 from tests.test_engine import packet
 
 from weft.switch.realtime.ports import open_port
@@ -37,12 +35,13 @@ def start(arguments: str) -> tuple[subprocess.Popen[str], list[str]]:
     return switch, said
 
 
-def forward(port: str) -> None:
-    entry = shell.TableEntry("TheIngress.ipv4_lpm")(action="TheIngress.ipv4_forward")
-    entry.match["hdr.ipv4.dst_addr"] = "10.1.0.0/16"
-    entry.action["dst_addr"] = "08:00:00:00:02:22"
-    entry.action["port"] = port
-    entry.insert()
+FORWARD = """
+entry = TableEntry("TheIngress.ipv4_lpm")(action="TheIngress.ipv4_forward")
+entry.match["hdr.ipv4.dst_addr"] = "10.1.0.0/16"
+entry.action["dst_addr"] = "08:00:00:00:02:22"
+entry.action["port"] = "2"
+entry.insert()
+"""
 
 
 def main(json_file: str, p4info: str, folder: str) -> None:
@@ -57,17 +56,14 @@ def main(json_file: str, p4info: str, folder: str) -> None:
     hosts = {port: open_port(f"h{port}") for port in (1, 2, 3)}
     for host in hosts.values():
         host.setblocking(True)
-    config = shell.FwdPipeConfig(p4info, json_file)
-    with pytest.MonkeyPatch.context() as patch:
-        be_patient(patch)
-        shell.setup(0, ADDRESS, (0, 1), config=config, verbose=False)
-    forward("2")
+    shell = Shell(ADDRESS, 0, p4info, json_file)
+    shell(FORWARD)
     hosts[1].send(packet("10.1.2.3"))
     seen["frames"] = [frame.hex() for _, frame in collect(hosts[2], 1)]
     second = [sys.executable, "-m", "weft", "switch", "--no-p4", "--grpc-server-addr"]
     other = subprocess.run([*second, ADDRESS], capture_output=True, text=True, check=False)
     seen["occupied"] = [other.returncode, other.stderr]
-    shell.teardown()
+    shell.close()
     switch.send_signal(signal.SIGINT)
     rest, seen["errors"] = switch.communicate(timeout=300)
     seen["ended"] = [switch.returncode, rest]

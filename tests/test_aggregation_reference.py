@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from google.protobuf import text_format
-from p4.config.v1 import p4info_pb2
 from tests.aggregation_support import (
     GROUP,
     JOB_ADDRESS,
@@ -31,6 +30,7 @@ from tests.bmv2_support import read_pcap
 from tests.compiler_support import bmv2, p4c
 
 from weft.switch.compiler import compile_program
+from weft.switch.messages import p4info_pb2
 from weft.topo.fabric_program import BMV2_AGGREGATION_VALUES, fabric_macros, fabric_program
 
 LEAF = Place((2, 4, 3), parent=1, owners={0: 2, 1: 4, 2: 3})

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from google.protobuf import json_format, text_format
-from p4.config.v1 import p4info_pb2
 from tests.compiler_support import (
     PROGRAMS,
     check_document,
@@ -22,12 +21,13 @@ from tests.compiler_support import (
 from weft.base.errors import InputError
 from weft.switch.commands.p4c import compile_to_files
 from weft.switch.compiler import CompileError, compile_program
+from weft.switch.messages import p4info_pb2
 
 CONTROL_PLANE = PROGRAMS / "control_plane.p4"
 
 
 @pytest.fixture(scope="module")
-def info() -> p4info_pb2.P4Info:
+def info() -> Any:
     return compile_program(CONTROL_PLANE).p4info
 
 
@@ -41,7 +41,7 @@ def as_text(message: Any) -> str:
     return str(text_format.MessageToString(message, as_one_line=True))
 
 
-def test_p4info_of_a_table_has_its_keys_actions_and_resources(info: p4info_pb2.P4Info) -> None:
+def test_p4info_of_a_table_has_its_keys_actions_and_resources(info: Any) -> None:
     table = by_name(info.tables, "I.main_table")
     assert table.preamble.id == 0x02000001
     assert list(table.preamble.annotations) == ["@foo"]
@@ -79,7 +79,7 @@ def test_p4info_of_a_table_has_its_keys_actions_and_resources(info: p4info_pb2.P
     assert fixed.is_const_table and fixed.has_initial_entries
 
 
-def test_p4info_of_an_action_has_its_parameters(info: p4info_pb2.P4Info) -> None:
+def test_p4info_of_an_action_has_its_parameters(info: Any) -> None:
     action = by_name(info.actions, "I.forward")
     assert [(item.id, item.name, item.bitwidth) for item in action.params] == [
         (3, "port", 0),
@@ -92,7 +92,7 @@ def test_p4info_of_an_action_has_its_parameters(info: p4info_pb2.P4Info) -> None
     assert "I.unseen" not in [item.preamble.name for item in info.actions]
 
 
-def test_p4info_types_are_described(info: p4info_pb2.P4Info) -> None:
+def test_p4info_types_are_described(info: Any) -> None:
     types = info.type_info
     port = types.new_types["port_id_t"].translated_type
     assert port.uri == "example.org/port" and port.HasField("sdn_string")
@@ -111,7 +111,7 @@ def test_p4info_types_are_described(info: p4info_pb2.P4Info) -> None:
     ]  # fmt: skip
 
 
-def test_p4info_of_other_objects(info: p4info_pb2.P4Info) -> None:
+def test_p4info_of_other_objects(info: Any) -> None:
     assert info.pkg_info.name == "control_plane.p4" and info.pkg_info.arch == "v1model"
     assert info.pkg_info.platform_properties.multicast_group_table_total_replicas == 20
     assert info.pkg_info.doc.brief == "All that a controller sees."

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from p4.v1 import p4runtime_pb2
 from tests.controller_networks import (
     bmv2_switches,
     built_in_switches,
@@ -26,6 +25,7 @@ from weft.controller.entities import Action, Entity, Exact, GroupRef, Lpm, entry
 from weft.controller.plan import Update
 from weft.experiments.scenario.scenario import Fault
 from weft.switch.engine.dataplane import Dataplane
+from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.arbitration import Client
 from weft.switch.p4runtime.streams import Streams
 from weft.topo.clos import Topology, fat_tree, leaf_spine, single

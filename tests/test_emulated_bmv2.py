@@ -10,10 +10,10 @@ from pathlib import Path
 
 import grpc
 import pytest
-from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 from tests.emulated_support import inside, is_alive, needs_machine, wait_until
 
 from weft.base.errors import InputError
+from weft.switch.messages import p4runtime_pb2, stub_of
 from weft.topo.clos import leaf_spine, single
 from weft.topo.worlds.emulated.namespaces import in_namespace
 from weft.topo.worlds.emulated.switch_processes import BMV2
@@ -31,7 +31,7 @@ def test_every_switch_answers_p4runtime_at_its_own_unix_socket() -> None:
         assert set(world.switch_addresses) == {"leaf0", "leaf1", "spine0"}
         for address in world.switch_addresses.values():
             with grpc.insecure_channel(address) as channel:
-                stub = p4runtime_pb2_grpc.P4RuntimeStub(channel)
+                stub = stub_of(channel)
                 answer = stub.Capabilities(p4runtime_pb2.CapabilitiesRequest(), timeout=60)
                 assert re.match(r"1\.", answer.p4runtime_api_version)
         pids = [process.pid for process in world.switch_processes]

@@ -17,7 +17,6 @@ from typing import Any
 
 import grpc
 import pytest
-from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 from tests.emulated_support import (
     inside,
     is_alive,
@@ -31,6 +30,7 @@ from tests.emulated_support import (
 
 from weft.base.cache import CHECKOUT
 from weft.base.errors import InputError, MachineError, RunError
+from weft.switch.messages import p4runtime_pb2, stub_of
 from weft.topo.clos import Topology, leaf_spine, single
 from weft.topo.worlds.emulated.namespaces import in_namespace
 from weft.topo.worlds.emulated.pid_namespace import PidNamespace
@@ -148,7 +148,7 @@ def test_the_built_in_switch_answers_p4runtime_and_gives_its_statistics() -> Non
     with EmulatedWorld(leaf_spine(2, 1, 1)) as world:
         for address in world.switch_addresses.values():
             with grpc.insecure_channel(address) as channel:
-                stub = p4runtime_pb2_grpc.P4RuntimeStub(channel)
+                stub = stub_of(channel)
                 stub.Capabilities(p4runtime_pb2.CapabilitiesRequest(), timeout=60)
         world.reset_lateness()
         switches = world.switch_statistics()["switches"]

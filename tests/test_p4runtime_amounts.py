@@ -11,8 +11,6 @@ import grpc
 import pytest
 from google.protobuf import text_format
 from google.rpc import code_pb2
-from p4.config.v1 import p4info_pb2
-from p4.v1 import p4runtime_pb2
 from tests.p4runtime_support import (
     DELETE,
     INSERT,
@@ -28,9 +26,10 @@ from tests.p4runtime_support import (
 from weft.controller.client import Program, Session, WriteError
 from weft.controller.entities import Action, Exact, entry
 from weft.controller.plan import Update
+from weft.switch.messages import p4info_pb2, p4runtime_pb2
 from weft.switch.p4runtime import arrays, configs, received, requests
 from weft.switch.p4runtime.device import Device
-from weft.switch.p4runtime.local import LocalError, LocalSwitch
+from weft.switch.p4runtime.local import LocalError, LocalSwitch, answered
 from weft.switch.p4runtime.outcomes import DETAILS_BYTES, Outcomes
 from weft.switch.p4runtime.received import (
     MOST_ELEMENTS,
@@ -401,7 +400,7 @@ def test_a_large_batch_ends_where_another_client_or_program_comes(
     switch.arbitrate((0, 1))
     config = config_request(every_entity)
     config.device_id, config.election_id.low = 1, 1
-    switch.set_config(config)
+    switch.stub.SetForwardingPipelineConfig(config)
     request = p4runtime_pb2.WriteRequest(device_id=1)
     request.election_id.low = 1
     at = requests.UPDATES_AT_ONCE
@@ -413,13 +412,13 @@ def test_a_large_batch_ends_where_another_client_or_program_comes(
         if event == "primary":
             switch.arbitrate((0, 2))
         else:
-            switch.set_config(config)
+            switch.stub.SetForwardingPipelineConfig(config)
 
     batch = Batch(request, _Interrupted(request.updates, at, happen))
     with pytest.raises(LocalError, match=f"{at} of {2 * at} updates failed") as caught:
-        switch._call(switch._service.write, batch)
+        answered(switch.service.write)(batch)
     assert f"number {at + 1} is the first: {code}: {message}" in caught.value.details()
-    groups = switch._service.device.notes.multicast
+    groups = switch.service.device.notes.multicast
     assert len(groups) == (at if event == "primary" else 0)
 
 

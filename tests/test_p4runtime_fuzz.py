@@ -11,8 +11,8 @@ from google.rpc import code_pb2
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from p4.v1 import p4runtime_pb2
 from tests.emulated_support import wait_until
+from tests.p4runtime_mutations import repeats
 from tests.p4runtime_support import (
     EVERY_ENTITY,
     EVERY_NOTICE,
@@ -24,6 +24,7 @@ from tests.p4runtime_support import (
 )
 
 from weft.switch.engine.dataplane import Dataplane
+from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime import bytestrings, configs, requests
 from weft.switch.p4runtime.arbitration import Arbitration, Client
 from weft.switch.p4runtime.device import Device
@@ -72,7 +73,7 @@ def fill(draw: st.DrawFn, message: Any, ids: list[int], depth: int = 0) -> None:
         return
     chosen = draw(st.lists(st.sampled_from(fields), max_size=len(fields), unique=True))
     for field in chosen:
-        repeated = field.label == FieldDescriptor.LABEL_REPEATED
+        repeated = repeats(message, field)
         for _ in range(draw(st.integers(1, 3)) if repeated else 1):
             if field.type == FieldDescriptor.TYPE_MESSAGE:
                 if depth > 5 or field.message_type.GetOptions().map_entry:

@@ -17,8 +17,6 @@ from google.protobuf import text_format
 from google.rpc import code_pb2
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from p4.config.v1 import p4info_pb2
-from p4.v1 import p4runtime_pb2
 from tests.p4runtime_mutations import fill, mutate_info, mutate_json
 from tests.p4runtime_support import (
     EVERY_ENTITY,
@@ -35,6 +33,7 @@ from tests.p4runtime_support import (
 
 from weft.switch.engine.build import MOST_BUILT
 from weft.switch.engine.dataplane import Dataplane
+from weft.switch.messages import p4info_pb2, p4runtime_pb2
 from weft.switch.p4runtime import configs, notifications, requests
 from weft.switch.p4runtime.arbitration import Arbitration
 from weft.switch.p4runtime.data_plane import DataPlane

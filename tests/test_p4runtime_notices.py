@@ -16,8 +16,6 @@ from google.rpc import code_pb2
 from google.rpc.status_pb2 import Status
 from hypothesis import given
 from hypothesis import strategies as st
-from p4.config.v1 import p4info_pb2, p4types_pb2
-from p4.v1 import p4data_pb2, p4runtime_pb2
 from tests.p4runtime_support import (
     DELETE,
     EVERY_NOTICE,
@@ -32,6 +30,7 @@ from tests.p4runtime_support import (
 )
 
 from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.messages import p4data_pb2, p4info_pb2, p4runtime_pb2, p4types_pb2
 from weft.switch.p4runtime import bytestrings
 from weft.switch.p4runtime.data_values import decode_data, encode_data
 from weft.switch.p4runtime.digests import Digests, Limits
@@ -55,6 +54,7 @@ class Bench:
         self.dataplane.set_cpu_port(0, CPU_PORT)
         self.control = self.dataplane.control(0, "leaf0")
         self.switch = LocalSwitch(self.control, 1)
+        self.streams = self.switch.service.streams
         self.client, _ = self.switch.arbitrate((0, 1))
         self.files = files
         self.load("VERIFY_AND_COMMIT")
@@ -66,14 +66,14 @@ class Bench:
         request.device_id, request.election_id.low = 1, 1
         if device_config is not None:
             request.config.p4_device_config = device_config
-        self.switch.set_config(request)
+        self.switch.stub.SetForwardingPipelineConfig(request)
 
     def write(self, *updates: tuple[int, str], role: str = "") -> None:
         request = p4runtime_pb2.WriteRequest(device_id=1, role=role)
         request.election_id.low = 1
         for kind, text in updates:
             text_format.Parse(substituted(text, self.ids), request.updates.add(type=kind).entity)
-        self.switch.write(request)
+        self.switch.stub.Write(request)
 
     def refused(self, kind: int, text: str, role: str = "") -> tuple[str, str]:
         """Code and message of an update that is refused."""
@@ -87,7 +87,7 @@ class Bench:
     def read(self, text: str, role: str = "") -> list[Any]:
         request = p4runtime_pb2.ReadRequest(device_id=1, role=role)
         text_format.Parse(substituted(text, self.ids), request.entities.add())
-        return [entity for part in self.switch.read(request) for entity in part.entities]
+        return [entity for part in self.switch.stub.Read(request) for entity in part.entities]
 
     def entity(self, text: str) -> Any:
         return text_format.Parse(substituted(text, self.ids), p4runtime_pb2.Entity())
@@ -102,12 +102,12 @@ class Bench:
         request = text_format.Parse(
             substituted(text, self.ids), p4runtime_pb2.StreamMessageRequest()
         )
-        self.switch.send(self.client, request)
+        self.streams.take_one(self.client, self.streams.outbox(self.client), request)
 
     def told(self, now_ns: int = S) -> list[Any]:
         """What the controller has been told since the last call."""
-        self.switch.poll(now_ns)
-        return self.switch.messages(self.client)
+        self.streams.tell_due(now_ns, now_ns)
+        return self.streams.outbox(self.client).take_all()
 
 
 @pytest.fixture(scope="module")
@@ -371,7 +371,7 @@ def test_packets_are_counted_by_the_colour_that_a_meter_gave_them(bench: Bench) 
         filled = substituted(text % "", bench.ids)
         text_format.Parse(filled, undone.updates.add(type=kind).entity)
     with pytest.raises(LocalError):
-        bench.switch.write(undone)
+        bench.switch.stub.Write(undone)
     assert read() == seen
     for text in (one_cell % "counter_data { green { packet_count: 1 } }",
                  direct % "counter_data { yellow { byte_count: 1 } }",
@@ -676,7 +676,8 @@ def test_an_object_of_a_role_is_written_by_no_other(bench: Bench) -> None:
         request.arbitration.device_id = 1
         request.arbitration.role.name = role
         request.arbitration.election_id.low = 1
-        bench.switch.send(bench.switch.open(), request)
+        client, outbox = bench.streams.open()
+        bench.streams.take_one(client, outbox, request)
     entry = NAMED.format(port="1", vrf="blue", out="6")
     code, message = bench.refused(INSERT, entry, role="other")
     assert code == "PERMISSION_DENIED" and "belongs to role 'names'" in message

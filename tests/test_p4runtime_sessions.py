@@ -11,7 +11,6 @@ import pytest
 from google.rpc import code_pb2
 from hypothesis import given
 from hypothesis import strategies as st
-from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 from tests.p4runtime_support import (
     DELETE,
     GROUP,
@@ -27,6 +26,7 @@ from tests.p4runtime_support import (
 
 from weft.base.errors import InputError, MachineError
 from weft.switch.engine.dataplane import Dataplane
+from weft.switch.messages import p4runtime_pb2, stub_of
 from weft.switch.p4runtime.credentials import Credentials
 from weft.switch.p4runtime.device_config import bmv2_json
 from weft.switch.p4runtime.server import P4RuntimeServer, serve
@@ -482,13 +482,13 @@ def test_clients_are_served_with_tls(dataplane: Dataplane, tmp_path: Path) -> No
     known = grpc.ssl_channel_credentials(certificate, key, certificate)
     try:
         with grpc.secure_channel(server.address, known) as channel:
-            stub = p4runtime_pb2_grpc.P4RuntimeStub(channel)
+            stub = stub_of(channel)
             assert stub.Capabilities(request, timeout=120).p4runtime_api_version
         for channel in (
             grpc.secure_channel(server.address, stranger), grpc.insecure_channel(server.address)
         ):  # fmt: skip
             with channel, pytest.raises(grpc.RpcError) as refused:
-                p4runtime_pb2_grpc.P4RuntimeStub(channel).Capabilities(request, timeout=120)
+                stub_of(channel).Capabilities(request, timeout=120)
             assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
     finally:
         server.stop()

@@ -15,6 +15,7 @@ from tests.p4runtime_support import (
     Refused,
 )
 
+from weft.switch.messages import stub_of
 from weft.switch.p4runtime.server import P4RuntimeServer
 
 pytest_plugins = ["tests.p4runtime_fixtures"]
@@ -107,7 +108,7 @@ def test_errors_of_a_large_batch_keep_their_codes_within_grpcs_metadata(
     server: P4RuntimeServer, client: BareClient
 ) -> None:
     plain = grpc.insecure_channel(server.address)
-    client.stub = type(client.stub)(plain)
+    client.stub = stub_of(plain)
     with pytest.raises(Refused) as caught:
         client.write(*((DELETE, SEND.format(a=1)) for _ in range(60)))
     assert [code for code, _ in caught.value.updates] == ["NOT_FOUND"] * 60

@@ -16,6 +16,7 @@ from weft.topo import fabric_program
 
 ROOT = Path(__file__).resolve().parent.parent
 PINNED = sorted((ROOT / "requirements").glob("py3*.txt"))
+SHELL = ROOT / "requirements" / "shell.txt"
 
 
 def names_in(file: Path) -> dict[str, str]:
@@ -32,7 +33,7 @@ def test_every_python_that_weft_runs_on_has_its_pinned_requirements() -> None:
     assert [file.name for file in PINNED] == ["py310.txt", "py311.txt", "py312.txt", "py313.txt"]
 
 
-@pytest.mark.parametrize("file", PINNED, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", [*PINNED, SHELL], ids=lambda file: file.stem)
 def test_a_requirement_file_holds_names_and_exact_versions_alone(file: Path) -> None:
     for name, rest in names_in(file).items():
         assert re.fullmatch(r"==[0-9][a-z0-9.+]*", rest), f"{name}{rest}"
@@ -45,6 +46,12 @@ def test_everything_that_weft_asks_for_is_pinned(file: Path) -> None:
     if file.stem != "py310":
         del asked["tomli"]
     assert not asked.keys() - names_in(file).keys()
+
+
+def test_what_p4runtime_shell_asks_for_is_pinned_apart_from_weft() -> None:
+    assert not names_in(ROOT / "requirements/shell.in").keys() - names_in(SHELL).keys()
+    for file in PINNED:
+        assert "p4runtime-shell" not in names_in(file)
 
 
 def test_the_fabric_program_is_found_in_the_checkout() -> None:
@@ -90,6 +97,7 @@ def test_pip_installs_the_weft_command_with_its_p4_sources_and_without_the_tests
     packaged = {f"weft/{name}" for name in tracked if folder.match(name)}
     packaged |= {name.removeprefix("src/") for name in tracked if re.match(r"src/.*\.py", name)}
     assert {name for name in packaged if not name.endswith(".md")} <= set(names)
+    assert "weft/requirements/shell.txt" in names
 
     # A virtual environment that sees the packages of the one that the tests run in, pip among them.
     venv = tmp_path / "venv"
@@ -105,8 +113,9 @@ def test_pip_installs_the_weft_command_with_its_p4_sources_and_without_the_tests
 
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     environment["WEFT_CACHE"] = str(tmp_path / "cache")
+    script = "from weft.topo.fabric_program import fabric_program; print(fabric_program())"
     where = subprocess.run(
-        [python, "-c", "from weft.topo import fabric_program as it; print(it.fabric_program())"],
+        [python, "-c", script],
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=True,
     ).stdout.strip()  # fmt: skip
     assert where == f"{inside}/weft/p4/fabric.p4"

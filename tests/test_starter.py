@@ -18,6 +18,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = Path("/usr/bin/python3").resolve().name.removeprefix("python")
 REQUIREMENTS = f"py{VERSION.replace('.', '')}.txt"
+SHELL_REQUIREMENTS = "shell.txt"
+SET_UP = ["venv", "pip", "venv", "pip"]
+"""What a whole set-up does: Weft's environment, and that of p4runtime-shell."""
 
 PYTHON = """#!/bin/sh
 # Stands for .venv/bin/python: says how it was called.
@@ -45,6 +48,7 @@ class Checkout:
         (self.root / "weft").write_text(text)
         (self.root / "weft").chmod(0o755)
         (self.root / "requirements" / REQUIREMENTS).write_text("numpy==1.0\n")
+        (self.root / "requirements" / SHELL_REQUIREMENTS).write_text("p4runtime-shell==1.0\n")
         self.command("python-of-venv", PYTHON)
         self.command(
             "make-venv",
@@ -106,7 +110,7 @@ def checkout(tmp_path: Path) -> Checkout:
 def test_the_first_call_sets_up_and_the_second_does_nothing_more(checkout: Checkout) -> None:
     first = checkout.run("setup")
     assert first.returncode == 0, first.stderr
-    assert checkout.actions() == ["venv", "pip"]
+    assert checkout.actions() == SET_UP
     assert "installing Python packages" in first.stderr
     second = checkout.run("setup")
     assert second.returncode == 0
@@ -120,7 +124,7 @@ def test_other_commands_go_to_the_command_line_with_their_arguments_and_folder(
     done = checkout.run("run", "a file.toml", "--loss", "0.01", cwd=tmp_path, STATUS="7")
     assert done.returncode == 7
     assert done.stdout == (
-        f"python in {tmp_path}: [-m] [experiments] [run] [a file.toml] [--loss] [0.01]\n"
+        f"python in {tmp_path}: [-m] [weft] [run] [a file.toml] [--loss] [0.01]\n"
     )
 
 
@@ -170,17 +174,18 @@ def test_a_failed_installation_ends_with_2_and_is_repaired_by_the_next_call(
     assert checkout.actions() == ["venv", "pip"]
     repaired = checkout.run("setup")
     assert repaired.returncode == 0
-    assert checkout.actions() == ["venv", "pip"]
+    assert checkout.actions() == SET_UP
 
 
-def test_changed_requirements_make_the_environment_anew(checkout: Checkout) -> None:
+@pytest.mark.parametrize("file", [REQUIREMENTS, SHELL_REQUIREMENTS])
+def test_changed_requirements_make_the_environment_anew(checkout: Checkout, file: str) -> None:
     checkout.run("setup")
     checkout.actions()
-    (checkout.root / "requirements" / REQUIREMENTS).write_text("numpy==2.0\n")
+    (checkout.root / "requirements" / file).write_text("numpy==2.0\n")
     left_over = checkout.root / ".venv" / "left-over"
     left_over.touch()
     assert checkout.run("setup").returncode == 0
-    assert checkout.actions() == ["venv", "pip"]
+    assert checkout.actions() == SET_UP
     assert not left_over.exists()
 
 
@@ -189,7 +194,7 @@ def test_a_checkout_that_was_moved_makes_its_environment_anew(checkout: Checkout
     checkout.actions()
     checkout.root = checkout.root.rename(checkout.root.with_name("elsewhere"))
     assert checkout.run("setup").returncode == 0
-    assert checkout.actions() == ["venv", "pip"]
+    assert checkout.actions() == SET_UP
 
 
 def test_a_python_that_weft_does_not_run_on_is_named(checkout: Checkout) -> None:
@@ -217,7 +222,7 @@ def test_without_root_commands_run_when_nothing_is_missing(tmp_path: Path) -> No
     checkout.run("setup")
     done = checkout.run("topology", user=65534)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "[experiments] [topology]" in done.stdout
+    assert "[weft] [topology]" in done.stdout
 
 
 def hold(checkout: Checkout, file: Path, user: int = 0) -> subprocess.Popen[bytes]:

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 from google.protobuf import text_format
-from p4.config.v1 import p4info_pb2
-from p4.v1 import p4runtime_pb2
 from tests.system_support import left_as_it_was
 
 from weft.base.progress import Progress
@@ -29,6 +27,7 @@ from weft.experiments.theory.static_paths import Situation, analyse
 from weft.experiments.theory.static_workloads import static_steps
 from weft.experiments.workloads.chakra_schema import COLLECTIVE, COMP, MESSAGES, encode
 from weft.switch.compiler import ProgramFiles
+from weft.switch.messages import p4info_pb2, p4runtime_pb2
 from weft.topo.worlds.emulated.runs import Run as Record
 from weft.topo.worlds.emulated.world import EmulatedWorld
 

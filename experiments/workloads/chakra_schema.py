@@ -63,11 +63,10 @@ def _messages() -> dict[str, Any]:
         type_name=f".{_PACKAGE}.AttributeProto",
     )  # fmt: skip
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    factory = message_factory.MessageFactory(pool)
+    described = pool.AddSerializedFile(file.SerializeToString())
     return {
-        kind.name: factory.GetPrototype(pool.FindMessageTypeByName(f"{_PACKAGE}.{kind.name}"))
-        for kind in file.message_type
+        name: message_factory.GetMessageClass(message)
+        for name, message in described.message_types_by_name.items()
     }
 
 

@@ -233,8 +233,8 @@ def _load(device: Device, text: str, p4info: str | None, program: Path) -> None:
 def _set_config(device: Device, text: str, p4info: str) -> bool:
     """Whether the P4Info goes with the program."""
     from google.protobuf import text_format
-    from p4.v1 import p4runtime_pb2
 
+    from weft.switch.messages import p4runtime_pb2
     from weft.switch.p4runtime.configs import set_config
     from weft.switch.p4runtime.refusals import Refusal
 

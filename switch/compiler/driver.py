@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-
-from p4.config.v1 import p4info_pb2
+from typing import Any
 
 from weft.base.cache import cache_dir
 from weft.base.errors import InputError
@@ -33,7 +32,7 @@ class CompiledProgram:
     """What a program compiles to. The same source gives the same text, byte for byte."""
 
     bmv2_json: str
-    p4info: p4info_pb2.P4Info
+    p4info: Any
     p4info_text: str
     warnings: tuple[Diagnostic, ...] = ()
 

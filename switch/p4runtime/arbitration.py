@@ -12,9 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from google.rpc import code_pb2
-from p4.v1 import p4runtime_pb2
 
-from weft.switch.p4runtime.refusals import Refusal, invalid, not_found
+from weft.switch.messages import p4runtime_pb2
+from weft.switch.p4runtime.refusals import (
+    denied,
+    exhausted,
+    failed_precondition,
+    invalid,
+    not_found,
+)
 
 RoleKey = str | int
 """A role's name, or its number; both empty and 0 stand for the default role, whose key is ""."""
@@ -24,6 +30,11 @@ MOST_ROLES = 1024
 
 MOST_ROLE_BYTES = 1024
 """Of a role's name."""
+
+_PRIMARY = (code_pb2.OK, "this client is the primary")
+_BACKUP = (code_pb2.ALREADY_EXISTS, "another client is the primary")
+_NO_PRIMARY = (code_pb2.NOT_FOUND, "there is no primary")
+"""What a client is told of its standing: a status's code and message."""
 
 
 @dataclass(eq=False)
@@ -85,9 +96,8 @@ class Arbitration:
         election_id = None
         if message.HasField("election_id"):
             election_id = election_number(message.election_id)
-            for other in role.clients:
-                if other is not client and other.election_id == election_id:
-                    raise invalid(f"election id {election_id} is already in use by another client")
+            if any(one.election_id == election_id for one in role.clients if one is not client):
+                raise invalid(f"election id {election_id} is already in use by another client")
         was_primary = role.primary is client
         if not client.joined:
             client.joined = True
@@ -101,14 +111,11 @@ class Arbitration:
 
     def _check(self, client: Client, key: RoleKey, message: Any) -> None:
         if message.device_id != self.device_id:
-            code = code_pb2.FAILED_PRECONDITION if client.joined else code_pb2.NOT_FOUND
-            raise Refusal(
-                code, f"no device {message.device_id} here; this is device {self.device_id}"
-            )
+            refusal = failed_precondition if client.joined else not_found
+            raise refusal(f"no device {message.device_id} here; this is device {self.device_id}")
         if client.joined and key != client.role:
-            raise Refusal(
-                code_pb2.FAILED_PRECONDITION,
-                f"this stream has role {client.role!r}; open another one for role {key!r}",
+            raise failed_precondition(
+                f"this stream has role {client.role!r}; open another one for role {key!r}"
             )
         if len(message.role.name.encode()) > MOST_ROLE_BYTES:
             raise invalid(f"role.name: {len(message.role.name)} characters; use a shorter one")
@@ -118,7 +125,7 @@ class Arbitration:
                 '@p4runtime_role("name") at its tables and externs'
             )
         if key not in self._roles and len(self._roles) >= MOST_ROLES:
-            raise Refusal(code_pb2.RESOURCE_EXHAUSTED, f"{MOST_ROLES} roles are known already")
+            raise exhausted(f"{MOST_ROLES} roles are known already")
 
     def leave(self, client: Client) -> list[Notice]:
         """Forget a client whose stream has ended; the others are told if it was the primary."""
@@ -136,32 +143,25 @@ class Arbitration:
 
     def primaries(self) -> list[Client]:
         """The primaries of all roles that have one."""
-        found = (role.primary for role in self._roles.values())
-        return [client for client in found if client is not None]
+        return [role.primary for role in self._roles.values() if role.primary is not None]
 
     def _notices(self, role: _Role, clients: list[Client]) -> list[Notice]:
         primary = role.primary
         notices = []
         for client in sorted(clients, key=lambda one: one is primary):
-            message = p4runtime_pb2.StreamMessageResponse()
-            update = message.arbitration
-            update.device_id = self.device_id
+            update = p4runtime_pb2.MasterArbitrationUpdate(device_id=self.device_id)
             if isinstance(client.role, int):
                 update.role.id = client.role
             elif client.role:
                 update.role.name = client.role
             if role.highest is not None:
-                update.election_id.high = role.highest >> 64
-                update.election_id.low = role.highest & (1 << 64) - 1
+                update.election_id.high, update.election_id.low = divmod(role.highest, 1 << 64)
             if client is primary:
-                update.status.code = code_pb2.OK
-                update.status.message = "this client is the primary"
-            elif primary is not None:
-                update.status.code = code_pb2.ALREADY_EXISTS
-                update.status.message = "another client is the primary"
+                standing = _PRIMARY
             else:
-                update.status.code = code_pb2.NOT_FOUND
-                update.status.message = "there is no primary"
+                standing = _NO_PRIMARY if primary is None else _BACKUP
+            update.status.code, update.status.message = standing
+            message = p4runtime_pb2.StreamMessageResponse(arbitration=update)
             notices.append(Notice(client, message, client is primary))
         return notices
 
@@ -178,8 +178,7 @@ class Arbitration:
         given = election_number(request.election_id) if request.HasField("election_id") else None
         if primary is None or given is None or primary.election_id != given:
             now = "there is no primary" if primary is None else "it is another one's"
-            raise Refusal(
-                code_pb2.PERMISSION_DENIED,
+            raise denied(
                 f"election id {given if given is not None else '(unset)'} is not the primary's: "
-                f"{now}; send a MasterArbitrationUpdate on a stream first",
+                f"{now}; send a MasterArbitrationUpdate on a stream first"
             )

@@ -7,9 +7,7 @@ width that the P4Info gives.
 
 from __future__ import annotations
 
-from google.rpc import code_pb2
-
-from weft.switch.p4runtime.refusals import Refusal
+from weft.switch.p4runtime.refusals import out_of_range
 
 
 def encode(value: int) -> bytes:
@@ -23,13 +21,12 @@ def decode(data: bytes, width: int, what: str) -> int:
     ``what`` names the field in the error message.
     """
     if not data:
-        raise Refusal(code_pb2.OUT_OF_RANGE, f"{what}: empty bytestring; 0 is one byte \\x00")
+        raise out_of_range(f"{what}: empty bytestring; 0 is one byte \\x00")
     value = int.from_bytes(data, "big")
     if value >> width:
-        raise Refusal(
-            code_pb2.OUT_OF_RANGE,
+        raise out_of_range(
             f"{what}: {value:#x} does not fit bit<{width}>, whose greatest value is "
-            f"{(1 << width) - 1:#x}",
+            f"{(1 << width) - 1:#x}"
         )
     return value
 
@@ -44,8 +41,8 @@ def encode_signed(word: int, width: int) -> bytes:
 def decode_signed(data: bytes, width: int, what: str) -> int:
     """The two's complement in ``width`` bits of a string for an ``int<width>``; OUT_OF_RANGE."""
     if not data:
-        raise Refusal(code_pb2.OUT_OF_RANGE, f"{what}: empty bytestring; 0 is one byte \\x00")
+        raise out_of_range(f"{what}: empty bytestring; 0 is one byte \\x00")
     value = int.from_bytes(data, "big", signed=True)
     if not -(1 << (width - 1)) <= value < 1 << (width - 1):
-        raise Refusal(code_pb2.OUT_OF_RANGE, f"{what}: {value} does not fit int<{width}>")
+        raise out_of_range(f"{what}: {value} does not fit int<{width}>")
     return value & ((1 << width) - 1)

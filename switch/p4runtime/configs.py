@@ -6,11 +6,10 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from p4.v1 import p4runtime_pb2
-
 from weft.switch.engine.amounts import check_text
 from weft.switch.engine.control import ControlError, SwitchControl
 from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime import reconcile
 from weft.switch.p4runtime.device import Config, Device, Notes, Staged
 from weft.switch.p4runtime.device_config import bmv2_json
@@ -51,14 +50,18 @@ def set_config(device: Device, request: Any) -> None:
     config, text = _read_config(device, request.config)
     if action == _SET.VERIFY:
         device.switch.load_program(text, load="verify")
-        return
-    if action == _SET.RECONCILE_AND_COMMIT and device.running is not None:
+    elif action == _SET.RECONCILE_AND_COMMIT and device.running is not None:
         _reconcile(device, config, text)
-        return
-    device.switch.load_program(text, load="save")
-    if action == _SET.VERIFY_AND_SAVE:
-        device.staged = Staged(config, stand_in(device.switch, text, config.info))
-        return
+    else:
+        device.switch.load_program(text, load="save")
+        if action == _SET.VERIFY_AND_SAVE:
+            device.staged = Staged(config, stand_in(device.switch, text, config.info))
+        else:
+            _commit(device, config)
+
+
+def _commit(device: Device, config: Config) -> None:
+    """Let the program run that the switch has saved, with nothing written."""
     device.switch.commit_program()
     reconcile.free_entries(device.switch, config.info)
     device.running, device.staged, device.running_notes = config, None, Notes()
@@ -77,9 +80,7 @@ def _commit_staged(device: Device) -> None:
     staged = device.staged
     if staged is None:
         raise not_found("COMMIT: no config was saved before; use VERIFY_AND_SAVE first")
-    device.switch.commit_program()
-    reconcile.free_entries(device.switch, staged.config.info)
-    device.running, device.staged, device.running_notes = staged.config, None, Notes()
+    _commit(device, staged.config)
     for update in staged.updates:
         write_one(device, p4runtime_pb2.Update.FromString(update))
     device.switch.publish()
@@ -101,7 +102,7 @@ def _reconcile(device: Device, config: Config, text: str) -> None:
     """Change the program and keep what was written; INVALID_ARGUMENT if that does not fit it."""
     trial = stand_in(device.switch, text, config.info)
     old, info = device.switch, device.running_info
-    missing = set(device.running_notes.digests.learners) - set(config.info.digests_by_name)
+    missing = set(device.running_notes.digests.learners) - set(config.info.digests.by_name)
     if missing:
         raise invalid(f"RECONCILE_AND_COMMIT: the program has no digest {min(missing)!r}")
     try:
@@ -158,20 +159,16 @@ def _refuse(constant: str) -> Any:
 
 def get_config(device: Device, request: Any) -> Any:
     """The config that entities refer to, or the parts of it that are asked for."""
-    response = p4runtime_pb2.GetForwardingPipelineConfigResponse()
-    if request.response_type not in _GET.ResponseType.values():
-        raise invalid(f"response_type {request.response_type} is none of the four")
+    wanted = request.response_type
+    if wanted not in _GET.ResponseType.values():
+        raise invalid(f"response_type {wanted} is none of the four")
     current = device.staged.config if device.staged is not None else device.running
     if current is None:
-        return response
-    kept = current.message
-    config = response.config
-    config.SetInParent()
-    wanted = request.response_type
-    if wanted in (_GET.ALL, _GET.P4INFO_AND_COOKIE):
-        config.p4info.CopyFrom(kept.p4info)
-    if wanted in (_GET.ALL, _GET.DEVICE_CONFIG_AND_COOKIE):
-        config.p4_device_config = kept.p4_device_config
-    if kept.HasField("cookie"):
-        config.cookie.CopyFrom(kept.cookie)
-    return response
+        return p4runtime_pb2.GetForwardingPipelineConfigResponse()
+    config = p4runtime_pb2.ForwardingPipelineConfig()
+    config.CopyFrom(current.message)
+    if wanted not in (_GET.ALL, _GET.P4INFO_AND_COOKIE):
+        config.ClearField("p4info")
+    if wanted not in (_GET.ALL, _GET.DEVICE_CONFIG_AND_COOKIE):
+        config.ClearField("p4_device_config")
+    return p4runtime_pb2.GetForwardingPipelineConfigResponse(config=config)

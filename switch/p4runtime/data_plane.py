@@ -47,11 +47,9 @@ class DataPlane:
 
     def _width(self, types: Mapping[str, str], target: Any) -> int:
         header, field = target
-        kind = types.get(header)
-        for name, width in self._headers.get(kind or "", []):
-            if name == field and isinstance(width, int):
-                return width
-        return 0
+        fields = self._headers.get(types.get(header, ""), [])
+        widths = (width for name, width in fields if name == field and isinstance(width, int))
+        return next(widths, 0)
 
     def key_fields(self, table: str) -> int | None:
         """How many fields a table's key has, None if there is no such table."""

@@ -29,15 +29,15 @@ def encode_data(spec: Any, types: Any, words: Iterator[int], message: Any, depth
         message.bitstring = _encode_bits(spec.bitstring, next(words))
     elif kind == "bool":
         message.bool = bool(next(words))
-    elif kind == "tuple":
-        message.tuple.SetInParent()
-        for member in spec.tuple.members:
-            encode_data(member, types, words, message.tuple.members.add(), depth + 1)
-    elif kind == "struct":
-        message.struct.SetInParent()
-        for member in _named(types.structs, spec.struct.name).members:
-            inner = message.struct.members.add()
-            encode_data(member.type_spec, types, words, inner, depth + 1)
+    elif kind in ("tuple", "struct"):
+        members = spec.tuple.members
+        if kind == "struct":
+            found = _named(types.structs, spec.struct.name)
+            members = [member.type_spec for member in found.members]
+        filled = getattr(message, kind)
+        filled.SetInParent()
+        for member in members:
+            encode_data(member, types, words, filled.members.add(), depth + 1)
     elif kind == "header":
         message.header.is_valid = True
         for member in _named(types.headers, spec.header.name).members:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from google.rpc import code_pb2
-
 from weft.switch.engine.control import ControlError, Key, SwitchControl
 from weft.switch.p4runtime.digests import Digests
 from weft.switch.p4runtime.p4info import ProgramInfo
-from weft.switch.p4runtime.refusals import Refusal
+from weft.switch.p4runtime.refusals import failed_precondition
 from weft.switch.p4runtime.translation import Translations
 from weft.switch.p4runtime.turns import TurnLock
 
@@ -127,11 +126,16 @@ class Device:
     def running_info(self) -> ProgramInfo:
         """The program that packets meet; FAILED_PRECONDITION if there is none."""
         if self.running is None:
-            raise Refusal(
-                code_pb2.FAILED_PRECONDITION,
-                f"{self.switch.name}: no forwarding pipeline; call SetForwardingPipelineConfig",
+            raise failed_precondition(
+                f"{self.switch.name}: no forwarding pipeline; call SetForwardingPipelineConfig"
             )
         return self.running.info
+
+    def set_port_up(self, port: int, up: bool) -> None:
+        """Say that a port went up or down: groups with members that watch it follow."""
+        with self.lock:
+            self.switch.set_port_up(port, up)
+            self.switch.publish()
 
     # -- writes that packets see at once
 
@@ -151,10 +155,10 @@ class Device:
         """From now on keep back what packets would see at once."""
         self._deferred, self._undo = [], []
 
-    def on_failure(self, action: Callable[[], None]) -> None:
-        """Have an action done if the batch is undone: its updates may reuse a deleted entry's
+    def on_failure(self, actions: list[Callable[[], None]]) -> None:
+        """Have actions done if the batch is undone: its updates may reuse a deleted entry's
         counter and meter."""
-        self._undo.append(action)
+        self._undo += actions
 
     def give_up(self) -> None:
         """End ``begin`` with nothing written; the control has been restored."""
@@ -170,9 +174,7 @@ class Device:
 
         def write_all() -> None:
             for write in writes:
-                try:
+                with contextlib.suppress(ControlError):  # its entry was deleted later on
                     write()
-                except ControlError:
-                    continue  # its entry was deleted later in the same batch
 
         return write_all

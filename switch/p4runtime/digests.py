@@ -103,11 +103,7 @@ class Digests:
 
     def configure(self, name: str, limits: Limits) -> None:
         """Switch a digest on, or change its limits."""
-        learner = self.learners.get(name)
-        if learner is None:
-            self.learners[name] = Learner(limits)
-        else:
-            learner.limits = limits
+        self.learners.setdefault(name, Learner(limits)).limits = limits
 
     def learn(self, name: str, values: Values, now_ns: int) -> None:
         """Take what the data plane has learned; of no use while the digest is off."""

@@ -4,128 +4,92 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-from p4.v1 import p4runtime_pb2
+from typing import Any, Literal
 
 from weft.switch.engine.control import NotFound
-from weft.switch.p4runtime.arrays import decode_cell, fill_cell
+from weft.switch.messages import MODIFY, p4runtime_pb2
+from weft.switch.p4runtime.arrays import decode_cell, encode_cell
 from weft.switch.p4runtime.device import Device, EntryId
-from weft.switch.p4runtime.meters import (
-    UNUSED,
-    check_reset,
-    decode_config,
-    encode_config,
-    fill_counts,
-)
-from weft.switch.p4runtime.p4info_objects import Meter, Table
+from weft.switch.p4runtime.meters import check_reset, decode_config
+from weft.switch.p4runtime.p4info_objects import Table
 from weft.switch.p4runtime.refusals import invalid
 from weft.switch.p4runtime.tables import (
     check_default,
-    fill_identity,
+    encode_identity,
     identity,
     read_cell,
+    read_config,
+    read_counts,
     select,
     write_cell,
+    write_meter,
 )
 
-MODIFY = p4runtime_pb2.Update.MODIFY
+Resource = Literal["counter", "meter"]
 
 
 def write_direct_counter(device: Device, kind: int, message: Any) -> None:
     """Set the counter of one entry; only MODIFY."""
-    if kind != MODIFY:
-        raise invalid("a direct counter can only be modified: it comes and goes with its entry")
-    table = _counted(device.info.table(message.table_entry.table_id))
-    entry_id = _existing(device, table, message.table_entry)
-    if message.HasField("data"):
-        write_cell(device, entry_id, decode_cell(f"table {table.name}", message.data))
+    table, entry_id = _existing(device, "counter", kind, message.table_entry)
+    cell = decode_cell(table.label, message, "data")
+    if cell is not None:
+        write_cell(device, entry_id, cell)
 
 
 def read_direct_counters(device: Device, query: Any) -> Iterator[Any]:
     """Counters of one entry, of a table's entries, or of all entries of all tables."""
-    tables = device.info.tables.values()
-    if query.table_entry.table_id:
-        chosen = [_counted(device.info.table(query.table_entry.table_id))]
-    else:
-        chosen = [table for table in tables if table.direct_counter_id]
-    for table in chosen:
-        for entry_id in _chosen(device, table, query.table_entry):
-            entity = p4runtime_pb2.Entity()
-            message = entity.direct_counter_entry
-            fill_identity(table, entry_id[1], entry_id[2], message.table_entry)
-            fill_cell(message.data, read_cell(device, entry_id))
-            yield entity
+    for table, entry_id in _chosen(device, "counter", query.table_entry):
+        yield p4runtime_pb2.DirectCounterEntry(
+            table_entry=encode_identity(table, entry_id),
+            data=encode_cell(read_cell(device, entry_id)),
+        )
 
 
 def write_direct_meter(device: Device, kind: int, message: Any) -> None:
     """Set the rates of one entry's meter; without config always green. Only MODIFY."""
-    if kind != MODIFY:
-        raise invalid("a direct meter can only be modified: it comes and goes with its entry")
-    table = device.info.table(message.table_entry.table_id)
-    meter = _metered(table)
-    reset = check_reset(meter, message, "counter_data")
-    entry_id = _existing(device, table, message.table_entry)
-    config = decode_config(meter, message.config) if message.HasField("config") else None
-    control = device.control
-
-    def write() -> None:
-        control.write_direct_meter(*entry_id, config)
-        if reset:
-            control.write_direct_meter_counts(*entry_id, UNUSED)
-
-    device.live(write)
+    table, entry_id = _existing(device, "meter", kind, message.table_entry)
+    assert table.direct_meter is not None
+    reset = check_reset(table.direct_meter, message, "counter_data")
+    config = decode_config(table.direct_meter, message, "config")
+    write_meter(device, entry_id, config, reset=reset)
 
 
 def read_direct_meters(device: Device, query: Any) -> Iterator[Any]:
     """Meters of one entry, of a table's entries, or of all entries of all tables."""
-    if query.table_entry.table_id:
-        chosen = [device.info.table(query.table_entry.table_id)]
-    else:
-        chosen = [table for table in device.info.tables.values() if table.direct_meter]
-    for table in chosen:
-        meter = _metered(table)
-        for entry_id in _chosen(device, table, query.table_entry):
-            entity = p4runtime_pb2.Entity()
-            message = entity.direct_meter_entry
-            fill_identity(table, entry_id[1], entry_id[2], message.table_entry)
-            config = device.control.read_direct_meter(*entry_id)
-            if config is not None:
-                encode_config(meter, config, message.config)
-            if query.HasField("counter_data"):
-                counts = device.control.read_direct_meter_counts(*entry_id)
-                fill_counts(message.counter_data, counts)
-            yield entity
+    for table, entry_id in _chosen(device, "meter", query.table_entry):
+        counted = query.HasField("counter_data")
+        yield p4runtime_pb2.DirectMeterEntry(
+            table_entry=encode_identity(table, entry_id),
+            config=read_config(device, table, entry_id),
+            counter_data=read_counts(device, entry_id) if counted else None,
+        )
 
 
-def _counted(table: Table) -> Table:
-    if not table.direct_counter_id:
-        raise invalid(f"table {table.name} has no direct counter")
-    return table
-
-
-def _metered(table: Table) -> Meter:
-    if table.direct_meter is None:
-        raise invalid(f"table {table.name} has no direct meter")
-    return table.direct_meter
-
-
-def _existing(device: Device, table: Table, message: Any) -> EntryId:
-    """The entry that a write means; NOT_FOUND if there is none."""
+def _existing(device: Device, what: Resource, kind: int, message: Any) -> tuple[Table, EntryId]:
+    """The table and the entry that a write means; NOT_FOUND if there is no such entry."""
+    if kind != MODIFY:
+        raise invalid(f"a direct {what} can only be modified: it comes and goes with its entry")
+    table = device.info.tables.find(message.table_id)
+    table.check_has(what)
     if message.is_default_action:
         check_default(table, message)
-        return table.name, None, 0
-    keys, priority = identity(table, message)
-    device.control.find_entry(table.name, keys, priority)
-    return table.name, keys, priority
+        return table, (table.name, None, 0)
+    entry_id = identity(table, message)
+    device.control.find_entry(*entry_id)
+    return table, entry_id
 
 
-def _chosen(device: Device, table: Table, message: Any) -> list[EntryId]:
+def _chosen(device: Device, what: Resource, message: Any) -> Iterator[tuple[Table, EntryId]]:
     """The entries that a query means; NOT_FOUND if it has a match and there is none."""
-    if message.is_default_action:
-        check_default(table, message)
-        return [(table.name, None, 0)]
-    found = select(device, table, message)
-    if message.match and not found:
-        raise NotFound(f"table {table.name} has no entry with this match and priority")
-    return [(table.name, entry.keys, entry.priority) for entry in found]
+    for table in device.info.tables.chosen(message.table_id):
+        if message.table_id:
+            table.check_has(what)
+        if message.is_default_action and table.has(what):
+            check_default(table, message)
+            yield table, (table.name, None, 0)
+        elif table.has(what):
+            found = select(device, table, message)
+            if message.match and not found:
+                raise NotFound(f"{table.label} has no entry with this match and priority")
+            for entry in found:
+                yield table, (table.name, entry.keys, entry.priority)

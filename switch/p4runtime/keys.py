@@ -6,15 +6,14 @@ non-canonical bytestrings; what goes out is canonical, and a field that matches 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
-from p4.config.v1 import p4info_pb2
-
 from weft.switch.engine.control import ActionCall, Exact, Key, Lpm, Range, Ternary
+from weft.switch.messages import p4info_pb2, p4runtime_pb2
 from weft.switch.p4runtime import bytestrings
 from weft.switch.p4runtime.p4info import ProgramInfo
-from weft.switch.p4runtime.p4info_objects import Field, MatchKind, Table, ValueSet
+from weft.switch.p4runtime.p4info_objects import Field, MatchKind, Param, Table, ValueSet
 from weft.switch.p4runtime.refusals import denied, invalid, listed
 
 
@@ -23,34 +22,45 @@ def decode_keys(table: Table | ValueSet, messages: Any) -> tuple[Key, ...]:
 
     Raises Refusal (INVALID_ARGUMENT, OUT_OF_RANGE) that names the table and the field.
     """
-    given: dict[int, Any] = {}
-    known = {field.id for field in table.fields}
-    for message in messages:
-        if message.field_id not in known:
-            fields = listed((f"{field.name} ({field.id})" for field in table.fields), table.fields)
-            raise invalid(
-                f"{table.label} has no key field with id {message.field_id}; it has {fields}"
-            )
-        if message.field_id in given:
-            raise invalid(f"{table.label}: key field {message.field_id} is given twice")
-        given[message.field_id] = message
+    given = by_id(table.label, "key field", table.fields, messages, "field_id")
     return tuple(_decode_key(table, field, given.get(field.id)) for field in table.fields)
+
+
+def by_id(
+    what: str, part: str, parts: Sequence[Field | Param], messages: Any, identifier: str
+) -> dict[int, Any]:
+    """Messages by the field that names a part of something. Raises Refusal (INVALID_ARGUMENT) for
+    a part that there is not, and for one that is given twice."""
+    known = {one.id for one in parts}
+    given: dict[int, Any] = {}
+    for message in messages:
+        number = getattr(message, identifier)
+        if number not in known:
+            names = listed((f"{one.name} ({one.id})" for one in parts), parts)
+            raise invalid(f"{what} has no {part} with id {number}; it has {names}")
+        if number in given:
+            raise invalid(f"{what}: {part} {number} is given twice")
+        given[number] = message
+    return given
 
 
 def _decode_key(table: Table | ValueSet, field: Field, message: Any) -> Key:
     what = f"{table.label}, key field {field.name}"
     kind = field.kind
+    ones = (1 << field.width) - 1
     if message is None:
-        return _anything(field, what)
+        if kind is MatchKind.EXACT:
+            raise invalid(f"{what}: missing; an exact field must be given")
+        anything: dict[MatchKind, Key]
+        anything = {MatchKind.LPM: Lpm(0, 0), MatchKind.RANGE: Range(0, ones)}
+        return anything.get(kind, Ternary(0, 0))
     found = message.WhichOneof("field_match_type")
     if found != kind.value:
         raise invalid(f"{what}: a match of kind {found or 'none'} where the table has {kind.value}")
     match = getattr(message, kind.value)
-    ones = (1 << field.width) - 1
-    if kind is MatchKind.EXACT:
-        return Exact(field.type.decode(match.value, what))
-    if kind is MatchKind.OPTIONAL:
-        return Ternary(field.type.decode(match.value, what), ones)
+    if kind in (MatchKind.EXACT, MatchKind.OPTIONAL):
+        value = field.type.decode(match.value, what)
+        return Exact(value) if kind is MatchKind.EXACT else Ternary(value, ones)
     if kind is MatchKind.LPM:
         value = bytestrings.decode(match.value, field.width, what)
         length = match.prefix_len
@@ -81,38 +91,25 @@ def _decode_key(table: Table | ValueSet, field: Field, message: Any) -> Key:
     return Range(low, high)
 
 
-def _anything(field: Field, what: str) -> Key:
-    if field.kind is MatchKind.EXACT:
-        raise invalid(f"{what}: missing; an exact field must be given")
-    if field.kind is MatchKind.LPM:
-        return Lpm(0, 0)
-    if field.kind is MatchKind.RANGE:
-        return Range(0, (1 << field.width) - 1)
-    return Ternary(0, 0)
-
-
-def encode_keys(table: Table | ValueSet, keys: tuple[Key, ...], messages: Any) -> None:
-    """Add the fields of a key to a repeated ``FieldMatch``."""
+def encode_keys(table: Table | ValueSet, keys: tuple[Key, ...]) -> list[Any]:
+    """The fields of a key, each a ``FieldMatch``."""
+    messages = []
     for field, key in zip(table.fields, keys, strict=True):
+        match: dict[str, Any] = {}
         if isinstance(key, Exact):
-            messages.add(field_id=field.id).exact.value = field.type.encode(key.value)
-        elif isinstance(key, Lpm):
-            if key.prefix_length:
-                match = messages.add(field_id=field.id).lpm
-                match.value = bytestrings.encode(key.value)
-                match.prefix_len = key.prefix_length
-        elif isinstance(key, Range):
-            if key.low or key.high != (1 << field.width) - 1:
-                match = messages.add(field_id=field.id).range
-                match.low = bytestrings.encode(key.low)
-                match.high = bytestrings.encode(key.high)
-        elif key.mask:
-            match = messages.add(field_id=field.id)
-            if field.kind is MatchKind.OPTIONAL:
-                match.optional.value = field.type.encode(key.value)
-            else:
-                match.ternary.value = field.type.encode(key.value)
-                match.ternary.mask = bytestrings.encode(key.mask)
+            match = {"value": field.type.encode(key.value)}
+        elif isinstance(key, Lpm) and key.prefix_length:
+            match = {"value": bytestrings.encode(key.value), "prefix_len": key.prefix_length}
+        elif isinstance(key, Range) and (key.low or key.high != (1 << field.width) - 1):
+            match = {"low": bytestrings.encode(key.low), "high": bytestrings.encode(key.high)}
+        elif isinstance(key, Ternary) and key.mask:
+            match = {"value": field.type.encode(key.value)}
+            if field.kind is MatchKind.TERNARY:
+                match["mask"] = bytestrings.encode(key.mask)
+        if match:
+            found = {field.kind.value: match}
+            messages.append(p4runtime_pb2.FieldMatch(field_id=field.id, **found))
+    return messages
 
 
 _SCOPES = p4info_pb2.ActionRef
@@ -124,10 +121,10 @@ def check_scope(table: Table, info: ProgramInfo, action_id: int, *, default: boo
     if scope is None:
         actions = (f"{info.actions[known].name} ({known})" for known in table.scopes)
         names = listed(actions, table.scopes)
-        raise invalid(f"table {table.name} has no action with id {action_id}; it has {names}")
+        raise invalid(f"{table.label} has no action with id {action_id}; it has {names}")
     if scope == (_SCOPES.TABLE_ONLY if default else _SCOPES.DEFAULT_ONLY):
         raise denied(
-            f"table {table.name}: action {info.actions[action_id].name} is for "
+            f"{table.label}: action {info.actions[action_id].name} is for "
             + ("entries only, not the default" if default else "the default only, not entries")
         )
 
@@ -137,7 +134,7 @@ def decode_action(info: ProgramInfo, message: Any) -> ActionCall:
 
     Raises Refusal (INVALID_ARGUMENT, OUT_OF_RANGE) that names the action and the parameter.
     """
-    action = info.action(message.action_id)
+    action = info.actions.find(message.action_id)
     given: dict[int, bytes] = {}
     for param in message.params:
         if param.param_id in given:
@@ -155,9 +152,9 @@ def decode_action(info: ProgramInfo, message: Any) -> ActionCall:
     return ActionCall(action.name, tuple(values))
 
 
-def encode_action(actions: Mapping[str, Any], call: ActionCall, message: Any) -> None:
-    """Fill an ``Action`` message; ``actions`` are P4Info's actions by name."""
-    action = actions[call.action]
+def encode_action(info: ProgramInfo, call: ActionCall, message: Any) -> None:
+    """Fill an ``Action`` message; the program has the action."""
+    action = info.actions.by_name[call.action]
     message.action_id = action.id
     for param, value in zip(action.params, call.params, strict=True):
         message.params.add(param_id=param.id, value=param.type.encode(value))

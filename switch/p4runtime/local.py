@@ -6,17 +6,17 @@ order have one result.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import grpc
-from p4.v1 import p4runtime_pb2
 
 from weft.switch.engine.control import SwitchControl
-from weft.switch.p4runtime import notifications
+from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.arbitration import Client
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.received import Batch
-from weft.switch.p4runtime.server import Service, guarded, guarded_stream
+from weft.switch.p4runtime.server import Service, guarded
 
 
 class LocalError(grpc.RpcError):
@@ -65,87 +65,58 @@ class _Call:
 class LocalSwitch:
     """The service of one switch; requests and answers are messages of ``p4.v1``.
 
-    All methods raise `LocalError` where gRPC would end the call with a status that is not OK.
+    ``stub`` has the unary calls and Read, as gRPC's stubs have them; deadlines mean nothing, as
+    every call is answered when it returns. They and all methods raise `LocalError` where gRPC would
+    end the call with a status that is not OK.
     """
 
     def __init__(self, control: SwitchControl, device_id: int) -> None:
         self.name = control.name
         self.device_id = device_id
-        self._service = Service(Device(control, device_id))
+        self.service = service = Service(Device(control, device_id))
 
-    def write(self, request: Any) -> Any:
-        return self._call(self._service.write, Batch(request, request.updates))
+        def write(request: Any, call: Any) -> Any:
+            return service.write(Batch(request, request.updates), call)
 
-    def read(self, request: Any) -> list[Any]:
-        """The responses of the stream that answers a read."""
-        batch = Batch(request, request.entities)
-        parts = guarded_stream(self._service.read)(batch, _Call())
-        return [p4runtime_pb2.ReadResponse.FromString(part) for part in parts]
+        def read(request: Any, call: Any) -> list[Any]:
+            parts = service.read(Batch(request, request.entities), call)
+            return [p4runtime_pb2.ReadResponse.FromString(part) for part in parts]
 
-    def set_config(self, request: Any) -> Any:
-        return self._call(self._service.set_config, request)
-
-    def get_config(self, request: Any) -> Any:
-        return self._call(self._service.get_config, request)
-
-    def capabilities(self, request: Any) -> Any:
-        return self._call(self._service.capabilities, request)
+        self.stub = SimpleNamespace(
+            Write=answered(write),
+            Read=answered(read),
+            SetForwardingPipelineConfig=answered(service.set_config),
+            GetForwardingPipelineConfig=answered(service.get_config),
+            Capabilities=answered(service.capabilities),
+        )
 
     def arbitrate(self, election_id: tuple[int, int]) -> tuple[Client, Any]:
         """Open a stream and take part in the arbitration: the client, and the answer to it."""
 
-        def enter(request: Any, context: Any) -> tuple[Client, Any]:
-            client, outbox = self._service.streams.open()
+        def enter(request: Any, call: Any) -> tuple[Client, Any]:
+            client, outbox = self.service.streams.open()
             try:
-                self._service.streams.take_one(client, outbox, request)
+                self.service.streams.take_one(client, outbox, request)
             except BaseException:
-                self._service.streams.close(client)
+                self.service.streams.close(client)
                 raise
             return client, outbox.get()
 
         request = p4runtime_pb2.StreamMessageRequest()
         request.arbitration.device_id = self.device_id
         request.arbitration.election_id.high, request.arbitration.election_id.low = election_id
-        answer: tuple[Client, Any] = self._call(enter, request)
+        answer: tuple[Client, Any] = answered(enter)(request)
         return answer
-
-    def open(self) -> Client:
-        """Open a stream that takes no part in the arbitration yet."""
-        return self._service.streams.open()[0]
-
-    def send(self, client: Client, request: Any) -> None:
-        """Give a client's stream a ``StreamMessageRequest``; the answers come by ``messages``."""
-
-        def take(request: Any, context: Any) -> None:
-            self._service.streams.take_one(client, self._service.streams.outbox(client), request)
-
-        self._call(take, request)
-
-    def poll(self, now_ns: int) -> int | None:
-        """Hand the switch's packets, digests and idle entries to the clients' streams; the time
-        at which more is due, if known."""
-        device = self._service.device
-        with device.lock:
-            messages = notifications.collect(device, now_ns, now_ns)
-            due_ns = notifications.deadline(device)
-        self._service.streams.tell_primaries(messages)
-        return due_ns
-
-    def messages(self, client: Client) -> list[Any]:
-        """The ``StreamMessageResponse`` messages that a client has not had yet."""
-        return self._service.streams.outbox(client).take_all()
-
-    def set_port_up(self, port: int, up: bool) -> None:
-        """Say that a port went up or down: groups with members that watch it follow."""
-        device = self._service.device
-        with device.lock:
-            device.switch.set_port_up(port, up)
-            device.switch.publish()
 
     def leave(self, client: Client) -> None:
         """End a client's stream."""
-        self._service.streams.close(client)
+        self.service.streams.close(client)
 
-    @staticmethod
-    def _call(behaviour: Callable[[Any, Any], Any], request: Any) -> Any:
+
+def answered(behaviour: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """A call with its answer, or the error of its status."""
+
+    def call(request: Any, timeout: float | None = None, wait_for_ready: bool = False) -> Any:
         return guarded(behaviour)(request, _Call())
+
+    return call

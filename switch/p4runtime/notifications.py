@@ -11,13 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from p4.v1 import p4runtime_pb2
-
 from weft.switch.engine.control import DigestEvent, IdleTimeout, NotFound, PacketIn, TableEntry
+from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.device import Device, EntryId
 from weft.switch.p4runtime.digest_entries import digest_lists
 from weft.switch.p4runtime.packets import unpack
-from weft.switch.p4runtime.tables import fill_identity, fill_opaque
+from weft.switch.p4runtime.tables import encode_identity, fill_opaque
 
 
 @dataclass(frozen=True)
@@ -53,9 +52,8 @@ def collect(device: Device, now_ns: int, epoch_ns: int) -> list[Message]:
 def deadline(device: Device) -> int | None:
     """When ``collect`` is to be called although no event waits."""
     notes = device.running_notes
-    times = [*notes.idle.values()]
-    digests = notes.digests.deadline()
-    return min([*times, digests] if digests is not None else times, default=None)
+    times = (*notes.idle.values(), notes.digests.deadline())
+    return min((time for time in times if time is not None), default=None)
 
 
 def _idle_again(device: Device, now_ns: int) -> list[TableEntry]:
@@ -80,22 +78,24 @@ def _idle_notifications(
     device: Device, entries: Iterable[TableEntry], now_ns: int, epoch_ns: int
 ) -> list[Message]:
     """One message for all idle entries of a table."""
-    info = device.running_info
+    found: dict[str, list[Any]] = {}
+    tables = device.running_info.tables.by_name
     notes = device.running_notes
-    messages: dict[str, Message] = {}
     for entry in entries:
-        table = info.tables_by_name.get(entry.table)
-        if table is None:
-            continue
-        entry_id: EntryId = (entry.table, entry.keys, entry.priority)
-        if table.name not in messages:
-            response = p4runtime_pb2.StreamMessageResponse()
-            response.idle_timeout_notification.timestamp = epoch_ns
-            messages[table.name] = Message(table.role, response)
-        notification = messages[table.name].response.idle_timeout_notification
-        message = notification.table_entry.add()
-        fill_identity(table, entry.keys, entry.priority, message)
-        message.idle_timeout_ns = entry.idle_timeout_ns
-        fill_opaque(notes, entry_id, message)
-        notes.idle[entry_id] = now_ns + entry.idle_timeout_ns
-    return list(messages.values())
+        if entry.table in tables:
+            entry_id: EntryId = (entry.table, entry.keys, entry.priority)
+            message = encode_identity(tables[entry.table], entry_id)
+            message.idle_timeout_ns = entry.idle_timeout_ns
+            fill_opaque(notes, entry_id, message)
+            found.setdefault(entry.table, []).append(message)
+            notes.idle[entry_id] = now_ns + entry.idle_timeout_ns
+    told = p4runtime_pb2.IdleTimeoutNotification
+    return [
+        Message(
+            tables[name].role,
+            p4runtime_pb2.StreamMessageResponse(
+                idle_timeout_notification=told(timestamp=epoch_ns, table_entry=messages)
+            ),
+        )
+        for name, messages in found.items()
+    ]

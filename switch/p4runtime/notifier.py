@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 
-from weft.switch.p4runtime import notifications
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.streams import Streams
 
@@ -40,12 +39,6 @@ class Notifier:
         self._wake.set()
         self._thread.join()
 
-    def set_port_up(self, port: int, up: bool) -> None:
-        """Say that a port went up or down."""
-        with self._device.lock:
-            self._device.switch.set_port_up(port, up)
-            self._device.switch.publish()
-
     def _run(self) -> None:
         timeout_s: float | None = None
         while True:
@@ -61,9 +54,6 @@ class Notifier:
 
     def _tell(self) -> float | None:
         """Tell what is due; how long to sleep, None for as long as nothing happens."""
-        with self._device.lock:
-            now_ns = time.monotonic_ns()
-            messages = notifications.collect(self._device, now_ns, time.time_ns())
-            due_ns = notifications.deadline(self._device)
-        self._streams.tell_primaries(messages)
+        now_ns = time.monotonic_ns()
+        due_ns = self._streams.tell_due(now_ns, time.time_ns())
         return None if due_ns is None else min(max((due_ns - now_ns) / 1e9, 0.0), IDLE_S)

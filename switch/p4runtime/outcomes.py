@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from google.rpc import code_pb2, status_pb2
-from p4.v1 import p4runtime_pb2
 
+from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.refusals import Refusal, fitting
 
 DETAILS_METADATA = "grpc-status-details-bin"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from itertools import chain
+from typing import Any, TypeVar
 
-from p4.config.v1 import p4info_pb2
-
+from weft.switch.messages import p4info_pb2
 from weft.switch.p4runtime.data_plane import DataPlane
 from weft.switch.p4runtime.p4info_objects import (
     KINDS,
@@ -17,6 +17,7 @@ from weft.switch.p4runtime.p4info_objects import (
     Field,
     MatchKind,
     Meter,
+    Objects,
     PacketHeader,
     Param,
     Profile,
@@ -40,17 +41,6 @@ _DROPPED = (
 _ROLE = re.compile(r'@p4runtime_role\s*\(\s*"([^"]*)"\s*\)')
 
 
-class _Named(Protocol):
-    @property
-    def id(self) -> int: ...
-
-    @property
-    def name(self) -> str: ...
-
-
-_T = TypeVar("_T", bound=_Named)
-
-
 class ProgramInfo:
     """All that a P4Info says, by id and by name.
 
@@ -65,22 +55,30 @@ class ProgramInfo:
         self._translations = translations
         self._data_plane = DataPlane(program)
         _check_program(message, self._data_plane)
-        self.actions = _by_id("action", map(self._action, message.actions))
+        self.actions = Objects("action", map(self._action, message.actions))
         counters = {counter.preamble.id for counter in message.direct_counters}
-        meters = _by_id("direct meter", (_meter(meter, 0) for meter in message.direct_meters))
-        self.tables = _by_id("table", (self._table(t, counters, meters) for t in message.tables))
-        self.profiles = _by_id("action profile", map(_profile, message.action_profiles))
-        self.counters = _by_id("counter", map(_counter, message.counters))
-        self.meters = _by_id("meter", (_meter(meter, meter.size) for meter in message.meters))
-        self.registers = _by_id("register", map(_register, message.registers))
-        self.value_sets = _by_id("value set", map(self._value_set, message.value_sets))
-        self.digests = _by_id("digest", map(_digest, message.digests))
+        meters = Objects("direct meter", (_meter(meter, 0) for meter in message.direct_meters))
+        self.tables = Objects("table", (self._table(t, counters, meters) for t in message.tables))
+        self.profiles = Objects("action profile", map(_profile, message.action_profiles))
+        self.counters = Objects(
+            "counter", (Array(*_identity(one.preamble), one.size) for one in message.counters)
+        )
+        self.meters = Objects("meter", (_meter(meter, meter.size) for meter in message.meters))
+        self.registers = Objects(
+            "register",
+            (
+                Register(*_identity(one.preamble), one.size, one.type_spec)
+                for one in message.registers
+            ),
+        )
+        self.value_sets = Objects("value set", map(self._value_set, message.value_sets))
+        self.digests = Objects(
+            "digest", (Digest(*_identity(one.preamble), one.type_spec) for one in message.digests)
+        )
         self.packet_headers = self._packet_headers()
-        self.tables_by_name = {table.name: table for table in self.tables.values()}
-        self.actions_by_name = {action.name: action for action in self.actions.values()}
-        self.profiles_by_name = {profile.name: profile for profile in self.profiles.values()}
-        self.digests_by_name = {digest.name: digest for digest in self.digests.values()}
+        self._profile_tables: dict[int, list[Table]] = {}
         for table in self.tables.values():
+            self._profile_tables.setdefault(table.profile_id, []).append(table)
             for action_id in table.scopes:
                 if action_id not in self.actions:
                     raise invalid(f"P4Info: table {table.name} has unknown action {action_id}")
@@ -88,41 +86,6 @@ class ProgramInfo:
                 raise invalid(
                     f"P4Info: table {table.name} has unknown action profile {table.profile_id}"
                 )
-        self._profile_tables: dict[int, list[Table]] = {}
-        for table in self.tables.values():
-            self._profile_tables.setdefault(table.profile_id, []).append(table)
-
-    def table(self, table_id: int) -> Table:
-        """The table of that id; INVALID_ARGUMENT if there is none."""
-        return _look_up("table", table_id, self.tables)
-
-    def action(self, action_id: int) -> Action:
-        """The action of that id; INVALID_ARGUMENT if there is none."""
-        return _look_up("action", action_id, self.actions)
-
-    def profile(self, profile_id: int) -> Profile:
-        """The action profile of that id; INVALID_ARGUMENT if there is none."""
-        return _look_up("action profile", profile_id, self.profiles)
-
-    def counter(self, counter_id: int) -> Array:
-        """The indirect counter of that id; INVALID_ARGUMENT if there is none."""
-        return _look_up("counter", counter_id, self.counters)
-
-    def meter(self, meter_id: int) -> Meter:
-        """The indirect meter of that id; INVALID_ARGUMENT if there is none."""
-        return _look_up("meter", meter_id, self.meters)
-
-    def register(self, register_id: int) -> Register:
-        """The register of that id; INVALID_ARGUMENT if there is none."""
-        return _look_up("register", register_id, self.registers)
-
-    def value_set(self, value_set_id: int) -> ValueSet:
-        """The value set of that id; INVALID_ARGUMENT if there is none."""
-        return _look_up("value set", value_set_id, self.value_sets)
-
-    def digest(self, digest_id: int) -> Digest:
-        """The digest of that id; INVALID_ARGUMENT if there is none."""
-        return _look_up("digest", digest_id, self.digests)
 
     def tables_of(self, profile: Profile) -> list[Table]:
         """The tables that an action profile implements."""
@@ -135,7 +98,7 @@ class ProgramInfo:
 
     def _action(self, message: Any) -> Action:
         name = message.preamble.name
-        params = tuple(
+        params = (
             Param(
                 param.id,
                 param.name,
@@ -147,8 +110,7 @@ class ProgramInfo:
             )
             for position, param in enumerate(message.params)
         )
-        _check_ids(f"action {name}", params)
-        return Action(message.preamble.id, name, params)
+        return Action(message.preamble.id, name, _numbered(f"action {name}", params))
 
     def _field(self, what: str, match: Any, data_width: int) -> Field:
         kind = KINDS.get(match.match_type)
@@ -167,33 +129,28 @@ class ProgramInfo:
 
     def _table(self, message: Any, counters: set[int], meters: Mapping[int, Meter]) -> Table:
         name = message.preamble.name
-        fields = tuple(
+        fields = (
             self._field(f"table {name}", match, self._data_plane.key_width(name, position))
             for position, match in enumerate(message.match_fields)
         )
-        _check_ids(f"table {name}", fields)
         resources = set(message.direct_resource_ids)
         return Table(
             *_identity(message.preamble),
-            fields=fields,
+            fields=_numbered(f"table {name}", fields),
             scopes={reference.id: reference.scope for reference in message.action_refs},
             profile_id=message.implementation_id,
             const_default=message.const_default_action_id != 0,
             is_const=message.is_const_table,
             preinitialised=message.has_initial_entries and not message.is_const_table,
             ages=message.idle_timeout_behavior == p4info_pb2.Table.NOTIFY_CONTROL,
-            direct_counter_id=min(resources & counters, default=0),
+            direct_counter=min(resources & counters, default=0),
             direct_meter=meters.get(min(resources & set(meters), default=0)),
         )
 
     def _value_set(self, message: Any) -> ValueSet:
-        preamble = message.preamble
-        fields = tuple(
-            self._field(f"value set {preamble.name}", match, match.bitwidth)
-            for match in message.match
-        )
-        _check_ids(f"value set {preamble.name}", fields)
-        return ValueSet(*_identity(preamble), fields, message.size)
+        what = f"value set {message.preamble.name}"
+        fields = (self._field(what, match, match.bitwidth) for match in message.match)
+        return ValueSet(*_identity(message.preamble), _numbered(what, fields), message.size)
 
     def _packet_headers(self) -> dict[str, PacketHeader]:
         headers: dict[str, PacketHeader] = {}
@@ -204,62 +161,46 @@ class ProgramInfo:
                     f"P4Info: controller_packet_metadata {name!r}; there is one packet_in and one "
                     "packet_out at most"
                 )
-            names = [one.name for one in message.metadata]
-            fields = []
-            widths = []
-            known = self._data_plane.header_widths(names)
-            for one, width in zip(message.metadata, known, strict=True):
-                value_type = self._type(f"field {one.name} of {name}", one, width)
-                fields.append(Param(one.id, one.name, value_type))
-                translated = bool(one.type_name.name and width)
-                widths.append(width if translated else value_type.width)
-            _check_ids(name, fields)
-            headers[name] = PacketHeader(name, tuple(fields), tuple(widths))
+            known = self._data_plane.header_widths([one.name for one in message.metadata])
+            parts = list(zip(message.metadata, known, strict=True))
+            params = (
+                Param(one.id, one.name, self._type(f"field {one.name} of {name}", one, width))
+                for one, width in parts
+            )
+            fields = _numbered(name, params)
+            widths = tuple(
+                width if one.type_name.name and width else field.type.width
+                for field, (one, width) in zip(fields, parts, strict=True)
+            )
+            headers[name] = PacketHeader(name, fields, widths)
         return headers
 
 
-def _by_id(kind: str, objects: Iterable[_T]) -> dict[int, _T]:
-    found: dict[int, _T] = {}
-    names: set[str] = set()
-    for thing in objects:
-        if thing.id == 0 or not thing.name:
-            raise invalid(f"P4Info: {kind} {thing.name!r} has id {thing.id}; both must be set")
-        if thing.id in found or thing.name in names:
-            raise invalid(f"P4Info: {kind} {thing.name} (id {thing.id}) occurs twice")
-        found[thing.id] = thing
-        names.add(thing.name)
-    return found
+_Part = TypeVar("_Part", Field, Param)
 
 
-def _check_ids(what: str, parts: Iterable[Any]) -> None:
-    seen: set[int] = set()
+def _numbered(what: str, parts: Iterable[_Part]) -> tuple[_Part, ...]:
+    """The parts of something; INVALID_ARGUMENT unless each has an id of its own."""
+    found: dict[int, _Part] = {}
     for part in parts:
-        if part.id == 0 or part.id in seen:
+        if part.id == 0 or part.id in found:
             raise invalid(
                 f"P4Info: {what}: {part.name!r} has id {part.id}; ids are above 0, each once"
             )
-        seen.add(part.id)
-
-
-def _look_up(kind: str, wanted: int, known: Mapping[int, _T]) -> _T:
-    found = known.get(wanted)
-    if found is None:
-        names = listed((f"{thing.name} ({thing.id})" for thing in known.values()), known)
-        raise invalid(f"no {kind} has id {wanted}; there are {names}")
-    return found
+        found[part.id] = part
+    return tuple(found.values())
 
 
 def _role(preamble: Any) -> str:
     """The role that an object belongs to by ``@p4runtime_role``; empty: to every role."""
-    for annotation in preamble.annotations:
-        found = _ROLE.match(annotation)
-        if found:
-            return found.group(1)
-    for structured in preamble.structured_annotations:
-        if structured.name == "p4runtime_role":
-            for expression in structured.expression_list.expressions:
-                return str(expression.string_value)
-    return ""
+    plain = (found.group(1) for found in map(_ROLE.match, preamble.annotations) if found)
+    structured = (
+        str(expression.string_value)
+        for annotation in preamble.structured_annotations
+        if annotation.name == "p4runtime_role"
+        for expression in annotation.expression_list.expressions
+    )
+    return next(chain(plain, structured), "")
 
 
 def _identity(preamble: Any) -> tuple[int, str, str]:
@@ -278,20 +219,8 @@ def _profile(message: Any) -> Profile:
     )
 
 
-def _counter(message: Any) -> Array:
-    return Array(*_identity(message.preamble), message.size)
-
-
 def _meter(message: Any, size: int) -> Meter:
     return Meter(*_identity(message.preamble), size, message.spec.type)
-
-
-def _register(message: Any) -> Register:
-    return Register(*_identity(message.preamble), message.size, message.type_spec)
-
-
-def _digest(message: Any) -> Digest:
-    return Digest(*_identity(message.preamble), message.type_spec)
 
 
 def _check_program(message: Any, data_plane: DataPlane) -> None:

@@ -5,13 +5,13 @@ Names are P4Info's ``preamble.name``, which the BMv2 JSON uses too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar, Literal, TypeVar
 
-from p4.config.v1 import p4info_pb2
-
+from weft.switch.messages import p4info_pb2
+from weft.switch.p4runtime.refusals import invalid, listed
 from weft.switch.p4runtime.translation import ValueType
 
 
@@ -25,13 +25,8 @@ class MatchKind(Enum):
     OPTIONAL = "optional"
 
 
-KINDS = {
-    p4info_pb2.MatchField.EXACT: MatchKind.EXACT,
-    p4info_pb2.MatchField.LPM: MatchKind.LPM,
-    p4info_pb2.MatchField.TERNARY: MatchKind.TERNARY,
-    p4info_pb2.MatchField.RANGE: MatchKind.RANGE,
-    p4info_pb2.MatchField.OPTIONAL: MatchKind.OPTIONAL,
-}
+KINDS = {p4info_pb2.MatchField.MatchType.Value(kind.name): kind for kind in MatchKind}
+"""By their numbers in a P4Info."""
 
 _BY_PRIORITY = {MatchKind.TERNARY, MatchKind.RANGE, MatchKind.OPTIONAL}
 
@@ -73,15 +68,24 @@ class Action:
 class Resource:
     """Something that clients write or read by its id; ``role`` empty: all roles may."""
 
+    kind: ClassVar[str]
+    """What messages call one of them."""
+
     id: int
     name: str
     role: str
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return f"{self.kind} {self.name}"
 
 
 @dataclass(frozen=True)
 class Table(Resource):
     """A table."""
 
+    kind = "table"
     fields: tuple[Field, ...]
     scopes: Mapping[int, int]
     """Its actions by id, each with P4Info's ActionRef.Scope."""
@@ -91,7 +95,8 @@ class Table(Resource):
     preinitialised: bool
     """Whether the program gives entries that clients may change."""
     ages: bool
-    direct_counter_id: int
+    direct_counter: int
+    """The id of its direct counter, 0 if it has none."""
     direct_meter: Meter | None
 
     @property
@@ -99,10 +104,14 @@ class Table(Resource):
         """Whether its entries have a priority."""
         return any(field.kind in _BY_PRIORITY for field in self.fields)
 
-    @property
-    def label(self) -> str:
-        """What messages call it."""
-        return f"table {self.name}"
+    def has(self, what: Literal["counter", "meter"]) -> bool:
+        """Whether its entries have a direct counter or meter."""
+        return bool(getattr(self, f"direct_{what}"))
+
+    def check_has(self, what: Literal["counter", "meter"]) -> None:
+        """Raise Refusal (INVALID_ARGUMENT) unless its entries have a direct counter or meter."""
+        if not self.has(what):
+            raise invalid(f"{self.label} has no direct {what}")
 
 
 @dataclass(frozen=True)
@@ -113,6 +122,7 @@ class Profile(Resource):
     otherwise they count weights.
     """
 
+    kind = "action profile"
     selector: bool
     max_group_size: int
     by_members: bool
@@ -123,6 +133,7 @@ class Profile(Resource):
 class Array(Resource):
     """An indirect counter: cells from 0 to ``size - 1``."""
 
+    kind = "counter"
     size: int
 
 
@@ -130,6 +141,7 @@ class Array(Resource):
 class Meter(Array):
     """A meter, indirect or (size 0) direct; ``type`` is a ``MeterSpec.Type``."""
 
+    kind = "meter"
     type: int
 
 
@@ -137,6 +149,7 @@ class Meter(Array):
 class Register(Array):
     """A register; ``type_spec`` is the ``P4DataTypeSpec`` of a cell."""
 
+    kind = "register"
     type_spec: Any
 
 
@@ -144,19 +157,16 @@ class Register(Array):
 class ValueSet(Resource):
     """A parser value set: at most ``size`` members of these fields."""
 
+    kind = "value set"
     fields: tuple[Field, ...]
     size: int
-
-    @property
-    def label(self) -> str:
-        """What messages call it."""
-        return f"value set {self.name}"
 
 
 @dataclass(frozen=True)
 class Digest(Resource):
     """A digest; ``type_spec`` is the ``P4DataTypeSpec`` of one message."""
 
+    kind = "digest"
     type_spec: Any
 
 
@@ -175,3 +185,35 @@ class PacketHeader:
     def size_bytes(self) -> int:
         """Bytes in front of the payload."""
         return (sum(self.widths) + 7) // 8
+
+
+_T = TypeVar("_T", Action, Table, Profile, Array, Meter, Register, ValueSet, Digest)
+
+
+class Objects(dict[int, _T]):
+    """The objects of one kind in a P4Info by their ids, in its order; ``by_name`` has them by name.
+
+    Raises Refusal (INVALID_ARGUMENT) where an id or a name is missing or occurs twice.
+    """
+
+    def __init__(self, kind: str, objects: Iterable[_T]) -> None:
+        super().__init__()
+        self.by_name: dict[str, _T] = {}
+        self._kind = kind
+        for thing in objects:
+            if thing.id == 0 or not thing.name:
+                raise invalid(f"P4Info: {kind} {thing.name!r} has id {thing.id}; both must be set")
+            if thing.id in self or thing.name in self.by_name:
+                raise invalid(f"P4Info: {kind} {thing.name} (id {thing.id}) occurs twice")
+            self[thing.id] = self.by_name[thing.name] = thing
+
+    def find(self, wanted: int) -> _T:
+        """The object of an id; INVALID_ARGUMENT if there is none."""
+        if wanted not in self:
+            names = listed((f"{thing.name} ({thing.id})" for thing in self.values()), self)
+            raise invalid(f"no {self._kind} has id {wanted}; there are {names}")
+        return self[wanted]
+
+    def chosen(self, wanted: int) -> list[_T]:
+        """What a query means by an id: that object, or by 0 all of them."""
+        return [self.find(wanted)] if wanted else list(self.values())

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from p4.v1 import p4runtime_pb2
-
+from weft.switch.messages import p4runtime_pb2
+from weft.switch.p4runtime.keys import by_id
 from weft.switch.p4runtime.p4info_objects import PacketHeader
-from weft.switch.p4runtime.refusals import Refusal, invalid, listed
+from weft.switch.p4runtime.refusals import Refusal, invalid
 
 PADDING = ("_pad", "pad")
 """How the names of fields begin that only fill a header to whole bytes."""
@@ -24,15 +24,8 @@ def pack(header: PacketHeader | None, message: Any) -> bytes:
     else; the specification wants such packets dropped. Only padding may be left out, as clients
     written for BMv2 do it.
     """
-    fields = {field.id: field for field in header.fields} if header is not None else {}
-    given: dict[int, bytes] = {}
-    for one in message.metadata:
-        if one.metadata_id not in fields:
-            known = listed((f"{field.name} ({field.id})" for field in fields.values()), fields)
-            raise invalid(f"packet_out has no metadata with id {one.metadata_id}; it has {known}")
-        if one.metadata_id in given:
-            raise invalid(f"packet_out: metadata {one.metadata_id} is given twice")
-        given[one.metadata_id] = one.value
+    fields = header.fields if header is not None else ()
+    given = by_id("packet_out", "metadata", fields, message.metadata, "metadata_id")
     if header is None:
         return bytes(message.payload)
     bits = 0
@@ -44,7 +37,7 @@ def pack(header: PacketHeader | None, message: Any) -> bytes:
                 continue
             raise invalid(f"{what} is missing")
         try:
-            value = field.type.decode(given[field.id], what)
+            value = field.type.decode(given[field.id].value, what)
         except Refusal as refusal:
             raise invalid(refusal.message) from None
         if value >> width:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from typing import Any
 
-from google.rpc import code_pb2
-from p4.v1 import p4runtime_pb2
-
 from weft.switch.engine.control import ProfileGroup, ProfileMember
+from weft.switch.messages import DELETE, INSERT, p4runtime_pb2
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.keys import check_scope, decode_action, encode_action
 from weft.switch.p4runtime.p4info_objects import Profile
-from weft.switch.p4runtime.refusals import Refusal, invalid
+from weft.switch.p4runtime.refusals import exhausted, invalid
 from weft.switch.p4runtime.replication import decode_port
-
-INSERT = p4runtime_pb2.Update.INSERT
-DELETE = p4runtime_pb2.Update.DELETE
 
 MAX_GROUP_SIZE = 4096
 """Greatest sum of weights of a group: the engine has one slot for each."""
@@ -24,20 +20,20 @@ MAX_GROUP_SIZE = 4096
 
 def write_member(device: Device, kind: int, message: Any) -> None:
     """Insert, modify or delete a member."""
-    profile = device.info.profile(message.action_profile_id)
+    profile = device.info.profiles.find(message.action_profile_id)
     if not message.member_id:
-        raise invalid(f"action profile {profile.name}: a member's id cannot be 0")
+        raise invalid(f"{profile.label}: a member's id cannot be 0")
     if kind == DELETE:
         device.control.delete_member(profile.name, message.member_id)
         return
     if not message.HasField("action"):
-        raise invalid(f"action profile {profile.name}, member {message.member_id}: no action")
+        raise invalid(f"{profile.label}, member {message.member_id}: no action")
     for table in device.info.tables_of(profile):
         check_scope(table, device.info, message.action.action_id, default=False)
     call = decode_action(device.info, message.action)
     member = ProfileMember(profile.name, message.member_id, call)
     if kind == INSERT:
-        _refuse_mixing(device, profile)
+        refuse_mixing(device, profile)
         device.control.insert_member(member)
     else:
         device.control.modify_member(member)
@@ -45,8 +41,8 @@ def write_member(device: Device, kind: int, message: Any) -> None:
 
 def write_group(device: Device, kind: int, message: Any) -> None:
     """Insert, modify or delete a group."""
-    profile = device.info.profile(message.action_profile_id)
-    what = f"action profile {profile.name}, group {message.group_id}"
+    profile = device.info.profiles.find(message.action_profile_id)
+    what = f"{profile.label}, group {message.group_id}"
     if not profile.selector:
         raise invalid(f"{what}: an action profile without selector has no groups")
     if not message.group_id:
@@ -63,13 +59,13 @@ def write_group(device: Device, kind: int, message: Any) -> None:
     watched = decode_watch(device, what, message.members)
     group = ProfileGroup(profile.name, message.group_id, members, message.max_size, watched)
     if kind == INSERT:
-        _refuse_mixing(device, profile)
+        refuse_mixing(device, profile)
         device.control.insert_group(group)
     else:
         _modify_group(device, what, group)
     device.notes.groups.pop((profile.name, group.group_id), None)
     if watched:
-        device.notes.groups[profile.name, group.group_id] = message
+        device.notes.groups[profile.name, group.group_id] = deepcopy(message)
 
 
 def _modify_group(device: Device, what: str, group: ProfileGroup) -> None:
@@ -84,10 +80,7 @@ def _check_max_size(what: str, max_size: int, profile: Profile) -> None:
     if max_size < 0 or (limit and max_size > limit):
         raise invalid(f"{what}: max_size {max_size} is not in 0 to {limit or MAX_GROUP_SIZE}")
     if max_size > MAX_GROUP_SIZE:
-        raise Refusal(
-            code_pb2.RESOURCE_EXHAUSTED,
-            f"{what}: max_size {max_size}; this switch supports up to {MAX_GROUP_SIZE}",
-        )
+        raise exhausted(f"{what}: max_size {max_size}; this switch supports up to {MAX_GROUP_SIZE}")
 
 
 def check_size(what: str, members: Sequence[Any], profile: Profile, limit: int) -> None:
@@ -106,14 +99,10 @@ def check_size(what: str, members: Sequence[Any], profile: Profile, limit: int) 
             )
         total += member.weight
     if profile.by_members and limit and len(members) > limit:
-        raise Refusal(
-            code_pb2.RESOURCE_EXHAUSTED, f"{what}: {len(members)} members; the limit is {limit}"
-        )
+        raise exhausted(f"{what}: {len(members)} members; the limit is {limit}")
     limit = MAX_GROUP_SIZE if profile.by_members else min(limit or MAX_GROUP_SIZE, MAX_GROUP_SIZE)
     if total > limit:
-        raise Refusal(
-            code_pb2.RESOURCE_EXHAUSTED, f"{what}: weights sum to {total}; the limit is {limit}"
-        )
+        raise exhausted(f"{what}: weights sum to {total}; the limit is {limit}")
 
 
 def check_one_shot(what: str, actions: Sequence[Any], profile: Profile) -> None:
@@ -131,71 +120,64 @@ def decode_watch(device: Device, what: str, members: Sequence[Any]) -> tuple[int
 
     Raises INVALID_ARGUMENT for a port that the switch does not have.
     """
-    ports: list[int | None] = []
-    for member in members:
-        kind = member.WhichOneof("watch_kind")
-        if kind == "watch_port" and member.watch_port:
-            port = decode_port(device, f"{what}, watch_port", member.watch_port)
-        elif kind == "watch" and member.watch:
-            port = member.watch
-        else:
-            ports.append(None)
-            continue
-        if port not in device.switch.ports:
-            known = ", ".join(map(str, device.switch.ports[:16])) or "none"
-            raise invalid(f"{what}: no port {port} to watch; there are {known}")
-        ports.append(port)
-    return tuple(ports) if any(port is not None for port in ports) else ()
+    ports = tuple(_watched(device, what, member) for member in members)
+    return ports if any(port is not None for port in ports) else ()
 
 
-def _refuse_mixing(device: Device, profile: Profile) -> None:
+def _watched(device: Device, what: str, member: Any) -> int | None:
+    kind = member.WhichOneof("watch_kind")
+    if kind is None or not getattr(member, kind):
+        return None
+    port: int = member.watch
+    if kind == "watch_port":
+        port = decode_port(device, f"{what}, watch_port", member.watch_port)
+    if port not in device.switch.ports:
+        known = ", ".join(map(str, device.switch.ports[:16])) or "none"
+        raise invalid(f"{what}: no port {port} to watch; there are {known}")
+    return port
+
+
+def refuse_mixing(device: Device, profile: Profile, who: str = "") -> None:
+    """Raise INVALID_ARGUMENT where a selector has one-shot action sets, and so takes no members or
+    groups; ``who`` wants it to, for the message."""
     if device.notes.one_shots.get(profile.name):
         raise invalid(
-            f"action selector {profile.name} is programmed with one-shot action sets; members and "
-            "groups cannot be mixed with them"
+            f"{who}action selector {profile.name} is programmed with one-shot action sets; members "
+            "and groups cannot be mixed with them"
         )
 
 
-def _selected(device: Device, profile_id: int) -> list[Profile]:
-    if profile_id:
-        return [device.info.profile(profile_id)]
-    return list(device.info.profiles.values())
+def copy_watch(written: Sequence[Any], messages: Sequence[Any]) -> None:
+    """Have members watch what they did as the client wrote them."""
+    for original, message in zip(written, messages, strict=True):
+        kind = original.WhichOneof("watch_kind")
+        if kind is not None:
+            setattr(message, kind, getattr(original, kind))
 
 
 def read_members(device: Device, query: Any) -> Iterator[Any]:
     """One member, or all of a profile (member id 0), or all (profile id 0 too)."""
-    actions = device.info.actions_by_name
-    for profile in _selected(device, query.action_profile_id):
+    for profile in device.info.profiles.chosen(query.action_profile_id):
         for member in device.control.members(profile.name):
             if query.member_id in (0, member.member_id):
-                entity = p4runtime_pb2.Entity()
-                message = entity.action_profile_member
-                message.action_profile_id = profile.id
-                message.member_id = member.member_id
-                encode_action(actions, member.call, message.action)
-                yield entity
+                message = p4runtime_pb2.ActionProfileMember(
+                    action_profile_id=profile.id, member_id=member.member_id
+                )
+                encode_action(device.info, member.call, message.action)
+                yield message
 
 
 def read_groups(device: Device, query: Any) -> Iterator[Any]:
     """One group, or all of a selector (group id 0), or all (profile id 0 too)."""
-    for profile in _selected(device, query.action_profile_id):
-        if not profile.selector:
-            continue
-        for group in device.control.groups(profile.name):
+    for profile in device.info.profiles.chosen(query.action_profile_id):
+        for group in device.control.groups(profile.name) if profile.selector else ():
             if query.group_id in (0, group.group_id):
-                entity = p4runtime_pb2.Entity()
-                message = entity.action_profile_group
-                _encode_group(device, profile, group, message)
-                yield entity
-
-
-def _encode_group(device: Device, profile: Profile, group: ProfileGroup, message: Any) -> None:
-    message.action_profile_id = profile.id
-    message.group_id = group.group_id
-    message.max_size = group.max_size
-    written: Any = device.notes.groups.get((profile.name, group.group_id))
-    for position, (member_id, weight) in enumerate(group.members):
-        member = message.members.add(member_id=member_id, weight=weight)
-        kind = written.members[position].WhichOneof("watch_kind") if written is not None else None
-        if kind is not None:
-            setattr(member, kind, getattr(written.members[position], kind))
+                message = p4runtime_pb2.ActionProfileGroup(
+                    action_profile_id=profile.id, group_id=group.group_id, max_size=group.max_size
+                )
+                for member_id, weight in group.members:
+                    message.members.add(member_id=member_id, weight=weight)
+                written = device.notes.groups.get((profile.name, group.group_id))
+                if written is not None:
+                    copy_watch(written.members, message.members)
+                yield message

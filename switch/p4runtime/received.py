@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterator, Sized
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from google.rpc import code_pb2
-from p4.v1 import p4runtime_pb2
-
-from weft.switch.p4runtime.refusals import Refusal, invalid
+from weft.switch.messages import p4runtime_pb2
+from weft.switch.p4runtime.refusals import Refusal, exhausted, invalid
 from weft.switch.p4runtime.wire import fields
 
 MAX_REQUEST_BYTES = 64 << 20
@@ -85,10 +83,9 @@ def batch_parser(kind: Any, field: str) -> Parser:
             count += 1
             _check(f"{field}[{count - 1}] of this request", end - start, MOST_MESSAGE_BYTES)
             if count > MOST_ELEMENTS:
-                raise Refusal(
-                    code_pb2.RESOURCE_EXHAUSTED,
+                raise exhausted(
                     f"this request has more than {MOST_ELEMENTS} {field}, which is the limit; "
-                    "send several",
+                    "send several"
                 )
         rest = b"".join(head)
         _check(f"this request without its {field}", len(rest), MOST_MESSAGE_BYTES)
@@ -138,7 +135,7 @@ class _Elements:
 
 def _check(what: str, size: int, most: int) -> None:
     if size > most:
-        raise Refusal(code_pb2.RESOURCE_EXHAUSTED, f"{what} has {size} bytes; {most} is the limit")
+        raise exhausted(f"{what} has {size} bytes; {most} is the limit")
 
 
 def _never_raising(parse: Parser) -> Parser:

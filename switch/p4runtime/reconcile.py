@@ -6,14 +6,17 @@ cells of counters, meters and registers are taken here, and written to those of 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
-from weft.switch.engine.control import ControlError, CounterCell, SwitchControl
+from weft.switch.engine.control import ControlError, CounterCell, Key, SwitchControl
 from weft.switch.p4runtime.p4info import ProgramInfo
+from weft.switch.p4runtime.p4info_objects import Table
 
-Write = Callable[[SwitchControl], None]
+Write = Callable[[], None]
+
+_ZERO = CounterCell(0, 0)
 
 
 def check_fits(old: SwitchControl, info: ProgramInfo, trial: SwitchControl) -> None:
@@ -44,51 +47,53 @@ def check_fits(old: SwitchControl, info: ProgramInfo, trial: SwitchControl) -> N
 def taken(control: SwitchControl, info: ProgramInfo) -> list[Write]:
     """Writes that bring the value sets and cells of a switch back under its next program."""
     writes: list[Write] = []
-
-    def add(method: str, *arguments: Any) -> None:
-        writes.append(partial(_call, method, arguments))
-
-    for value_set in info.value_sets.values():
-        add("set_value_set", value_set.name, control.value_set(value_set.name))
-    for counter in info.counters.values():
-        for index, cell in enumerate(control.read_counters(counter.name)):
-            if cell != CounterCell(0, 0):
-                add("write_counter", counter.name, index, cell)
-    for meter in info.meters.values():
-        for index, config in enumerate(control.read_meters(meter.name)):
+    for value_set in info.value_sets.by_name:
+        writes.append(partial(control.set_value_set, value_set, control.value_set(value_set)))
+    for counter in info.counters.by_name:
+        writes += [
+            partial(control.write_counter, counter, index, cell)
+            for index, cell in enumerate(control.read_counters(counter))
+            if cell != _ZERO
+        ]
+    for meter in info.meters.by_name:
+        for index, config in enumerate(control.read_meters(meter)):
             if config is not None:
-                add("write_meter", meter.name, index, config)
-            counts = control.read_meter_counts(meter.name, index)
-            if any(cell != CounterCell(0, 0) for cell in counts):
-                add("write_meter_counts", meter.name, index, counts)
+                writes.append(partial(control.write_meter, meter, index, config))
+            counts = control.read_meter_counts(meter, index)
+            if any(cell != _ZERO for cell in counts):
+                writes.append(partial(control.write_meter_counts, meter, index, counts))
     for register in info.registers.values():
         for index in range(register.size):
             value = control.read_register(register.name, index)
             if value:
-                add("write_register", register.name, index, value)
+                writes.append(partial(control.write_register, register.name, index, value))
     for table in info.tables.values():
         for entry in control.entries(table.name):
-            identity = (table.name, entry.keys, entry.priority)
-            if table.direct_counter_id:
-                add("write_direct_counter", *identity, control.read_direct_counter(*identity))
-            if table.direct_meter is not None:
-                add("write_direct_meter", *identity, control.read_direct_meter(*identity))
-                counts = control.read_direct_meter_counts(*identity)
-                add("write_direct_meter_counts", *identity, counts)
+            writes += restored(control, table, (table.name, entry.keys, entry.priority))
     return writes
 
 
-def _call(method: str, arguments: tuple[Any, ...], control: SwitchControl) -> None:
-    getattr(control, method)(*arguments)
+def restored(
+    control: SwitchControl, table: Table, entry: tuple[str, tuple[Key, ...], int]
+) -> list[Write]:
+    """Writes that give an entry the direct counter and meter again that it has now."""
+    writes: list[Write] = []
+    if table.direct_counter:
+        cell = control.read_direct_counter(*entry)
+        writes.append(partial(control.write_direct_counter, *entry, cell))
+    if table.direct_meter is not None:
+        config = control.read_direct_meter(*entry)
+        counts = control.read_direct_meter_counts(*entry)
+        writes.append(partial(control.write_direct_meter, *entry, config))
+        writes.append(partial(control.write_direct_meter_counts, *entry, counts))
+    return writes
 
 
 def give_back(control: SwitchControl, writes: list[Write]) -> None:
     """Do the writes of ``taken``; what the next program does not have is left out."""
     for write in writes:
-        try:
-            write(control)
-        except ControlError:
-            continue
+        with contextlib.suppress(ControlError):
+            write()
     control.publish()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sized
+from functools import partial
 from itertools import islice
 
 from google.rpc import code_pb2
@@ -26,25 +27,22 @@ class Refusal(Exception):
         self.message = message
 
 
-def invalid(message: str) -> Refusal:
-    """INVALID_ARGUMENT: wrong whatever the state of the switch."""
-    return Refusal(code_pb2.INVALID_ARGUMENT, message)
-
-
-def unimplemented(message: str) -> Refusal:
-    """UNIMPLEMENTED: right by the specification, but this server does not do it."""
-    return Refusal(code_pb2.UNIMPLEMENTED, message)
-
-
-def not_found(message: str) -> Refusal:
-    """NOT_FOUND: names something that is not there."""
-    return Refusal(code_pb2.NOT_FOUND, message)
-
-
-def denied(message: str) -> Refusal:
-    """PERMISSION_DENIED: this client, or any client, may not do it."""
-    return Refusal(code_pb2.PERMISSION_DENIED, message)
-
+invalid = partial(Refusal, code_pb2.INVALID_ARGUMENT)
+"""Wrong whatever the state of the switch."""
+out_of_range = partial(Refusal, code_pb2.OUT_OF_RANGE)
+"""A value, or an index, that is too large."""
+exhausted = partial(Refusal, code_pb2.RESOURCE_EXHAUSTED)
+"""More than there is room for."""
+failed_precondition = partial(Refusal, code_pb2.FAILED_PRECONDITION)
+"""Not in this state of the switch."""
+already_exists = partial(Refusal, code_pb2.ALREADY_EXISTS)
+"""Would be there twice."""
+unimplemented = partial(Refusal, code_pb2.UNIMPLEMENTED)
+"""Right by the specification, but this server does not do it."""
+not_found = partial(Refusal, code_pb2.NOT_FOUND)
+"""Names something that is not there."""
+denied = partial(Refusal, code_pb2.PERMISSION_DENIED)
+"""This client, or any client, may not do it."""
 
 _CODES: tuple[tuple[type[WeftError], int], ...] = (
     (control.NoProgram, code_pb2.FAILED_PRECONDITION),

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
-
-from google.rpc import code_pb2
-from p4.v1 import p4runtime_pb2
 
 from weft.switch.engine.amounts import MOST_REPLICAS
 from weft.switch.engine.control import CloneSession, MulticastGroup, Replica
+from weft.switch.messages import DELETE, INSERT, p4runtime_pb2
 from weft.switch.p4runtime import bytestrings
 from weft.switch.p4runtime.device import Device
-from weft.switch.p4runtime.refusals import Refusal, invalid
-
-INSERT = p4runtime_pb2.Update.INSERT
-DELETE = p4runtime_pb2.Update.DELETE
+from weft.switch.p4runtime.refusals import exhausted, invalid
 
 PORT_BITS = 9
 """v1model's port numbers."""
@@ -52,48 +48,38 @@ def write_replication(device: Device, kind: int, message: Any) -> None:
 
 
 def _write_group(device: Device, kind: int, message: Any) -> None:
-    group_id = message.multicast_group_id
+    control, group_id = device.control, message.multicast_group_id
     if not group_id:
         raise invalid("a multicast group's id cannot be 0")
     if kind == DELETE:
-        device.control.delete_multicast_group(group_id)
+        control.delete_multicast_group(group_id)
         device.notes.multicast.pop(group_id, None)
         return
-    group = MulticastGroup(
-        group_id, _decode(device, f"multicast group {group_id}", message.replicas)
-    )
-    if kind == INSERT:
-        device.control.insert_multicast_group(group)
-    else:
-        device.control.modify_multicast_group(group)
-    device.notes.multicast[group_id] = message
+    replicas = _decode(device, f"multicast group {group_id}", message.replicas)
+    put = control.insert_multicast_group if kind == INSERT else control.modify_multicast_group
+    put(MulticastGroup(group_id, replicas))
+    device.notes.multicast[group_id] = deepcopy(message)
 
 
 def _write_session(device: Device, kind: int, message: Any) -> None:
-    session_id = message.session_id
+    control, session_id = device.control, message.session_id
     if not session_id:
         raise invalid("a clone session's id cannot be 0")
     if kind == DELETE:
-        device.control.delete_clone_session(session_id)
+        control.delete_clone_session(session_id)
         device.notes.clones.pop(session_id, None)
         return
     if message.packet_length_bytes < 0:
         raise invalid(f"clone session {session_id}: packet length below 0")
     replicas = _decode(device, f"clone session {session_id}", message.replicas)
-    session = CloneSession(session_id, replicas, message.packet_length_bytes)
-    if kind == INSERT:
-        device.control.insert_clone_session(session)
-    else:
-        device.control.modify_clone_session(session)
-    device.notes.clones[session_id] = message
+    put = control.insert_clone_session if kind == INSERT else control.modify_clone_session
+    put(CloneSession(session_id, replicas, message.packet_length_bytes))
+    device.notes.clones[session_id] = deepcopy(message)
 
 
 def _decode(device: Device, what: str, messages: Any) -> tuple[Replica, ...]:
     if len(messages) > MOST_REPLICAS:
-        raise Refusal(
-            code_pb2.RESOURCE_EXHAUSTED,
-            f"{what}: {len(messages)} replicas; the limit is {MOST_REPLICAS}",
-        )
+        raise exhausted(f"{what}: {len(messages)} replicas; the limit is {MOST_REPLICAS}")
     replicas = []
     for message in messages:
         kind = message.WhichOneof("port_kind")
@@ -111,43 +97,41 @@ def _decode(device: Device, what: str, messages: Any) -> tuple[Replica, ...]:
     return tuple(replicas)
 
 
-def _encode(replicas: tuple[Replica, ...], written: Any, messages: Any) -> None:
+def _encode(replicas: tuple[Replica, ...], written: Any) -> Iterator[Any]:
     """Replicas as the client wrote them, ports canonical."""
     for position, replica in enumerate(replicas):
-        message = messages.add(instance=replica.instance)
         original = written.replicas[position] if written is not None else None
-        if original is None:
-            message.port = bytestrings.encode(replica.port)
-        elif original.WhichOneof("port_kind") == "port":
-            message.port = bytestrings.encode(int.from_bytes(original.port, "big"))
-        else:
-            message.egress_port = original.egress_port
+        if original is not None and original.WhichOneof("port_kind") == "egress_port":
+            port = {"egress_port": original.egress_port}
+        else:  # of the CPU port there are two numbers, and the client may have written either
+            number = int.from_bytes(original.port, "big") if original is not None else replica.port
+            port = {"port": bytestrings.encode(number)}
+        yield p4runtime_pb2.Replica(instance=replica.instance, **port)
 
 
 def read_replication(device: Device, query: Any) -> Iterator[Any]:
     """One or (id 0) all multicast groups, or one or all clone sessions; unset selects both."""
     device.info  # noqa: B018 - a program must run
     found = query.WhichOneof("type")
-    if found in (None, "multicast_group_entry"):
-        wanted = query.multicast_group_entry.multicast_group_id
-        for group in device.control.multicast_groups():
-            if wanted in (0, group.group_id):
-                written = device.notes.multicast.get(group.group_id)
-                entity = p4runtime_pb2.Entity()
-                message = entity.packet_replication_engine_entry.multicast_group_entry
-                message.multicast_group_id = group.group_id
-                message.metadata = written.metadata if written is not None else b""
-                _encode(group.replicas, written, message.replicas)
-                yield entity
-    if found in (None, "clone_session_entry"):
-        wanted = query.clone_session_entry.session_id
-        for session in device.control.clone_sessions():
-            if wanted in (0, session.session_id):
-                written = device.notes.clones.get(session.session_id)
-                entity = p4runtime_pb2.Entity()
-                message = entity.packet_replication_engine_entry.clone_session_entry
-                message.session_id = session.session_id
-                message.packet_length_bytes = session.packet_length_bytes
-                message.class_of_service = written.class_of_service if written is not None else 0
-                _encode(session.replicas, written, message.replicas)
-                yield entity
+    messages = p4runtime_pb2
+    for group in device.control.multicast_groups():
+        wanted = (0, group.group_id) if found != "clone_session_entry" else ()
+        if query.multicast_group_entry.multicast_group_id in wanted:
+            written = device.notes.multicast.get(group.group_id)
+            group_entry = messages.MulticastGroupEntry(
+                multicast_group_id=group.group_id,
+                metadata=written.metadata if written is not None else b"",
+                replicas=_encode(group.replicas, written),
+            )
+            yield messages.PacketReplicationEngineEntry(multicast_group_entry=group_entry)
+    for session in device.control.clone_sessions():
+        wanted = (0, session.session_id) if found != "multicast_group_entry" else ()
+        if query.clone_session_entry.session_id in wanted:
+            written = device.notes.clones.get(session.session_id)
+            session_entry = messages.CloneSessionEntry(
+                session_id=session.session_id,
+                packet_length_bytes=session.packet_length_bytes,
+                class_of_service=written.class_of_service if written is not None else 0,
+                replicas=_encode(session.replicas, written),
+            )
+            yield messages.PacketReplicationEngineEntry(clone_session_entry=session_entry)

@@ -8,8 +8,8 @@ from itertools import islice
 from typing import Any
 
 from google.rpc import code_pb2
-from p4.v1 import p4runtime_pb2
 
+from weft.switch.messages import DELETE, INSERT, MODIFY, p4runtime_pb2
 from weft.switch.p4runtime import (
     arrays,
     digest_entries,
@@ -24,7 +24,14 @@ from weft.switch.p4runtime import (
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.outcomes import Outcomes
 from weft.switch.p4runtime.received import Batch, Elements, Malformed
-from weft.switch.p4runtime.refusals import Refusal, as_refusal, invalid, unimplemented
+from weft.switch.p4runtime.refusals import (
+    Refusal,
+    as_refusal,
+    exhausted,
+    invalid,
+    not_found,
+    unimplemented,
+)
 
 API_VERSION = "1.4.1"
 
@@ -72,7 +79,7 @@ READERS: dict[str, Reader] = {
     "digest_entry": digest_entries.read_digests,
 }
 
-KINDS = {p4runtime_pb2.Update.INSERT, p4runtime_pb2.Update.MODIFY, p4runtime_pb2.Update.DELETE}
+KINDS = {INSERT, MODIFY, DELETE}
 
 _WRITE = p4runtime_pb2.WriteRequest
 
@@ -107,9 +114,8 @@ def write(device: Device, request: Any, role: roles.Scope = roles.FULL) -> Outco
     device.info  # noqa: B018 - a program must run
     staged = device.staged
     if staged is not None and staged.updates_bytes > MOST_STAGED_BYTES:
-        raise Refusal(
-            code_pb2.RESOURCE_EXHAUSTED,
-            f"more than {MOST_STAGED_BYTES} bytes of updates wait for COMMIT; call it first",
+        raise exhausted(
+            f"more than {MOST_STAGED_BYTES} bytes of updates wait for COMMIT; call it first"
         )
     done: list[bytes] = []
     if request.atomicity == _WRITE.CONTINUE_ON_ERROR:
@@ -157,8 +163,7 @@ def _outcome(device: Device, update: Any, role: roles.Scope, done: list[bytes]) 
     try:
         if isinstance(update, Malformed):
             raise update.refusal()
-        role.check_write(device.info, update.entity)
-        write_one(device, update)
+        write_one(device, update, role)
         if device.staged is not None:
             done.append(update.SerializeToString())
     except Exception as error:
@@ -166,17 +171,18 @@ def _outcome(device: Device, update: Any, role: roles.Scope, done: list[bytes]) 
     return None
 
 
-def write_one(device: Device, update: Any) -> None:
+def write_one(device: Device, update: Any, role: roles.Scope = roles.FULL) -> None:
     """Apply one update; it is not published yet. Raises Refusal or the engine's errors."""
+    kind = update.entity.WhichOneof("entity")
+    message = getattr(update.entity, kind) if kind else None
+    role.check_write(device.info, kind or "", message)
     if update.type not in KINDS:
         raise invalid(f"update type {update.type} is none of INSERT, MODIFY, DELETE")
-    kind = update.entity.WhichOneof("entity")
     if kind is None:
         raise invalid("an update without entity")
-    writer = WRITERS.get(kind)
-    if writer is None:
+    if kind not in WRITERS:
         raise unimplemented(f"{kind}: no extern of v1model has entries of this kind")
-    writer(device, update.type, getattr(update.entity, kind))
+    WRITERS[kind](device, update.type, message)
 
 
 def read(
@@ -194,14 +200,14 @@ def read(
     for query in queries:
         if size_bytes > MOST_ANSWER_BYTES:
             message = f"the answer has {size_bytes} bytes, {MOST_ANSWER_BYTES} is the limit"
-            refusal = Refusal(code_pb2.RESOURCE_EXHAUSTED, f"{message}; ask for less at a time")
+            refusal = exhausted(f"{message}; ask for less at a time")
             outcomes.add(refusal, len(queries) - len(outcomes))
             break
         try:
-            for entity in _read_one(device, query):
-                if not role.sees(device.info, entity):
+            for kind, message in _read_one(device, query):
+                if not role.sees(device.info, kind, message):
                     continue
-                response.entities.append(entity)
+                response.entities.add(**{kind: message})
                 if len(response.entities) == ENTITIES_PER_RESPONSE:
                     responses.append(response.SerializeToString())
                     response.Clear()
@@ -215,15 +221,15 @@ def read(
     return responses, outcomes
 
 
-def _read_one(device: Device, query: Any) -> Iterator[Any]:
+def _read_one(device: Device, query: Any) -> Iterator[tuple[str, Any]]:
+    """What a query selects: kinds of entities, and the messages of such entities."""
     if isinstance(query, Malformed):
         raise query.refusal()
     kind = query.WhichOneof("entity")
     if kind is None:
         raise invalid("a query without entity; ask for each kind of entity by itself")
-    reader = READERS.get(kind)
-    if reader is not None:
-        return reader(device, getattr(query, kind))
+    if kind in READERS:
+        return ((kind, message) for message in READERS[kind](device, getattr(query, kind)))
     if query.extern_entry.extern_type_id or query.extern_entry.extern_id:
         raise invalid(f"no extern has type id {query.extern_entry.extern_type_id}; there are none")
     return iter(())
@@ -232,6 +238,4 @@ def _read_one(device: Device, query: Any) -> Iterator[Any]:
 def check_device(device: Device, device_id: int) -> None:
     """Raise NOT_FOUND unless a request means this device."""
     if device_id != device.device_id:
-        raise Refusal(
-            code_pb2.NOT_FOUND, f"no device {device_id} here; this is device {device.device_id}"
-        )
+        raise not_found(f"no device {device_id} here; this is device {device.device_id}")

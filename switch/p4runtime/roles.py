@@ -26,38 +26,38 @@ class Scope:
         """Whether an object of a role (empty: of every role) is within reach."""
         return not self.name or role in ("", self.name)
 
-    def check_write(self, info: ProgramInfo, entity: Any) -> None:
-        """Raise PERMISSION_DENIED if an entity is another role's."""
-        role = role_of(info, entity) if self.name else ""
+    def check_write(self, info: ProgramInfo, kind: str, message: Any) -> None:
+        """Raise PERMISSION_DENIED if an entity, of a kind, is another role's."""
+        role = role_of(info, kind, message) if self.name else ""
         if not self.owns(role):
             raise denied(f"role {self.name!r} may not write this: it belongs to role {role!r}")
 
-    def sees(self, info: ProgramInfo, entity: Any) -> bool:
-        """Whether a read with this role gives an entity."""
-        return not self.name or self.owns(role_of(info, entity))
+    def sees(self, info: ProgramInfo, kind: str, message: Any) -> bool:
+        """Whether a read with this role gives an entity of a kind."""
+        return not self.name or self.owns(role_of(info, kind, message))
 
 
 FULL = Scope()
 
+_OBJECTS = {
+    "table_entry": ("table_id", "tables"),
+    "action_profile_member": ("action_profile_id", "profiles"),
+    "action_profile_group": ("action_profile_id", "profiles"),
+    "counter_entry": ("counter_id", "counters"),
+    "meter_entry": ("meter_id", "meters"),
+    "register_entry": ("register_id", "registers"),
+    "value_set_entry": ("value_set_id", "value_sets"),
+    "digest_entry": ("digest_id", "digests"),
+}
+"""By kind of entity: the field that names the object it belongs to, and which objects these are."""
 
-def role_of(info: ProgramInfo, entity: Any) -> str:
+
+def role_of(info: ProgramInfo, kind: str, message: Any) -> str:
     """The role that an entity's object belongs to; empty if to none, or if it is unknown."""
-    kind = entity.WhichOneof("entity") or ""
-    message: Any = getattr(entity, kind) if kind else None
     if kind in ("direct_counter_entry", "direct_meter_entry"):
         kind, message = "table_entry", message.table_entry
-    objects: dict[str, tuple[str, Any]] = {
-        "table_entry": ("table_id", info.tables),
-        "action_profile_member": ("action_profile_id", info.profiles),
-        "action_profile_group": ("action_profile_id", info.profiles),
-        "counter_entry": ("counter_id", info.counters),
-        "meter_entry": ("meter_id", info.meters),
-        "register_entry": ("register_id", info.registers),
-        "value_set_entry": ("value_set_id", info.value_sets),
-        "digest_entry": ("digest_id", info.digests),
-    }
-    if kind not in objects:
+    if kind not in _OBJECTS:
         return ""
-    identifier, known = objects[kind]
-    found = known.get(getattr(message, identifier))
+    identifier, objects = _OBJECTS[kind]
+    found = getattr(info, objects).get(getattr(message, identifier))
     return found.role if found is not None else ""

@@ -17,15 +17,16 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from operator import methodcaller
 from typing import Any, NoReturn
 
 import grpc
 from google.rpc import code_pb2
-from p4.v1 import p4runtime_pb2
 
 from weft.base.errors import InputError, MachineError
 from weft.base.private_files import keep_private
 from weft.switch.engine.control import SwitchControl
+from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime import configs, requests
 from weft.switch.p4runtime.addresses import check_address
 from weft.switch.p4runtime.arbitration import Arbitration, role_key
@@ -42,7 +43,13 @@ from weft.switch.p4runtime.received import (
     config_parser,
     parser,
 )
-from weft.switch.p4runtime.refusals import MOST_MESSAGE, Refusal, as_refusal, fitting
+from weft.switch.p4runtime.refusals import (
+    MOST_MESSAGE,
+    Refusal,
+    as_refusal,
+    failed_precondition,
+    fitting,
+)
 from weft.switch.p4runtime.roles import Scope
 from weft.switch.p4runtime.stalls import unless_stalled
 from weft.switch.p4runtime.streams import Streams
@@ -83,7 +90,7 @@ class P4RuntimeServer:
 
     def set_port_up(self, port: int, up: bool) -> None:
         """Say that a port went up or down: groups with members that watch it follow."""
-        self._notifier.set_port_up(port, up)
+        self.device.set_port_up(port, up)
 
     def stop(self, grace_s: float = 0.0) -> None:
         """Stop serving: no new calls, and those that go on are cancelled after ``grace_s``."""
@@ -125,7 +132,10 @@ def serve(
         if credentials is None:
             port = server.add_insecure_port(address)
         else:
-            port = server.add_secure_port(address, _tls(credentials))
+            pair = (credentials.key, credentials.certificate)
+            client_ca, needed = credentials.client_ca, credentials.client_needed
+            tls = grpc.ssl_server_credentials([pair], client_ca, needed)
+            port = server.add_secure_port(address, tls)
     except RuntimeError as error:
         why = "" if credentials is None else ", or its certificate and key are no pair of PEM files"
         raise MachineError(
@@ -140,14 +150,6 @@ def serve(
     notifier = Notifier(service.device, service.streams)
     notifier.start()
     return P4RuntimeServer(server, pool, notifier, address, service.device)
-
-
-def _tls(credentials: Credentials) -> Any:
-    return grpc.ssl_server_credentials(
-        [(credentials.key, credentials.certificate)],
-        credentials.client_ca,
-        credentials.client_needed,
-    )
 
 
 class Service:
@@ -188,6 +190,7 @@ class Service:
     def write(self, batch: Batch, context: Any) -> Any:
         request = batch.head
         requests.check_device(self.device, request.device_id)
+        scope = Scope(str(role_key(request.role, request.role_id)))
         outcomes = Outcomes()
         info = None
         for part in requests.parts(batch):
@@ -195,12 +198,9 @@ class Service:
                 try:
                     self.streams.check_primary(request)
                     if info not in (None, self.device.info):
-                        raise Refusal(
-                            code_pb2.FAILED_PRECONDITION,
-                            "another program was loaded before this update",
-                        )
+                        raise failed_precondition("another program was loaded before this update")
                     info = self.device.info
-                    outcomes.extend(requests.write(self.device, part, _scope(request)))
+                    outcomes.extend(requests.write(self.device, part, scope))
                 except Refusal as refusal:
                     if not len(outcomes):
                         raise
@@ -239,12 +239,7 @@ class Service:
         return p4runtime_pb2.CapabilitiesResponse(p4runtime_api_version=requests.API_VERSION)
 
 
-def _scope(request: Any) -> Scope:
-    return Scope(str(role_key(request.role, request.role_id)))
-
-
-def _serialise(message: Any) -> bytes:
-    return bytes(message.SerializeToString())
+_serialise = methodcaller("SerializeToString")
 
 
 def _abort(context: Any, error: Exception) -> NoReturn:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
-from google.rpc import code_pb2
-from p4.v1 import p4runtime_pb2
-
+from weft.switch.messages import p4runtime_pb2
+from weft.switch.p4runtime import notifications
 from weft.switch.p4runtime.arbitration import Arbitration, Client, Notice
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.digest_entries import acknowledge
@@ -17,7 +17,15 @@ from weft.switch.p4runtime.notifications import Message
 from weft.switch.p4runtime.outboxes import Outbox
 from weft.switch.p4runtime.packets import pack
 from weft.switch.p4runtime.received import Malformed
-from weft.switch.p4runtime.refusals import MOST_MESSAGE, Refusal, as_refusal, fitting, unimplemented
+from weft.switch.p4runtime.refusals import (
+    MOST_MESSAGE,
+    Refusal,
+    as_refusal,
+    denied,
+    exhausted,
+    fitting,
+    unimplemented,
+)
 from weft.switch.p4runtime.roles import Scope
 
 MAX_STREAMS = 16
@@ -75,9 +83,8 @@ class Streams:
         outbox = Outbox()
         with self._lock:
             if len(self._outboxes) >= MAX_STREAMS:
-                raise Refusal(
-                    code_pb2.RESOURCE_EXHAUSTED,
-                    f"{self._device.switch.name}: {MAX_STREAMS} streams are open already",
+                raise exhausted(
+                    f"{self._device.switch.name}: {MAX_STREAMS} streams are open already"
                 )
             self._outboxes[client] = outbox
         return client, outbox
@@ -94,17 +101,24 @@ class Streams:
                 notices = self._arbitration.leave(client)
             self._tell(notices)
 
+    def tell_due(self, now_ns: int, epoch_ns: int) -> int | None:
+        """Tell the primaries of the switch's packets, digests and idle entries at ``now_ns``, which
+        since 1970 is ``epoch_ns``; the time at which more is due, if known."""
+        with self._device.lock:
+            messages = notifications.collect(self._device, now_ns, epoch_ns)
+            due_ns = notifications.deadline(self._device)
+        self.tell_primaries(messages)
+        return due_ns
+
     def tell_primaries(self, messages: Iterable[Message]) -> None:
         """Give messages to the primaries of their roles; a client that does not read loses them."""
         with self._lock:
             primaries = self._arbitration.primaries()
-            for message in messages:
-                for client in primaries:
-                    outbox = self._outboxes.get(client)
-                    if outbox is None or outbox.full:
-                        continue
-                    if Scope(str(client.role)).owns(message.role):
-                        outbox.put(message.response)
+            for message, client in product(messages, primaries):
+                outbox = self._outboxes.get(client)
+                owns = Scope(str(client.role)).owns(message.role)
+                if owns and outbox is not None and not outbox.full:
+                    outbox.put(message.response)
 
     def _take(self, client: Client, outbox: Outbox, requests: Iterator[Any]) -> None:
         end = _End()
@@ -122,7 +136,7 @@ class Streams:
         if isinstance(request, Malformed):
             raise request.refusal()
         if outbox.full:
-            raise Refusal(code_pb2.RESOURCE_EXHAUSTED, "the client does not read its stream")
+            raise exhausted("the client does not read its stream")
         kind = request.WhichOneof("update")
         if kind == "arbitration":
             self._arbitrate(client, request.arbitration)
@@ -139,10 +153,7 @@ class Streams:
         with self._lock:
             primary = self._arbitration.is_primary(client)
         if not primary:
-            raise Refusal(
-                code_pb2.PERMISSION_DENIED,
-                "only the primary may send this; send a MasterArbitrationUpdate first",
-            )
+            raise denied("only the primary may send this; send a MasterArbitrationUpdate first")
         with self._device.lock:
             if kind == "digest_ack":
                 acknowledge(self._device, request.digest_ack)
@@ -175,19 +186,16 @@ class Streams:
                     outbox.put_latest(notice.message)
 
 
+_ERRORS = {"packet": ("packet_out", "packet_out"), "digest_ack": ("digest_list_ack",) * 2}
+"""By kind of message: the field of a ``StreamError``, and in it the one that has the message."""
+
+
 def _stream_error(kind: str | None, request: Any, refusal: Refusal) -> Any:
-    response = p4runtime_pb2.StreamMessageResponse()
-    error = response.error
-    error.canonical_code = refusal.code
-    error.message = fitting(refusal.message, MOST_MESSAGE)
-    if kind == "packet":
-        error.packet_out.SetInParent()
-        if request.packet.ByteSize() <= MOST_ECHO_BYTES:
-            error.packet_out.packet_out.CopyFrom(request.packet)
-    elif kind == "digest_ack":
-        error.digest_list_ack.digest_list_ack.CopyFrom(request.digest_ack)
-    else:
-        error.other.SetInParent()
-        if kind == "other" and request.other.ByteSize() <= MOST_ECHO_BYTES:
-            error.other.other.CopyFrom(request.other)
-    return response
+    error = p4runtime_pb2.StreamError(
+        canonical_code=refusal.code, message=fitting(refusal.message, MOST_MESSAGE)
+    )
+    about, field = _ERRORS.get(kind or "", ("other", "other"))
+    getattr(error, about).SetInParent()
+    if kind is not None and getattr(request, kind).ByteSize() <= MOST_ECHO_BYTES:
+        getattr(getattr(error, about), field).CopyFrom(getattr(request, kind))
+    return p4runtime_pb2.StreamMessageResponse(error=error)

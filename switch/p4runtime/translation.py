@@ -19,10 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from google.rpc import code_pb2
-
 from weft.switch.p4runtime import bytestrings
-from weft.switch.p4runtime.refusals import Refusal, invalid
+from weft.switch.p4runtime.refusals import exhausted, invalid, out_of_range
 
 MOST_BITS = 1 << 16
 """Of one value: more is no program that a switch runs."""
@@ -74,15 +72,13 @@ class StringMap:
         if text in self._numbers:
             return self._numbers[text]
         if not text or len(data) > MOST_STRING_BYTES:
-            raise Refusal(
-                code_pb2.OUT_OF_RANGE,
+            raise out_of_range(
                 f"{what}: a string of {len(data)} bytes; type {self.type_name} takes 1 to "
-                f"{MOST_STRING_BYTES}",
+                f"{MOST_STRING_BYTES}"
             )
         if len(self._numbers) >= MOST_STRINGS:
-            raise Refusal(
-                code_pb2.RESOURCE_EXHAUSTED,
-                f"{what}: type {self.type_name} has {MOST_STRINGS} strings, which is the limit",
+            raise exhausted(
+                f"{what}: type {self.type_name} has {MOST_STRINGS} strings, which is the limit"
             )
         own = int(text) if text.isascii() and text.isdecimal() and len(text) < 40 else -1
         if str(own) == text and not own >> self.width and own not in self._strings:
@@ -90,9 +86,8 @@ class StringMap:
         while self._next >= 0 and self._next in self._strings:
             self._next -= 1
         if self._next < 0:
-            raise Refusal(
-                code_pb2.RESOURCE_EXHAUSTED,
-                f"{what}: all {1 << self.width} values of type {self.type_name} have strings",
+            raise exhausted(
+                f"{what}: all {1 << self.width} values of type {self.type_name} have strings"
             )
         return self._add(text, self._next)
 
@@ -165,10 +160,9 @@ class Translations:
 
 def _given(annotations: Any) -> dict[str, int]:
     """Strings and numbers of ``@p4runtime_translation_mappings``."""
-    known: dict[str, int] = {}
-    for annotation in annotations:
-        found = _MAPPINGS.match(annotation)
-        if found:
-            for text, number in _MAPPING.findall(found.group(1)):
-                known[re.sub(r"\\(.)", r"\1", text)] = int(number, 0)
-    return known
+    return {
+        re.sub(r"\\(.)", r"\1", text): int(number, 0)
+        for found in map(_MAPPINGS.match, annotations)
+        if found
+        for text, number in _MAPPING.findall(found.group(1))
+    }

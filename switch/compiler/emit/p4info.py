@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from google.protobuf import text_format
-from p4.config.v1 import p4info_pb2
 
 from weft.switch.compiler import ir, syntax
 from weft.switch.compiler.annotations import (
@@ -22,6 +21,7 @@ from weft.switch.compiler.diagnostics import Reporter, Span
 from weft.switch.compiler.emit.identifiers import Identifiers
 from weft.switch.compiler.emit.p4types import TypeInfo, type_name
 from weft.switch.compiler.types import Type
+from weft.switch.messages import p4info_pb2
 
 HEADER = "# proto-file: p4/config/v1/p4info.proto\n# proto-message: p4.config.v1.P4Info\n\n"
 
@@ -195,7 +195,7 @@ class InfoEmitter:
 
     # Messages
 
-    def message(self) -> p4info_pb2.P4Info:
+    def message(self) -> Any:
         program = self.program
         self.info.pkg_info.arch = "v1model"
         self.package()
@@ -423,6 +423,6 @@ def _in_order(items: list[_Object]) -> list[_Object]:
     return sorted(items, key=lambda item: item.order)
 
 
-def info_text(info: p4info_pb2.P4Info) -> str:
+def info_text(info: Any) -> str:
     """P4Info in text form."""
     return HEADER + str(text_format.MessageToString(info))

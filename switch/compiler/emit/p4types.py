@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from p4.config.v1 import p4types_pb2
-
 from weft.switch.compiler.annotations import AnnotationWriter, find, local_name
 from weft.switch.compiler.types import (
     BitType,
@@ -28,6 +26,7 @@ from weft.switch.compiler.types import (
     resolved,
     scalar_width,
 )
+from weft.switch.messages import p4types_pb2
 
 _TRANSLATION = "p4runtime_translation"
 

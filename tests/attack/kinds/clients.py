@@ -15,7 +15,6 @@ from typing import Any
 
 import grpc
 from google.protobuf import text_format
-from p4.v1 import p4runtime_pb2
 from tests.attack.kind import Broken, Trial
 from tests.p4runtime_mutations import fill, mutate_info, mutate_json
 from tests.p4runtime_support import (
@@ -32,6 +31,7 @@ from tests.p4runtime_support import (
     make_dataplane,
 )
 
+from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.server import SERVICE, P4RuntimeServer, serve
 
 SHARE = 1.5

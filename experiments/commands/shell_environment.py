@@ -1,0 +1,57 @@
+"""The Python environment of p4runtime-shell, which needs another protobuf than Weft.
+
+``./weft setup`` makes it in the clone's virtual environment, as ``.venv/shell``. Where Weft came by
+pip, the first ``weft shell`` makes it, in the cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from weft.base.cache import PACKAGE, cache_dir
+from weft.base.errors import MachineError
+
+PINS = PACKAGE / "requirements" / "shell.txt"
+"""The packages in it, pinned."""
+
+
+def shell_python() -> Path:
+    """The environment's interpreter; an environment that is missing is made.
+
+    Raises MachineError where that fails, as it does where pip reaches no package index.
+    """
+    beside = Path(sys.prefix, "shell", "bin", "python")
+    if beside.exists():
+        return beside
+    what = f"{sys.implementation.cache_tag} {PINS.read_text()}"
+    folder = cache_dir() / f"shell-{hashlib.sha256(what.encode()).hexdigest()[:16]}"
+    if not folder.exists():
+        print(f"weft: installing p4runtime-shell into {folder}", file=sys.stderr)
+        with tempfile.TemporaryDirectory(prefix="shell-", dir=folder.parent) as scratch:
+            made = Path(scratch, "made")
+            _run(sys.executable, "-I", "-m", "venv", str(made))
+            _run(
+                str(made / "bin" / "python"), "-I", "-m", "pip", "install", "--quiet",
+                "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:",
+                "--requirement", str(PINS),
+            )  # fmt: skip
+            with contextlib.suppress(OSError):  # another one was quicker
+                made.rename(folder)
+    return folder / "bin" / "python"
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        errors = [line.removeprefix("ERROR: ") for line in said if line.startswith("ERROR: ")]
+        why = (errors or said or [f"exit status {done.returncode}"])[-1]
+        raise MachineError(
+            f"p4runtime-shell, which 'weft shell' opens, could not be installed: {why}; "
+            "once pip reaches a package index, run it again"
+        )
