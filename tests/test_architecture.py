@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,9 @@ SANS_IO = (
 """Machines that are handed packets and the time, what is pure data, who plans with it, and the
 world whose time is virtual."""
 
+ONE_WAY = ("switch/engine", "switch/realtime", "switch/stf", "switch/commands")
+"""Folders whose modules stand one above the other."""
+
 FORBIDDEN = {
     "asyncio", "concurrent", "fcntl", "grpc", "mininet", "multiprocessing", "select", "selectors",
     "signal", "socket", "socketserver", "subprocess", "threading", "time",
@@ -88,6 +92,20 @@ def test_a_package_knows_only_those_below_it(file: Path) -> None:
         if name.removeprefix("weft.").split(".")[0] in {*others, "tests"}
     ]
     assert not wrong
+
+
+@pytest.mark.parametrize("folder", ONE_WAY)
+def test_no_modules_of_a_folder_import_each_other_in_a_circle(folder: str) -> None:
+    """Wherever they do so: in functions, and for types alone, too."""
+    names = {".".join(("weft", *file.relative_to(ROOT).with_suffix("").parts)): file
+             for file in modules(folder)}  # fmt: skip
+    graph: dict[str, set[str]] = {name: set() for name in names}
+    for name, file in names.items():
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                parts = [node.module or "", *(f"{node.module}.{each.name}" for each in node.names)]
+                graph[name] |= set(parts) & names.keys()
+    TopologicalSorter(graph).prepare()
 
 
 @pytest.mark.parametrize("file", modules(*SANS_IO), ids=name_of)
