@@ -53,20 +53,6 @@ FORBIDDEN = {
 }  # fmt: skip
 
 
-CIRCLES = (
-    (
-        "weft.switch.engine.amounts",
-        "weft.switch.engine.attachments",
-        "weft.switch.engine.groups",
-        "weft.switch.engine.program",
-    ),
-    ("weft.switch.engine.expressions", "weft.switch.engine.references"),
-    ("weft.switch.engine.state", "weft.switch.engine.tracer"),
-    ("weft.switch.realtime.process", "weft.switch.realtime.traces"),
-)
-"""Modules that import each other still. The list may become shorter, and never longer."""
-
-
 def modules(*parts: str) -> list[Path]:
     """The Python files of packages, folders or files, named from the root."""
     found: list[Path] = []
@@ -161,12 +147,8 @@ def test_a_machine_without_input_and_output_reads_no_clock_and_opens_no_socket(f
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_modules_of_a_package_import_each_other(package: str) -> None:
-    known = [frozenset(circle) for circle in CIRCLES if circle[0].startswith(f"weft.{package}.")]
-    found = circles(import_graph(package))
-    new = [sorted(circle) for circle in found if not any(circle <= other for other in known)]
-    assert not new, "these import each other: let one be handed what it needs of the other"
-    gone = [sorted(other) for other in known if not any(circle <= other for circle in found)]
-    assert not gone, "these no longer import each other: take them off CIRCLES"
+    found = [sorted(circle) for circle in circles(import_graph(package))]
+    assert not found, "these import each other: let one be handed what it needs of the other"
 
 
 def test_a_circle_of_imports_is_found_however_long_it_is() -> None:

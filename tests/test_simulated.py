@@ -214,8 +214,8 @@ def test_wrong_data_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def in_flight(fabric: Fabric, rank: int) -> bytes:
     """The frame that a host's uplink is sending."""
     port = fabric.dataplane.port_words[fabric.host_index(rank)]
-    packet = fabric.dataplane.packets[port[engine.W_HEAD]]
-    row = fabric.dataplane.buffers[packet[engine.P_BUFFER]]
+    packet = fabric.dataplane.memory.packets[port[engine.W_HEAD]]
+    row = fabric.dataplane.memory.buffers[packet[engine.P_BUFFER]]
     start = packet[engine.P_FRAME]
     return bytes(row[start : start + packet[engine.P_FRAME_LENGTH]])
 
@@ -307,7 +307,7 @@ def test_the_pools_size_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(simulated_fabric, "PACKETS", packets)
         with network(leaf_spine(1, 1, 12)) as net:
             completion_ns(net.run("ring", 200_000))
-            found.add((net.world.digest, net.world.fabric.dataplane.packet_count > packets))
+            found.add((net.world.digest, net.world.fabric.dataplane.memory.packet_count > packets))
     assert {grown for _, grown in found} == {True, False}
     assert len({digest for digest, _ in found}) == 1
 

@@ -99,7 +99,7 @@ def _leaves(
         world = SimulatedWorld(*arguments, **options)
         made.append(("world", weakref.ref(world)))
         made.append(("dataplane", weakref.ref(world.fabric.dataplane)))
-        made.append(("packet buffers", weakref.ref(world.fabric.dataplane.buffers)))
+        made.append(("packet buffers", weakref.ref(world.fabric.dataplane.memory.buffers)))
         return world
 
     program = program_of(scenario)

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -27,8 +28,9 @@ from weft.switch.realtime.config import Config, config_of
 
 if TYPE_CHECKING:
     from weft.switch.p4runtime.device import Device
+    from weft.switch.realtime.process import SwitchProcess
 
-_log = logging.getLogger("weft.switch")
+_log = logging.getLogger("weft.command")
 
 _LEVELS = {"trace": LOG_LEVEL, "debug": 10, "info": 20, "warn": 30, "error": 40, "off": 100}
 
@@ -66,7 +68,7 @@ def _set_up_log(options: SwitchOptions) -> None:
             ) from None
         _log.addHandler(handlers[-1])
     logging.addLevelName(LOG_LEVEL, "TRACE")
-    server = logging.getLogger("switch")
+    server = logging.getLogger("weft.switch")
     for handler in handlers:
         handler.setFormatter(logging.Formatter("[%(asctime)s] [%(levelname)s] %(message)s"))
         server.addHandler(handler)
@@ -153,15 +155,18 @@ def _serve(options: SwitchOptions, config: Config) -> None:
     failed = threading.Event()
     process = SwitchProcess(config, on_failure=failed.set)
     process.start()
-    server = None
-    links = None
-    trace = None
-    try:
-        if options.trace is not None or _logs_packets(options):
-            logged = _logs_packets(options)
+    with ExitStack() as at_end:
+        at_end.callback(process.stop)
+        at_end.callback(_end_captures, process)
+        logged = _logs_packets(options)
+        trace = None
+        if options.trace is not None or logged:
             trace = TraceLines(process, options.trace, logged=logged)
         server = serve(process.controls[0], options.device_id, options.address, credentials)
-        links = LinkStates(process, [server.set_port_up])
+        at_end.callback(server.stop)
+        at_end.callback(LinkStates(process, [server.set_port_up]).close)
+        if trace is not None:
+            at_end.callback(trace.close)
         _say(f"P4Runtime: device {options.device_id} on {server.address}")
         for line in _ports(config):
             _say(line)
@@ -174,19 +179,12 @@ def _serve(options: SwitchOptions, config: Config) -> None:
         _say("ready: Ctrl-C ends it")
         failed.wait()
         raise RunError(f"the packet loop failed: {process.failure!r}")
-    finally:
-        if trace is not None:
-            trace.close()
-        if links is not None:
-            links.close()
-        if server is not None:
-            server.stop()
-        try:
-            for capture in process.end_captures():
-                if capture["lost"]:
-                    _say(f"capture {capture['path']} misses {capture['lost']} packets")
-        finally:
-            process.stop()
+
+
+def _end_captures(process: SwitchProcess) -> None:
+    for capture in process.end_captures():
+        if capture["lost"]:
+            _say(f"capture {capture['path']} misses {capture['lost']} packets")
 
 
 def _logs_packets(options: SwitchOptions) -> bool:

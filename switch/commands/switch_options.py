@@ -102,60 +102,73 @@ class SwitchOptions:
         return self.queues.get(port) or self.queues.get(None) or QueueOptions()
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise InputError(f"switch: {message}; 'weft switch --help' lists the options")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser("weft switch", description=DESCRIPTION, allow_abbrev=False)
-    parser.add_argument("program", nargs="*", metavar="PROGRAM.p4|PROGRAM.json")
-    add = parser.add_argument
-    add("-i", "--interface", action="append", default=[], metavar="PORT@IFACE",
-        help="an interface as a port; may be repeated")  # fmt: skip
-    add("--no-p4", action="store_true", help="start without a program: a client brings it")
-    add("--device-id", default="0", metavar="N", help="P4Runtime's device id [0]")
-    add("--grpc-server-addr", default=DEFAULT_ADDRESS, metavar="HOST:PORT|unix:PATH",
-        help=f"where P4Runtime is served [{DEFAULT_ADDRESS}: this machine alone]")  # fmt: skip
-    add("--cpu-port", metavar="PORT", help="port for packets to and from the controller [none]")
-    add("--drop-port", default="511", metavar="PORT", help="egress port that means drop [511]")
-    add("--queue", action="append", default=[], metavar="[PORT:]KEY=VALUE,...",
-        help="the link behind a port, or all: rate=10Mbit, delay=1ms, packets=64, "
-        "bytes=64KiB; may be repeated [no limits]")  # fmt: skip
-    add("--pcap", metavar="DIR", help="capture into DIR/IFACE_in.pcap and _out.pcap [no; .]")
-    add("--log-console", action="store_true", help="log to standard output")
-    add("--log-file", metavar="FILE", help="log to FILE.txt, as BMv2 names it")
-    add("-L", "--log-level", default="trace", choices=LEVELS, help="[trace]")
-    add("--trace", nargs="?", const="-", metavar="FILE",
-        help="write what every packet goes through; --trace=X.jsonl: as JSON lines [no; to "
-        "standard output]")  # fmt: skip
-    add("--seed", default="0", metavar="N", help="seed of random() [0]")
-    add("-I", action="append", default=[], metavar="DIR", help="of a .p4: folder of includes")
-    add("-D", action="append", default=[], metavar="NAME[=VALUE]", help="of a .p4: macro")
-    add("--log-file-max-size", default=str(5 << 20), metavar="BYTES",
-        help="size of a log file before the next one begins [5242880]")  # fmt: skip
-    add("--log-file-max-files", default="3", metavar="N", help="older log files to keep [3]")
-    add("--grpc-server-ssl", action="store_true", help="serve P4Runtime with TLS, which needs:")
-    for name, what in (("cert", "the server's certificate"), ("key", "its private key"),
-                       ("cacert", "what clients' certificates are checked against")):  # fmt: skip
-        add(f"--grpc-server-{name}", metavar="PEM", help=what)
-    add("--grpc-server-with-client-auth", action="store_true", help="clients need certificates")
-    add("-v", "--version", action="version", version=f"weft {_version()}")
-    add("--json-version", action="version", version=JSON_VERSION,
-        help="greatest version of BMv2's JSON that is known")  # fmt: skip
-    for flag in ("--log-flush", "--enable-swap"):
-        add(flag, action="store_true", help=argparse.SUPPRESS)
-    add("--debugger", action="store_const", const="", help=argparse.SUPPRESS)
-    for name in sorted({*WITHOUT_EFFECT, *REFUSED} - {"debugger"}):
-        add(f"--{name.replace('_', '-')}", help=argparse.SUPPRESS)
-    return parser
-
-
 def _version() -> str:
     try:
         return metadata.version("weft")
     except metadata.PackageNotFoundError:
         return "(not installed)"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"switch: {message}; 'weft switch --help' lists the options")
+
+
+_FLAG = "store_true"
+_MANY: dict[str, Any] = {"action": "append", "default": []}
+
+OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("-i --interface", {**_MANY, "metavar": "PORT@IFACE",
+     "help": "an interface as a port; may be repeated"}),
+    ("--no-p4", {"action": _FLAG, "help": "start without a program: a client brings it"}),
+    ("--device-id", {"default": "0", "metavar": "N", "help": "P4Runtime's device id [0]"}),
+    ("--grpc-server-addr", {"default": DEFAULT_ADDRESS, "metavar": "HOST:PORT|unix:PATH",
+     "help": f"where P4Runtime is served [{DEFAULT_ADDRESS}: this machine alone]"}),
+    ("--cpu-port", {"metavar": "PORT",
+     "help": "port for packets to and from the controller [none]"}),
+    ("--drop-port", {"default": "511", "metavar": "PORT",
+     "help": "egress port that means drop [511]"}),
+    ("--queue", {**_MANY, "metavar": "[PORT:]KEY=VALUE,...",
+     "help": "the link behind a port, or all: rate=10Mbit, delay=1ms, packets=64, "
+     "bytes=64KiB; may be repeated [no limits]"}),
+    ("--pcap", {"metavar": "DIR", "help": "capture into DIR/IFACE_in.pcap and _out.pcap [no; .]"}),
+    ("--log-console", {"action": _FLAG, "help": "log to standard output"}),
+    ("--log-file", {"metavar": "FILE", "help": "log to FILE.txt, as BMv2 names it"}),
+    ("-L --log-level", {"default": "trace", "choices": LEVELS, "help": "[trace]"}),
+    ("--trace", {"nargs": "?", "const": "-", "metavar": "FILE",
+     "help": "write what every packet goes through; --trace=X.jsonl: as JSON lines [no; to "
+     "standard output]"}),
+    ("--seed", {"default": "0", "metavar": "N", "help": "seed of random() [0]"}),
+    ("-I", {**_MANY, "metavar": "DIR", "help": "of a .p4: folder of includes"}),
+    ("-D", {**_MANY, "metavar": "NAME[=VALUE]", "help": "of a .p4: macro"}),
+    ("--log-file-max-size", {"default": str(5 << 20), "metavar": "BYTES",
+     "help": "size of a log file before the next one begins [5242880]"}),
+    ("--log-file-max-files", {"default": "3", "metavar": "N",
+     "help": "older log files to keep [3]"}),
+    ("--grpc-server-ssl", {"action": _FLAG, "help": "serve P4Runtime with TLS, which needs:"}),
+    ("--grpc-server-cert", {"metavar": "PEM", "help": "the server's certificate"}),
+    ("--grpc-server-key", {"metavar": "PEM", "help": "its private key"}),
+    ("--grpc-server-cacert", {"metavar": "PEM",
+     "help": "what clients' certificates are checked against"}),
+    ("--grpc-server-with-client-auth", {"action": _FLAG, "help": "clients need certificates"}),
+    ("-v --version", {"action": "version", "version": f"weft {_version()}"}),
+    ("--json-version", {"action": "version", "version": JSON_VERSION,
+     "help": "greatest version of BMv2's JSON that is known"}),
+    ("--log-flush", {"action": _FLAG, "help": argparse.SUPPRESS}),
+    ("--enable-swap", {"action": _FLAG, "help": argparse.SUPPRESS}),
+    ("--debugger", {"action": "store_const", "const": "", "help": argparse.SUPPRESS}),
+)  # fmt: skip
+"""What there is beside the program, `WITHOUT_EFFECT` and `REFUSED`, as argparse takes it."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser("weft switch", description=DESCRIPTION, allow_abbrev=False)
+    parser.add_argument("program", nargs="*", metavar="PROGRAM.p4|PROGRAM.json")
+    for flags, meaning in OPTIONS:
+        parser.add_argument(*flags.split(), **meaning)
+    for name in sorted({*WITHOUT_EFFECT, *REFUSED} - {"debugger"}):
+        parser.add_argument(f"--{name.replace('_', '-')}", help=argparse.SUPPRESS)
+    return parser
 
 
 def parse_options(arguments: Sequence[str]) -> SwitchOptions:

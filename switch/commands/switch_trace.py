@@ -22,7 +22,7 @@ STEP_S = 0.1
 LOG_LEVEL = 5
 """BMv2's "trace", of which Python's logging has none."""
 
-_log = logging.getLogger("switch.packets")
+_log = logging.getLogger("weft.switch.packets")
 
 
 class TraceLines:

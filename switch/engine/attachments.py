@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.switch.engine.headers import Field
+from weft.switch.engine.words import join_words
 
 
 @dataclass(frozen=True)
@@ -42,15 +43,7 @@ class LearnList:
 
     def values(self, words: list[int]) -> tuple[int, ...]:
         """The values of a sample, without sign."""
-        values = []
-        at = 0
-        for element in self.elements:
-            if isinstance(element, int):
-                values.append(element)
-                continue
-            value = 0
-            for word in words[at : at + element.data_words]:
-                value = value << 64 | word & ((1 << 64) - 1)
-            values.append(value & ((1 << element.width) - 1))
-            at += element.data_words
-        return tuple(values)
+        values = join_words(words, (field.width for field in self.fields))
+        return tuple(
+            element if isinstance(element, int) else next(values) for element in self.elements
+        )

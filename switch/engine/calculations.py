@@ -23,6 +23,7 @@ from weft.switch.engine.varbits import (
     width_of,
     write_pieces,
 )
+from weft.switch.engine.words import literal
 
 Json = Any
 
@@ -122,11 +123,6 @@ def result_bits(algorithm: str) -> int:
     return parameters[0] if parameters else 64
 
 
-def as_word(value: int) -> str:
-    """A number of at most 64 bits as a literal that fits int64."""
-    return hex(value) if value < 1 << 63 else str(value - (1 << 64))
-
-
 def function_call(name: str, algorithm: str, data: str) -> str:
     """The call that computes an algorithm over ``data`` (array, start, length)."""
     algorithm = SAME.get(algorithm, algorithm)
@@ -141,7 +137,7 @@ def function_call(name: str, algorithm: str, data: str) -> str:
             f"hash algorithm {algorithm!r} of {name!r} is none that the switch has: {known}"
         )
     width, polynomial, initial, final, reflected = parameters
-    words = ", ".join(as_word(value) for value in (polynomial, initial, final))
+    words = ", ".join(literal(value) for value in (polynomial, initial, final))
     return f"crc_bits({data}, {width}, {words}, {reflected})"
 
 
@@ -173,8 +169,9 @@ class Calculations:
         writer = Writer()
         writer.line("@jit")
         with writer.indented(f"def {function}(phv, scratch, words, frame):"):
-            writer.line(f'"""The {algorithm} of the fields of {remark(name)}."""')
-            writer.line(f"at = {BYTES_START}")
+            writer.line(
+                f'"""The {algorithm} of the fields of {remark(name)}."""', f"at = {BYTES_START}"
+            )
             groups = self.groups(inputs)
             if sum(width_of(piece) for _, pieces in groups for piece in pieces) > 8 * 4096:
                 raise ProgramError(f"calculation {name!r} has more than 4096 bytes of fields")
@@ -225,15 +222,19 @@ class Calculations:
                 groups.append((owner, pieces))
         return groups
 
+    def write_valid(self, writer: Writer, owner: Header | None, lines: list[str]) -> None:
+        """Lines that run where the header that they are about is valid, or always."""
+        if owner is None:
+            writer.extend(lines)
+            return
+        with writer.indented(f"if phv[{self.translator.valid_name(owner)}] != 0:"):
+            writer.extend(lines)
+
     def write_bytes(self, writer: Writer, groups: list[tuple[Header | None, list[Piece]]]) -> None:
         """Groups of whole bytes: word by word."""
         for owner, pieces in groups:
             lines = write_pieces("scratch", pieces, self.translator.name_of)
-            if owner is None:
-                writer.extend(lines)
-            else:
-                with writer.indented(f"if phv[{self.translator.valid_name(owner)}] != 0:"):
-                    writer.extend(lines)
+            self.write_valid(writer, owner, lines)
 
     def write_bits(self, writer: Writer, groups: list[tuple[Header | None, list[Piece]]]) -> None:
         """Groups that end inside a byte: bit by bit."""
@@ -242,10 +243,5 @@ class Calculations:
             writer.line("scratch[i] = 0")
         writer.line("bit = at * 8")
         for owner, pieces in groups:
-            lines = bit_lines("scratch", pieces, self.translator.name_of)
-            if owner is None:
-                writer.extend(lines)
-            else:
-                with writer.indented(f"if phv[{self.translator.valid_name(owner)}] != 0:"):
-                    writer.extend(lines)
+            self.write_valid(writer, owner, bit_lines("scratch", pieces, self.translator.name_of))
         writer.line("at = (bit + 7) >> 3")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -13,14 +12,14 @@ from numpy.typing import NDArray
 from weft.base.errors import InputError, RunError
 from weft.switch.engine import events, pipeline, queues, telemetry
 from weft.switch.engine import layout as at
-from weft.switch.engine.ageing import Ageing
 from weft.switch.engine.build import MOST_BUILT, Pipeline, build, build_traced
 from weft.switch.engine.control import Event
+from weft.switch.engine.memory import Memory, SwitchState
 from weft.switch.engine.outbox import Outbox
-from weft.switch.engine.program import Program
 from weft.switch.engine.state import EngineControl
 from weft.switch.engine.traced import Legend
 from weft.switch.engine.tracer import Tracer
+from weft.switch.engine.words import signed
 
 MOST_PASSES = 1 << 15
 """Passes through a pipeline between which time must go on: packets may multiply without end."""
@@ -97,92 +96,35 @@ class Dataplane:
             raise InputError(
                 f"frames of {frame_bytes} bytes: a pool takes 64 to {at.MOST_FRAME_BYTES}"
             )
-        self.switch_count = switches
         self.port_count = ports
         self.plain = plain
-        buffers = packets if buffers is None else buffers
         self.frame_bytes = frame_bytes
-        stride = (at.HEADROOM + frame_bytes + at.SLACK + 63) // 64 * 64
-        self.packet_count = packets
-        self.context = np.zeros(at.CONTEXT_WORDS, np.int64)
-        self.buffers = np.zeros((buffers, stride), np.uint8)
-        self.references = np.zeros(buffers, np.int64)
-        self.free_buffers = np.arange(buffers - 1, -1, -1, dtype=np.int64)
-        self.packets = np.zeros((packets, at.PACKET_WORDS), np.int64)
-        self.free_packets = np.arange(packets - 1, -1, -1, dtype=np.int64)
-        self.switches = np.zeros((switches, at.SWITCH_WORDS), np.int64)
-        self.port_words = np.zeros((switches * ports, at.PORT_WORDS), np.int64)
-        self.heap = np.zeros(max(switches * ports, 1), np.int64)
-        self.scratch = np.zeros((switches, at.SCRATCH_WORDS), np.int64)
-        self.phv = np.zeros((packets, 64), np.int64)
-        self.headers = np.zeros((packets, 256), np.uint8)
-        self.depths = np.zeros((switches * ports, at.DEPTH_BUCKETS), np.int64)
-        self.loads = np.zeros((2 * switches * ports, at.LOAD_BINS), np.int64)
-        self.port_words[:, [at.Q_HEAD, at.Q_TAIL, at.W_HEAD, at.W_TAIL]] = at.NONE
-        self.port_words[:, [at.Q_EVENT_NS, at.Q_HEAP_POSITION, at.Q_PEER]] = at.NONE
-        self._images = [np.zeros(at.FIRST_TABLE, np.int64)] * switches
-        self._counters = [np.zeros((0, 2), np.int64)] * switches
-        self._registers = [np.zeros(0, np.int64)] * switches
-        self._meters = [np.zeros(0, np.int64)] * switches
-        self._ageing = [Ageing(0)] * switches
-        self._outboxes: list[Outbox | None] = [None] * switches
+        self.drop_port = drop_port
+        self.memory = Memory(
+            switches, ports, packets, packets if buffers is None else buffers, frame_bytes
+        )
+        self.context, self.switches = self.memory.context, self.memory.switches
+        self.port_words = self.memory.ports
+        self.states = tuple(SwitchState(words) for words in self.switches)
         self._listeners: dict[int, Callable[[], None]] = {}
-        self._told: set[int] = set()
         self._controls: WeakValueDictionary[int, EngineControl] = WeakValueDictionary()
         """They hold the switches, not the other way round: so all of it goes with its last user."""
-        self._cpu_ports: list[int | None] = [None] * switches
-        self.drop_port = drop_port
         self.now_ns = 0
         """The latest time that ``receive`` or ``transmit`` was told."""
-        self._pipelines: list[Pipeline | None] = [None] * switches
         self._built: dict[str, Pipeline] = {}
         self._traced: dict[int, tuple[Pipeline, Legend]] = {}
         self._tracers: dict[int, Tracer] = {}
-        self._frame = np.zeros(stride + 65536, np.uint8)
+        self._frame = np.zeros(self.memory.buffers.shape[1] + 65536, np.uint8)
         for switch in range(switches):
             self.set_seed(switch, seed * 1_000_003 + switch)
-            self.switches[switch, at.SCRATCH] = self.scratch[switch].ctypes.data
-        self.context[[at.READY_HEAD, at.READY_TAIL, at.AGAIN_HEAD, at.AGAIN_TAIL]] = at.NONE
-        self.context[[at.LANDED_HEAD, at.LANDED_TAIL]] = at.NONE
-        self.context[[at.LOAD_START_NS, at.LOAD_BIN_NS]] = at.NEVER_NS, 1
         self.context[at.DROP] = drop_port
         self.context[at.PASSES_END] = MOST_PASSES
-        self._fill_context()
-
-    def _fill_context(self) -> None:
-        values = {
-            at.BUFFERS: self.buffers.ctypes.data,
-            at.BUFFER_STRIDE: self.buffers.shape[1],
-            at.BUFFER_REFERENCES: self.references.ctypes.data,
-            at.FREE_BUFFERS: self.free_buffers.ctypes.data,
-            at.FREE_BUFFER_COUNT: len(self.free_buffers),
-            at.PACKETS: self.packets.ctypes.data,
-            at.FREE_PACKETS: self.free_packets.ctypes.data,
-            at.FREE_PACKET_COUNT: len(self.free_packets),
-            at.PHV: self.phv.ctypes.data,
-            at.PHV_STRIDE: self.phv.shape[1],
-            at.HEADERS: self.headers.ctypes.data,
-            at.HEADER_STRIDE: self.headers.shape[1],
-            at.SWITCHES: self.switches.ctypes.data,
-            at.PORTS: self.port_words.ctypes.data,
-            at.PORT_COUNT: self.port_count,
-            at.HEAP: self.heap.ctypes.data,
-            at.SWITCH_COUNT: self.switch_count,
-            at.BUFFER_COUNT: len(self.references),
-            at.PACKET_COUNT: self.packet_count,
-            at.DEPTHS: self.depths.ctypes.data,
-            at.LOADS: self.loads.ctypes.data,
-            at.LOAD_ROWS: len(self.loads),
-        }
-        for place, value in values.items():
-            self.context[place] = value
 
     # -- what is set up before packets move
 
     def set_seed(self, switch: int, seed: int) -> None:
         """Seed of a switch's random()."""
-        mixed = ((seed + 1) * 0xD1342543DE82EF95) & ((1 << 64) - 1)
-        self.switches[switch, at.RANDOM] = mixed - (1 << 64) if mixed >> 63 else mixed
+        self.switches[switch, at.RANDOM] = signed((seed + 1) * 0xD1342543DE82EF95)
 
     def set_epoch(self, switch: int, now_ns: int) -> None:
         """Zero of the switch's timestamps."""
@@ -190,12 +132,9 @@ class Dataplane:
 
     def set_port(self, switch: int, port: int, queue: Queue) -> None:
         """Bring a port up with the link behind it."""
-        row = self.port_words[switch * self.port_count + port]
-        row[at.Q_RATE_BPS] = queue.rate_bps
-        row[at.Q_DELAY_NS] = queue.delay_ns
-        row[at.Q_LIMIT_BYTES] = queue.limit_bytes
-        row[at.Q_LIMIT_PACKETS] = queue.limit_packets
-        row[at.Q_UP] = 1
+        self.memory.port(switch, port)[
+            [at.Q_RATE_BPS, at.Q_DELAY_NS, at.Q_LIMIT_BYTES, at.Q_LIMIT_PACKETS, at.Q_UP]
+        ] = queue.rate_bps, queue.delay_ns, queue.limit_bytes, queue.limit_packets, 1
 
     def patch(self, end: tuple[int, int], other: tuple[int, int]) -> None:
         """Join two ports, (switch, port) each, by a link inside the process.
@@ -204,20 +143,20 @@ class Dataplane:
         what `transmit` returns. Raises InputError for a port that is down or joined already.
         """
         for switch, port in (end, other):
-            words = self._port(switch, port)
+            words = self.memory.port(switch, port)
             if words[at.Q_UP] == 0 or words[at.Q_PEER] != at.NONE or end == other:
                 raise InputError(
                     f"port {port} of switch {switch} cannot be patched: a patch link joins two "
                     "ports that are up, each to one other"
                 )
         for (switch, port), (far, far_port) in ((end, other), (other, end)):
-            self._port(switch, port)[at.Q_PEER] = far * self.port_count + far_port
+            self.memory.port(switch, port)[at.Q_PEER] = far * self.port_count + far_port
         self.context[at.PATCHES] += 2
 
     def set_link(self, switch: int, port: int, *, up: bool) -> None:
         """Let the patch link at a port fail, or come back: down, it loses all that reaches either
         end. Raises InputError if there is none."""
-        words = self._port(switch, port)
+        words = self.memory.port(switch, port)
         if words[at.Q_PEER] == at.NONE:
             raise InputError(f"port {port} of switch {switch} is at no patch link")
         for end in (words, self.port_words[words[at.Q_PEER]]):
@@ -225,12 +164,8 @@ class Dataplane:
 
     def lost_on_link(self, switch: int, port: int) -> tuple[int, int]:
         """Packets and bytes that left a port and that its patch link, being down, lost."""
-        packets, size = self._port(switch, port)[[at.S_LOST_PACKETS, at.S_LOST_BYTES]]
+        packets, size = self.memory.port(switch, port)[[at.S_LOST_PACKETS, at.S_LOST_BYTES]]
         return int(packets), int(size)
-
-    def _port(self, switch: int, port: int) -> NDArray[np.int64]:
-        row: NDArray[np.int64] = self.port_words[switch * self.port_count + port]
-        return row
 
     def set_cpu_port(self, switch: int, port: int) -> None:
         """Have what leaves at a port become ``PacketIn`` events. Raises InputError."""
@@ -240,28 +175,22 @@ class Dataplane:
                 f"and {self.drop_port} means drop"
             )
         self.set_port(switch, port, Queue())
-        self.port_words[switch * self.port_count + port, at.Q_CPU] = 1
-        self._cpu_ports[switch] = port
-        if self._outboxes[switch] is None:
-            self._outboxes[switch] = Outbox(self.switches[switch])
-
-    def cpu_port(self, switch: int) -> int | None:
-        """The port of a switch that leads to the controller."""
-        return self._cpu_ports[switch]
+        self.memory.port(switch, port)[at.Q_CPU] = 1
+        state = self.states[switch]
+        state.cpu_port = port
+        if state.outbox is None:
+            state.outbox = Outbox(state.words)
 
     def set_rate(self, switch: int, port: int, rate_bps: int) -> None:
         """Let a port's link go on at another rate; the frame that is on it ends at its old one."""
-        row = self.port_words[switch * self.port_count + port]
-        row[at.Q_RATE_BPS] = rate_bps
-        row[at.Q_REMAINDER] = 0
+        self.memory.port(switch, port)[[at.Q_RATE_BPS, at.Q_REMAINDER]] = rate_bps, 0
 
     def record_loads(self, start_ns: int, bin_ns: int) -> None:
         """Count from `start_ns` on, anew, what links carry: in bins of `bin_ns`, or longer ones as
         soon as there would be more than `layout.LOAD_BINS`."""
         if bin_ns < 1:
             raise InputError(f"bins of {bin_ns} ns: a bin of time is 1 ns or longer")
-        self.loads = np.zeros(self.loads.shape, np.int64)
-        self.context[at.LOADS] = self.loads.ctypes.data
+        self.memory.clear_loads()
         self.context[[at.LOAD_START_NS, at.LOAD_BIN_NS]] = start_ns, bin_ns
 
     def end_loads(self) -> None:
@@ -270,7 +199,7 @@ class Dataplane:
 
     def clear_depths(self) -> None:
         """Start the statistics of queues' depths anew."""
-        self.depths[self.port_words[:, at.Q_UP] != 0] = 0
+        self.memory.depths[self.port_words[:, at.Q_UP] != 0] = 0
         self.port_words[:, [at.S_QUEUE_PEAK_PACKETS, at.S_QUEUE_PEAK_BYTES]] = 0
 
     def control(self, switch: int, name: str = "") -> EngineControl:
@@ -295,7 +224,7 @@ class Dataplane:
 
     def _forget_unused(self) -> None:
         """Let go of the programs that no switch runs or has saved."""
-        used = {id(pipeline) for pipeline in self._pipelines}
+        used = {id(state.pipeline) for state in self.states}
         for control in list(self._controls.values()):
             used |= set(map(id, control.pipelines))
         for text, built in list(self._built.items()):
@@ -318,17 +247,16 @@ class Dataplane:
         Raises ``ProgramError``; ``InputError`` if it is traced already.
         """
         self.prepare_trace(tracer)
-        self.packets[:, at.P_TRACE] = 0
-        loaded = self._pipelines[tracer.switch]
-        if loaded is not None:
-            self._trace_with(tracer, loaded)
+        self.memory.packets[:, at.P_TRACE] = 0
+        self._run_traced(tracer)
 
-    def _trace_with(self, tracer: Tracer, pipeline: Pipeline) -> None:
-        """Run the traced form of what a switch runs."""
-        row = self.switches[tracer.switch]
-        traced, legend = self.build_traced(pipeline)
-        tracer.installed(row, self._images[tracer.switch], traced, legend)
-        row[at.PIPELINE] = traced.address
+    def _run_traced(self, tracer: Tracer) -> None:
+        """Run the traced form of what a switch runs, if anything."""
+        state = self.states[tracer.switch]
+        if state.pipeline is not None:
+            traced, legend = self.build_traced(state.pipeline)
+            tracer.installed(state.words, state.image, traced, legend)
+            state.words[at.PIPELINE] = traced.address
 
     def prepare_trace(self, tracer: Tracer) -> None:
         """Build what ``start_trace`` needs, so that it takes no time; the same exceptions."""
@@ -346,7 +274,7 @@ class Dataplane:
         if control is not None:
             control.tracer = None
         self.switches[switch, at.TRACE] = 0
-        loaded = self._pipelines[switch]
+        loaded = self.states[switch].pipeline
         if loaded is not None:
             self.switches[switch, at.PIPELINE] = loaded.address
 
@@ -354,121 +282,24 @@ class Dataplane:
         self, switch: int, pipeline: Pipeline, image: NDArray[np.int64], *, fresh: bool
     ) -> None:
         """Let packets see an image; with ``fresh`` counters and registers start at 0."""
-        program = pipeline.program
-        row = self.switches[switch]
+        state, program = self.states[switch], pipeline.program
         if fresh:
-            self._make_room(program.field_count, program.header_bytes)
-            self._counters[switch] = np.zeros((program.counter_cells, 2), np.int64)
-            self._registers[switch] = np.zeros(program.register_cells, np.int64)
-            row[at.COUNTERS] = self._counters[switch].ctypes.data
-            row[at.COUNTER_WORDS] = program.counter_cells * 2
-            row[at.REGISTERS] = self._registers[switch].ctypes.data
-            row[at.REGISTER_WORDS] = program.register_cells
-            row[at.FIELDS] = program.common_fields
-            self._attach(switch, program)
-        self._pipelines[switch] = pipeline
-        self._images[switch] = image
-        row[at.IMAGE] = image.ctypes.data
-        row[at.IMAGE_WORDS] = len(image)
-        row[at.PIPELINE] = pipeline.address
+            self.memory.fit(program.field_count, program.header_bytes)
+            state.start(program)
+        state.run(pipeline, image)
         if switch in self._tracers:
-            self._trace_with(self._tracers[switch], pipeline)
+            self._run_traced(self._tracers[switch])
 
-    def _attach(self, switch: int, program: Program) -> None:
-        """Arrays for a program's meters, times of hits and digests, all empty."""
-        row = self.switches[switch]
-        self._meters[switch] = np.zeros(program.meter_cells * at.METER_CELL, np.int64)
-        row[at.METERS] = self._meters[switch].ctypes.data
-        row[at.METER_WORDS] = len(self._meters[switch])
-        self._ageing[switch] = Ageing(program.hit_words)
-        row[at.HITS] = self._ageing[switch].hits.ctypes.data
-        row[at.HIT_WORDS] = program.hit_words
-        if program.learn_lists or self._cpu_ports[switch] is not None:
-            self._outboxes[switch] = Outbox(row)
-        self._told.discard(switch)
+    def state(self, switch: int) -> SwitchState:
+        """What a switch has: its program, and what packets read and write there."""
+        return self.states[switch]
 
     def at_once(self, action: Callable[[], None]) -> None:
         """Run an action: whoever calls it sees to it that no packet is under way."""
         action()
 
-    def _make_room(self, fields: int, header_bytes: int) -> None:
-        """Widen PHVs and header rows for a program; packets under way keep theirs."""
-        if fields > self.phv.shape[1]:
-            wider = np.zeros((self.packet_count, (fields + 7) // 8 * 8), np.int64)
-            wider[:, : self.phv.shape[1]] = self.phv
-            self.phv = wider
-        if header_bytes + at.SLACK > self.headers.shape[1]:
-            stride = (header_bytes + 2 * at.SLACK) // 64 * 64
-            longer = np.zeros((self.packet_count, stride), np.uint8)
-            longer[:, : self.headers.shape[1]] = self.headers
-            self.headers = longer
-        self.context[at.PHV] = self.phv.ctypes.data
-        self.context[at.PHV_STRIDE] = self.phv.shape[1]
-        self.context[at.HEADERS] = self.headers.ctypes.data
-        self.context[at.HEADER_STRIDE] = self.headers.shape[1]
-
-    def grow(self, *, packets: bool = True, buffers: bool = True) -> None:
-        """Double the pool's packets or buffers (copies of a frame share one).
-
-        Packets under way stay what they are. Compiled code must not run meanwhile.
-        """
-
-        def double(array: NDArray[Any]) -> NDArray[Any]:
-            wider = np.zeros((2 * len(array), *array.shape[1:]), array.dtype)
-            wider[: len(array)] = array
-            return wider
-
-        def more(free: NDArray[np.int64], count: int, size: int) -> NDArray[np.int64]:
-            # What was used last is taken first: it is in the processor's cache.
-            return np.concatenate([np.arange(2 * size - 1, size - 1, -1), free[:count], free * 0])
-
-        free_packets = int(self.context[at.FREE_PACKET_COUNT])
-        free_buffers = int(self.context[at.FREE_BUFFER_COUNT])
-        if packets:
-            size = self.packet_count
-            self.packets, self.phv = double(self.packets), double(self.phv)
-            self.headers = double(self.headers)
-            self.free_packets = more(self.free_packets, free_packets, size)[: 2 * size]
-            free_packets += size
-            self.packet_count = 2 * size
-        if buffers:
-            size = len(self.references)
-            self.buffers, self.references = double(self.buffers), double(self.references)
-            self.free_buffers = more(self.free_buffers, free_buffers, size)[: 2 * size]
-            free_buffers += size
-        self._fill_context()
-        self.context[at.FREE_PACKET_COUNT] = free_packets
-        self.context[at.FREE_BUFFER_COUNT] = free_buffers
-
-    def counters(self, switch: int) -> NDArray[np.int64]:
-        """A switch's counter cells, live: int64[cells, 2] of packets, bytes."""
-        return self._counters[switch]
-
-    def registers(self, switch: int) -> NDArray[np.int64]:
-        """A switch's register cells, live."""
-        return self._registers[switch]
-
-    def meters(self, switch: int) -> NDArray[np.int64]:
-        """A switch's meters, live: ``METER_CELL`` words each."""
-        return self._meters[switch]
-
-    def hits(self, switch: int) -> NDArray[np.int64]:
-        """When entries were last hit, live, in ns."""
-        return self._ageing[switch].hits
-
-    def set_timeout(
-        self, switch: int, cell: int, timeout_ns: int, now_ns: int | None = None
-    ) -> None:
-        """An entry, by its place among ``hits``, counts as hit now; 0 = no timeout."""
-        self._ageing[switch].start(cell, timeout_ns, self.now_ns if now_ns is None else now_ns)
-
-    def epoch_ns(self, switch: int) -> int:
-        """Zero of a switch's timestamps."""
-        return int(self.switches[switch, at.EPOCH_NS])
-
-    def timeouts(self, switch: int) -> NDArray[np.int64]:
-        """Idle timeouts of the same entries in ns; 0 = none."""
-        return self._ageing[switch].timeouts
+    def expect(self, time_ns: int) -> None:
+        """Idle timeouts are looked for whenever packets move: nothing has to be waited for."""
 
     # -- events for controllers
 
@@ -481,42 +312,22 @@ class Dataplane:
         self._listeners.pop(switch, None)
         if listener is not None:
             self._listeners[switch] = listener
-        self._told.discard(switch)
+        self.states[switch].told = False
 
     @property
-    def listening(self) -> list[int]:
-        """The switches that have a listener."""
-        return list(self._listeners)
+    def idle_deadlines_ns(self) -> list[int]:
+        """When the next idle timeouts end of the switches that have a listener."""
+        ends = [self.states[switch].ageing.deadline() for switch in self._listeners]
+        return [end for end in ends if end is not None]
 
     def tell_listeners(self, now_ns: int) -> None:
         """Call those listeners whose switches have events that they have not been told of."""
         self.context[at.EVENTS_WAIT] = 0
         for switch, listener in list(self._listeners.items()):
-            if switch in self._told:
-                continue
-            outbox = self._outboxes[switch]
-            idle_ns = self.idle_deadline(switch)
-            if (outbox is not None and outbox.waits) or (idle_ns is not None and idle_ns <= now_ns):
-                self._told.add(switch)
+            state = self.states[switch]
+            if not state.told and state.has_events(now_ns):
+                state.told = True
                 listener()
-
-    def idle_deadline(self, switch: int) -> int | None:
-        """When the next entry's idle timeout ends, in ns."""
-        return self._ageing[switch].deadline()
-
-    def idle_cells(self, switch: int, now_ns: int) -> list[int]:
-        """Entries whose idle timeout has ended, by their place among times, each once a hit."""
-        return self._ageing[switch].take(now_ns)
-
-    def take_records(self, switch: int) -> list[tuple[int, int, int, NDArray[np.int64]]]:
-        """What is in a switch's outbox (``weft.switch.engine.outbox``)."""
-        self._told.discard(switch)
-        outbox = self._outboxes[switch]
-        return outbox.take() if outbox is not None else []
-
-    def events_lost(self, switch: int) -> int:
-        """Events of a switch that found no room."""
-        return int(self.switches[switch, at.EVENTS_LOST])
 
     def take_events(self, switch: int) -> list[Event]:
         """The events of the switch whose control side ``control`` made last."""
@@ -531,7 +342,7 @@ class Dataplane:
 
     def inject(self, switch: int, frame: bytes, now_ns: int) -> None:
         """A packet from the controller arrives at a time, and mostly goes its way at once."""
-        port = self._cpu_ports[switch]
+        port = self.states[switch].cpu_port
         assert port is not None
         pipeline.receive_frame(self.context, switch, port, np.frombuffer(frame, np.uint8), now_ns)
         events.advance_some(self.context, now_ns, PACKET_OUT_PASSES)
@@ -551,7 +362,7 @@ class Dataplane:
 
     def _advance(self, now_ns: int) -> None:
         """Do what is due; RunError where that has no end."""
-        passes = max(MOST_PASSES, 4 * self.packet_count)
+        passes = max(MOST_PASSES, 4 * self.memory.packet_count)
         before_ns = at.NONE
         while True:
             event_ns = events.advance_some(self.context, now_ns, passes)
@@ -565,12 +376,12 @@ class Dataplane:
         """What to say of packets that multiply, or go round, without end at a time."""
         packet = int(self.context[at.AGAIN_HEAD])
         if packet != at.NONE:
-            switch = int(self.packets[packet, at.P_SWITCH])
+            switch = int(self.memory.packets[packet, at.P_SWITCH])
             what = "its program recirculates, resubmits or clones packets that multiply"
         else:
-            switch, port = divmod(int(self.heap[0]), self.port_count)
+            switch, port = divmod(int(self.memory.heap[0]), self.port_count)
             what = f"its egress clones packets to port {port} that it clones again"
-            if self._port(switch, port)[at.Q_PEER] != at.NONE:
+            if self.memory.port(switch, port)[at.Q_PEER] != at.NONE:
                 what += ", or frames go round in a circle of patch links without rate and delay"
         control = self._controls.get(switch)
         name = control.name if control is not None else str(switch)
@@ -588,7 +399,7 @@ class Dataplane:
             packet = queues.take_departure(self.context)
             if packet == at.NONE:
                 break
-            words = self.packets[packet]
+            words = self.memory.packets[packet]
             length = pipeline.copy_frame(self.context, packet, self._frame)
             departures.append(
                 Departure(
@@ -612,19 +423,18 @@ class Dataplane:
         if self._listeners:
             self.tell_listeners(now_ns)
         traced = [tracer.pipeline for tracer in self._tracers.values()]
-        for loaded in (*self._pipelines, *traced):
+        for loaded in (*(state.pipeline for state in self.states), *traced):
             if loaded is not None and loaded.failures:
                 raise loaded.failures[0]
 
     def statistics(self, switch: int, port: int) -> PortStatistics:
         """What a port has counted."""
-        row = self.port_words[switch * self.port_count + port]
-        return PortStatistics(*(int(word) for word in row[at.S_RX_PACKETS :][:8]))
+        return PortStatistics(*self.memory.port(switch, port)[at.S_RX_PACKETS :][:8].tolist())
 
     def queue_depths(self, switch: int, port: int) -> list[tuple[int, int]]:
         """How full a port's queue was when packets came to it: (bytes, packets), ascending: so many
         packets found that many bytes waiting, or fewer but more than the pair before says."""
-        return telemetry.depths_of(self.depths[switch * self.port_count + port])
+        return telemetry.depths_of(self.memory.depths[switch * self.port_count + port])
 
     @property
     def load_bin_ns(self) -> int:
@@ -634,5 +444,6 @@ class Dataplane:
     def load_bytes(self, switch: int, port: int, *, arrived: bool = False) -> list[int]:
         """Bytes that the link behind a port carried in each bin of time. ``arrived``: that came in
         there, where the driver counts it."""
-        row = switch * self.port_count + port + (len(self.loads) // 2 if arrived else 0)
-        return [int(size) for size in self.loads[row]]
+        loads = self.memory.loads
+        row = switch * self.port_count + port + (len(loads) // 2 if arrived else 0)
+        return [int(size) for size in loads[row]]

@@ -14,16 +14,7 @@ from typing import Any
 
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.headers import Field, Header, named
-from weft.switch.engine.operations import (
-    COMPARISONS,
-    arithmetic,
-    bitwise,
-    compare,
-    convert,
-    divide,
-    shift_left,
-    shift_right,
-)
+from weft.switch.engine.operations import OPERATIONS, bitwise, compare, convert
 from weft.switch.engine.program import Action, KeyField, Program, number
 from weft.switch.engine.references import (
     HeaderReference,
@@ -257,18 +248,6 @@ class Translator:
             if left.boolean and right.boolean:
                 return Value(f"({left.source} {operator} {right.source})", boolean=True)
         left, right = self.integer(left_node), self.integer(right_node)
-        if operator in COMPARISONS:
-            return compare(operator, left, right)
-        if operator in ("+", "-", "*"):
-            return arithmetic(operator, left, right)
-        if operator in ("/", "%"):
-            return divide(operator, left, right)
-        if operator in ("&", "|", "^"):
-            return bitwise(operator, left, right)
-        if operator == "<<":
-            return shift_left(left, right)
-        if operator == ">>":
-            return shift_right(left, right)
-        if operator in ("two_comp_mod", "usat_cast", "sat_cast"):
-            return convert(operator, left, right)
+        if operator in OPERATIONS:
+            return OPERATIONS[operator](operator, left, right)
         raise ProgramError(f"operator {operator!r} is none of BMv2's")

@@ -9,48 +9,20 @@ from typing import Any
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.expressions import Translator, Value
 from weft.switch.engine.groups import Family, ValueSetUse
-from weft.switch.engine.headers import Field, Header, named, words_of
+from weft.switch.engine.headers import Field, Header, named
 from weft.switch.engine.layout import FIRST_TABLE
 from weft.switch.engine.primitives import ENVIRONMENT, Primitives
 from weft.switch.engine.program import Program, number
 from weft.switch.engine.references import HeaderReference, last_place
-from weft.switch.engine.source import Writer, read_field, remark
+from weft.switch.engine.source import Writer, read_field, remark, topological
 from weft.switch.engine.values import ahead, word_sources
 from weft.switch.engine.varbits import field_pieces, length_name, write_pieces
+from weft.switch.engine.words import literal, words_of
 
 Json = Any
 
 STEP_LIMIT = 4096
 """How many states a parser with a cycle may go through."""
-
-
-def order_states(states: dict[str, Json], start: str | None) -> tuple[list[str], bool]:
-    """States that can be reached, in topological order if there is no cycle; and if there is."""
-    order: list[str] = []
-    mark: dict[str, int] = {}
-    cyclic = False
-    stack: list[tuple[str, int]] = [(start, 0)] if start else []
-    while stack:
-        name, position = stack.pop()
-        if position == 0:
-            if name not in states:
-                raise ProgramError(f"the parser goes to a state {name!r} that does not exist")
-            if mark.get(name) == 2:
-                continue
-            mark[name] = 1
-        transitions = states[name]["transitions"]
-        if position < len(transitions):
-            stack.append((name, position + 1))
-            following = transitions[position].get("next_state")
-            if following is not None:
-                if mark.get(following) == 1:
-                    cyclic = True
-                elif mark.get(following) is None:
-                    stack.append((following, 0))
-        else:
-            mark[name] = 2
-            order.append(name)
-    return order[::-1], cyclic
 
 
 SURROUNDINGS = {
@@ -77,7 +49,14 @@ class ParserSource:
         """The source of the function."""
         parser = self.program.document["parsers"][0]
         states = {state["name"]: state for state in parser["parse_states"]}
-        order, cyclic = order_states(states, parser["init_state"])
+
+        def following(name: str) -> list[str]:
+            if name not in states:
+                raise ProgramError(f"the parser goes to a state {name!r} that does not exist")
+            found = (item.get("next_state") for item in states[name]["transitions"])
+            return [state for state in found if state is not None]
+
+        order, cyclic = topological(parser["init_state"], following)
         self.numbers = {name: position for position, name in enumerate(order)}
         writer = self.writer
         with writer.indented(""):
@@ -88,10 +67,12 @@ class ParserSource:
             for header in self.program.headers.values():
                 if header.varbit is not None:
                     writer.line(f"phv[{length_name(header.varbit, self.translator.name_of)}] = 0")
-            writer.line(f"phv[PARSER_ERROR] = {self.program.error('NoError')}")
-            writer.line("at = start")
-            writer.line("end = start + length")
-            writer.line(f"state_number = {0 if order else -1}")
+            writer.line(
+                f"phv[PARSER_ERROR] = {self.program.error('NoError')}",
+                "at = start",
+                "end = start + length",
+                f"state_number = {0 if order else -1}",
+            )
             if cyclic:
                 with writer.indented(f"for _ in range({STEP_LIMIT}):"):
                     with writer.indented("if state_number < 0:"):
@@ -127,8 +108,7 @@ class ParserSource:
 
     def fail(self, code: int | str) -> None:
         """Stop with a parser error."""
-        self.writer.line(f"phv[PARSER_ERROR] = {code}")
-        self.writer.line("return at - start")
+        self.writer.line(f"phv[PARSER_ERROR] = {code}", "return at - start")
 
     def need(self, size: str) -> None:
         """Check that so many bytes are left."""
@@ -148,7 +128,7 @@ class ParserSource:
                 raise ProgramError(f"the parser sets a {parameters[0]['type']!r}, not a field")
             field = self.program.resolve(parameters[0]["value"])
             if field.varbit:
-                self.primitives.do_assign_VL(writer, parameters)
+                self.primitives.headers.do_assign_VL(writer, parameters)
                 return
             if parameters[1]["type"] == "lookahead":
                 value = self.lookahead(parameters[1]["value"])
@@ -220,8 +200,7 @@ class ParserSource:
             if field.varbit:
                 byte, skip = divmod(bit, 8)
                 place = f"{name_of(field)}, {field.data_words}, data, at + {byte}, {skip}"
-                writer.line(f"read_varbit(phv, {place}, bits)")
-                writer.line("at += bits >> 3")
+                writer.line(f"read_varbit(phv, {place}, bits)", "at += bits >> 3")
                 continue
             for part in field.parts:
                 writer.line(f"phv[{name_of(part)}] = {read_field(part, bit, 'at')}")
@@ -233,9 +212,8 @@ class ParserSource:
         writer = self.writer
         self.need_header(header, length)
         self.read_fields(header, self.translator.name_of)
-        self.primitives.make_valid(writer, HeaderReference(Family((header,))))
-        if header.wide:
-            self.primitives.use_wide_headers(writer)
+        self.primitives.headers.make_valid(writer, HeaderReference(Family((header,))))
+        self.primitives.headers.use_if_wide(writer, header)
         if size:
             writer.line(f"at += {size}")
 
@@ -248,11 +226,9 @@ class ParserSource:
         self.need_header(element, length)
         writer.line(f"number = phv[{next_slot}]")
         self.read_fields(element, lambda part: family.field_place(part, "number"))
-        self.primitives.make_valid(writer, HeaderReference(family, "number"))
-        if element.wide:
-            self.primitives.use_wide_headers(writer)
-        writer.line(f"phv[{next_slot}] = number + 1")
-        writer.line(f"at += {element.bits // 8}")
+        self.primitives.headers.make_valid(writer, HeaderReference(family, "number"))
+        self.primitives.headers.use_if_wide(writer, element)
+        writer.line(f"phv[{next_slot}] = number + 1", f"at += {element.bits // 8}")
 
     def lookahead(self, place: Json) -> Value:
         """A value ahead in the packet, after a check that it is there."""
@@ -305,15 +281,13 @@ class ParserSource:
             if kind == "lookahead":
                 value, width = self.lookahead(part["value"]), part["value"][1]
             elif kind == "field":
-                field = self.program.resolve(part["value"])
                 value = self.translator.load(part["value"])
+                width = self.program.resolve(part["value"]).width
             elif kind in ("stack_field", "union_stack_field"):
                 field, place = last_place(self.program, part)
-                value = self.translator.load_field(field, place)
+                value, width = self.translator.load_field(field, place), field.width
             else:
                 raise ProgramError(f"a transition key has no part of type {kind!r}")
-            if kind != "lookahead":
-                width = field.width
             for source in word_sources(value, width):
                 writer.line(f"key_{count} = {source}")
                 count += 1
@@ -369,15 +343,10 @@ def case_test(widths: list[int], value_text: str, mask_text: str | None) -> str:
         if mask is not None and part_mask != full:
             if part_mask == 0:
                 continue
-            key = f"{key} & {signed(part_mask)}"
+            key = f"{key} & {literal(part_mask)}"
             part &= part_mask
-        tests.append(f"{key} == {signed(part)}")
+        tests.append(f"{key} == {literal(part)}")
     return " and ".join(f"({test})" for test in tests) if tests else "True"
-
-
-def signed(value: int) -> str:
-    """A 64-bit number as a literal that fits int64."""
-    return hex(value) if value < 1 << 63 else str(value - (1 << 64))
 
 
 def write_deparser(
@@ -400,7 +369,7 @@ def write_deparser(
     found = set(re.findall(r"\w+", body)) - {"phv", "record"}
     arguments = ", ".join(["phv", "header", *(name for name in ENVIRONMENT if name in found)])
     head = Writer()
-    head.line("@jit")
-    head.line(f"def deparse({arguments}):")
-    head.line(f'    """Deparser {remark(deparser["name"])}."""')
+    head.line(
+        "@jit", f"def deparse({arguments}):", f'    """Deparser {remark(deparser["name"])}."""'
+    )
     return head.text + body, f"deparse({arguments})"

@@ -32,6 +32,7 @@ from weft.switch.engine.source import (
     field_constants,
     identifier,
     remark,
+    topological,
     wide_names,
 )
 from weft.switch.engine.values import MOST64, Value, store_line
@@ -150,36 +151,43 @@ class Generator:
         head = ['"""Generated from a BMv2 JSON program; do not edit."""\n', HEADER]
         lines = [f"{name} = {slot}" for slot, name in sorted(self.constants.items())]
         head.append(f"KEY_WORDS = {BYTES_START // 8}\n" + "\n".join(lines) + "\n")
-        parts: list[str] = []
-        for item in program.document.get("calculations", []):
-            parts.append(self.calculations.write(item["name"], item["algo"], item["input"]))
-        for item in program.document.get("checksums", []):
-            if item.get("type") == "ipv4":
-                parts.append(self.ipv4_checksum(item))
-        for profile in program.profiles.values():
-            if profile.algorithm is not None:
-                name = f"selector {profile.name}"
-                parts.append(self.calculations.write(name, profile.algorithm, list(profile.inputs)))
+        document = program.document
         used = {action.code for table in program.tables.values() for action in table.actions}
-        for pipeline in program.document["pipelines"]:
+        for pipeline in document["pipelines"]:
             for node in pipeline.get("action_calls") or []:
                 used.add(self.by_identifier(node["action_id"]).code)
-        for action in program.actions:
-            if action.code in used:
-                parts.append(self.action(action))
         parser = self.parser_source(program, self.translator, self.primitives)
-        parts.append(parser.write())
-        parts.append(self.checksums("verify_checksums", "verify"))
-        parts.append(self.checksums("update_checksums", "update"))
-        for name in ("ingress", "egress"):
-            parts.append(self.control(name))
-        deparser, deparse_call = write_deparser(program, self.translator, self.primitives)
-        parts.append(deparser)
-        parts.append(self.field_lists())
+        # In this order: what comes first gets the names, and what is the same is written once.
+        parts = [
+            *(
+                self.calculations.write(item["name"], item["algo"], item["input"])
+                for item in document.get("calculations", [])
+            ),
+            *(
+                self.ipv4_checksum(item)
+                for item in document.get("checksums", [])
+                if item.get("type") == "ipv4"
+            ),
+            *(
+                self.calculations.write(
+                    f"selector {profile.name}", profile.algorithm, list(profile.inputs)
+                )
+                for profile in program.profiles.values()
+                if profile.algorithm is not None
+            ),
+            *(self.action(action) for action in program.actions if action.code in used),
+            parser.write(),
+            self.checksums("verify_checksums", "verify"),
+            self.checksums("update_checksums", "update"),
+            self.control("ingress"),
+            self.control("egress"),
+            (deparser := write_deparser(program, self.translator, self.primitives))[0],
+            self.field_lists(),
+            write_learning(program, self.translator.name_of),
+        ]
         places = {name: slot for slot, name in self.constants.items()}
-        parts.append(write_learning(program, self.translator.name_of))
         rolled = [roll(part, places) for part in parts]
-        pipeline = self.pipeline.replace("deparse(phv, header)", deparse_call)
+        pipeline = self.pipeline.replace("deparse(phv, header)", deparser[1])
         if parser.needs_words:
             call = "row[P_FRAME_LENGTH], state, registers"
             pipeline = pipeline.replace(call, f"{call}, row")
@@ -234,27 +242,22 @@ class Generator:
         if calculation not in self.calculations.names:
             raise ProgramError(f"checksum {item.get('name')!r} has no calculation {calculation!r}")
         call = f"{self.calculations.names[calculation]}(phv, scratch, words, frame)"
+        fits = self.calculations.bits[calculation] <= field.width
         if field.words > 1:
             value = Value(call, 0, MOST64)
             change = store_line("phv", place, value, field.width, field.signed)
             differs = compare("!=", self.translator.load_field(field), value).source
-            with writer.indented(f"if {' and '.join(tests) or 'True'}:"):
-                if purpose == "update":
-                    writer.line(change)
-                else:
-                    with writer.indented(f"if {differs}:"):
-                        writer.line("phv[CHECKSUM_ERROR] = 1")
-            return
-        fits = self.calculations.bits[calculation] <= field.width
-        if field.width == 64:
-            call = f"word64({call})"
-        elif purpose == "update" or fits:
-            call = f"{call} & {(1 << field.width) - 1:#x}"
+        else:
+            if field.width == 64:
+                call = f"word64({call})"
+            elif purpose == "update" or fits:
+                call = f"{call} & {(1 << field.width) - 1:#x}"
+            change, differs = f"phv[{place}] = {call}", f"phv[{place}] != {call}"
         with writer.indented(f"if {' and '.join(tests) or 'True'}:"):
             if purpose == "update":
-                writer.line(f"phv[{place}] = {call}")
+                writer.line(change)
             else:
-                with writer.indented(f"if phv[{place}] != {call}:"):
+                with writer.indented(f"if {differs}:"):
                     writer.line("phv[CHECKSUM_ERROR] = 1")
 
     def ipv4_checksum(self, item: Json) -> str:
@@ -317,15 +320,16 @@ class Generator:
         writer = Writer()
         writer.line("@jit")
         with writer.indented(f"def {name}({ARGUMENTS}):"):
-            writer.line(f'"""Control {name!r}."""')
-            writer.line("phv[R_EXIT] = 0")
+            writer.line(f'"""Control {name!r}."""', "phv[R_EXIT] = 0")
             if pipeline is None or pipeline["init_table"] is None:
                 return writer.text
             nodes: dict[str, Json] = {}
             for kind in ("tables", "conditionals", "action_calls"):
                 for node in pipeline.get(kind, []):
                     nodes[node["name"]] = (kind, node)
-            order, cyclic = topological(nodes, pipeline["init_table"], self.program.tables)
+            order, cyclic = topological(
+                pipeline["init_table"], lambda name: self.following(nodes, name)[::-1]
+            )
             numbers: dict[str | None, int] = {node: i for i, node in enumerate(order)}
             numbers[None] = len(order)
             writer.line("node = 0")
@@ -337,6 +341,20 @@ class Generator:
                 with writer.indented(f"if node == {len(order)}:"):
                     writer.line("break")
         return writer.text
+
+    def following(self, nodes: dict[str, Json], name: str) -> list[str]:
+        """The nodes that a node may go on to."""
+        if name not in nodes:
+            raise ProgramError(f"a pipeline goes to a node {name!r} that does not exist")
+        kind, node = nodes[name]
+        if kind == "conditionals":
+            found = [node.get("true_next"), node.get("false_next")]
+        elif kind == "action_calls":
+            found = [node.get("next_node")]
+        else:
+            table = self.program.tables[name]
+            found = [*table.next_nodes.values(), table.miss_next]
+        return [item for item in found if item is not None]
 
     def nodes(
         self,
@@ -452,44 +470,4 @@ class Generator:
             if table.counter_base is not None:
                 writer.line(f"cell = {2 * table.counter_base}")
         if table.counter_base is not None:
-            writer.line("counters[cell] += 1")
-            writer.line("counters[cell + 1] += phv[R_INGRESS_LENGTH]")
-
-
-def topological(
-    nodes: dict[str, Json], start: str, tables: dict[str, Table]
-) -> tuple[list[str], bool]:
-    """The nodes of a pipeline that can be reached, each before those that follow it but for the
-    ways back of loops; and whether there are such ways."""
-
-    def successors(name: str) -> list[str]:
-        if name not in nodes:
-            raise ProgramError(f"a pipeline goes to a node {name!r} that does not exist")
-        kind, node = nodes[name]
-        if kind == "conditionals":
-            found = [node.get("true_next"), node.get("false_next")]
-        elif kind == "action_calls":
-            found = [node.get("next_node")]
-        else:
-            found = [*tables[name].next_nodes.values(), tables[name].miss_next]
-        return [item for item in found if item is not None]
-
-    order: list[str] = []
-    cyclic = False
-    mark: dict[str, int] = {}
-    stack: list[tuple[str, list[str]]] = [(start, successors(start))]
-    mark[start] = 1
-    while stack:
-        name, rest = stack[-1]
-        if rest:
-            following = rest.pop()
-            if mark.get(following) == 1:
-                cyclic = True
-            if following not in mark:
-                mark[following] = 1
-                stack.append((following, successors(following)))
-        else:
-            stack.pop()
-            mark[name] = 2
-            order.append(name)
-    return order[::-1], cyclic
+            writer.line("counters[cell] += 1", "counters[cell + 1] += phv[R_INGRESS_LENGTH]")

@@ -29,8 +29,9 @@ Json = Any
 class HeaderPrimitives:
     """What a primitive on headers does to the PHV, as BMv2's headers.cpp and stacks.cpp do it."""
 
-    program: Program
-    translator: Translator
+    def __init__(self, program: Program, translator: Translator) -> None:
+        self.program = program
+        self.translator = translator
 
     def picked(
         self,
@@ -47,9 +48,18 @@ class HeaderPrimitives:
         with writer.indented(f"if 0 <= {name} < {reference.size}:"):
             body(reference.at(name))
 
-    def use_wide_headers(self, writer: Writer) -> None:
-        """Have all words of the PHV copied with the packet."""
-        writer.line(f"phv[R_FIELDS] = {self.program.field_count}")
+    def use_if_wide(self, writer: Writer, header: Header) -> None:
+        """With a wide header, have all words of the PHV copied with the packet."""
+        if header.wide:
+            writer.line(f"phv[R_FIELDS] = {self.program.field_count}")
+
+    def valid(self, reference: HeaderReference) -> str:
+        """Source of the word that says whether a header is valid."""
+        return f"phv[{valid_place(self.translator, reference)}]"
+
+    def place(self, reference: HeaderReference, field: Field) -> str:
+        """The PHV index of a field."""
+        return field_place(self.translator, reference, field)
 
     def peers(self, reference: HeaderReference) -> list[HeaderReference]:
         """The other headers of the union that a header is in."""
@@ -60,13 +70,8 @@ class HeaderPrimitives:
 
     def make_valid(self, writer: Writer, reference: HeaderReference) -> None:
         """Set a header's validity; the others of its union become invalid."""
-        writer.line(f"phv[{valid_place(self.translator, reference)}] = 1")
-        for peer in self.peers(reference):
-            writer.line(f"phv[{valid_place(self.translator, peer)}] = 0")
-
-    def make_invalid(self, writer: Writer, reference: HeaderReference) -> None:
-        """Clear a header's validity."""
-        writer.line(f"phv[{valid_place(self.translator, reference)}] = 0")
+        writer.line(f"{self.valid(reference)} = 1")
+        writer.extend(f"{self.valid(peer)} = 0" for peer in self.peers(reference))
 
     def clear_fields(self, writer: Writer, reference: HeaderReference) -> None:
         """Set all fields of a header to 0."""
@@ -75,18 +80,15 @@ class HeaderPrimitives:
         if varbit is not None:  # its length stays, as in BMv2
             fields = tuple(part for part in fields if part.slot != varbit.length_slot)
         if len(fields) <= 4 or varbit is not None:
-            for field in fields:
-                writer.line(f"phv[{field_place(self.translator, reference, field)}] = 0")
+            writer.extend(f"phv[{self.place(reference, field)}] = 0" for field in fields)
             return
-        start = field_place(self.translator, reference, fields[0])
-        writer.line(f"first = {start}")
+        writer.line(f"first = {self.place(reference, fields[0])}")
         with writer.indented(f"for slot in range(first, first + {reference.first.words}):"):
             writer.line("phv[slot] = 0")
 
     def size(self, reference: HeaderReference) -> str:
         """Source of a header's size in bytes."""
-        header = reference.first
-        return size_source(header, lambda part: field_place(self.translator, reference, part))
+        return size_source(reference.first, lambda part: self.place(reference, part))
 
     def varbit(self, node: Json) -> tuple[HeaderReference, Field]:
         """A parameter that is a varbit field: its header, and the field of the first of these."""
@@ -110,8 +112,7 @@ class HeaderPrimitives:
         source, theirs = self.varbit(parameters[1])
 
         def copy(reference: HeaderReference) -> None:
-            place = field_place(self.translator, reference, mine)
-            origin = field_place(self.translator, readable(source), theirs)
+            place, origin = self.place(reference, mine), self.place(readable(source), theirs)
             writer.extend(copy_lines(mine, place, theirs, origin))
 
         self.picked(writer, target, copy)
@@ -125,28 +126,27 @@ class HeaderPrimitives:
 
     def do_add_header(self, writer: Writer, parameters: list[Json]) -> None:
         def add(reference: HeaderReference) -> None:
-            with writer.indented(f"if phv[{valid_place(self.translator, reference)}] == 0:"):
+            with writer.indented(f"if {self.valid(reference)} == 0:"):
                 self.clear_fields(writer, reference)
                 self.make_valid(writer, reference)
                 writer.line(f"phv[R_LENGTH] += {self.size(reference)}")
-                if reference.first.wide:
-                    self.use_wide_headers(writer)
+                self.use_if_wide(writer, reference.first)
 
         self.picked(writer, self.header(parameters[0]), add)
 
     def do_add_header_fast(self, writer: Writer, parameters: list[Json]) -> None:
         def add(reference: HeaderReference) -> None:
             self.make_valid(writer, reference)
-            if reference.first.wide:
-                self.use_wide_headers(writer)
+            self.use_if_wide(writer, reference.first)
 
         self.picked(writer, self.header(parameters[0]), add)
 
     def do_remove_header(self, writer: Writer, parameters: list[Json]) -> None:
         def remove(reference: HeaderReference) -> None:
-            with writer.indented(f"if phv[{valid_place(self.translator, reference)}] != 0:"):
-                self.make_invalid(writer, reference)
-                writer.line(f"phv[R_LENGTH] -= {self.size(reference)}")
+            with writer.indented(f"if {self.valid(reference)} != 0:"):
+                writer.line(
+                    f"{self.valid(reference)} = 0", f"phv[R_LENGTH] -= {self.size(reference)}"
+                )
 
         self.picked(writer, self.header(parameters[0]), remove)
 
@@ -155,33 +155,26 @@ class HeaderPrimitives:
         mine, theirs = target.first, source.first
         if [part.width for part in mine.parts] != [part.width for part in theirs.parts]:
             raise ProgramError(f"{mine.name!r} and {theirs.name!r} are of different types")
-        places = [
-            (
-                field_place(self.translator, target, left),
-                field_place(self.translator, source, right),
-            )
+        copies = [
+            f"phv[{self.place(target, left)}] = phv[{self.place(source, right)}]"
             for left, right in zip(mine.parts, theirs.parts, strict=True)
         ]
         if mine.metadata or theirs.metadata:
             if not mine.metadata:
                 self.make_valid(writer, target)
-            for left_place, right_place in places:
-                writer.line(f"phv[{left_place}] = phv[{right_place}]")
+            writer.extend(copies)
             return
-        valid = valid_place(self.translator, source)
         peers = self.peers(target)
         if not peers:
-            writer.line(f"phv[{valid_place(self.translator, target)}] = phv[{valid}]")
-        with writer.indented(f"if phv[{valid}] != 0:"):
+            writer.line(f"{self.valid(target)} = {self.valid(source)}")
+        with writer.indented(f"if {self.valid(source)} != 0:"):
             if peers:
                 self.make_valid(writer, target)
-            if mine.wide:
-                self.use_wide_headers(writer)
-            for left_place, right_place in places:
-                writer.line(f"phv[{left_place}] = phv[{right_place}]")
+            self.use_if_wide(writer, mine)
+            writer.extend(copies)
         if peers:
             with writer.indented("else:"):
-                self.make_invalid(writer, target)
+                writer.line(f"{self.valid(target)} = 0")
 
     def copy_picked(self, writer: Writer, target: HeaderReference, source: HeaderReference) -> None:
         """Copy a header where both indices are in bounds."""
@@ -252,10 +245,9 @@ class HeaderPrimitives:
         count = min(abs(places), size)
         if count == 0:
             return
-        if node["type"] == "header_union_stack":
-            self.rotate_unions(writer, node["value"], count if places > 0 else -count)
-        else:
-            self.move_headers(writer, node["value"], count if places > 0 else -count)
+        union = node["type"] == "header_union_stack"
+        move = self.rotate_unions if union else self.move_headers
+        move(writer, node["value"], count if places > 0 else -count)
         if places < 0:
             writer.line(f"{following} = max({following} - {count}, 0)")
         else:
@@ -286,8 +278,7 @@ class HeaderPrimitives:
                     start, stride = mine.fields[0].slot, theirs.fields[0].slot
                     slots += [(start + word, stride + word) for word in range(mine.words)]
                 for left, right in slots:
-                    writer.line(f"kept = phv[{left}]")
-                    writer.line(f"phv[{left}] = phv[{right}]")
-                    writer.line(f"phv[{right}] = kept")
-                if mine.wide:
-                    self.use_wide_headers(writer)
+                    writer.line(
+                        f"kept = phv[{left}]", f"phv[{left}] = phv[{right}]", f"phv[{right}] = kept"
+                    )
+                self.use_if_wide(writer, mine)

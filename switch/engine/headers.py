@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from weft.switch.engine.control import ProgramError
+from weft.switch.engine.words import words_of
 
 WIDE_WORDS = 64
 """A header of more words is wide: packets without it neither clear nor copy its fields."""
@@ -19,11 +20,6 @@ def named(table: Mapping[str, Item], name: str, kind: str) -> Item:
     if name not in table:
         raise ProgramError(f"the program has no {kind} {name!r}")
     return table[name]
-
-
-def words_of(width: int) -> int:
-    """How many words of 64 bits hold so many bits; one for none."""
-    return max((width + 63) // 64, 1)
 
 
 @dataclass(frozen=True)

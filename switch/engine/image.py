@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.switch.engine.groups import ValueSetUse
-from weft.switch.engine.headers import words_of
 from weft.switch.engine.layout import FIRST_TABLE, I_CLONE, I_MULTICAST
 from weft.switch.engine.runtime import (
     D_DEFAULT,
@@ -29,15 +28,9 @@ from weft.switch.engine.runtime import (
     RANGE,
     RANGE_GOES_ON,
 )
+from weft.switch.engine.words import WORD, signed, split_words, words_of
 
-WORD = (1 << 64) - 1
 MULTIPLIER = 0x9E3779B97F4A7C15
-
-
-def signed(value: int) -> int:
-    """The int64 with the bits of a 64-bit number."""
-    value &= WORD
-    return value - (1 << 64) if value >> 63 else value
 
 
 def hash_words(words: Iterable[int]) -> int:
@@ -54,9 +47,9 @@ def key_pairs(
 ) -> tuple[tuple[int, int], ...]:
     """Keys, one (value, mask) or (low, high) pair a field, as a pair for each of their words."""
     return tuple(
-        ((first >> shift) & WORD, (second >> shift) & WORD)
+        pair
         for (first, second), width in zip(keys, widths, strict=True)
-        for shift in range(64 * (words_of(width) - 1), -1, -64)
+        for pair in zip(split_words(first, width), split_words(second, width), strict=True)
     )
 
 

@@ -36,8 +36,10 @@ def more_imports(parts: Sequence[str], drop_port: int) -> str:
 def write_hit(writer: Writer, table: Table, name_of: Callable[[Field], str]) -> None:
     """Note the time of a hit, and run the entry's direct meter."""
     if table.hit_base is not None:
-        writer.line("hits = int64_view(state[HITS], state[HIT_WORDS])")
-        writer.line(f"hits[{table.hit_base} + image[entry + E_INDEX]] = state[NOW_NS]")
+        writer.line(
+            "hits = int64_view(state[HITS], state[HIT_WORDS])",
+            f"hits[{table.hit_base} + image[entry + E_INDEX]] = state[NOW_NS]",
+        )
     meter = table.meter
     if meter is not None and meter.target is not None:
         length = "phv[R_INGRESS_LENGTH]"

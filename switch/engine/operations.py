@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.values import (
     MOST,
@@ -12,8 +14,6 @@ from weft.switch.engine.values import (
     store,
     width_bounds,
 )
-
-COMPARISONS = ("==", "!=", "<", ">", "<=", ">=")
 
 MOST_SHIFT = 65535
 """A value shifted to the left by more is 0: no field keeps any of its bits."""
@@ -26,23 +26,18 @@ MOST_WIDTH = 16384
 def compare(operator: str, left: Value, right: Value) -> Value:
     """The two numbers compared, whatever their widths and signs."""
     a, b = left.source, right.source
-    narrow = left.narrow and right.narrow
     word = left.unsigned64 and right.unsigned64
-    if narrow or (word and operator in ("==", "!=")):
+    if (left.narrow and right.narrow) or (word and operator in ("==", "!=")):
         return Value(f"({a} {operator} {b})", boolean=True)
-    if word:
-        first, second = (a, b) if operator in ("<", ">=") else (b, a)
-        test = f"less64({first}, {second})"
-        return Value(test if operator in ("<", ">") else f"(not {test})", boolean=True)
-    words, unsigned = exact_words(left, right)
-    words = max(words, 2)
-    a, b = left.at(words), right.at(words)
-    if operator in ("==", "!="):
-        test = f"wide_equal({a}, {b})"
-        return Value(test if operator == "==" else f"(not {test})", boolean=True)
-    first, second = (a, b) if operator in ("<", ">=") else (b, a)
-    test = f"wide_less{'_unsigned' if unsigned else ''}({first}, {second})"
-    return Value(test if operator in ("<", ">") else f"(not {test})", boolean=True)
+    less = "less64"
+    if not word:
+        words, unsigned = exact_words(left, right)
+        a, b = left.at(max(words, 2)), right.at(max(words, 2))
+        less = "wide_less_unsigned" if unsigned else "wide_less"
+    function = "wide_equal" if operator in ("==", "!=") else less
+    first, second = (b, a) if operator in (">", "<=") else (a, b)
+    test = f"{function}({first}, {second})"
+    return Value(test if operator in ("==", "<", ">") else f"(not {test})", boolean=True)
 
 
 def arithmetic(operator: str, left: Value, right: Value) -> Value:
@@ -167,3 +162,15 @@ def convert(operator: str, left: Value, right: Value) -> Value:
         words,
         lambda n: f"wide_clamp({left.at(n)}, {limits[0].at(n)}, {limits[1].at(n)})",
     )
+
+
+OPERATIONS: dict[str, Callable[[str, Value, Value], Value]] = {
+    **dict.fromkeys(("==", "!=", "<", ">", "<=", ">="), compare),
+    **dict.fromkeys("+-*", arithmetic),
+    **dict.fromkeys("/%", divide),
+    **dict.fromkeys("&|^", bitwise),
+    "<<": lambda _, left, right: shift_left(left, right),
+    ">>": lambda _, left, right: shift_right(left, right),
+    **dict.fromkeys(("two_comp_mod", "usat_cast", "sat_cast"), convert),
+}
+"""BMv2's operators of two numbers."""

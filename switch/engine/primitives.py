@@ -55,8 +55,29 @@ PARAMETERS = {
 }  # fmt: skip
 """How many parameters each primitive has, as in BMv2."""
 
+DROP = ("phv[EGRESS_SPEC] = DROP_PORT", "phv[MCAST_GRP] = 0")
+LINES = {
+    "no_op": ("pass",), "log_msg": ("pass",), "drop": DROP, "mark_to_drop": DROP,
+    "exit": ("phv[R_EXIT] = 1",),
+}  # fmt: skip
+"""Primitives that do the same whatever their parameters are."""
 
-class Primitives(HeaderPrimitives):
+OPERATORS = {
+    "add": "+", "subtract": "-", "bit_xor": "^", "bit_or": "|", "bit_and": "&", "shift_left": "<<",
+    "shift_right": ">>", "add_to_field": "+", "subtract_from_field": "-",
+}  # fmt: skip
+"""P4_14's arithmetic: the first parameter becomes what the other two give, or with the only other
+one it gives itself."""
+
+NUMBERS = {
+    "resubmit": ("R_RESUBMIT", "a field list"),
+    "recirculate": ("R_RECIRCULATE", "a field list"),
+    "generate_digest": ("R_DIGEST", "a learn list"),
+}
+"""Primitives that leave the number of a list, their last parameter, for the engine."""
+
+
+class Primitives:
     """Writes primitives; ``hash_names`` maps a calculation's name to its function."""
 
     def __init__(
@@ -65,6 +86,7 @@ class Primitives(HeaderPrimitives):
         self.program = program
         self.translator = translator
         self.hash_names = hash_names
+        self.headers = HeaderPrimitives(program, translator)
 
     def write_action(self, action: Action, function: str) -> tuple[str, list[str]]:
         """The function of an action, and the names of its arguments."""
@@ -79,8 +101,7 @@ class Primitives(HeaderPrimitives):
         found = set(re.findall(r"\w+", text)) | {"phv"}
         used = [name for name in ENVIRONMENT if name in found]
         head = Writer()
-        head.line("@jit")
-        head.line(f"def {function}({', '.join(used)}):")
+        head.line("@jit", f"def {function}({', '.join(used)}):")
         title = remark(f"{action.name}({', '.join(action.parameters)})")
         head.line(f'    """Action {title}."""')
         return head.text + (text if text.strip() else "    pass\n"), used
@@ -146,7 +167,7 @@ class Primitives(HeaderPrimitives):
                 place = field_place(self.translator, one, field)
                 self.store(writer, field, place, value)
 
-            self.picked(writer, reference, store_in)
+            self.headers.picked(writer, reference, store_in)
             return
         if node["type"] == "field":
             field = self.program.resolve(node["value"])
@@ -167,65 +188,32 @@ class Primitives(HeaderPrimitives):
     def write(self, writer: Writer, node: Json) -> None:
         """One primitive; raises ``ProgramError`` for one that is not supported."""
         name = node["op"]
-        method = getattr(self, f"do_{name.lstrip('_')}", None)
-        if method is None or name not in PARAMETERS:
+        if name not in PARAMETERS or name in JUMPS:
             raise ProgramError(f"BMv2's simple_switch has no primitive {name!r}")
         parameters = node["parameters"]
         if len(parameters) != PARAMETERS[name]:
             raise ProgramError(
                 f"primitive {name!r} has {len(parameters)} parameters instead of {PARAMETERS[name]}"
             )
-        method(writer, parameters)
+        for owner in (self, self.headers):
+            method = getattr(owner, f"do_{name}", None)
+            if method is not None:
+                method(writer, parameters)
+                return
+        if name in LINES:
+            writer.extend(LINES[name])
+        elif name in OPERATORS:
+            value = self.translator.binary(OPERATORS[name], *parameters[-2:])
+            self.assign(writer, parameters[0], value)
+        else:
+            register, what = NUMBERS[name]
+            number = self.translator.narrow(parameters[-1], what)
+            writer.line(f"phv[{register}] = {number} & 0xFFFF")
 
     def do_assign(self, writer: Writer, parameters: list[Json]) -> None:
         self.assign(writer, parameters[0], self.translator.value(parameters[1]))
 
     do_modify_field = do_assign
-
-    def arithmetic(self, writer: Writer, target: Json, operator: str, a: Json, b: Json) -> None:
-        """P4_14's three-address primitives."""
-        self.assign(writer, target, self.translator.binary(operator, a, b))
-
-    def do_add_to_field(self, writer: Writer, parameters: list[Json]) -> None:
-        self.arithmetic(writer, parameters[0], "+", parameters[0], parameters[1])
-
-    def do_subtract_from_field(self, writer: Writer, parameters: list[Json]) -> None:
-        self.arithmetic(writer, parameters[0], "-", parameters[0], parameters[1])
-
-    def do_add(self, writer: Writer, parameters: list[Json]) -> None:
-        self.arithmetic(writer, parameters[0], "+", parameters[1], parameters[2])
-
-    def do_subtract(self, writer: Writer, parameters: list[Json]) -> None:
-        self.arithmetic(writer, parameters[0], "-", parameters[1], parameters[2])
-
-    def do_bit_xor(self, writer: Writer, parameters: list[Json]) -> None:
-        self.arithmetic(writer, parameters[0], "^", parameters[1], parameters[2])
-
-    def do_bit_or(self, writer: Writer, parameters: list[Json]) -> None:
-        self.arithmetic(writer, parameters[0], "|", parameters[1], parameters[2])
-
-    def do_bit_and(self, writer: Writer, parameters: list[Json]) -> None:
-        self.arithmetic(writer, parameters[0], "&", parameters[1], parameters[2])
-
-    def do_shift_left(self, writer: Writer, parameters: list[Json]) -> None:
-        self.arithmetic(writer, parameters[0], "<<", parameters[1], parameters[2])
-
-    def do_shift_right(self, writer: Writer, parameters: list[Json]) -> None:
-        self.arithmetic(writer, parameters[0], ">>", parameters[1], parameters[2])
-
-    def do_no_op(self, writer: Writer, parameters: list[Json]) -> None:
-        writer.line("pass")
-
-    do_log_msg = do_no_op
-
-    def do_drop(self, writer: Writer, parameters: list[Json]) -> None:
-        writer.line("phv[EGRESS_SPEC] = DROP_PORT")
-        writer.line("phv[MCAST_GRP] = 0")
-
-    do_mark_to_drop = do_drop
-
-    def do_exit(self, writer: Writer, parameters: list[Json]) -> None:
-        writer.line("phv[R_EXIT] = 1")
 
     def do_truncate(self, writer: Writer, parameters: list[Json]) -> None:
         length = self.translator.narrow(parameters[0], "the length of truncate()")
@@ -242,23 +230,15 @@ class Primitives(HeaderPrimitives):
     def do_clone_ingress_pkt_to_egress(self, writer: Writer, parameters: list[Json]) -> None:
         session = self.translator.narrow(parameters[0], "a clone session")
         fields = self.translator.narrow(parameters[1], "a field list")
-        writer.line(f"phv[R_CLONE] = ({session} & 0x7FFF) + 1")
-        writer.line(f"phv[R_CLONE_LIST] = {fields} & 0xFFFF")
+        writer.line(
+            f"phv[R_CLONE] = ({session} & 0x7FFF) + 1", f"phv[R_CLONE_LIST] = {fields} & 0xFFFF"
+        )
 
     do_clone_egress_pkt_to_egress = do_clone_ingress_pkt_to_egress
 
-    def do_resubmit(self, writer: Writer, parameters: list[Json]) -> None:
-        fields = self.translator.narrow(parameters[0], "a field list")
-        writer.line(f"phv[R_RESUBMIT] = {fields} & 0xFFFF")
-
-    def do_recirculate(self, writer: Writer, parameters: list[Json]) -> None:
-        fields = self.translator.narrow(parameters[0], "a field list")
-        writer.line(f"phv[R_RECIRCULATE] = {fields} & 0xFFFF")
-
     def do_modify_field_rng_uniform(self, writer: Writer, parameters: list[Json]) -> None:
         low, high = (self.translator.word(node) for node in parameters[1:3])
-        writer.line(f"low = {low.source}")
-        writer.line(f"high = {high.source}")
+        writer.line(f"low = {low.source}", f"high = {high.source}")
         with writer.indented("if not less64(high, low):"):
             value = Value("random_between(state, low, high)", 0, high.high)
             self.assign(writer, parameters[0], value)
@@ -293,8 +273,10 @@ class Primitives(HeaderPrimitives):
     def do_count(self, writer: Writer, parameters: list[Json]) -> None:
         cells = named(self.program.counters, parameters[0]["value"], "counter")
         with writer.indented(f"if {self.index(writer, parameters[1], cells)}:"):
-            writer.line(f"counters[{2 * cells.base} + 2 * index] += 1")
-            writer.line(f"counters[{2 * cells.base + 1} + 2 * index] += phv[R_INGRESS_LENGTH]")
+            writer.line(
+                f"counters[{2 * cells.base} + 2 * index] += 1",
+                f"counters[{2 * cells.base + 1} + 2 * index] += phv[R_INGRESS_LENGTH]",
+            )
 
     def do_register_read(self, writer: Writer, parameters: list[Json]) -> None:
         cells = named(self.program.registers, parameters[1]["value"], "register")
@@ -316,7 +298,3 @@ class Primitives(HeaderPrimitives):
             size = "1" if meter.packets else length
             writer.line(f"colour = run_meter(state, {meter.base} + index, {size}, {length})")
             self.assign(writer, parameters[2], Value("colour", 0, 2))
-
-    def do_generate_digest(self, writer: Writer, parameters: list[Json]) -> None:
-        learn_list = self.translator.narrow(parameters[1], "a learn list")
-        writer.line(f"phv[R_DIGEST] = {learn_list} & 0xFFFF")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from weft.switch.engine import plain_wide
 from weft.switch.engine.headers import Field
@@ -18,14 +18,13 @@ class Writer:
         self.lines: list[str] = []
         self.depth = depth
 
-    def line(self, text: str = "") -> None:
-        """Add a line at the current depth."""
-        self.lines.append("    " * self.depth + text if text else "")
+    def line(self, *texts: str) -> None:
+        """Add lines, each at the current depth; none given: an empty one."""
+        self.extend(texts or ("",))
 
     def extend(self, lines: Iterable[str]) -> None:
         """Add lines, each at the current depth."""
-        for text in lines:
-            self.line(text)
+        self.lines += ("    " * self.depth + text if text else "" for text in lines)
 
     def indented(self, header: str) -> Block:
         """``with writer.indented("if x:"):`` writes a compound statement."""
@@ -51,12 +50,11 @@ class Block:
         self.start = len(self.writer.lines)
 
     def __exit__(self, *error: object) -> None:
-        if all(text.strip().startswith("#") or not text for text in self._body()):
+        if all(
+            text.strip().startswith("#") or not text for text in self.writer.lines[self.start :]
+        ):
             self.writer.line("pass")
         self.writer.depth -= 1
-
-    def _body(self) -> list[str]:
-        return self.writer.lines[self.start :]
 
 
 def identifier(text: str) -> str:
@@ -172,3 +170,28 @@ def pack(pieces: list[tuple[str, int, bool]]) -> list[str]:
             words[index + 1].append(f"({source} << {64 - over})")
         position += width
     return [" | ".join(parts) for parts in words]
+
+
+def topological(
+    start: str | None, successors: Callable[[str], Iterable[str]]
+) -> tuple[list[str], bool]:
+    """What can be reached, each before what follows it but for the ways back of loops; and whether
+    there are such ways. Successors are gone to in their order."""
+    order: list[str] = []
+    under_way: dict[str, bool] = {}
+    cyclic = False
+    stack = [] if start is None else [(start, iter(successors(start)))]
+    under_way.update((name, True) for name, _ in stack)
+    while stack:
+        name, rest = stack[-1]
+        following = next((one for one in rest if under_way.get(one, True)), None)
+        if following is None:
+            stack.pop()
+            under_way[name] = False
+            order.append(name)
+        elif following in under_way:
+            cyclic = True
+        else:
+            under_way[following] = True
+            stack.append((following, iter(successors(following))))
+    return order[::-1], cyclic

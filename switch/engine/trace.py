@@ -22,15 +22,14 @@ from weft.switch.engine.control import (
     TableEntry,
     Ternary,
 )
-from weft.switch.engine.headers import Header, words_of
+from weft.switch.engine.headers import Header
 from weft.switch.engine.pipeline import REPEAT_LIMIT
 from weft.switch.engine.program import Action, Program, Table
 from weft.switch.engine.traced import Legend
 from weft.switch.engine.tracer import Taken, Version
+from weft.switch.engine.words import WORD, join_words
 
 Event = dict[str, Any]
-
-WORD = (1 << 64) - 1
 
 INSTANCE_TYPES = (
     "normal", "ingress clone", "egress clone", "coalesced", "recirculated", "replica",
@@ -53,13 +52,12 @@ class _Way:
         self.key: list[int] = []
         self.action: tuple[Action, int] | None = None
         self.words: list[int] = []
-        self.ingress: list[int] = []
-        self.egress: list[int] = []
-        self.deparsed: list[int] = []
+        self.kept: dict[int, list[int]] = {}
+        """The last record of each kind that the next one goes on with."""
 
 
 class Decoder:
-    """Makes events of records; a method for each kind of record."""
+    """Makes events of records."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -74,11 +72,11 @@ class Decoder:
             at.KEY: self.key, at.EXTRACTED: self.extracted, at.REJECTED: self.rejected,
             at.PARSED: self.parsed, at.CHECKSUM: self.checksum, at.TABLE: self.table,
             at.ACTION: self.action, at.ARGUMENTS: self.arguments, at.CONDITION: self.condition,
-            at.MESSAGE: self.message, at.INGRESS_END: self.ingress_end,
-            at.INGRESS_MORE: self.ingress_more, at.EGRESS: self.egress,
-            at.EGRESS_MORE: self.egress_more, at.EGRESS_END: self.egress_end,
-            at.DEPARSED: self.deparsed, at.LEFT: self.left, at.QUEUE_DROP: self.queue_drop,
+            at.MESSAGE: self.message, at.INGRESS_MORE: self.ingress_more,
+            at.EGRESS_MORE: self.egress_more, at.EGRESS_END: self.egress_end, at.LEFT: self.left,
+            at.QUEUE_DROP: self.queue_drop,
         }  # fmt: skip
+        """Of kinds of records; the others are kept for the record that follows."""
 
     def feed(self, taken: Taken) -> list[Event]:
         """The events of what was taken from a trace, in the order in which they happened.
@@ -112,7 +110,10 @@ class Decoder:
         self.head = {"packet": packet, "copy": self.way.copy, "time_ns": record[3]}
         if self.way.action is not None and kind != at.ARGUMENTS:
             self.end_action()
-        self.methods[kind](record[4:])
+        if kind in self.methods:
+            self.methods[kind](record[4:])
+        else:
+            self.way.kept[kind] = record[4:]
 
     def tell(self, event: str, **more: object) -> None:
         """Add an event."""
@@ -208,12 +209,9 @@ class Decoder:
 
     # -- traffic manager
 
-    def ingress_end(self, words: list[int]) -> None:
-        self.way.ingress = words
-
     def ingress_more(self, words: list[int]) -> None:
         """What the engine does now, in its order (``weft.switch.engine.pipeline.run_ingress``)."""
-        clone, resubmit, group, port = self.way.ingress
+        clone, resubmit, group, port = self.way.kept[at.INGRESS_END]
         repeats, priority, learn_list, drop_port = words
         if learn_list:
             lists = self.program.learn_lists
@@ -246,11 +244,8 @@ class Decoder:
         to = [] if found is None else ports_of(found.replicas)
         self.tell("cloned", session=session, to=to)
 
-    def egress(self, words: list[int]) -> None:
-        self.way.egress = words
-
     def egress_more(self, words: list[int]) -> None:
-        port, before, after, waited = self.way.egress
+        port, before, after, waited = self.way.kept[at.EGRESS]
         kind, rid, _, size = words
         more: dict[str, object] = {"as": INSTANCE_TYPES[kind]} if kind else {}
         if rid:
@@ -267,11 +262,8 @@ class Decoder:
         if port == drop_port:
             self.tell("dropped", where="egress", why=f"egress_spec is the drop port {drop_port}")
 
-    def deparsed(self, words: list[int]) -> None:
-        self.way.deparsed = words
-
     def left(self, words: list[int]) -> None:
-        header, payload, keep, truncated = self.way.deparsed
+        header, payload, keep, truncated = self.way.kept[at.DEPARSED]
         recirculated, port, nowhere, repeats = words
         size = min(header + payload, keep) if keep else header + payload
         self.tell("deparsed", header_bytes=header, payload_bytes=payload)
@@ -308,19 +300,6 @@ def header_fields(header: Header, data: bytes) -> dict[str, str]:
         left -= width
         fields[one.name] = hex(value >> left & ((1 << width) - 1))
     return fields
-
-
-def join_words(words: Sequence[int], widths: Iterable[int]) -> list[int]:
-    """Values of these widths from words of 64 bits, most significant first."""
-    values = []
-    place = 0
-    for width in widths:
-        value = 0
-        for word in words[place : place + words_of(width)]:
-            value = value << 64 | word
-        place += words_of(width)
-        values.append(value & ((1 << width) - 1))
-    return values
 
 
 def split_key(table: Table, words: Sequence[int]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from weft.switch.engine.control import ProgramError
 from weft.switch.engine.framing import ParserSource
 from weft.switch.engine.generate import PIPELINE, Generator
 from weft.switch.engine.groups import Family
-from weft.switch.engine.headers import Header, words_of
+from weft.switch.engine.headers import Header
 from weft.switch.engine.layout import (
     DEQ_QDEPTH,
     DEQ_TIMEDELTA,
@@ -34,6 +34,7 @@ from weft.switch.engine.layout import (
 from weft.switch.engine.primitives import Primitives
 from weft.switch.engine.program import Action, Program, Table
 from weft.switch.engine.source import Writer
+from weft.switch.engine.words import words_of
 
 Json = Any
 

@@ -11,7 +11,6 @@ from weft.switch.engine.control import (
     InvalidKey,
     Key,
     Lpm,
-    NotFound,
     Range,
     TableFull,
 )
@@ -106,14 +105,6 @@ def value_set_states(groups: Groups) -> dict[str, ValueSetState]:
         widths = {use.widths for use in groups.uses if use.value_set == name}
         states[name] = ValueSetState(value_set, min(widths, default=(value_set.bits,)))
     return states
-
-
-def need_value_set(states: dict[str, ValueSetState], name: str) -> ValueSetState:
-    """A value set by name; raises NotFound."""
-    if name not in states:
-        names = ", ".join(states) or "none"
-        raise NotFound(f"the program has no value set {name!r}; it has: {names}")
-    return states[name]
 
 
 def encode_all(

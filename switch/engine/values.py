@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from weft.switch.engine.control import ProgramError
-from weft.switch.engine.headers import Field, words_of
+from weft.switch.engine.headers import Field
 from weft.switch.engine.source import read_field
+from weft.switch.engine.words import signed, words_of
 
 MOST = (1 << 63) - 1
 LEAST = -(1 << 63)
@@ -107,18 +108,12 @@ def constant(value: int) -> Value:
 
     def wide(words: int) -> str:
         count = min(words_of(abs(value).bit_length()), words)
-        parts = [signed_word(abs(value) >> 64 * i) for i in range(count)]
+        parts = [signed(abs(value) >> 64 * i) for i in range(count)]
         literal = ", ".join(map(str, reversed(parts))) + ("," if count == 1 else "")
         source = f"wide_constant(({literal}), W{words})"
         return f"wide_negate({source})" if value < 0 else source
 
-    return Value(str(signed_word(value)), value, value, wide=wide)
-
-
-def signed_word(value: int) -> int:
-    """The low 64 bits of a number as a stored word."""
-    value &= MOST64
-    return value - (1 << 64) if value >> 63 else value
+    return Value(str(signed(value)), value, value, wide=wide)
 
 
 def width_bounds(width: int, signed: bool) -> tuple[int, int]:

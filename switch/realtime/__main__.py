@@ -13,6 +13,7 @@ import queue
 import signal
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 from weft.base.errors import RunError, WeftError
@@ -47,28 +48,21 @@ def run(config: Config, ended: queue.SimpleQueue[None]) -> None:
 
     process = SwitchProcess(config, on_failure=lambda: ended.put(None))
     process.start()
-    servers = []
-    statistics = None
-    links = None
-    try:
+    with ExitStack() as at_end:
+        at_end.callback(process.stop)
+        servers = []
         for switch, control in zip(config.switches, process.controls, strict=True):
             servers.append(serve(control, switch.device_id, switch.address))
+            at_end.callback(servers[-1].stop)
         links = LinkStates(process, [server.set_port_up for server in servers])
+        at_end.callback(links.close)
         if config.stats_socket is not None:
-            statistics = StatisticsSocket(process, config.stats_socket)
+            at_end.callback(StatisticsSocket(process, config.stats_socket).close)
         print("ready", flush=True)
         threading.Thread(target=_wait_for_stdin, args=(ended,), daemon=True).start()
         ended.get()
         if process.failure is not None:
             raise RunError(f"the packet loop failed: {process.failure!r}")
-    finally:
-        if links is not None:
-            links.close()
-        for server in servers:
-            server.stop()
-        if statistics is not None:
-            statistics.close()
-        process.stop()
 
 
 def _wait_for_stdin(ended: queue.SimpleQueue[None]) -> None:

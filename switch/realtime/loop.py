@@ -206,7 +206,7 @@ def fill_receive_slots(context: Words, io: Words) -> int:
 
 
 @jit
-def put_tag_back(context: Words, io: Words, slot: int, row: Any) -> None:
+def put_tag_back(context: Words, io: Words, slot: int, row: Words) -> None:
     """Give a frame the VLAN tag that the kernel took out of it, as libpcap does."""
     control = int64_view(io[IO_CONTROL] + slot * CONTROL_WORDS * 8, CONTROL_WORDS)
     if control[C_STATUS] & VLAN_VALID == 0 or row[P_FRAME_LENGTH] < ADDRESSES_BYTES:

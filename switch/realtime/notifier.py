@@ -12,12 +12,10 @@ import select
 import struct
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
 from weft.switch.engine import pipeline
 from weft.switch.engine.dataplane import Dataplane
@@ -70,9 +68,9 @@ class Notifier:
 
     def _wait_ns(self) -> int:
         self._until_ns = NEVER_NS  # what is expected while this looks wakes it again
-        due = [self._dataplane.idle_deadline(k) for k in self._dataplane.listening]
+        due = self._dataplane.idle_deadlines_ns
         now = time.monotonic_ns()
-        wait = min((one - now for one in due if one is not None), default=LONGEST_WAIT_NS)
+        wait = min((one - now for one in due), default=LONGEST_WAIT_NS)
         wait = min(max(wait, LEAST_SCAN_NS), LONGEST_WAIT_NS)
         self._until_ns = now + wait
         return wait
@@ -86,101 +84,31 @@ class Notifier:
             self._dataplane.tell_listeners(time.monotonic_ns())
 
 
-class EventHost:
-    """The part of ``weft.switch.engine.host.Host`` that has to do with meters and events."""
+class PacketsOut:
+    """Packets from controllers, for the packet loop to take in."""
 
-    dataplane: Dataplane
-    notifier: Notifier
-    sockets: PortSockets
-    _lock: threading.Lock
-    _takes_requests: bool
-    _packets_out: list[tuple[int, bytes]]
+    def __init__(self, dataplane: Dataplane) -> None:
+        self._dataplane = dataplane
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[int, bytes]] = []
 
-    def at_once(self, action: Callable[[], None]) -> None:
-        """Run ``action`` while no packet is under way in compiled code."""
-        raise NotImplementedError
-
-    def meters(self, switch: int) -> NDArray[np.int64]:
-        """Live meters."""
-        return self.dataplane.meters(switch)
-
-    def hits(self, switch: int) -> NDArray[np.int64]:
-        """Live times of hits."""
-        return self.dataplane.hits(switch)
-
-    def timeouts(self, switch: int) -> NDArray[np.int64]:
-        """Live timeouts."""
-        return self.dataplane.timeouts(switch)
-
-    def set_timeout(self, switch: int, cell: int, timeout_ns: int) -> None:
-        """An entry counts as hit now."""
-        now_ns = self.clock_ns()
-        self.dataplane.set_timeout(switch, cell, timeout_ns, now_ns)
-        if timeout_ns:
-            self.notifier.expect(now_ns + timeout_ns)
-
-    def idle_cells(self, switch: int, now_ns: int) -> list[int]:
-        """Entries whose idle timeout has ended."""
-        return self.dataplane.idle_cells(switch, now_ns)
-
-    def clock_ns(self) -> int:
-        """CLOCK_MONOTONIC."""
-        return time.monotonic_ns()
-
-    def epoch_ns(self, switch: int) -> int:
-        """Zero of the switch's timestamps."""
-        return self.dataplane.epoch_ns(switch)
-
-    def set_listener(self, switch: int, listener: Callable[[], None] | None) -> None:
-        """Have a function called, in the thread for events, when the switch has any."""
-        self.dataplane.set_listener(switch, listener)
-        self.notifier.wake()
-
-    def take_records(self, switch: int) -> list[tuple[int, int, int, NDArray[np.int64]]]:
-        """What is in the switch's outbox."""
-        return self.dataplane.take_records(switch)
-
-    def events_lost(self, switch: int) -> int:
-        """Events that found no room."""
-        return self.dataplane.events_lost(switch)
-
-    def cpu_port(self, switch: int) -> int | None:
-        """The port that leads to the controller."""
-        return self.dataplane.cpu_port(switch)
-
-    @property
-    def drop_port(self) -> int:
-        """The egress port that means drop."""
-        return self.dataplane.drop_port
-
-    @property
-    def frame_bytes(self) -> int:
-        """Of the longest frame."""
-        return self.dataplane.frame_bytes
-
-    # -- packets from controllers
-
-    def compile_packet_out(self) -> None:
+    def compile(self) -> None:
         """Compile what the packet loop calls for a packet from a controller."""
         frame = np.frombuffer(b"\0", np.uint8)
-        arguments = (self.dataplane.context, 0, 0, frame, 0)
+        arguments = (self._dataplane.context, 0, 0, frame, 0)
         receive_frame: Any = pipeline.receive_frame
         kind_of: Any = numba.typeof
         receive_frame.compile(tuple(kind_of(one) for one in arguments))
 
-    def packet_out(self, switch: int, frame: bytes) -> None:
-        """A packet from the controller, for the packet loop to take in; waits if many do."""
+    def put(self, switch: int, frame: bytes) -> bool:
+        """Let a packet wait; False if so many do that they are to be taken in first."""
         with self._lock:
-            self._packets_out.append((switch, frame))
-            waits = len(self._packets_out) >= MOST_WAITING_PACKETS or not self._takes_requests
-            if not waits:
-                self.sockets.wake()
-        if waits:
-            self.at_once(self.take_packets_out)
+            self._waiting.append((switch, frame))
+            return len(self._waiting) < MOST_WAITING_PACKETS
 
-    def take_packets_out(self) -> None:
+    def take_in(self) -> None:
         """Take in what controllers have sent; in the loop's thread."""
         with self._lock:
-            packets, self._packets_out = self._packets_out, []
+            packets, self._waiting = self._waiting, []
         for switch, frame in packets:
-            self.dataplane.inject(switch, frame, self.clock_ns())
+            self._dataplane.inject(switch, frame, time.monotonic_ns())

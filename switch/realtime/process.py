@@ -6,6 +6,7 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,12 @@ from weft.base.errors import InputError, RunError
 from weft.switch.engine import layout
 from weft.switch.engine.build import Pipeline
 from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.engine.memory import SwitchState
 from weft.switch.engine.state import EngineControl
 from weft.switch.realtime import loop
 from weft.switch.realtime.captures import Captures
 from weft.switch.realtime.config import Config
-from weft.switch.realtime.notifier import EventHost, Notifier
+from weft.switch.realtime.notifier import Notifier, PacketsOut
 from weft.switch.realtime.ports import PortSockets, lateness
 from weft.switch.realtime.traces import Traces
 
@@ -27,12 +29,22 @@ PR_SET_TIMERSLACK = 29
 TAKE_OVER_DEADLINE_S = 60.0
 MOST_RATE_BPS = 10**13
 
+DROPS = {
+    "no_program": layout.DROPS_NO_PROGRAM,
+    "ingress": layout.DROPS_INGRESS,
+    "egress": layout.DROPS_EGRESS,
+    "no_port": layout.DROPS_NO_PORT,
+    "repeats": layout.DROPS_REPEATS,
+    "too_long": layout.DROPS_TOO_LONG,
+}
+"""What a switch drops, by the reason."""
+
 
 def prepare() -> None:
     """Compile the packet loop into the cache, so that a process later starts at once (seconds)."""
     config = Config((), None, 64, 64, 0)
     process = SwitchProcess(config)
-    process.compile_packet_out()
+    process.packets_out.compile()
     process.start()
     process.stop()
 
@@ -42,26 +54,23 @@ class _Request:
 
     def __init__(self, action: Callable[[], None]) -> None:
         self._action = action
-        self._error: Exception | None = None
-        self._done = threading.Event()
+        self._done: Future[None] = Future()
 
     def carry_out(self) -> None:
         """Do it, in the loop's thread. Whoever asked gets what goes wrong; the loop goes on."""
         try:
-            self._action()
+            self._done.set_result(self._action())
         except Exception as error:
-            self._error = error
-        self._done.set()
+            self._done.set_exception(error)
 
     def wait(self) -> None:
         """Return when it is done; raises what it raised, and RunError if it is not done in time."""
-        if not self._done.wait(TAKE_OVER_DEADLINE_S):
+        if wait([self._done], TAKE_OVER_DEADLINE_S).not_done:
             raise RunError("the packet loop does not answer: the switch process is broken")
-        if self._error is not None:
-            raise self._error
+        self._done.result()
 
 
-class SwitchProcess(EventHost):
+class SwitchProcess:
     """All switches of a configuration, forwarding from ``start`` to ``stop``.
 
     Every other thread changes what packets see through ``between_batches``: the loop comes back
@@ -72,7 +81,11 @@ class SwitchProcess(EventHost):
         """Open all ports; raises ``MachineError``. ``on_failure``: called if the loop dies."""
         self.config = config
         self._on_failure = on_failure
-        numbers = [port.number for switch in config.switches for port in switch.ports]
+        self._numbers = {switch.name: number for number, switch in enumerate(config.switches)}
+        self._ports = {
+            (switch.name, port.number): port for switch in config.switches for port in switch.ports
+        }
+        numbers = [number for _, number in self._ports]
         numbers += [switch.cpu_port or 0 for switch in config.switches]
         ports_each = 1 + max(numbers, default=0)
         self.dataplane = Dataplane(
@@ -83,6 +96,7 @@ class SwitchProcess(EventHost):
             frame_bytes=config.frame_bytes,
             drop_port=config.drop_port,
         )
+        self.drop_port, self.frame_bytes = self.dataplane.drop_port, self.dataplane.frame_bytes
         self.dataplane.context[layout.RESERVE] = min(2 * loop.BATCH, config.buffers // 8)
         now = time.monotonic_ns()
         places = []
@@ -101,10 +115,9 @@ class SwitchProcess(EventHost):
                     places.append((number, port.number, port.interface))
         self.sockets = PortSockets(self.dataplane, places, config.coalesce_ns, config.captured)
         self._join_ports()
-        self.traces = Traces(self)
         self.captures = self._begin_captures()
         self.notifier = Notifier(self.dataplane, self.sockets)
-        self._packets_out: list[tuple[int, bytes]] = []
+        self.packets_out = PacketsOut(self.dataplane)
         self._requests: list[_Request] = []
         self._lock = threading.Lock()
         self.building = threading.Lock()
@@ -121,22 +134,29 @@ class SwitchProcess(EventHost):
             )
             for number, switch in enumerate(config.switches)
         ]
+        self.traces = Traces(
+            {control.name: control for control in self.controls},
+            self.dataplane,
+            self.building,
+            self.between_batches,
+        )
 
     def _join_ports(self) -> None:
         """Make the patch links."""
-        numbers = {switch.name: number for number, switch in enumerate(self.config.switches)}
-        for number, switch in enumerate(self.config.switches):
-            for port in switch.ports:
-                if port.patch is not None:
-                    far = numbers[port.patch[0]], port.patch[1]
-                    if (number, port.number) < far:
-                        self.dataplane.patch((number, port.number), far)
+        for (name, number), port in self._ports.items():
+            if port.patch is not None:
+                near, far = self._place(name, number), self._place(*port.patch)
+                if near < far:
+                    self.dataplane.patch(near, far)
+
+    def _place(self, name: str, port: int) -> tuple[int, int]:
+        """The numbers of a switch and its port."""
+        return self._numbers[name], port
 
     def _begin_captures(self) -> Captures | None:
         files = {
-            (number, port.number): (port.pcap_in, port.pcap_out)
-            for number, switch in enumerate(self.config.switches)
-            for port in switch.ports
+            self._place(*place): (port.pcap_in, port.pcap_out)
+            for place, port in self._ports.items()
             if port.pcap_in or port.pcap_out
         }
         return Captures(self.dataplane, files) if files else None
@@ -149,7 +169,7 @@ class SwitchProcess(EventHost):
         loop.run_loop(self.dataplane.context, self.sockets.io)
         self.sockets.calm()
         if any(switch.cpu_port is not None for switch in self.config.switches):
-            self.compile_packet_out()
+            self.packets_out.compile()
         self._takes_requests = True
         self._thread.start()
         self.notifier.start()
@@ -182,7 +202,7 @@ class SwitchProcess(EventHost):
     def _take_requests(self) -> None:
         with self._lock:
             requests, self._requests = self._requests, []
-        self.take_packets_out()
+        self.packets_out.take_in()
         for request in requests:
             request.carry_out()
 
@@ -216,13 +236,32 @@ class SwitchProcess(EventHost):
         """Run an action between two batches."""
         self.between_batches(action)
 
-    def counters(self, switch: int) -> NDArray[np.int64]:
-        """Live counter cells."""
-        return self.dataplane.counters(switch)
+    def state(self, switch: int) -> SwitchState:
+        """What a switch has."""
+        return self.dataplane.state(switch)
 
-    def registers(self, switch: int) -> NDArray[np.int64]:
-        """Live register cells."""
-        return self.dataplane.registers(switch)
+    def clock_ns(self) -> int:
+        """CLOCK_MONOTONIC."""
+        return time.monotonic_ns()
+
+    def expect(self, time_ns: int) -> None:
+        """Have a look at idle timeouts at that time."""
+        self.notifier.expect(time_ns)
+
+    def set_listener(self, switch: int, listener: Callable[[], None] | None) -> None:
+        """Have a function called, in the thread for events, when the switch has any."""
+        self.dataplane.set_listener(switch, listener)
+        self.notifier.wake()
+
+    def packet_out(self, switch: int, frame: bytes) -> None:
+        """A packet from the controller, for the packet loop to take in; waits if many do."""
+        room = self.packets_out.put(switch, frame)
+        with self._lock:
+            room = room and self._takes_requests
+            if room:
+                self.sockets.wake()
+        if not room:
+            self.between_batches(self.packets_out.take_in)
 
     # -- statistics
 
@@ -252,24 +291,18 @@ class SwitchProcess(EventHost):
 
     def set_link(self, name: str, port: int, *, up: bool) -> None:
         """Let the patch link at a port fail, or come back. Raises ``InputError``."""
-        numbers = {switch.name: number for number, switch in enumerate(self.config.switches)}
-        ends = {
-            (switch.name, each.number): each.patch
-            for switch in self.config.switches
-            for each in switch.ports
-        }
-        if (name, port) not in ends:
+        if (name, port) not in self._ports:
             raise InputError(f"link at port {port} of {name!r}: there is no such port")
-        far = ends[name, port]
+        far = self._ports[name, port].patch
         if far is None:
             raise InputError(
                 f"link at port {port} of {name!r}: it is no patch link; the link of an interface "
                 "goes down with the interface"
             )
-        place = numbers[name], port
+        place = self._place(name, port)
         self.between_batches(lambda: self.dataplane.set_link(*place, up=up))
-        for number, each in (place, (numbers[far[0]], far[1])):
-            self.on_link(number, each, up)
+        self.on_link(*place, up)
+        self.on_link(*self._place(*far), up)
 
     def end_captures(self) -> list[dict[str, Any]]:
         """Write the captures out and end them; of every file its path, packets and lost ones."""
@@ -284,12 +317,8 @@ class SwitchProcess(EventHost):
 
     def set_rates(self, rates_bps: Mapping[tuple[str, int], int]) -> None:
         """Let links go on at other rates, by switch and port. Raises ``InputError``."""
-        numbers = {switch.name: number for number, switch in enumerate(self.config.switches)}
-        known = {
-            (switch.name, port.number) for switch in self.config.switches for port in switch.ports
-        }
         for (name, port), rate_bps in rates_bps.items():
-            if (name, port) not in known:
+            if (name, port) not in self._ports:
                 raise InputError(f"rate of port {port} of {name!r}: there is no such port")
             if not 0 < rate_bps <= MOST_RATE_BPS:
                 raise InputError(
@@ -298,8 +327,8 @@ class SwitchProcess(EventHost):
                 )
 
         def change() -> None:
-            for (name, port), rate_bps in rates_bps.items():
-                self.dataplane.set_rate(numbers[name], port, rate_bps)
+            for place, rate_bps in rates_bps.items():
+                self.dataplane.set_rate(*self._place(*place), rate_bps)
 
         self.between_batches(change)
 
@@ -307,27 +336,28 @@ class SwitchProcess(EventHost):
         """Everything that was counted, as JSON would have it."""
         drops = self.sockets.count_kernel_drops()
         sockets = {place[:2]: i for i, place in enumerate(self.sockets.ports)}
-        ports: dict[int, list[dict[str, Any]]] = {}
-        for switch, configured in enumerate(self.config.switches):
-            for port in configured.ports:
-                place = switch, port.number
-                socket = sockets.get(place)
-                figures = {
-                    "port": port.number,
-                    "interface": port.interface,
-                    **self.dataplane.statistics(*place).__dict__,
-                    "queue_depths": self.dataplane.queue_depths(*place),
-                    "load_bytes": self.dataplane.load_bytes(*place),
-                    "arrived_load_bytes": self.dataplane.load_bytes(*place, arrived=True),
-                    "kernel_drops": 0 if socket is None else drops[socket],
-                    "send_errors": 0 if socket is None else self.sockets.send_errors(socket),
-                }
-                if port.patch is not None:
-                    figures["patch"] = list(port.patch)
-                    figures["lost_packets"], figures["lost_bytes"] = self.dataplane.lost_on_link(
-                        *place
-                    )
-                ports.setdefault(switch, []).append(figures)
+        ports: dict[str, list[dict[str, Any]]] = {
+            switch.name: [] for switch in self.config.switches
+        }
+        for (name, number), port in self._ports.items():
+            place = self._place(name, number)
+            socket = sockets.get(place)
+            figures = {
+                "port": number,
+                "interface": port.interface,
+                **self.dataplane.statistics(*place).__dict__,
+                "queue_depths": self.dataplane.queue_depths(*place),
+                "load_bytes": self.dataplane.load_bytes(*place),
+                "arrived_load_bytes": self.dataplane.load_bytes(*place, arrived=True),
+                "kernel_drops": 0 if socket is None else drops[socket],
+                "send_errors": 0 if socket is None else self.sockets.send_errors(socket),
+            }
+            if port.patch is not None:
+                packets, size = self.dataplane.lost_on_link(*place)
+                figures |= {
+                    "patch": list(port.patch), "lost_packets": packets, "lost_bytes": size,
+                }  # fmt: skip
+            ports[name].append(figures)
         io = self.sockets.io
         return {
             "switches": [
@@ -336,8 +366,8 @@ class SwitchProcess(EventHost):
                     "device_id": switch.device_id,
                     "program_loaded": self.controls[number].program_loaded,
                     "drops": self._drops(number),
-                    "events_lost": self.events_lost(number),
-                    "ports": ports.get(number, []),
+                    "events_lost": self.state(number).events_lost,
+                    "ports": ports[switch.name],
                 }
                 for number, switch in enumerate(self.config.switches)
             ],
@@ -350,16 +380,8 @@ class SwitchProcess(EventHost):
         }
 
     def _drops(self, switch: int) -> dict[str, int]:
-        row = self.dataplane.switches[switch]
-        places = {
-            "no_program": layout.DROPS_NO_PROGRAM,
-            "ingress": layout.DROPS_INGRESS,
-            "egress": layout.DROPS_EGRESS,
-            "no_port": layout.DROPS_NO_PORT,
-            "repeats": layout.DROPS_REPEATS,
-            "too_long": layout.DROPS_TOO_LONG,
-        }
-        return {name: int(row[place]) for name, place in places.items()}
+        words = self.dataplane.switches[switch]
+        return {name: int(words[place]) for name, place in DROPS.items()}
 
     def _cpu_seconds(self) -> float:
         """CPU time of the packet loop's thread."""

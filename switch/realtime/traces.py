@@ -7,28 +7,40 @@ array between two batches, and tells the events afterwards.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from threading import Lock
+from typing import Any
 
 from weft.base.errors import InputError
+from weft.switch.engine.dataplane import Dataplane
+from weft.switch.engine.state import EngineControl
 from weft.switch.engine.trace import Decoder, Event
 from weft.switch.engine.tracer import MOST_PACKETS, Tracer
-
-if TYPE_CHECKING:
-    from weft.switch.realtime.process import SwitchProcess
 
 
 class Traces:
     """The traces of a process, one a switch at a time."""
 
-    def __init__(self, process: SwitchProcess) -> None:
-        self._process = process
-        self._traces: dict[int, tuple[Tracer, Decoder]] = {}
+    def __init__(
+        self,
+        controls: Mapping[str, EngineControl],
+        dataplane: Dataplane,
+        building: Lock,
+        between_batches: Callable[[Callable[[], None]], None],
+    ) -> None:
+        """``controls``: of all switches, by name. ``building``: held while programs are compiled.
+        ``between_batches`` runs an action while no packet is under way."""
+        self._controls = controls
+        self._dataplane = dataplane
+        self._building = building
+        self._between_batches = between_batches
+        self._traces: dict[str, tuple[Tracer, Decoder]] = {}
 
-    def _number(self, name: str) -> int:
-        names = [switch.name for switch in self._process.config.switches]
-        if name not in names:
-            raise InputError(f"there is no switch {name!r}; there are: {', '.join(names)}")
-        return names.index(name)
+    def _control(self, name: str) -> EngineControl:
+        if name not in self._controls:
+            known = ", ".join(self._controls)
+            raise InputError(f"there is no switch {name!r}; there are: {known}")
+        return self._controls[name]
 
     def start(self, name: str, packets: int = MOST_PACKETS) -> None:
         """Trace the next packets of a switch, instead of what it has been tracing, if anything.
@@ -36,28 +48,27 @@ class Traces:
         Takes as long as compiling the program where its traced form has not been compiled before.
         Raises ``InputError``, ``ProgramError``.
         """
-        number = self._number(name)
+        control = self._control(name)
         if not 0 < packets <= MOST_PACKETS:
             raise InputError(f"a trace of {packets} packets of {name!r}: 1 to {MOST_PACKETS}")
-        process = self._process
-        tracer = Tracer(process.controls[number], packets)
+        tracer = Tracer(control, packets)
         self.end(name)
-        with process.building:
-            process.dataplane.prepare_trace(tracer)
-        process.between_batches(lambda: process.dataplane.start_trace(tracer))
-        self._traces[number] = tracer, Decoder()
+        with self._building:
+            self._dataplane.prepare_trace(tracer)
+        self._between_batches(lambda: self._dataplane.start_trace(tracer))
+        self._traces[name] = tracer, Decoder()
 
     def take(self, name: str) -> dict[str, Any]:
         """What has been traced since it was last taken: ``events``; and, since the start, how many
         ``packets`` were traced, how many ``passed`` untraced, and how many ``lost_records`` found
         no room. Raises ``InputError`` for a switch that is not traced.
         """
-        number = self._number(name)
-        if number not in self._traces:
+        self._control(name)
+        if name not in self._traces:
             raise InputError(f"switch {name!r} is not traced: start a trace of it first")
-        tracer, decoder = self._traces[number]
+        tracer, decoder = self._traces[name]
         taken = []
-        self._process.between_batches(lambda: taken.append(tracer.take()))
+        self._between_batches(lambda: taken.append(tracer.take()))
         events: list[Event] = decoder.feed(taken[0])
         return {
             "events": events,
@@ -68,7 +79,6 @@ class Traces:
 
     def end(self, name: str) -> None:
         """Trace a switch no longer; nothing if it is not traced."""
-        number = self._number(name)
-        if self._traces.pop(number, None) is not None:
-            process = self._process
-            process.between_batches(lambda: process.dataplane.end_trace(number))
+        number = self._control(name).switch
+        if self._traces.pop(name, None) is not None:
+            self._between_batches(lambda: self._dataplane.end_trace(number))

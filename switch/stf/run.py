@@ -163,9 +163,10 @@ class _Run:
                 self.outputs.append(Output(departure.port, departure.frame, packet))
             lost = int(self.dataplane.context[NO_BUFFER])
             if lost:
+                room = self.dataplane.memory.packet_count
                 raise RunError(
-                    f"there was no room for {lost} copies of it, with {self.dataplane.packet_count}"
-                    " under way: the program multiplies packets"
+                    f"there was no room for {lost} copies of it, with {room} under way: "
+                    "the program multiplies packets"
                 )
             deadline = self.dataplane.deadline()
             if deadline is None or deadline > self.now_ns + SETTLE_NS:

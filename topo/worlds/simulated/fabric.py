@@ -151,8 +151,8 @@ class Fabric:
         }
         for word, value in words.items():
             self.world[word] = value
-        while int(self.world[at.W_MARGIN]) * 2 > self.dataplane.packet_count:
-            self.dataplane.grow()
+        while int(self.world[at.W_MARGIN]) * 2 > self.dataplane.memory.packet_count:
+            self.dataplane.memory.grow()
 
     @property
     def now_ns(self) -> int:
@@ -295,7 +295,7 @@ class Fabric:
                         attended(rank)
             elif reason == at.GROW:
                 margin = world[at.W_MARGIN]
-                self.dataplane.grow(
+                self.dataplane.memory.grow(
                     packets=bool(context[engine.FREE_PACKET_COUNT] < margin),
                     buffers=bool(context[engine.FREE_BUFFER_COUNT] < margin),
                 )

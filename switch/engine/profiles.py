@@ -1,0 +1,112 @@
+"""The members and groups of one action profile as its controller sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from weft.switch.engine.control import (
+    AlreadyExists,
+    InvalidValue,
+    NotFound,
+    ProfileGroup,
+    ProfileMember,
+    StillInUse,
+    TableFull,
+)
+from weft.switch.engine.program import Action, Profile, Program
+from weft.switch.engine.tables import check_call
+
+
+@dataclass
+class ProfileState:
+    """An action profile, the actions that its members may have, and what is in it."""
+
+    profile: Profile
+    actions: tuple[Action, ...]
+    members: dict[int, ProfileMember] = field(default_factory=dict)
+    groups: dict[int, ProfileGroup] = field(default_factory=dict)
+
+    @property
+    def what(self) -> str:
+        """Its name, for messages."""
+        return f"action profile {self.profile.name!r}"
+
+    def member(self, member_id: int) -> ProfileMember:
+        """A member; raises NotFound."""
+        if member_id not in self.members:
+            raise NotFound(f"{self.what} has no member {member_id}")
+        return self.members[member_id]
+
+    def group(self, group_id: int) -> ProfileGroup:
+        """A group; raises NotFound."""
+        if group_id not in self.groups:
+            raise NotFound(f"{self.what} has no group {group_id}")
+        return self.groups[group_id]
+
+    def insert_member(self, member: ProfileMember) -> None:
+        """Raises AlreadyExists, TableFull, InvalidAction."""
+        if member.member_id in self.members:
+            raise AlreadyExists(f"{self.what} has a member {member.member_id} already")
+        if len(self.members) >= self.profile.size:
+            raise TableFull(f"{self.what} is full: {self.profile.size} members")
+        self._set_member(member)
+
+    def modify_member(self, member: ProfileMember) -> None:
+        """Raises NotFound, InvalidAction."""
+        self.member(member.member_id)
+        self._set_member(member)
+
+    def _set_member(self, member: ProfileMember) -> None:
+        check_call(self.what, self.actions, member.call)
+        self.members[member.member_id] = member
+
+    def delete_member(self, member_id: int, used: bool) -> None:
+        """``used``: whether an entry refers to it. Raises NotFound, StillInUse."""
+        self.member(member_id)
+        in_groups = {member for group in self.groups.values() for member, _ in group.members}
+        if used or member_id in in_groups:
+            raise StillInUse(f"member {member_id} of {self.what} is still in use")
+        del self.members[member_id]
+
+    def insert_group(self, group: ProfileGroup) -> None:
+        """Raises AlreadyExists, NotFound (a member), InvalidValue."""
+        if group.group_id in self.groups:
+            raise AlreadyExists(f"{self.what} has a group {group.group_id} already")
+        self._set_group(group)
+
+    def modify_group(self, group: ProfileGroup) -> None:
+        """Raises NotFound, InvalidValue."""
+        self.group(group.group_id)
+        self._set_group(group)
+
+    def _set_group(self, group: ProfileGroup) -> None:
+        where = f"group {group.group_id} of {self.what}"
+        if self.profile.algorithm is None:
+            raise InvalidValue(f"{self.what} has no selector: no groups")
+        for member_id, weight in group.members:
+            self.member(member_id)
+            if weight < 1:
+                raise InvalidValue(f"{where}: the weight {weight} is not positive")
+        if len({member_id for member_id, _ in group.members}) != len(group.members):
+            raise InvalidValue(f"{where} names a member twice")
+        limit = group.max_size or self.profile.size
+        if sum(weight for _, weight in group.members) > max(limit, 1):
+            raise InvalidValue(f"{where}: the sum of its weights exceeds {limit}")
+        self.groups[group.group_id] = group
+
+    def delete_group(self, group_id: int, used: bool) -> None:
+        """``used``: whether an entry refers to it. Raises NotFound, StillInUse."""
+        self.group(group_id)
+        if used:
+            raise StillInUse(f"group {group_id} of {self.what} is still in use")
+        del self.groups[group_id]
+
+
+def profile_states(program: Program) -> dict[str, ProfileState]:
+    """The action profiles of a program, empty."""
+    states = {}
+    for profile in program.profiles.values():
+        tables = [table for table in program.tables.values() if table.profile is profile]
+        actions = {action.code: action for table in tables for action in table.actions}
+        states[profile.name] = ProfileState(profile, tuple(actions.values()))
+    return states

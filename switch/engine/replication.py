@@ -1,0 +1,82 @@
+"""Multicast groups and clone sessions of a switch as its controller sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from weft.switch.engine.amounts import MOST_REPLICAS, MOST_REPLICAS_IN_ALL
+from weft.switch.engine.control import (
+    AlreadyExists,
+    CloneSession,
+    InvalidValue,
+    MulticastGroup,
+    NotFound,
+    TableFull,
+)
+
+Copied: TypeAlias = MulticastGroup | CloneSession
+
+GROUP_IDS = range(1, 1 << 16)
+SESSION_IDS = range(1 << 15)
+
+
+@dataclass
+class Replication:
+    """Groups and sessions by their ids, and how many replicas they have together."""
+
+    groups: dict[int, MulticastGroup] = field(default_factory=dict)
+    sessions: dict[int, CloneSession] = field(default_factory=dict)
+    replicas: int = 0
+
+    def insert(self, new: Copied) -> None:
+        """Raises AlreadyExists, InvalidValue, TableFull."""
+        what, ids, identifier, items = self._of(new)
+        if identifier in items:
+            raise AlreadyExists(f"{what} exists already")
+        if identifier not in ids:
+            raise InvalidValue(f"{what}: ids go from {ids[0]} to {ids[-1]}")
+        self._check(what, new, 0)
+        items[identifier] = new
+
+    def modify(self, new: Copied) -> None:
+        """Raises NotFound, InvalidValue, TableFull."""
+        what, _, identifier, items = self._of(new)
+        if identifier not in items:
+            raise NotFound(f"there is no {what}")
+        self._check(what, new, len(items[identifier].replicas))
+        items[identifier] = new
+
+    def delete_group(self, group_id: int) -> None:
+        """Raises NotFound."""
+        if group_id not in self.groups:
+            raise NotFound(f"there is no multicast group {group_id}")
+        self.replicas -= len(self.groups.pop(group_id).replicas)
+
+    def delete_session(self, session_id: int) -> None:
+        """Raises NotFound."""
+        if session_id not in self.sessions:
+            raise NotFound(f"there is no clone session {session_id}")
+        self.replicas -= len(self.sessions.pop(session_id).replicas)
+
+    def _of(self, one: Copied) -> tuple[str, range, int, dict[int, Any]]:
+        """What a group or session is called, the ids that there can be, its own, its like."""
+        if isinstance(one, MulticastGroup):
+            return f"multicast group {one.group_id}", GROUP_IDS, one.group_id, self.groups
+        return f"clone session {one.session_id}", SESSION_IDS, one.session_id, self.sessions
+
+    def _check(self, what: str, new: Copied, old: int) -> None:
+        """Count replicas in place of so many others, if they can be taken."""
+        count = len(new.replicas)
+        if count > MOST_REPLICAS:
+            raise TableFull(f"{what} has {count} replicas: at most {MOST_REPLICAS}")
+        in_all = self.replicas + count - old
+        if in_all > max(MOST_REPLICAS_IN_ALL, self.replicas):
+            raise TableFull(
+                f"{what} with its {count} replicas would make {in_all} in all groups and "
+                f"sessions: at most {MOST_REPLICAS_IN_ALL}"
+            )
+        for replica in new.replicas:
+            if not 0 <= replica.port < 512 or not 0 <= replica.instance < 1 << 16:
+                raise InvalidValue(f"{what}: {replica} is out of range (port 511, instance 65535)")
+        self.replicas = in_all
