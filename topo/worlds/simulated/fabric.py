@@ -123,8 +123,10 @@ class Fabric:
         self._groups: list[Words] = [np.zeros(0, np.int64)] * hosts
         self.hosts = np.zeros(hosts, at.Host.dtype)
         """Rows of `layout.Host`."""
+        table = self.hosts.ctypes.data
+        self._host_rows = [at.Host.at(table, rank) for rank in range(hosts)]
         for host in topology.hosts:
-            row = at.Host.at(self.hosts.ctypes.data, host.rank)
+            row = self._host_rows[host.rank]
             row.address = host.address
             row.mac = host.mac
             row.gateway_mac = topology.leaf_of(host.rank).mac
@@ -132,7 +134,7 @@ class Fabric:
             row.due_ns = at.NEVER
         self.world = world = at.World.zeroed()
         world.hosts = hosts
-        world.host_table = self.hosts.ctypes.data
+        world.host_table = table
         world.first_uplink = first_uplink
         world.first_call = first_uplink + hosts
         world.peers = self._peers.ctypes.data
@@ -175,7 +177,7 @@ class Fabric:
         for rank, agent in agents.items():
             self._agents[rank] = agent
             self._groups[rank] = np.array(sorted(agent.groups), np.int64)
-            row = at.Host.at(self.hosts.ctypes.data, rank)
+            row = self._host_rows[rank]
             row.endpoint = agent.endpoint.state_address
             row.groups = self._groups[rank].ctypes.data
             row.group_count = len(self._groups[rank])
@@ -193,7 +195,7 @@ class Fabric:
         """Something was posted on a host's endpoint, or its agent has done something."""
         agent = self._agents[rank]
         assert agent is not None
-        row = at.Host.at(self.hosts.ctypes.data, rank)
+        row = self._host_rows[rank]
         due_ns = agent.due_ns
         row.due_ns = at.NEVER if due_ns is None else due_ns
         row.attentive = agent.attentive
