@@ -13,7 +13,6 @@ from weft.controller.counters import AggregationCounters
 from weft.experiments.runs.plan import cast_of, operation_of, plan_of, program_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.packet_faults import parse_faults
-from weft.topo.worlds.simulated import layout as at
 from weft.topo.worlds.simulated.world import SimulatedWorld
 
 VALUES = 16
@@ -76,7 +75,7 @@ class Summing:
 
     def frames(self) -> int:
         """Frames on all links since the network was made."""
-        return int(self.world.fabric.world[at.W_FRAMES])
+        return self.world.fabric.world.frames
 
 
 @contextmanager

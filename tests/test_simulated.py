@@ -23,7 +23,6 @@ from weft.topo.clos import fat_tree, leaf_spine, single
 from weft.topo.network import Topology
 from weft.topo.packet_faults import parse_faults
 from weft.topo.worlds.simulated import fabric as simulated_fabric
-from weft.topo.worlds.simulated import layout as at
 from weft.topo.worlds.simulated.fabric import Fabric
 from weft.topo.worlds.simulated.world import SimulatedProgress, SimulatedWorld, _Operation
 
@@ -75,7 +74,7 @@ def test_the_programs_counters_know_every_frame_of_every_link() -> None:
     with network(fat_tree(4)) as net:
         completion_ns(net.run("multicast", 50_000))
         counted = net.controller.read_counters().values()
-        assert sum(link.tx_packets for link in counted) == net.world.fabric.world[at.W_FRAMES]
+        assert sum(link.tx_packets for link in counted) == net.world.fabric.world.frames
         assert set(net.world.host_queue_drops().values()) == {0}
 
 
@@ -271,7 +270,7 @@ def test_a_host_refuses_frames_that_are_not_for_it_or_damaged(place: int, value:
     for sent, refused in ((frame, 0), (spoiled(frame, place, value), 1)):
         fabric.inject(("leaf0", "h1"), sent)
         fabric.run(stop_ns=fabric.now_ns + 10_000_000)
-        assert fabric.hosts[1, at.H_REFUSED] == refused
+        assert fabric.hosts["refused"][1] == refused
     assert flow.endpoint.statistics.received_packets == 1
 
 
@@ -284,7 +283,7 @@ def test_a_link_takes_as_long_as_its_rate_and_delay_say() -> None:
     for stop_ns in range(800_000, 1_700_000, 1):
         if stop_ns in (801_233, 801_234, 1_601_233, 1_601_234):
             fabric.run(stop_ns=stop_ns)
-            times.append(int(fabric.world[at.W_FRAMES]))
+            times.append(fabric.world.frames)
     assert times == [0, 1, 1, 2]
 
 

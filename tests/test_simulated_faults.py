@@ -15,7 +15,6 @@ from weft.switch.compiler import compile_cached
 from weft.topo.clos import leaf_spine
 from weft.topo.fabric_program import fabric_program
 from weft.topo.packet_faults import OPCODE_KINDS, PACKET_ACTIONS
-from weft.topo.worlds.simulated import layout as at
 
 RANDOM_FAULTS_NS = 10_000_000_000
 """Of however many, beside the operation's own limit: with loss on every link, too, a retransmission
@@ -41,9 +40,9 @@ def small() -> Iterator[Network]:
 
 def frames_of(net: Network, algorithm: str) -> int:
     """How many frames a faultless operation puts on all links together."""
-    before = int(net.world.fabric.world[at.W_FRAMES])
+    before = net.world.fabric.world.frames
     completion_ns(net.run(algorithm, SHARD_BYTES))
-    return int(net.world.fabric.world[at.W_FRAMES]) - before
+    return net.world.fabric.world.frames - before
 
 
 def clean_ns(net: Network, algorithm: str) -> int:

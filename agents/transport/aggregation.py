@@ -18,7 +18,7 @@ from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import layout as at
 from weft.agents.transport.posting import LENGTH, Completion, Owner, Posting, Work, check_word
 from weft.agents.transport.types import AggregationStatistics, CompletionKind, TransportMisuse
-from weft.base.jit import words_of
+from weft.base.jit import words_in, words_of
 
 Array = npt.NDArray[np.generic]
 
@@ -139,7 +139,7 @@ class AggregationQueuePair(Posting):
         self.epoch = epoch
         self.error = ""
         """Why the job failed, or empty."""
-        self._ring = np.zeros(_FIRST_RING, at.Work.dtype)
+        self._ring = np.zeros((_FIRST_RING, words_in(at.Work)), np.int64)
 
     def set_row(self, row: at.PairState) -> None:
         """For the endpoint: fill what a new row of its table has of the job."""

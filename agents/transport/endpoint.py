@@ -411,7 +411,9 @@ class Endpoint:
         used = len(self._queue_pairs)
         pairs: Table = np.zeros(rows, at.PairState.dtype)
         pairs[:used] = self._pairs[:used]
-        pairs["is_changed"][:used] = 1
+        self._is_changed = pairs["is_changed"]
+        self._is_changed[:used] = 1
+        self._first_rings = pairs["first_ring"].reshape(rows, at.FIRST_WORK_ROOM, -1)
         times: Words = np.full(9 * rows, NEVER, np.int64)
         times[8 * rows : 8 * rows + used] = np.arange(used)
         self._pairs, self._times = pairs, times
@@ -435,6 +437,12 @@ class Endpoint:
         row.memory = self._pairs
         return row
 
+    def first_ring_of(self, index: int) -> Words:
+        """For queue pairs: the ring of posted work in their row, a row of words for each piece;
+        valid like `row_of`."""
+        ring: Words = self._first_rings[index]
+        return ring
+
     def sinks_of(self, index: int) -> Words:
         """For queue pairs: the addresses of a group's sinks by operation; valid like `row_of`."""
         return at.Group.at(self.state.group_table, index).sinks
@@ -442,9 +450,8 @@ class Endpoint:
     def changed(self, index: int) -> None:
         """For queue pairs: their row is not what compiled code last saw."""
         self._stale = True
-        row = self.row_of(index)
-        if not row.is_changed:
-            row.is_changed = 1
+        if not self._is_changed[index]:
+            self._is_changed[index] = 1
             count = self.state.changed
             self._times[8 * len(self._pairs) + count] = index
             self.state.changed = count + 1

@@ -20,8 +20,9 @@ from weft.agents.transport.types import (
     TransportMisuse,
     TransportOptions,
 )
+from weft.base.jit import words_in
 
-Table = npt.NDArray[np.void]
+Words = npt.NDArray[np.int64]
 
 Work = tuple[int, ...]
 """The first words of a piece of work, in the order of `layout.Work`."""
@@ -59,7 +60,9 @@ class Owner(Protocol):
 
     def row_of(self, index: int) -> at.PairState: ...
 
-    def sinks_of(self, index: int) -> npt.NDArray[np.int64]: ...
+    def first_ring_of(self, index: int) -> Words: ...
+
+    def sinks_of(self, index: int) -> Words: ...
 
     def changed(self, index: int) -> None: ...
 
@@ -100,7 +103,7 @@ class Posting:
         """The QP number (24 bits)."""
         self._posted: list[tuple[CompletionKind, object, int, object]] = []
         self._waiting: deque[Work] | None = None
-        self._ring: Table | None = None
+        self._ring: Words | None = None
         """The ring of posted work once that in the row was too small."""
 
     @property
@@ -149,20 +152,20 @@ class Posting:
                 return False
             self._enlarge_ring(row, first, following)
             room = 2 * room
-        ring = self._ring_of(row)
+        ring = self._ring_of()
         ring[following % room] = self._place(row, work)
         row.next_work = following + 1
         return True
 
-    def _ring_of(self, row: at.PairState) -> Table:
+    def _ring_of(self) -> Words:
         if self._ring is not None:
             return self._ring
-        return row.first_ring.view(at.Work.dtype)
+        return self._endpoint.first_ring_of(self._index)
 
     def _enlarge_ring(self, row: at.PairState, first: int, following: int) -> None:
-        before = self._ring_of(row)
+        before = self._ring_of()
         room = 2 * len(before)
-        ring: Table = np.zeros(room, at.Work.dtype)
+        ring: Words = np.zeros((room, words_in(at.Work)), np.int64)
         for number in range(first, following):
             ring[number % room] = before[number % len(before)]
         self._ring = ring

@@ -29,7 +29,6 @@ from weft.switch.compiler import compile_cached
 from weft.topo.clos import leaf_spine
 from weft.topo.fabric_program import fabric_program
 from weft.topo.network import Topology
-from weft.topo.worlds.simulated import layout as at
 from weft.topo.worlds.simulated.world import SimulatedWorld
 
 HOSTS = (16, 32, 64, 128, 256, 512, 1024)
@@ -134,7 +133,7 @@ def carry(hosts: int, message_bytes: int = MESSAGE_BYTES, seed: int = 1) -> dict
     if not all(np.array_equal(buffer, data) for buffer in buffers):
         raise RunError("a flow of the benchmark brought wrong data")
     packets = size * -(-message_bytes // PATH_MTU)
-    hops = int(fabric.world[at.W_FRAMES])
+    hops = fabric.world.frames
     return {
         "hosts": size,
         "data_packets": packets,

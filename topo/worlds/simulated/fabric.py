@@ -118,58 +118,54 @@ class Fabric:
         self._received.count = 1
         self._receiving_words = self._received.addresses.copy()
         self._sending_words = self._sending.addresses.copy()
-        self._held = np.zeros((at.HELD_ROOM, at.HELD_WORDS), np.int64)
+        self._held = np.zeros(at.HELD_ROOM, at.Held.dtype)
         self._agents: list[Agent | None] = [None] * hosts
         self._groups: list[Words] = [np.zeros(0, np.int64)] * hosts
-        self.hosts = np.zeros((hosts, at.HOST_WORDS), np.int64)
+        self.hosts = np.zeros(hosts, at.Host.dtype)
+        """Rows of `layout.Host`."""
+        table = self.hosts.ctypes.data
+        self._host_rows = [at.Host.at(table, rank) for rank in range(hosts)]
         for host in topology.hosts:
-            row = self.hosts[host.rank]
-            row[at.H_ADDRESS] = host.address
-            row[at.H_MAC] = host.mac
-            row[at.H_GATEWAY_MAC] = topology.leaf_of(host.rank).mac
-            row[at.H_QUEUE_BYTES] = host_queue_bytes
-            row[at.H_DUE_NS] = at.NEVER
-        self.world = np.zeros(at.WORLD_WORDS, np.int64)
-        words: dict[int, int] = {
-            at.W_HOSTS: hosts,
-            at.W_HOST_TABLE: self.hosts.ctypes.data,
-            at.W_FIRST_UPLINK: first_uplink,
-            at.W_FIRST_CALL: first_uplink + hosts,
-            at.W_PEERS: self._peers.ctypes.data,
-            at.W_DIRECTIONS: self._directions.ctypes.data,
-            at.W_DOWN: self.down.ctypes.data,
-            at.W_LOST_PACKETS: self.lost_packets.ctypes.data,
-            at.W_LOST_BYTES: self.lost_bytes.ctypes.data,
-            at.W_SENDING: self._sending_words.ctypes.data,
-            at.W_RECEIVING: self._receiving_words.ctypes.data,
-            at.W_RECEIVED_ROW: self._received.data.ctypes.data,
-            # A step takes at most a copy for every port, and its own.
-            at.W_MARGIN: 2 * ports + 16,
-            at.W_PORT_INDICES: indices,
-            at.W_HELD: self._held.ctypes.data,
-            at.W_FRAME_BYTES: sent_bytes,
-        }
-        for word, value in words.items():
-            self.world[word] = value
-        while int(self.world[at.W_MARGIN]) * 2 > self.dataplane.memory.packet_count:
+            row = self._host_rows[host.rank]
+            row.address = host.address
+            row.mac = host.mac
+            row.gateway_mac = topology.leaf_of(host.rank).mac
+            row.queue_bytes = host_queue_bytes
+            row.due_ns = at.NEVER
+        self.world = world = at.World.zeroed()
+        world.hosts = hosts
+        world.host_table = table
+        world.first_uplink = first_uplink
+        world.first_call = first_uplink + hosts
+        world.peers = self._peers.ctypes.data
+        world.directions = self._directions.ctypes.data
+        world.down = self.down.ctypes.data
+        world.lost_packets = self.lost_packets.ctypes.data
+        world.lost_bytes = self.lost_bytes.ctypes.data
+        world.sending = self._sending_words.ctypes.data
+        world.receiving = self._receiving_words.ctypes.data
+        world.received_row = self._received.data.ctypes.data
+        world.margin = 2 * ports + 16  # a step takes at most a copy for every port, and its own
+        world.port_indices = indices
+        world.held = self._held.ctypes.data
+        world.frame_bytes = sent_bytes
+        while world.margin * 2 > self.dataplane.memory.packet_count:
             self.dataplane.memory.grow()
 
     @property
     def now_ns(self) -> int:
         """The time."""
-        return int(self.world[at.W_NOW_NS])
+        return self.world.now_ns
 
     @property
     def digest(self) -> str:
         """Of all frames that reached the far end of a link: time, direction, length, content."""
-        low, high = (
-            int(self.world[word]) & (1 << 64) - 1 for word in (at.W_DIGEST_LOW, at.W_DIGEST_HIGH)
-        )
-        return f"{high:016x}{low:016x}"
+        high, low = self.world.digest_high, self.world.digest_low
+        return f"{high % (1 << 64):016x}{low % (1 << 64):016x}"
 
     def host_index(self, rank: int) -> int:
         """The port index of a host's uplink, which is also the far end of its downlink."""
-        return int(self.world[at.W_FIRST_UPLINK]) + rank
+        return self.world.first_uplink + rank
 
     def uplink_drops(self, rank: int) -> int:
         """Frames that a host's uplink had no room for; the transport leaves it none of them."""
@@ -181,32 +177,33 @@ class Fabric:
         for rank, agent in agents.items():
             self._agents[rank] = agent
             self._groups[rank] = np.array(sorted(agent.groups), np.int64)
-            row = self.hosts[rank]
-            row[at.H_ENDPOINT] = agent.endpoint.state_address
-            row[at.H_GROUPS] = self._groups[rank].ctypes.data
-            row[at.H_GROUP_COUNT] = len(self._groups[rank])
-            row[at.H_ALIVE] = 1
+            row = self._host_rows[rank]
+            row.endpoint = agent.endpoint.state_address
+            row.groups = self._groups[rank].ctypes.data
+            row.group_count = len(self._groups[rank])
+            row.alive = 1
             self.wake(rank)
 
     def detach(self) -> None:
         """Take all agents away; what is under way to them is refused."""
         self._agents = [None] * len(self._agents)
-        self.hosts[:, [at.H_ENDPOINT, at.H_ALIVE, at.H_ATTENTIVE]] = 0
-        self.hosts[:, at.H_DUE_NS] = at.NEVER
+        for name in ("endpoint", "alive", "attentive"):
+            self.hosts[name] = 0
+        self.hosts["due_ns"] = at.NEVER
 
     def wake(self, rank: int) -> None:
         """Something was posted on a host's endpoint, or its agent has done something."""
         agent = self._agents[rank]
         assert agent is not None
-        row = self.hosts[rank]
+        row = self._host_rows[rank]
         due_ns = agent.due_ns
-        row[at.H_DUE_NS] = at.NEVER if due_ns is None else due_ns
-        row[at.H_ATTENTIVE] = agent.attentive
-        call_host(self.world, self.dataplane.context, rank)
+        row.due_ns = at.NEVER if due_ns is None else due_ns
+        row.attentive = agent.attentive
+        call_host(self.world.location, self.dataplane.context, rank)
 
     def kill(self, rank: int) -> None:
         """A host stops at once: it sends nothing more and takes nothing in."""
-        self.hosts[rank, at.H_ALIVE] = 0
+        self.hosts["alive"][rank] = 0
 
     def set_down(self, directions: Sequence[tuple[str, str]], down: bool) -> None:
         """From now on everything is lost, or nothing, on directions given by their ends."""
@@ -238,17 +235,20 @@ class Fabric:
 
     def advance_to(self, time_ns: int) -> None:
         """Let time pass without an event; there must be none before."""
-        self.world[at.W_NOW_NS] = max(self.now_ns, time_ns)
+        self.world.now_ns = max(self.now_ns, time_ns)
 
     def set_rules(
-        self, rules: Words, places: npt.NDArray[np.uint8], opcodes: npt.NDArray[np.uint8]
+        self,
+        rules: npt.NDArray[np.void],
+        places: npt.NDArray[np.uint8],
+        opcodes: npt.NDArray[np.uint8],
     ) -> None:
         """Rules of packet faults, as `layout` has them; the arrays are kept and used."""
         self._rules = (rules, places, opcodes)
-        self.world[at.W_RULES] = rules.ctypes.data
-        self.world[at.W_RULE_PLACES] = places.ctypes.data
-        self.world[at.W_RULE_OPCODES] = opcodes.ctypes.data
-        self.world[at.W_RULE_COUNT] = len(rules)
+        self.world.rules = rules.ctypes.data
+        self.world.rule_places = places.ctypes.data
+        self.world.rule_opcodes = opcodes.ctypes.data
+        self.world.rule_count = len(rules)
 
     def run(
         self,
@@ -274,17 +274,17 @@ class Fabric:
                 faults than there is room for.
         """
         world, context = self.world, self.dataplane.context
-        world[at.W_STOP_NS] = stop_ns
+        world.stop_ns = stop_ns
         calls, called_ns = 0, -1
         while until is None or not until():
-            if world[at.W_BUDGET] <= 0:
-                world[at.W_BUDGET] = PAUSE_EVENTS
-            reason = run_events(world, context)
+            if world.budget <= 0:
+                world.budget = PAUSE_EVENTS
+            reason = run_events(world.location, context)
             if reason == at.CALL:
                 now_ns = self.now_ns
                 calls = calls + 1 if now_ns == called_ns else 0
                 called_ns = now_ns
-                rank = int(world[at.W_HOST])
+                rank = world.host
                 if calls > STUCK_CALLS:
                     raise RunError(f"time stands still at {now_ns} ns: rank {rank} is always due")
                 agent = self._agents[rank]
@@ -294,7 +294,7 @@ class Fabric:
                     if attended is not None:
                         attended(rank)
             elif reason == at.GROW:
-                margin = world[at.W_MARGIN]
+                margin = world.margin
                 self.dataplane.memory.grow(
                     packets=bool(context[engine.FREE_PACKET_COUNT] < margin),
                     buffers=bool(context[engine.FREE_BUFFER_COUNT] < margin),
@@ -303,7 +303,7 @@ class Fabric:
                 if pause is not None:
                     pause()
             elif reason == at.TRIGGERED:
-                world[at.W_TRIGGERED] = 0
+                world.triggered = 0
                 if triggered is not None:
                     triggered()
             elif reason == at.FAILED:
@@ -312,7 +312,7 @@ class Fabric:
                 raise RunError(self.dataplane.storm(self.now_ns, MOST_PASSES))
             else:
                 if reason == at.STOPPED:
-                    world[at.W_NOW_NS] = stop_ns
+                    world.now_ns = stop_ns
                 return bool(reason == at.STOPPED)
         return True
 

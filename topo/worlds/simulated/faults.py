@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from weft.agents.transport.kernels.memory import memmove
 from weft.base.jit import load8
 from weft.switch.engine.layout import (
     BUFFER_COUNT,
@@ -22,33 +21,13 @@ from weft.topo.worlds.simulated.frames import mix, read16, read32
 from weft.topo.worlds.simulated.layout import (
     CORRUPT,
     HELD_ROOM,
-    HELD_WORDS,
-    K_NUMBER,
-    K_PACKET,
-    K_PORT,
-    K_SWAPPED,
-    K_TIME_NS,
     NEVER,
-    R_ACTION,
-    R_CHUNK,
-    R_DESTINATION,
-    R_DONE,
-    R_FIRST,
-    R_LAST,
-    R_RECEIVER,
-    R_SEEN,
-    R_SOURCE,
-    RULE_WORDS,
     STACK_BYTES,
-    W_FAILURE,
-    W_HELD,
-    W_HELD_COUNT,
-    W_HELD_NUMBER,
-    W_PEERS,
-    W_PORT_INDICES,
-    W_RULE_OPCODES,
-    W_RULE_PLACES,
-    W_RULES,
+    Context,
+    Frame,
+    Held,
+    Rule,
+    World,
 )
 from weft.topo.worlds.simulated.native import internal
 
@@ -56,22 +35,11 @@ _SEND_WITH_IMMEDIATE = (0x03, 0x05)
 _WRITE_LAST_WITH_IMMEDIATE = 0x09
 _WRITE_ONLY_WITH_IMMEDIATE = 0x0B
 _CHUNK = 0x65
+_HELD_BYTES = Held.dtype.itemsize
 
 
 @internal
-def rule_row(world: Any, rule: int) -> Any:
-    """The words of a rule."""
-    return int64_view(world[W_RULES] + rule * RULE_WORDS * 8, RULE_WORDS)
-
-
-@internal
-def held_row(world: Any, position: int) -> Any:
-    """The words of a held frame."""
-    return int64_view(world[W_HELD] + position * HELD_WORDS * 8, HELD_WORDS)
-
-
-@internal
-def chunk_of(data: Any, at: int, opcode: int) -> int:
+def chunk_of(data: Frame, at: int, opcode: int) -> int:
     """The chunk or block that an immediate names, or NONE: `at` is where the BTH begins."""
     if opcode == _CHUNK:
         place = 20
@@ -85,40 +53,42 @@ def chunk_of(data: Any, at: int, opcode: int) -> int:
 
 
 @internal
-def rule_applies(world: Any, rule: int, port_index: int, data: Any, at: int, length: int) -> bool:
+def rule_applies(
+    world: World, rule: int, port_index: int, data: Frame, at: int, length: int
+) -> bool:
     """Whether a rule's action is due on a frame (at ``data[at]``) that left ``port_index``."""
-    words = rule_row(world, rule)
-    if load8(world[W_RULE_PLACES] + rule * world[W_PORT_INDICES] + port_index) == 0:
+    words = Rule(world.rules, rule)
+    if load8(world.rule_places + rule * world.port_indices + port_index) == 0:
         return False
     if length < STACK_BYTES + 16 or read16(data, at + 12) != 0x0800:
         return False
     opcode = int(data[at + STACK_BYTES])
-    if load8(world[W_RULE_OPCODES] + rule * 256 + opcode) == 0:
+    if load8(world.rule_opcodes + rule * 256 + opcode) == 0:
         return False
-    if words[R_SOURCE] != NONE and words[R_SOURCE] != read32(data, at + 26):
+    if words.source != NONE and words.source != read32(data, at + 26):
         return False
-    if words[R_DESTINATION] != NONE:
+    if words.destination != NONE:
         destination = read32(data, at + 30)
-        far_end = int64_view(world[W_PEERS], world[W_PORT_INDICES])[port_index]
-        reaches = destination >> 28 == 0xE and far_end == words[R_RECEIVER]
-        if destination != words[R_DESTINATION] and not reaches:
+        far_end = int64_view(world.peers, world.port_indices)[port_index]
+        reaches = destination >> 28 == 0xE and far_end == words.receiver
+        if destination != words.destination and not reaches:
             return False
-    if words[R_CHUNK] != NONE and words[R_CHUNK] != chunk_of(data, at + STACK_BYTES, opcode):
+    if words.chunk != NONE and words.chunk != chunk_of(data, at + STACK_BYTES, opcode):
         return False
-    words[R_SEEN] += 1
-    if words[R_SEEN] < words[R_FIRST] or words[R_SEEN] > words[R_LAST]:
+    words.seen += 1
+    if words.seen < words.first or words.seen > words.last:
         return False
-    words[R_DONE] += 1
-    if words[R_ACTION] == CORRUPT:
+    words.done += 1
+    if words.action == CORRUPT:
         # One bit behind the IPv4 and UDP headers, so that the ICRC has to find it.
         bits = (length - STACK_BYTES) * 8
-        bit = (mix(words[R_DONE], rule) >> 8 & 0xFFFFFFFF) % bits
+        bit = (mix(words.done, rule) >> 8 & 0xFFFFFFFF) % bits
         data[at + STACK_BYTES + (bit >> 3)] ^= 1 << (bit & 7)
     return True
 
 
 @internal
-def copy_of(context: Any, packet: int) -> int:
+def copy_of(context: Context, packet: int) -> int:
     """A second packet with the same frame, or NONE."""
     row = packet_row(context, packet)
     copy = take_packet(context, row[P_BUFFER])
@@ -132,84 +102,83 @@ def copy_of(context: Any, packet: int) -> int:
 
 
 @internal
-def hold(world: Any, packet: int, port_index: int, time_ns: int, swapped: int) -> None:
+def hold(world: World, packet: int, port_index: int, time_ns: int, swapped: int) -> None:
     """Keep a frame until a time."""
-    count = world[W_HELD_COUNT]
+    count = world.held_count
     if count == HELD_ROOM:
-        world[W_FAILURE] = 1
+        world.failure = 1
         return
-    row = held_row(world, count)
-    row[K_TIME_NS] = time_ns
-    row[K_NUMBER] = world[W_HELD_NUMBER]
-    row[K_PACKET] = packet
-    row[K_PORT] = port_index
-    row[K_SWAPPED] = swapped
-    world[W_HELD_COUNT] = count + 1
-    world[W_HELD_NUMBER] += 1
+    row = Held(world.held, count)
+    row.time_ns = time_ns
+    row.number = world.held_number
+    row.packet = packet
+    row.port = port_index
+    row.swapped = swapped
+    world.held_count = count + 1
+    world.held_number += 1
 
 
 @internal
-def first_held(world: Any) -> int:
+def first_held(world: World) -> int:
     """The position of the held frame that is due first, or NONE."""
     best = NONE
-    for i in range(world[W_HELD_COUNT]):
-        row = held_row(world, i)
+    for i in range(world.held_count):
+        row = Held(world.held, i)
         if best == NONE:
             best = i
             continue
-        other = held_row(world, best)
-        if row[K_TIME_NS] < other[K_TIME_NS] or (
-            row[K_TIME_NS] == other[K_TIME_NS] and row[K_NUMBER] < other[K_NUMBER]
+        other = Held(world.held, best)
+        if row.time_ns < other.time_ns or (
+            row.time_ns == other.time_ns and row.number < other.number
         ):
             best = i
     return best
 
 
 @internal
-def held_time(world: Any) -> int:
+def held_time(world: World) -> int:
     """When the next held frame is due, or NEVER."""
-    if world[W_HELD_COUNT] == 0:
+    if world.held_count == 0:
         return NEVER
-    return held_row(world, first_held(world))[K_TIME_NS]  # type: ignore[no-any-return]
+    return Held(world.held, first_held(world)).time_ns
 
 
 @internal
-def swapped_at(world: Any, port_index: int) -> int:
+def swapped_at(world: World, port_index: int) -> int:
     """The position of the frame that waits for its successor at a port index, or NONE."""
-    for i in range(world[W_HELD_COUNT]):
-        row = held_row(world, i)
-        if row[K_SWAPPED] and row[K_PORT] == port_index:
+    for i in range(world.held_count):
+        row = Held(world.held, i)
+        if row.swapped and row.port == port_index:
             return i
     return NONE
 
 
 @internal
-def let_go(world: Any, position: int) -> int:
+def let_go(world: World, position: int) -> int:
     """Take a frame out of those held: its packet."""
-    row = held_row(world, position)
-    packet = row[K_PACKET]
-    last = held_row(world, world[W_HELD_COUNT] - 1)
-    for i in range(HELD_WORDS):
-        row[i] = last[i]
-    world[W_HELD_COUNT] -= 1
-    return packet  # type: ignore[no-any-return]
+    packet = Held(world.held, position).packet
+    world.held_count -= 1
+    last = world.held + world.held_count * _HELD_BYTES
+    memmove(world.held + position * _HELD_BYTES, last, _HELD_BYTES)
+    return packet
 
 
 @internal
-def frame_view(context: Any, packet: int) -> Any:
+def frame_view(context: Context, packet: int) -> Frame:
     """The buffer that a packet's frame is in."""
     row = packet_row(context, packet)
     stride = context[BUFFER_STRIDE]
-    return uint8_view(context[BUFFERS] + row[P_BUFFER] * stride, stride)
+    data: Frame = uint8_view(context[BUFFERS] + row[P_BUFFER] * stride, stride)
+    return data
 
 
 @internal
-def frame_length(context: Any, packet: int) -> int:
+def frame_length(context: Context, packet: int) -> int:
     """A frame's bytes."""
     return packet_row(context, packet)[P_FRAME_LENGTH]  # type: ignore[no-any-return]
 
 
 @internal
-def frame_start(context: Any, packet: int) -> int:
+def frame_start(context: Context, packet: int) -> int:
     """Where in its buffer a frame begins."""
     return packet_row(context, packet)[P_FRAME]  # type: ignore[no-any-return]

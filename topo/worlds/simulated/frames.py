@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from weft.switch.engine.native import int64_view, load64, shift_right64, store64
 from weft.topo.worlds.simulated.layout import (
     ETHERNET_BYTES,
-    H_ADDRESS,
-    H_GATEWAY_MAC,
-    H_GROUP_COUNT,
-    H_GROUPS,
-    H_MAC,
     STACK_BYTES,
     UDP_BYTES,
-    W_DIGEST_HIGH,
-    W_DIGEST_LOW,
+    Frame,
+    Host,
+    World,
 )
 from weft.topo.worlds.simulated.native import internal
 
@@ -46,19 +40,19 @@ def header_sum(total_length: int, tos: int, source: int, destination: int) -> in
 
 @internal
 def put_stack(
-    data: Any, at: int, host: Any, size: int, destination: int, source_port: int, tos: int
+    data: Frame, at: int, host: Host, size: int, destination: int, source_port: int, tos: int
 ) -> int:
     """Write Ethernet, IPv4 and UDP in front of a datagram of ``size`` bytes; the frame's length.
 
     ``at`` is where the frame begins in ``data``. As Linux does for a socket with DF: identification
     0; UDP checksum 0; everything that is not multicast goes to the gateway.
     """
-    source = host[H_ADDRESS]
-    source_mac = host[H_MAC]
+    source = host.address
+    source_mac = host.mac
     if destination >> 28 == 0xE:
         destination_mac = MULTICAST_MAC | (destination & 0x7FFFFF)
     else:
-        destination_mac = host[H_GATEWAY_MAC]
+        destination_mac = host.gateway_mac
     length = size + STACK_BYTES - ETHERNET_BYTES
     checksum = header_sum(length, tos, source, destination)
     store64(data, at, (destination_mac << 16) | (source_mac >> 32))
@@ -83,19 +77,19 @@ def put_stack(
 
 
 @internal
-def read16(data: Any, at: int) -> int:
+def read16(data: Frame, at: int) -> int:
     """Two bytes, the more significant first."""
     return (int(data[at]) << 8) | int(data[at + 1])
 
 
 @internal
-def read32(data: Any, at: int) -> int:
+def read32(data: Frame, at: int) -> int:
     """Four bytes, the most significant first."""
     return (read16(data, at) << 16) | read16(data, at + 2)
 
 
 @internal
-def taken_size(data: Any, at: int, length: int, host: Any) -> int:
+def taken_size(data: Frame, at: int, length: int, host: Host) -> int:
     """Bytes of the datagram in a frame that an interface and its stack take; -1 if they do not.
 
     Checked as there: the destination's MAC and IPv4 addresses (a multicast one must have been
@@ -105,15 +99,15 @@ def taken_size(data: Any, at: int, length: int, host: Any) -> int:
         return -1
     mac = (read16(data, at) << 32) | read32(data, at + 2)
     destination = read32(data, at + 30)
-    if destination == host[H_ADDRESS]:
-        if mac != host[H_MAC]:
+    if destination == host.address:
+        if mac != host.mac:
             return -1
     else:
         if mac != MULTICAST_MAC | (destination & 0x7FFFFF):
             return -1
-        groups = int64_view(host[H_GROUPS], host[H_GROUP_COUNT])
+        groups = int64_view(host.groups, host.group_count)
         joined = False
-        for i in range(host[H_GROUP_COUNT]):
+        for i in range(host.group_count):
             if groups[i] == destination:
                 joined = True
                 break
@@ -150,7 +144,7 @@ def mix(state: int, word: int) -> int:
 
 
 @internal
-def content_hash(data: Any, at: int, length: int) -> int:
+def content_hash(data: Frame, at: int, length: int) -> int:
     """A hash of a frame's bytes: four lanes of words, most significant byte first."""
     one, two, three, four = _A, _B, _C, _D
     end = at + length
@@ -175,8 +169,8 @@ def content_hash(data: Any, at: int, length: int) -> int:
 
 
 @internal
-def add_to_digest(world: Any, time_ns: int, direction: int, length: int, content: int) -> None:
+def add_to_digest(world: World, time_ns: int, direction: int, length: int, content: int) -> None:
     """Take a frame into the trace digest: when it arrived, where, how long, what."""
-    low = mix(mix(world[W_DIGEST_LOW], time_ns), (direction << 32) | length)
-    world[W_DIGEST_LOW] = mix(low, content)
-    world[W_DIGEST_HIGH] = (world[W_DIGEST_HIGH] ^ world[W_DIGEST_LOW]) * _C + content
+    low = mix(mix(world.digest_low, time_ns), (direction << 32) | length)
+    world.digest_low = mix(low, content)
+    world.digest_high = (world.digest_high ^ world.digest_low) * _C + content

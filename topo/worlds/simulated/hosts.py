@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from weft.agents.transport.aggregation_layout import AGGREGATION_QKEY
@@ -33,7 +31,7 @@ from weft.switch.engine.layout import (
     Q_HEAD,
     Q_PACKETS,
 )
-from weft.switch.engine.native import int64_view, uint8_view
+from weft.switch.engine.native import uint8_view
 from weft.switch.engine.queues import (
     drop_buffer,
     enqueue,
@@ -50,25 +48,11 @@ from weft.switch.engine.queues import (
 from weft.topo.worlds.simulated.faults import frame_length, frame_start, frame_view
 from weft.topo.worlds.simulated.frames import put_stack, read16, read32, taken_size
 from weft.topo.worlds.simulated.layout import (
-    H_ALIVE,
-    H_ATTENTIVE,
-    H_DUE_NS,
-    H_ENDPOINT,
-    H_QUEUE_BYTES,
-    H_REFUSED,
-    HOST_WORDS,
     NEVER,
     STACK_BYTES,
-    W_DATA_DELIVERED,
-    W_DELIVERED,
-    W_FIRST_CALL,
-    W_FIRST_UPLINK,
-    W_FRAME_BYTES,
-    W_HOST_TABLE,
-    W_MARGIN,
-    W_RECEIVED_ROW,
-    W_RECEIVING,
-    W_SENDING,
+    Context,
+    Host,
+    World,
 )
 from weft.topo.worlds.simulated.native import internal
 
@@ -78,13 +62,7 @@ DONE, CALL_HOST, LACK_ROOM = range(3)
 
 
 @internal
-def host_row(world: Any, host: int) -> Any:
-    """The words of a host."""
-    return int64_view(world[W_HOST_TABLE] + host * HOST_WORDS * 8, HOST_WORDS)
-
-
-@internal
-def serve_uplink(context: Any, port_index: int, now_ns: int) -> None:
+def serve_uplink(context: Context, port_index: int, now_ns: int) -> None:
     """Do what is due at a host's uplink: it sends what waits, frames reach its far end."""
     port = port_row(context, port_index)
     while port[Q_HEAD] != NONE:
@@ -103,23 +81,23 @@ def serve_uplink(context: Any, port_index: int, now_ns: int) -> None:
 
 
 @internal
-def take_in(world: Any, context: Any, host: int, packet: int, now_ns: int) -> int:
+def take_in(world: World, context: Context, host: int, packet: int, now_ns: int) -> int:
     """A frame reaches a host: to its transport, if it is for it; DONE or CALL_HOST.
 
     The packet is given back.
     """
-    words = host_row(world, host)
-    if words[H_ALIVE] == 0 or words[H_ENDPOINT] == 0:
+    words = Host(world.host_table, host)
+    if words.alive == 0 or words.endpoint == 0:
         release(context, packet)
         return DONE
     data = frame_view(context, packet)
     start = frame_start(context, packet)
     size = taken_size(data, start, frame_length(context, packet), words)
     if size < 0:
-        words[H_REFUSED] += 1
+        words.refused += 1
         release(context, packet)
         return DONE
-    batch = Batch(world[W_RECEIVING])
+    batch = Batch(world.receiving)
     row = data.ctypes.data + start + STACK_BYTES
     batch.data = row
     store32(batch.length, np.uint32(size))
@@ -127,52 +105,49 @@ def take_in(world: Any, context: Any, host: int, packet: int, now_ns: int) -> in
     store32(batch.destination, np.uint32(read32(data, start + 30)))
     store16(batch.source_port, np.uint16(read16(data, start + 34)))
     store8(batch.tos, np.uint8(data[start + 15]))
-    endpoint = EndpointState(words[H_ENDPOINT])
+    endpoint = EndpointState(words.endpoint)
     take_batch(endpoint, batch, 1, now_ns)
-    world[W_DELIVERED] += 1
+    world.delivered += 1
     if data[start + STACK_BYTES] != _ACKNOWLEDGE:
-        world[W_DATA_DELIVERED] += 1
+        world.data_delivered += 1
     multicast = read32(data, start + STACK_BYTES + 4) & 0xFFFFFF == 0xFFFFFF
     chunk = multicast and read32(data, start + STACK_BYTES + 12) != AGGREGATION_QKEY
-    call = endpoint.events != 0 or words[H_ATTENTIVE] != 0
+    call = endpoint.events != 0 or words.attentive != 0
     if call:
-        memcpy(world[W_RECEIVED_ROW], row, min(size, batch.stride))
+        memcpy(world.received_row, row, min(size, batch.stride))
     release(context, packet)
     if call:
         return CALL_HOST
     if not chunk:  # chunks of a group that complete nothing give no reason to send
-        schedule(context, world[W_FIRST_CALL] + host, now_ns)
+        schedule(context, world.first_call + host, now_ns)
     return DONE
 
 
 @internal
-def serve_host(world: Any, context: Any, host: int, now_ns: int) -> int:
+def serve_host(world: World, context: Context, host: int, now_ns: int) -> int:
     """A host's time has come: send all that its transport has to send now, say when it is next.
 
     CALL_HOST if its agent must be called, LACK_ROOM if the pool must grow first; either way the
     host's time is still now.
     """
-    words = host_row(world, host)
-    call = world[W_FIRST_CALL] + host
-    if words[H_ALIVE] == 0 or words[H_ENDPOINT] == 0:
+    words = Host(world.host_table, host)
+    call = world.first_call + host
+    if words.alive == 0 or words.endpoint == 0:
         schedule(context, call, NONE)
         return DONE
-    if words[H_DUE_NS] <= now_ns:
+    if words.due_ns <= now_ns:
         return CALL_HOST
-    port_index = world[W_FIRST_UPLINK] + host
+    port_index = world.first_uplink + host
     port = port_row(context, port_index)
-    endpoint = EndpointState(words[H_ENDPOINT])
-    batch = Batch(world[W_SENDING])
+    endpoint = EndpointState(words.endpoint)
+    batch = Batch(world.sending)
     stride = context[BUFFER_STRIDE]
     while True:
-        room = words[H_QUEUE_BYTES] - port[Q_BYTES]
-        if room < world[W_FRAME_BYTES]:
-            schedule(context, call, min(max(port[Q_FREE_NS], now_ns + 1), words[H_DUE_NS]))
+        room = words.queue_bytes - port[Q_BYTES]
+        if room < world.frame_bytes:
+            schedule(context, call, min(max(port[Q_FREE_NS], now_ns + 1), words.due_ns))
             return DONE
-        if (
-            context[FREE_BUFFER_COUNT] < world[W_MARGIN]
-            or context[FREE_PACKET_COUNT] < world[W_MARGIN]
-        ):
+        if context[FREE_BUFFER_COUNT] < world.margin or context[FREE_PACKET_COUNT] < world.margin:
             return LACK_ROOM
         buffer = take_buffer(context)
         address = context[BUFFERS] + buffer * stride
@@ -209,6 +184,6 @@ def serve_host(world: Any, context: Any, host: int, now_ns: int) -> int:
         if count == 0:  # it has nothing after all
             deadline = now_ns + 1000
             break
-    deadline = min(deadline, words[H_DUE_NS])
+    deadline = min(deadline, words.due_ns)
     schedule(context, call, NONE if deadline >= NEVER else deadline)
     return DONE

@@ -10,8 +10,7 @@ one order.
 
 from __future__ import annotations
 
-from typing import Any
-
+from weft.base.jit import words_at
 from weft.switch.engine.dataplane import MOST_PASSES
 from weft.switch.engine.events import begin_turn
 from weft.switch.engine.layout import (
@@ -57,12 +56,10 @@ from weft.topo.worlds.simulated.faults import (
     copy_of,
     first_held,
     frame_view,
-    held_row,
     held_time,
     hold,
     let_go,
     rule_applies,
-    rule_row,
     swapped_at,
 )
 from weft.topo.worlds.simulated.frames import add_to_digest, content_hash
@@ -75,34 +72,17 @@ from weft.topo.worlds.simulated.layout import (
     FAILED,
     GROW,
     IDLE,
-    K_PORT,
     LOSE,
     PAUSE,
-    R_ACTION,
-    R_DELAY_NS,
     STOPPED,
     SWAP,
     TRIGGER,
     TRIGGERED,
-    W_BUDGET,
-    W_DIRECTIONS,
-    W_DOWN,
-    W_EVENTS,
-    W_FAILURE,
-    W_FIRST_CALL,
-    W_FIRST_UPLINK,
-    W_FRAMES,
-    W_HELD_COUNT,
-    W_HOST,
-    W_LOST_BYTES,
-    W_LOST_PACKETS,
-    W_MARGIN,
-    W_NOW_NS,
-    W_PEERS,
-    W_PORT_INDICES,
-    W_RULE_COUNT,
-    W_STOP_NS,
-    W_TRIGGERED,
+    Context,
+    Frame,
+    Held,
+    Rule,
+    World,
 )
 from weft.topo.worlds.simulated.native import compiled, internal
 
@@ -110,32 +90,33 @@ NOTHING = -1
 
 
 @internal
-def word_of(world: Any, table: int, port_index: int) -> int:
+def word_of(world: World, table: int, port_index: int) -> int:
     """A port index's word of one of the world's tables."""
-    return int64_view(world[table], world[W_PORT_INDICES])[port_index]  # type: ignore[no-any-return]
+    word: int = words_at(table, world.port_indices)[port_index]
+    return word
 
 
 @internal
-def lose(world: Any, context: Any, port_index: int, packet: int) -> None:
+def lose(world: World, context: Context, port_index: int, packet: int) -> None:
     """A frame is lost on the link, and counted."""
-    count = world[W_PORT_INDICES]
-    int64_view(world[W_LOST_PACKETS], count)[port_index] += 1
+    count = world.port_indices
+    int64_view(world.lost_packets, count)[port_index] += 1
     length = packet_row(context, packet)[P_FRAME_LENGTH]
-    int64_view(world[W_LOST_BYTES], count)[port_index] += length
+    int64_view(world.lost_bytes, count)[port_index] += length
     release(context, packet)
 
 
 @internal
-def hand_over(world: Any, context: Any, port_index: int, packet: int, now_ns: int) -> int:
+def hand_over(world: World, context: Context, port_index: int, packet: int, now_ns: int) -> int:
     """A frame that left ``port_index`` goes into what is there; a host to be called, or NOTHING."""
-    peer = word_of(world, W_PEERS, port_index)
+    peer = word_of(world, world.peers, port_index)
     if peer == NONE:
         release(context, packet)
         return NOTHING
-    if peer >= world[W_FIRST_UPLINK]:
-        host = peer - world[W_FIRST_UPLINK]
+    if peer >= world.first_uplink:
+        host = peer - world.first_uplink
         if take_in(world, context, host, packet, now_ns) == CALL_HOST:
-            return host  # type: ignore[no-any-return]
+            return host
         return NOTHING
     row = packet_row(context, packet)
     row[P_REPEATS] = 0
@@ -147,7 +128,7 @@ def hand_over(world: Any, context: Any, port_index: int, packet: int, now_ns: in
 
 
 @internal
-def arrive(world: Any, context: Any, packet: int, now_ns: int) -> int:
+def arrive(world: World, context: Context, packet: int, now_ns: int) -> int:
     """A frame has reached the far end of its link: what faults there are, then hand it over.
 
     Returns the host that must be called, or NOTHING.
@@ -160,24 +141,24 @@ def arrive(world: Any, context: Any, packet: int, now_ns: int) -> int:
     data = frame_view(context, packet)
     start = row[P_FRAME]
     length = row[P_FRAME_LENGTH]
-    world[W_FRAMES] += 1
-    direction = word_of(world, W_DIRECTIONS, port_index)
+    world.frames += 1
+    direction = word_of(world, world.directions, port_index)
     add_to_digest(world, now_ns, direction, length, content_hash(data, start, length))
-    if word_of(world, W_DOWN, port_index):
+    if word_of(world, world.down, port_index):
         lose(world, context, port_index, packet)
         return NOTHING
-    if world[W_RULE_COUNT] == 0:
+    if world.rule_count == 0:
         return hand_over(world, context, port_index, packet, now_ns)
     return arrive_with_faults(world, context, port_index, packet, data, start, length, now_ns)
 
 
 @internal
 def arrive_with_faults(
-    world: Any,
-    context: Any,
+    world: World,
+    context: Context,
     port_index: int,
     packet: int,
-    data: Any,
+    data: Frame,
     start: int,
     length: int,
     now_ns: int,
@@ -187,21 +168,21 @@ def arrive_with_faults(
     copies = 0
     delay_ns = 0
     swap_ns = 0
-    for rule in range(world[W_RULE_COUNT]):
+    for rule in range(world.rule_count):
         if not rule_applies(world, rule, port_index, data, start, length):
             continue
-        words = rule_row(world, rule)
-        action = words[R_ACTION]
+        words = Rule(world.rules, rule)
+        action = words.action
         if action == LOSE:
             lost = True
         elif action == DUPLICATE:
             copies += 1
         elif action == DELAY:
-            delay_ns = max(delay_ns, words[R_DELAY_NS])
+            delay_ns = max(delay_ns, words.delay_ns)
         elif action == SWAP:
-            swap_ns = words[R_DELAY_NS]
+            swap_ns = words.delay_ns
         elif action == TRIGGER:
-            world[W_TRIGGERED] = 1
+            world.triggered = 1
     if lost:
         lose(world, context, port_index, packet)
         return NOTHING
@@ -223,50 +204,48 @@ def arrive_with_faults(
 
 
 @internal
-def arrive_late(world: Any, context: Any, now_ns: int) -> int:
+def arrive_late(world: World, context: Context, now_ns: int) -> int:
     """Hand over the first of the frames that were held."""
     position = first_held(world)
-    port_index = held_row(world, position)[K_PORT]
+    port_index = Held(world.held, position).port
     packet = let_go(world, position)
-    if word_of(world, W_DOWN, port_index):
+    if word_of(world, world.down, port_index):
         lose(world, context, port_index, packet)
         return NOTHING
     return hand_over(world, context, port_index, packet, now_ns)
 
 
 @compiled
-def run_events(world: Any, context: Any) -> int:
+def run_events(world_address: int, context: Context) -> int:
     """Go on until something needs Python; why: one of `layout`'s IDLE to ENDLESS."""
+    world = World(world_address)
     heap = int64_view(context[HEAP], 1)
     while True:
-        now_ns = world[W_NOW_NS]
+        now_ns = world.now_ns
         if context[PASSES] >= context[PASSES_END]:
             return ENDLESS
-        if world[W_FAILURE] or context[NO_BUFFER]:
+        if world.failure or context[NO_BUFFER]:
             return FAILED
-        if world[W_TRIGGERED]:
+        if world.triggered:
             return TRIGGERED
-        if (
-            context[FREE_BUFFER_COUNT] < world[W_MARGIN]
-            or context[FREE_PACKET_COUNT] < world[W_MARGIN]
-        ):
+        if context[FREE_BUFFER_COUNT] < world.margin or context[FREE_PACKET_COUNT] < world.margin:
             return GROW
         if context[READY_HEAD] != NONE:
             begin_turn(context, MOST_PASSES)
             found = arrive(world, context, take_departure(context), now_ns)
             if found != NOTHING:
-                world[W_HOST] = found
+                world.host = found
                 return CALL
             continue
         if context[AGAIN_HEAD] != NONE:
             go_on(context, now_ns)
             continue
         begin_turn(context, MOST_PASSES)
-        world[W_EVENTS] += 1
-        world[W_BUDGET] -= 1
-        if world[W_BUDGET] < 0:
+        world.events += 1
+        world.budget -= 1
+        if world.budget < 0:
             return PAUSE
-        held_ns = held_time(world) if world[W_HELD_COUNT] else NONE
+        held_ns = held_time(world) if world.held_count else NONE
         if context[HEAP_LENGTH] == 0:
             if held_ns == NONE:
                 return IDLE
@@ -278,38 +257,39 @@ def run_events(world: Any, context: Any) -> int:
             if held_ns != NONE and held_ns <= time_ns:
                 time_ns = held_ns
                 port_index = NONE
-        if time_ns > world[W_STOP_NS]:
+        if time_ns > world.stop_ns:
             return STOPPED
         now_ns = max(now_ns, time_ns)
-        world[W_NOW_NS] = now_ns
+        world.now_ns = now_ns
         if port_index == NONE:
             found = arrive_late(world, context, now_ns)
             if found != NOTHING:
-                world[W_HOST] = found
+                world.host = found
                 return CALL
-        elif port_index < world[W_FIRST_UPLINK]:
+        elif port_index < world.first_uplink:
             serve_port(context, port_index, now_ns)
-        elif port_index < world[W_FIRST_CALL]:
+        elif port_index < world.first_call:
             serve_uplink(context, port_index, now_ns)
         else:
-            host = port_index - world[W_FIRST_CALL]
+            host = port_index - world.first_call
             result = serve_host(world, context, host, now_ns)
             if result == CALL_HOST:
-                world[W_HOST] = host
+                world.host = host
                 return CALL
             if result != DONE:
                 return GROW
 
 
 @compiled
-def call_host(world: Any, context: Any, host: int) -> None:
+def call_host(world_address: int, context: Context, host: int) -> None:
     """Let a host send as soon as the events before it are done."""
-    schedule(context, world[W_FIRST_CALL] + host, world[W_NOW_NS])
+    world = World(world_address)
+    schedule(context, world.first_call + host, world.now_ns)
 
 
 @compiled
-def send_frame(context: Any, port_index: int, frame: Any, now_ns: int) -> None:
-    """Let the link behind a port carry a frame (uint8 array) next, past the port's queue."""
+def send_frame(context: Context, port_index: int, frame: Frame, now_ns: int) -> None:
+    """Let the link behind a port carry a frame next, past the port's queue."""
     buffer = take_buffer(context)
     packet = take_packet(context, buffer)
     data = frame_view(context, packet)

@@ -57,35 +57,36 @@ class FaultPlan:
         ruled = [
             fault for fault in faults if isinstance(fault, PacketFault) or fault.after is not None
         ]
-        self._rules = np.zeros((len(ruled), at.RULE_WORDS), np.int64)
+        self._rules = np.zeros(len(ruled), at.Rule.dtype)
         self._places = np.zeros((len(ruled), len(fabric.down)), np.uint8)
         self._opcodes = np.zeros((len(ruled), 256), np.uint8)
         self._triggers: dict[int, Outage] = {}
         for number, fault in enumerate(ruled):
-            row = self._rules[number]
-            self._fill(number, fault.match)
+            row = at.Rule.at(self._rules.ctypes.data, number)
+            self._fill(number, row, fault.match)
             if isinstance(fault, PacketFault):
-                row[at.R_ACTION] = _ACTIONS[fault.action]
-                row[at.R_FIRST], row[at.R_LAST] = fault.first, fault.last
-                row[at.R_DELAY_NS] = fault.by_ns
+                row.action = _ACTIONS[fault.action]
+                row.first, row.last = fault.first, fault.last
+                row.delay_ns = fault.by_ns
             else:
-                row[at.R_ACTION] = at.TRIGGER
-                row[at.R_FIRST] = row[at.R_LAST] = fault.after or 1
+                row.action = at.TRIGGER
+                row.first = row.last = fault.after or 1
                 self._triggers[number] = fault
         for fault in faults:
             if isinstance(fault, Outage) and fault.at_ns is not None:
                 self._schedule(started_ns + fault.at_ns, fault, False)
         fabric.set_rules(self._rules, self._places, self._opcodes)
 
-    def _fill(self, number: int, match: PacketMatch) -> None:
-        fabric, row = self._fabric, self._rules[number]
+    def _fill(self, number: int, row: at.Rule, match: PacketMatch) -> None:
+        fabric = self._fabric
         for direction in match.directions(fabric.topology):
             self._places[number, fabric.port_indices[direction.ends]] = 1
         self._opcodes[number, sorted(match.opcodes)] = 1
-        for word, rank in ((at.R_SOURCE, match.rank), (at.R_DESTINATION, match.to)):
-            row[word] = NONE if rank is None else fabric.topology.host(rank).address
-        row[at.R_RECEIVER] = NONE if match.to is None else fabric.host_index(match.to)
-        row[at.R_CHUNK] = NONE if match.chunk is None else match.chunk
+        hosts = fabric.topology.host
+        row.source = NONE if match.rank is None else hosts(match.rank).address
+        row.destination = NONE if match.to is None else hosts(match.to).address
+        row.receiver = NONE if match.to is None else fabric.host_index(match.to)
+        row.chunk = NONE if match.chunk is None else match.chunk
 
     def _schedule(self, time_ns: int, outage: Outage, ends: bool) -> None:
         heapq.heappush(self._due, (time_ns, self._number, outage, ends))
@@ -112,7 +113,7 @@ class FaultPlan:
     def triggered(self) -> None:
         """Begin the outages whose packets have come."""
         for number in sorted(self._triggers):
-            if self._rules[number, at.R_DONE]:
+            if self._rules["done"][number]:
                 self._apply(self._fabric.now_ns, self._triggers.pop(number), False)
 
     def _apply(self, time_ns: int, outage: Outage, ends: bool) -> None:
@@ -153,7 +154,7 @@ class FaultPlan:
     def done(self) -> dict[str, int]:
         """How many packets each packet fault was done to, by its line."""
         lines = [fault for fault in self.faults if isinstance(fault, PacketFault)]
-        counts = self._rules[self._rules[:, at.R_ACTION] != at.TRIGGER, at.R_DONE]
+        counts = self._rules["done"][self._rules["action"] != at.TRIGGER]
         found: dict[str, int] = {}
         for fault, count in zip(lines, counts.tolist(), strict=True):
             found[str(fault)] = found.get(str(fault), 0) + count

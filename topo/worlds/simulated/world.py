@@ -34,7 +34,6 @@ from weft.switch.p4runtime.local import LocalSwitch
 from weft.topo.interfaces import check_path_mtu
 from weft.topo.network import Topology, check_link_figures
 from weft.topo.packet_faults import InjectedFault
-from weft.topo.worlds.simulated import layout as at
 from weft.topo.worlds.simulated.fabric import Fabric
 from weft.topo.worlds.simulated.rules import FaultPlan
 
@@ -404,7 +403,7 @@ class _Operation:
                 expected,
                 len(self._ended),
                 self._fabric.now_ns - self._started_ns,
-                int(self._fabric.world[at.W_EVENTS]),
+                self._fabric.world.events,
             )
         )
 
@@ -439,7 +438,7 @@ class _Operation:
             statistics={
                 **statistics,
                 "socket_drops": 0,
-                "refused_frames": int(self._fabric.hosts[self._hosts[rank], at.H_REFUSED]),
+                "refused_frames": int(self._fabric.hosts["refused"][self._hosts[rank]]),
             },
             spans_ns=series.spans_since(self._started_ns),
             moments=counted.moments_since(self._started_ns),
