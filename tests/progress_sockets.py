@@ -13,7 +13,7 @@ import subprocess
 import threading
 
 import numpy as np
-from tests.test_progress_engine import (
+from tests.progress_engine_support import (
     ADDRESS,
     CHUNK_BYTES,
     GROUPS,

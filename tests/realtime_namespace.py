@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from tests.engine_programs import router
-from tests.test_engine import packet
+from tests.engine_support import packet
 
 from weft.base.errors import InputError
 from weft.switch.engine.control import (

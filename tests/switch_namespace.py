@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.engine_support import packet
 from tests.realtime_namespace import collect, make_links
 from tests.shell_process import Shell
-from tests.test_engine import packet
 
 from weft.switch.realtime.ports import open_port
 

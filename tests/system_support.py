@@ -10,8 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from weft.base.cache import CHECKOUT
+from weft.base.progress import Progress
+from weft.experiments.results.results import Run
+from weft.experiments.runs.runner import run
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.scenario.sweep import Experiment, Point
 from weft.topo.worlds.emulated.runs import RUNS, read_record
 
 WEFT = [sys.executable, "-m", "weft"]
@@ -93,3 +99,51 @@ def wait_until(true: Callable[[], bool], what: str, seconds: float = 120) -> Non
     while not true():
         assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
         time.sleep(0.02)
+
+
+def count_frames(file: Path) -> tuple[int, int]:
+    """The RoCEv2 packets of a capture, for each of which scapy finds the same ICRC; and IGMP's."""
+    from scapy.contrib.roce import BTH
+    from scapy.layers.inet import IP, UDP
+    from scapy.utils import RawPcapReader
+
+    count = igmp = 0
+    for frame, _ in RawPcapReader(str(file)):
+        assert frame[12:14] == b"\x08\x00"
+        if frame[23] == 2:
+            igmp += 1
+            continue
+        packet = IP(frame[14:])
+        assert packet[UDP].dport == 4791
+        assert (packet.id, packet.flags, packet[UDP].chksum) == (0, "DF", 0)
+        computed = packet[BTH].compute_icrc(bytes(packet[BTH])[:-4])
+        assert computed == bytes(packet)[-4:], packet.summary()
+        count += 1
+    return count, igmp
+
+
+NETWORK: dict[str, Any] = {"leaves": 2, "spines": 2, "hosts_per_leaf": 2, "predict": False}
+
+
+UNEQUAL_NUMBERS = {"sizes_bytes": (100_000, 0, 4, 65_536)}
+"""Whole numbers of four bytes."""
+
+
+Options = dict[str, Any]
+
+
+def on_one_network(
+    *points: Options, progress: Progress | None = None, **common: Any
+) -> list[list[Run]]:
+    """Runs of every point, all on one network that is the same after each of them, and gone."""
+    experiment = Experiment(
+        tuple(
+            Point(Scenario(**{**NETWORK, **common, **point}), number=f"{index + 1}/{len(points)}")
+            for index, point in enumerate(points)
+        )
+    )
+    with left_as_it_was():
+        results = run(experiment, progress)
+    assert not runs_of(os.getpid())
+    left = list(results.runs)
+    return [[left.pop(0) for _ in point.scenario.algorithms] for point in experiment.points]

@@ -204,6 +204,16 @@ def test_tests_import_what_they_share_as_tests_name(file: Path) -> None:
     assert not wrong
 
 
+@pytest.mark.parametrize("file", modules("tests"), ids=name_of)
+def test_tests_of_one_file_do_not_import_from_another_test_file(file: Path) -> None:
+    wrong = [
+        f"{name_of(file)}:{line} imports {name}: move what both need to a module of its own"
+        for line, name in imports(file)
+        if name.startswith("tests.test_")
+    ]
+    assert not wrong
+
+
 def test_every_package_folder_is_a_package() -> None:
     for file in modules(*PACKAGES):
         assert (file.parent / "__init__.py").is_file(), f"{name_of(file.parent)} has no __init__.py"

@@ -9,33 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.workloads_support import node, trace
 
 from weft.agents.collectives.flow_graph import FlowGraph
 from weft.base.errors import InputError
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.flow_steps import steps_of
 from weft.experiments.workloads.chakra import parse_traces, read_traces
-from weft.experiments.workloads.chakra_schema import COLLECTIVE, COMP, MESSAGES, RECV, SEND, encode
-
-
-def node(number: int, kind: int, after: list[int] | None = None, **attributes: Any) -> Any:
-    """A node as Chakra's own tools write them: numbers as int64 or int32."""
-    micros = attributes.pop("micros", 0)
-    found = MESSAGES["Node"](id=number, name=f"n{number}", type=kind, duration_micros=micros)
-    found.data_deps.extend(after or [])
-    for name, value in attributes.items():
-        attribute = found.attr.add(name=name)
-        if isinstance(value, str):
-            attribute.string_val = value
-        elif name in ("comm_src", "comm_dst", "comm_tag"):
-            attribute.int32_val = value
-        else:
-            attribute.int64_val = value
-    return found
-
-
-def trace(*nodes: Any) -> bytes:
-    return encode(MESSAGES["GlobalMetadata"](version="0.0.4"), *nodes)
+from weft.experiments.workloads.chakra_schema import COLLECTIVE, COMP, RECV, SEND, encode
 
 
 def parse(*traces: bytes, algorithm: str = "ring") -> FlowGraph:

@@ -9,15 +9,11 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.cli_support import ENVIRONMENT, WEFT, start
 
 import weft
-
-CHECKOUT = Path(__file__).resolve().parent.parent
-WEFT = [sys.executable, "-m", "weft"]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
 
 TWO_SIGNALS = """
 import os, signal, time
@@ -50,13 +46,6 @@ sys.meta_path.insert(0, Importing())
 from weft.__main__ import start
 start()
 """
-
-
-def start(*command: str, cwd: Path, **files: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, cwd=cwd, env=ENVIRONMENT, text=True, check=False, timeout=600,
-        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **files},
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize("arguments", [["topology"], ["--help"], ["topology", "--help"]])

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.collective_group import EVERY, Group, name_of
+from tests.collectives_faults_support import DEAD_PEER_LIMIT_NS, LOSS_LIMIT_NS, dies, requests
 from tests.memory_network import Faults
-from tests.test_collectives_faults import DEAD_PEER_LIMIT_NS, LOSS_LIMIT_NS, dies, requests
 
 from weft.agents.collectives.agent import Done, Failed
 from weft.agents.collectives.names import MAX_AT_ONCE

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.compiler_behaviour_support import send
 from tests.compiler_support import compiled
-
-from weft.switch.engine.dataplane import Dataplane, Queue
 
 TYPES = """
 header h_t { bit<8> a; bit<8> b; bit<16> c; }
@@ -51,21 +50,6 @@ def run(folder: Path, ingress: str, frames: list[bytes]) -> list[bytes]:
         ingress=f"sm.egress_spec = 1; {ingress}",
     )
     return send(program.bmv2_json, frames)
-
-
-def send(bmv2_json: str, frames: list[bytes]) -> list[bytes]:
-    """What comes out of port 1 of a switch with this program."""
-    dataplane = Dataplane(1, 4, packets=64, plain=True)
-    dataplane.set_port(0, 1, Queue())
-    control = dataplane.control(0)
-    control.load_program(bmv2_json, load="save")
-    control.commit_program()
-    control.publish()
-    sent: list[bytes] = []
-    for number, frame in enumerate(frames):
-        dataplane.receive(0, 1, [frame], (number + 1) * 10**6)
-        sent += [bytes(item.frame) for item in dataplane.transmit((number + 1) * 10**6 + 500_000)]
-    return sent
 
 
 def _until(a: int, b: int, c: int) -> tuple[int, int, int]:

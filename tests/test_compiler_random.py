@@ -9,8 +9,8 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.compiler_behaviour_support import send
 from tests.compiler_support import compiled
-from tests.test_compiler_behaviour import send
 
 FIELDS = {"a": 8, "b": 8, "c": 16, "s": -8, "t": -16, "n": 4, "m": 4}
 """The header's fields with their widths in bits; those of signed numbers are negative."""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.collective_group import Group
-from tests.test_lanes import every_pair
+from tests.lanes_support import every_pair
 
 from weft.agents.collectives.algorithms.direct import Exchange
 from weft.agents.collectives.requests import Request

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.test_cli import WEFT, start
+from tests.cli_support import WEFT, start
 
 from weft.base.errors import InputError
 from weft.experiments.bench.switch_rows import TWELVE_TABLES

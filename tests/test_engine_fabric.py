@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from tests.test_engine import packet
+from tests.engine_support import packet
 
 from weft.switch.compiler.driver import compile_program
 from weft.switch.engine.control import (

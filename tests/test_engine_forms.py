@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.engine_programs import Document, assign, expression, extract, field, hexstr
-from tests.test_engine import configure, packet
+from tests.engine_support import configure, packet
 
 from weft.switch.engine.dataplane import Dataplane, Queue
 

@@ -6,14 +6,13 @@ import random
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine_programs import router
-from tests.test_engine import packet
+from tests.engine_support import CPU_PORT, SOURCE, colours, frame, packet
 
 from weft.base.errors import InputError
 from weft.switch.compiler import compile_program
@@ -47,8 +46,6 @@ from weft.switch.engine.dataplane import Dataplane, Queue
 from weft.switch.engine.outbox import RING_WORDS
 from weft.switch.engine.state import EngineControl
 
-SOURCE = Path(__file__).parent / "programs" / "objects.p4"
-CPU_PORT = 7
 SECOND = 1_000_000_000
 
 
@@ -68,11 +65,6 @@ def make(drop_port: int = 511, *, plain: bool = True) -> tuple[Dataplane, Engine
     return dataplane, control
 
 
-def frame(destination: int, source: int, kind: int = 0, size: int = 14) -> bytes:
-    head = destination.to_bytes(6, "big") + source.to_bytes(6, "big") + kind.to_bytes(2, "big")
-    return head + bytes(size - 14)
-
-
 def forward(control: EngineControl, destination: int, port: int, timeout_ns: int = 0) -> None:
     call = ActionCall("I.to", (port,))
     entry = TableEntry("I.forward", (Exact(destination),), call, idle_timeout_ns=timeout_ns)
@@ -84,13 +76,6 @@ def send(dataplane: Dataplane, data: bytes, now_ns: int = 0, port: int = 1) -> l
     """What leaves after a frame has come in."""
     dataplane.receive(0, port, [data], now_ns)
     return [departure.frame for departure in dataplane.transmit(now_ns)]
-
-
-def colours(data: bytes) -> tuple[int, int, int, int]:
-    """Of the packet meter, the byte meter and the direct meter; and whether the value set had it:
-    the program writes them to the source address."""
-    word = int.from_bytes(data[6:12], "big")
-    return word >> 8 & 3, word >> 10 & 3, word >> 12 & 255, word >> 20 & 1
 
 
 class Bucket:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.bmv2_live import Bmv2
 from tests.bmv2_support import assert_same, bmv2, compile_with_p4c, require_bmv2, weft
 from tests.compiler_support import compiled
-from tests.test_engine_objects import SOURCE, colours, frame
+from tests.engine_support import SOURCE, colours, frame
 
 from weft.switch.engine.control import ActionCall, Exact, MeterConfig, TableEntry
 from weft.switch.engine.state import EngineControl

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.collective_group import EVERY, Group, name_of
+from tests.lanes_support import every_pair
 from tests.memory_network import Faults
 
 from weft.agents.collectives.communicator import Communicator, Lane
@@ -19,16 +20,6 @@ from weft.agents.transport import Endpoint, TransportOptions
 from weft.base.errors import InputError
 
 UNICAST = [request for request in EVERY if request.algorithm != "multicast"]
-
-
-def every_pair(size: int, lanes: int) -> dict[tuple[int, int], list[Lane]]:
-    """So many lanes between all ranks, each with a source port of its own."""
-    return {
-        (rank, peer): [(50_000 + lane,) for lane in range(lanes)]
-        for rank in range(size)
-        for peer in range(size)
-        if rank != peer
-    }
 
 
 @pytest.mark.parametrize("request_", UNICAST, ids=name_of)

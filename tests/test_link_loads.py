@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.test_controller_planners import tables_of
+from tests.controller_planners_support import tables_of
 
 from weft.analysis.link_loads import (
     LinkLoads,

@@ -12,7 +12,7 @@ import pytest
 from scapy.utils import PcapReader, RawPcapReader
 from tests.emulated_support import wait_until
 from tests.engine_programs import router
-from tests.test_engine import free, packet
+from tests.engine_support import free, packet
 
 from weft.base.errors import InputError
 from weft.switch.engine.control import ActionCall, Lpm, Member, ProfileMember, TableEntry

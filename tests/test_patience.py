@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.operations import gather
-from tests.test_rank_rendezvous import Actor, both, hello, perform
+from tests.rank_rendezvous_support import Actor, both, hello, perform
 
 from weft.agents.drivers import messages
 from weft.agents.drivers.messages import (

@@ -9,33 +9,24 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from tests.progress_engine_support import (
+    ADDRESS,
+    CHUNK_BYTES,
+    GROUPS,
+    QKEY,
+    SHARD_BYTES,
+    packets_of,
+)
 from tests.transport_pair import pattern
 
-from weft.agents.datagrams import Datagrams, ipv4
 from weft.agents.drivers.progress_engine import ProgressEngine, RingSource
-from weft.agents.transport import ChunkSink, Endpoint, ReceiveWorker, TransportOptions
+from weft.agents.transport import ChunkSink, ReceiveWorker
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-ADDRESS, SENDER = ipv4("10.9.0.2"), ipv4("10.9.0.1")
-GROUPS = [ipv4(f"239.9.0.{worker + 1}") for worker in range(3)]
-QKEY = 9
-SHARD_BYTES, CHUNK_BYTES = 50_000, 250
-
-
-def packets_of(group: int, data: Any) -> Datagrams:
-    """A ring that has every chunk of some data."""
-    chunks = -(-len(data) // CHUNK_BYTES)
-    sender = Endpoint(SENDER, 256, options=TransportOptions(batch_packets=chunks))
-    pair = sender.create_ud(group, QKEY)
-    pair.post_chunks(sender.register(data), 0, chunks, CHUNK_BYTES, 1 << 24, 0)
-    ring = sender.transmit(0)
-    assert ring.count == chunks
-    return ring
 
 
 @pytest.mark.parametrize("staged", [False, True])

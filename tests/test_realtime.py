@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -17,19 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.emulated_support import wait_until
+from tests.realtime_support import ROOT, needs_namespaces
 
 from weft.base.errors import InputError
 from weft.switch.realtime.config import config_of, read_config
 from weft.switch.realtime.loop import HISTOGRAM, IO_HISTOGRAM, IO_WORDS, record_lateness
 from weft.switch.realtime.ports import lateness
 from weft.switch.realtime.process import SwitchProcess
-
-ROOT = Path(__file__).resolve().parent.parent
-
-needs_namespaces = pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("unshare") is None or shutil.which("ip") is None,
-    reason="a network namespace with veth pairs needs root, unshare and ip",
-)
 
 
 def switch(**more: Any) -> dict[str, Any]:

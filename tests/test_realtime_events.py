@@ -4,40 +4,25 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-from tests.test_engine_objects import CPU_PORT, SOURCE, frame
+from tests.engine_support import CPU_PORT, SOURCE, frame
+from tests.realtime_support import collect
 
 from weft.switch.compiler import compile_program
 from weft.switch.engine.control import (
     ActionCall,
     DigestEvent,
-    Event,
     Exact,
     IdleTimeout,
     MeterConfig,
     PacketIn,
     TableEntry,
 )
-from weft.switch.engine.state import EngineControl
 from weft.switch.realtime.config import config_of
 from weft.switch.realtime.process import SwitchProcess
 
-DEADLINE_S = 60.0
 FLOOD = 3000
-
-
-def collect(
-    control: EngineControl, told: threading.Event, enough: Callable[[list[Event]], bool]
-) -> list[Event]:
-    """Events as a listener takes them, until there are enough or the deadline has passed."""
-    events: list[Event] = []
-    until = time.monotonic() + DEADLINE_S
-    while not enough(events) and told.wait(max(until - time.monotonic(), 0)):
-        told.clear()
-        events += control.take_events()
-    return events
 
 
 def test_controllers_get_packets_digests_and_idle_entries_and_a_flood_is_bounded() -> None:

@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.p4runtime_support import DELETE, INSERT, BareClient, Files, Refused, compiled
-from tests.test_realtime import needs_namespaces
-from tests.test_realtime_events import collect
+from tests.realtime_support import collect, needs_namespaces
 
 from weft.base.cache import CHECKOUT
 from weft.base.errors import RunError

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.test_realtime import ROOT, needs_namespaces
+from tests.realtime_support import ROOT, needs_namespaces
 
 from weft.base.errors import InputError, MachineError, WeftError
 from weft.switch.commands.switch import run_switch

@@ -18,6 +18,7 @@ from tests.system_support import (
     ENVIRONMENT,
     WEFT,
     Machine,
+    count_frames,
     left_as_it_was,
     runs_of,
     sent_bytes,
@@ -186,27 +187,6 @@ def test_captures_hold_rocev2_with_the_right_icrc_at_both_ends_of_every_link(
     )  # fmt: skip
     assert odd.returncode == 0, odd.stderr
     assert odd.stdout == ""
-
-
-def count_frames(file: Path) -> tuple[int, int]:
-    """The RoCEv2 packets of a capture, for each of which scapy finds the same ICRC; and IGMP's."""
-    from scapy.contrib.roce import BTH
-    from scapy.layers.inet import IP, UDP
-    from scapy.utils import RawPcapReader
-
-    count = igmp = 0
-    for frame, _ in RawPcapReader(str(file)):
-        assert frame[12:14] == b"\x08\x00"
-        if frame[23] == 2:
-            igmp += 1
-            continue
-        packet = IP(frame[14:])
-        assert packet[UDP].dport == 4791
-        assert (packet.id, packet.flags, packet[UDP].chksum) == (0, "DF", 0)
-        computed = packet[BTH].compute_icrc(bytes(packet[BTH])[:-4])
-        assert computed == bytes(packet)[-4:], packet.summary()
-        count += 1
-    return count, igmp
 
 
 def _has(tool: str) -> bool:

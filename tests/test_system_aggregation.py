@@ -12,9 +12,14 @@ from typing import Any
 
 import pytest
 from tests.emulated_support import needs_machine
-from tests.system_support import left_as_it_was, weft
-from tests.test_system import count_frames
-from tests.test_system_collectives import NETWORK, UNEQUAL_NUMBERS, on_one_network
+from tests.system_support import (
+    NETWORK,
+    UNEQUAL_NUMBERS,
+    count_frames,
+    left_as_it_was,
+    on_one_network,
+    weft,
+)
 
 from weft import Scenario, run
 from weft.agents.collectives.names import COLLECTIVES

@@ -16,49 +16,25 @@ from typing import Any
 import pytest
 from rich.console import Console
 from tests.emulated_support import needs_machine
-from tests.system_support import left_as_it_was, runs_of
+from tests.system_support import UNEQUAL_NUMBERS, on_one_network, runs_of
 from tests.theory_support import OFFLOADED
 
 from weft.agents.collectives.names import COLLECTIVES
 from weft.base.progress import Progress
 from weft.experiments.results.results import Run
-from weft.experiments.runs.runner import run
-from weft.experiments.scenario.scenario import Fault, Scenario
-from weft.experiments.scenario.sweep import Experiment, Point
+from weft.experiments.scenario.scenario import Fault
 from weft.topo.worlds.emulated.cleanup import marked_processes
 from weft.topo.worlds.emulated.switch_processes import BMV2
 
 pytestmark = [needs_machine, pytest.mark.system]
 
-NETWORK: dict[str, Any] = {"leaves": 2, "spines": 2, "hosts_per_leaf": 2, "predict": False}
 UNEQUAL = {"sizes_bytes": (100_000, 0, 3, 65_536)}
-UNEQUAL_NUMBERS = {"sizes_bytes": (100_000, 0, 4, 65_536)}
-"""Whole numbers of four bytes."""
 LOSS = {"loss": 0.01}
 MULTICAST = {"algorithms": ("multicast",)}
 SLOW: dict[str, Any] = {"rate_bps": 20_000_000}
 LONG = dict.fromkeys(("allgather", "reduce-scatter"), 4 << 20)
 LONG |= dict.fromkeys(("broadcast", "allreduce", "alltoall", "many-to-one"), 16 << 20)
 """Bytes that take slow links seconds longer than all waits here before it breaks the operation."""
-
-Options = dict[str, Any]
-
-
-def on_one_network(
-    *points: Options, progress: Progress | None = None, **common: Any
-) -> list[list[Run]]:
-    """Runs of every point, all on one network that is the same after each of them, and gone."""
-    experiment = Experiment(
-        tuple(
-            Point(Scenario(**{**NETWORK, **common, **point}), number=f"{index + 1}/{len(points)}")
-            for index, point in enumerate(points)
-        )
-    )
-    with left_as_it_was():
-        results = run(experiment, progress)
-    assert not runs_of(os.getpid())
-    left = list(results.runs)
-    return [[left.pop(0) for _ in point.scenario.algorithms] for point in experiment.points]
 
 
 def unicast(collective: str) -> tuple[str, ...]:

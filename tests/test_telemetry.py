@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.engine_support import MBIT100, configure, make, packet
 from tests.results_samples import sample_results
-from tests.test_engine import MBIT100, configure, make, packet
 
 from weft.experiments.results.results import LinkResult, Results
 from weft.experiments.results.telemetry import (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.test_engine import packet
+from tests.engine_support import packet
 
 from weft.base.errors import InputError
 from weft.switch.compiler import compile_cached

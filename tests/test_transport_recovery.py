@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.memory_network import Faults
-from tests.test_transport_faults import transfer
-from tests.test_transport_many import Many, random_run
+from tests.transport_faults_support import transfer
+from tests.transport_many_support import Many, random_run
 from tests.transport_pair import A, B, Pair, pattern
 from tests.transport_scan import ScanningEndpoint
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.collective_group import Group
+from tests.workloads_support import MATRIX
 
 from weft.agents.collectives.flow_graph import FlowGraph, GraphBuilder
 from weft.agents.collectives.names import FLOW_ALGORITHMS
@@ -26,20 +27,6 @@ from weft.experiments.workloads.collectives import add_collective, algorithm_for
 from weft.experiments.workloads.gpt import MODELS, model_of, training_step
 from weft.experiments.workloads.load import WorkloadOptions, graph_of
 from weft.experiments.workloads.matrix import HEADERS, KINDS, NUMBERS, parse_matrix, read_matrix
-
-MATRIX = """\
-# an incast of two, then a flow that waits for both
-Nodes 4
-Connections 4
-Triggers 2
-0->1 id 1 start 0 size 1000 recv_done_trigger 7
-2->1 id 2 start 2500000.0 size 3000 recv_done_trigger 7 send_done_trigger 9
-
-1->3 id 3 trigger 7 size 500
-3->0 id 4 trigger 9 size 1  # the smallest
-trigger id 7 barrier count 2
-trigger id 9 oneshot
-"""
 
 
 def written(tmp_path: Path, text: str) -> str:

@@ -18,8 +18,7 @@ from tests.attack.mutations import ODD, mutate_bytes, mutate_text
 from tests.attack.weft_process import WeftProcess
 from tests.p4runtime_mutations import mutate_json
 from tests.results_samples import sample_results
-from tests.test_chakra import node, trace
-from tests.test_workloads import MATRIX
+from tests.workloads_support import MATRIX, node, trace
 
 from weft.base.cache import CHECKOUT
 from weft.base.errors import WeftError
