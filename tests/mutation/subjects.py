@@ -76,7 +76,7 @@ GROUPS = (
         ),
     ),
 )  # fmt: skip
-"""The groups. Of the transport its layouts are left out, numbers of words of which each is as good
+"""The groups. Of the transport its layouts are left out, names and numbers of which each is as good
 as another; of everything what only the emulated world runs, which builds networks as root."""
 
 
