@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from weft.agents.drivers.messages import OperationConfig, RankResult
+from weft.agents.ranks import OperationConfig, RankResult
 from weft.controller import Controller
 from weft.controller.counters import AggregationCounters
 from weft.experiments.runs.plan import cast_of, operation_of, plan_of, program_of

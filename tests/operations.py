@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.agents.collectives.requests import Request
-from weft.agents.drivers.messages import OperationConfig
+from weft.agents.ranks import OperationConfig
 
 
 def gather(algorithm: str, shard_bytes: int, *, seed: int = 1, **more: Any) -> OperationConfig:

@@ -18,12 +18,12 @@ from weft.agents.drivers.messages import (
     Peers,
     Prepare,
     Progress,
-    RankResult,
     Ready,
     Result,
     Start,
     Verify,
 )
+from weft.agents.ranks import RankResult
 
 Part = Callable[["Actor"], None]
 

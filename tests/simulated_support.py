@@ -10,8 +10,8 @@ from typing import Any
 from tests.operations import gather
 
 from weft.agents.datagrams import ipv4_text
-from weft.agents.drivers.messages import RankResult
 from weft.agents.participant import Cast
+from weft.agents.ranks import RankResult
 from weft.agents.transport import TransportOptions
 from weft.controller import Controller, fabric_plan
 from weft.switch.compiler import compile_cached

@@ -11,7 +11,7 @@ from rich.console import Console
 from tests.results_samples import sample_results
 
 from weft import Scenario, run
-from weft.agents.drivers.messages import RankResult
+from weft.agents.ranks import RankResult
 from weft.experiments.report import render
 from weft.experiments.results.results import Accuracy, Results, Run
 from weft.experiments.results.summary import Summary

@@ -29,6 +29,8 @@ SANS_IO = (
     "agents/collectives",
     "agents/servers",
     "agents/host.py",
+    "agents/ranks.py",
+    "agents/participant.py",
     "topo/clos.py",
     "topo/network.py",
     "topo/packet_faults.py",
@@ -47,6 +49,10 @@ SANS_IO = (
 """Machines that are handed packets and the time, what is pure data, who plans with it, and the
 world whose time is virtual."""
 
+IN_PROCESS = "switch/p4runtime/"
+"""The P4Runtime service, which the simulated world calls without a socket: the same as a server's,
+with its threads. What a machine reaches by it is not looked at."""
+
 FORBIDDEN = {
     "asyncio", "concurrent", "fcntl", "grpc", "mininet", "multiprocessing", "select", "selectors",
     "signal", "socket", "socketserver", "subprocess", "threading", "time",
@@ -62,15 +68,40 @@ def modules(*parts: str) -> list[Path]:
     return found
 
 
-def imports(file: Path) -> Iterator[tuple[int, str]]:
-    """Line and full name of everything that a module imports, wherever in it."""
+def files_of(name: str) -> Iterator[Path]:
+    """The files that are run where something of that full name is imported from: packages, too."""
+    parts = name.split(".")[1:] if name.startswith("weft.") else []
+    for count in range(1, len(parts) + 1):
+        stem = ROOT.joinpath(*parts[:count])
+        yield from filter(Path.is_file, (stem.with_suffix(".py"), stem / "__init__.py"))
+
+
+def run_at_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that are run when a module is imported, but where TYPE_CHECKING holds."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If) and "TYPE_CHECKING" not in ast.unparse(node.test):
+            yield from run_at_import(node.body)
+        if isinstance(node, (ast.Try, ast.With)):
+            yield from run_at_import(node.body)
+        if isinstance(node, (ast.If, ast.Try)):
+            yield from run_at_import(node.orelse)
+
+
+def imports(file: Path, *, at_once: bool = False) -> Iterator[tuple[int, str]]:
+    """Line and full name of everything that a module imports, wherever in it; or only what it
+    imports `at_once` when it is imported itself, by names of modules and of what is in them."""
     package = ("weft", *file.relative_to(ROOT).parent.parts)
-    for node in ast.walk(ast.parse(file.read_text(), str(file))):
+    tree = ast.parse(file.read_text(), str(file))
+    for node in run_at_import(tree.body) if at_once else ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, name.name) for name in node.names)
         elif isinstance(node, ast.ImportFrom):
             above = package[: len(package) - node.level + 1] if node.level else ()
-            yield node.lineno, ".".join([*above, *filter(None, [node.module])])
+            origin = ".".join([*above, *filter(None, [node.module])])
+            yield node.lineno, origin
+            if at_once:
+                yield from ((node.lineno, f"{origin}.{name.name}") for name in node.names)
 
 
 def imported_modules(file: Path, known: Collection[str]) -> Iterator[str]:
@@ -137,11 +168,19 @@ def test_a_package_knows_only_those_below_it(file: Path) -> None:
 
 @pytest.mark.parametrize("file", modules(*SANS_IO), ids=name_of)
 def test_a_machine_without_input_and_output_reads_no_clock_and_opens_no_socket(file: Path) -> None:
-    wrong = [
-        f"{name_of(file)}:{line} imports {name}"
-        for line, name in imports(file)
-        if name.split(".")[0] in FORBIDDEN
-    ]
+    """Wherever in it; nor does anything that is imported with it, and so on."""
+    found = {file: name_of(file)}
+    waiting = [file]
+    wrong = []
+    while waiting:
+        here = waiting.pop()
+        for line, name in (*imports(here, at_once=True), *(imports(file) if here == file else ())):
+            if name.split(".")[0] in FORBIDDEN:
+                wrong.append(f"{found[here]}:{line} imports {name}")
+            for other in files_of(name):
+                if other not in found and not name_of(other).startswith(IN_PROCESS):
+                    found[other] = f"{found[here]}:{line} -> {name_of(other)}"
+                    waiting.append(other)
     assert not wrong
 
 

@@ -17,7 +17,7 @@ from weft.agents.collectives.names import MAX_AT_ONCE
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.series import Job, Series
 from weft.agents.datagrams import Datagram, ipv4
-from weft.agents.drivers.messages import OperationConfig
+from weft.agents.ranks import OperationConfig
 from weft.base.errors import InputError, RunError
 
 ALL = pytest.mark.parametrize("request_", EVERY, ids=name_of)

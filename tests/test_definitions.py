@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from weft import Fault, Scenario, run
-from weft.agents.drivers.messages import RankResult
+from weft.agents.ranks import RankResult
 from weft.experiments.runs.measured import completion_of
 
 P, N, B, MTU = 4, 1 << 18, 100_000_000, 4096

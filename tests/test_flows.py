@@ -15,7 +15,8 @@ from weft.agents.collectives.agent import Failed
 from weft.agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph, GraphBuilder
 from weft.agents.collectives.flow_schedule import Schedule
 from weft.agents.collectives.requests import Request
-from weft.agents.drivers.messages import OperationConfig, Prepare, decode, encode
+from weft.agents.drivers.messages import Prepare, decode, encode
+from weft.agents.ranks import OperationConfig
 from weft.base.errors import InputError, ProtocolError
 
 

@@ -19,7 +19,6 @@ from weft.agents.drivers.messages import (
     LineChannel,
     Message,
     Prepare,
-    RankResult,
     Ready,
     Result,
     Start,
@@ -29,6 +28,7 @@ from weft.agents.drivers.messages import (
 )
 from weft.agents.drivers.patience import Patience, silence_s
 from weft.agents.drivers.rendezvous import Rendezvous
+from weft.agents.ranks import RankResult
 from weft.base.effort import Effort
 from weft.base.errors import RunError
 

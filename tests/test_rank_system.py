@@ -16,10 +16,10 @@ import pytest
 from tests.operations import gather
 
 from weft.agents.drivers.launcher import Launcher
-from weft.agents.drivers.messages import RankConfig, RankResult
 from weft.agents.drivers.patience import Patience
 from weft.agents.drivers.rendezvous import Rendezvous, RunProgress
 from weft.agents.participant import Team
+from weft.agents.ranks import RankConfig, RankResult
 from weft.base.errors import RunError
 
 RATE_BPS = 100_000_000
@@ -199,7 +199,7 @@ RUNNER = """
 import sys, time
 from pathlib import Path
 from weft.agents.drivers.launcher import Launcher
-from weft.agents.drivers.messages import RankConfig
+from weft.agents.ranks import RankConfig
 from weft.agents.drivers.rendezvous import Rendezvous
 from weft.agents.participant import Team
 from weft.agents.participant import Team

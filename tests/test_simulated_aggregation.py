@@ -16,7 +16,7 @@ from tests.aggregation_networks import SLOTS, VALUES, Summing, check_verified, s
 from weft.agents.collectives.names import OPS
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.workload import Workload
-from weft.agents.drivers.messages import RankResult
+from weft.agents.ranks import RankResult
 from weft.experiments.scenario.choices import DTYPES
 from weft.topo.packet_faults import PACKET_ACTIONS
 

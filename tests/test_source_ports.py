@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.datagrams import ipv4
-from weft.agents.drivers.messages import OperationConfig
 from weft.agents.participant import Cast
+from weft.agents.ranks import OperationConfig
 from weft.agents.transport import Endpoint, TransportOptions
 from weft.agents.transport.source_ports import FIRST_PORT, PORTS, source_port
 from weft.analysis.link_loads import FloatArray

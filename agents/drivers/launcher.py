@@ -38,12 +38,12 @@ from weft.agents.drivers.messages import (
     EndRanks,
     Exited,
     LineChannel,
-    RankConfig,
     RanksEnded,
     Spawn,
     Spawned,
     Warm,
 )
+from weft.agents.ranks import RankConfig
 from weft.base.children import how_it_ended, python_command, python_path
 from weft.base.effort import Effort
 from weft.base.errors import MachineError, RunError

@@ -35,12 +35,9 @@ from weft.agents.drivers.messages import (
     Hello,
     LineChannel,
     Message,
-    OperationConfig,
     Peers,
     Prepare,
     Progress,
-    RankConfig,
-    RankResult,
     Ready,
     Result,
     Start,
@@ -49,6 +46,7 @@ from weft.agents.drivers.messages import (
 )
 from weft.agents.drivers.udp import UdpDriver
 from weft.agents.participant import Participant, Team
+from weft.agents.ranks import OperationConfig, RankConfig, RankResult
 from weft.agents.servers.sums import prepare as prepare_sums
 from weft.agents.transport import Endpoint
 from weft.agents.transport.receive_worker import ReceiveWorker

@@ -38,11 +38,9 @@ from weft.agents.drivers.messages import (
     Hello,
     LineChannel,
     Message,
-    OperationConfig,
     Peers,
     Prepare,
     Progress,
-    RankResult,
     Ready,
     Result,
     Start,
@@ -51,6 +49,7 @@ from weft.agents.drivers.messages import (
 )
 from weft.agents.drivers.patience import Patience, silence_s
 from weft.agents.participant import Introductions
+from weft.agents.ranks import OperationConfig, RankResult
 from weft.base.children import how_it_ended
 from weft.base.errors import InputError, ProtocolError, RunError
 from weft.base.private_files import keep_private

@@ -21,7 +21,7 @@ import numpy as np
 from weft.agents.collectives.pattern import fill_shard
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import Datagrams
-from weft.agents.drivers.messages import OperationConfig
+from weft.agents.ranks import OperationConfig
 from weft.agents.transport import CompletionKind, Endpoint
 from weft.base.errors import RunError
 from weft.controller import Controller, fabric_plan

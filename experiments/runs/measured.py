@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from weft.agents.collectives.names import FLOWS
 from weft.agents.collectives.workload import Workload
-from weft.agents.drivers.messages import RankResult as RankReport
+from weft.agents.ranks import RankResult as RankReport
 from weft.controller import Controller, LinkCounters
 from weft.experiments.results.results import (
     Accuracy,

@@ -8,10 +8,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from weft.agents.drivers.launcher import Launcher
-from weft.agents.drivers.messages import OperationConfig, RankConfig
-from weft.agents.drivers.messages import RankResult as RankReport
 from weft.agents.drivers.rendezvous import Rendezvous, RunProgress
 from weft.agents.participant import Cast
+from weft.agents.ranks import OperationConfig, RankConfig
+from weft.agents.ranks import RankResult as RankReport
 from weft.base.errors import RunError
 from weft.controller import Controller
 from weft.experiments.results.results import Fidelity, Run

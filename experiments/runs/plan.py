@@ -15,8 +15,8 @@ from weft.agents.collectives.names import FLOWS
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.timing import Pace
 from weft.agents.datagrams import ipv4_text
-from weft.agents.drivers.messages import OperationConfig
 from weft.agents.participant import Cast, Member, Team
+from weft.agents.ranks import OperationConfig
 from weft.agents.transport.types import TransportOptions
 from weft.base.errors import InputError
 from weft.controller import Plan, fabric_plan

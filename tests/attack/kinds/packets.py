@@ -17,7 +17,7 @@ from tests.operations import gather
 from weft.agents.collectives.agent import Done
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import Datagram, Datagrams
-from weft.agents.drivers.messages import RankResult
+from weft.agents.ranks import RankResult
 from weft.agents.wire.crc import icrc
 from weft.agents.wire.headers import Opcode
 from weft.base.errors import RunError

@@ -26,8 +26,8 @@ import numpy.typing as npt
 from weft.agents.collectives.series import Job, Series
 from weft.agents.collectives.workload import Workload, accuracy_of
 from weft.agents.datagrams import ipv4_text
-from weft.agents.drivers.messages import OperationConfig, RankResult
 from weft.agents.participant import Cast, Introductions, Participant
+from weft.agents.ranks import OperationConfig, RankResult
 from weft.agents.transport.endpoint import Endpoint
 from weft.base.errors import MachineError, RunError
 from weft.switch.p4runtime.local import LocalSwitch
