@@ -148,6 +148,7 @@ def test_all_tests_run_in_a_process_for_each_processor_and_pytests_status_is_the
 def test_check_runs_ruff_and_mypy(checkout: Checkout) -> None:
     assert checkout.run("check").stdout.splitlines() == [
         f"python in {checkout.root}: [-m] [ruff] [check] [.]",
+        f"python in {checkout.root}: [-m] [ruff] [format] [--check] [--quiet] [.]",
         f"python in {checkout.root}: [-m] [mypy]",
     ]
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-from weft.experiments.scenario.asked import GROUPS, OPTIONS
+from weft.experiments.scenario.asked import GROUPS, OPTIONS, is_heeded
 from weft.experiments.scenario.choices import COLLECTIVES
 from weft.experiments.scenario.option import Option
-from weft.experiments.scenario.options import is_heeded
 
 _PLACE = re.compile(r"(<!-- options -->\n).*?(<!-- end of options -->)", re.DOTALL)
 

@@ -994,3 +994,11 @@ def _rows() -> dict[str, Option]:
 
 OPTIONS = _rows()
 """All options by their names, each a field of `Asked`."""
+
+
+def is_heeded(row: Option, collective: str) -> bool:
+    """Whether any algorithm of a collective goes by an option."""
+    return any(
+        Asked(collective, algorithms=(algorithm,), workload="gpt-7b").heeds(row)
+        for algorithm in CHOICES[collective]
+    )

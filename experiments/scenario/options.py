@@ -11,10 +11,8 @@ from typing import Any
 from weft.base.errors import InputError
 from weft.base.files import read_text
 from weft.base.units import shown
-from weft.experiments.scenario.asked import OPTIONS, Asked
-from weft.experiments.scenario.choices import CHOICES
+from weft.experiments.scenario.asked import OPTIONS
 from weft.experiments.scenario.fsdp_models import FSDP
-from weft.experiments.scenario.option import Option
 from weft.experiments.scenario.scenario import Scenario
 
 if sys.version_info >= (3, 11):
@@ -24,7 +22,7 @@ else:
 
 
 __all__ = [
-    "EXCLUSIVE", "OPTIONS", "by_key", "field_of", "from_options", "is_heeded", "load_toml", "over",
+    "EXCLUSIVE", "OPTIONS", "by_key", "field_of", "from_options", "load_toml", "over",
     "read_option", "said",
 ]  # fmt: skip
 
@@ -59,14 +57,6 @@ def said(option: str, value: object) -> str:
     """The value of an option's field as people write it: ``1 MiB`` of ``size``, ``0.1 %``; that of
     another figure as it is."""
     return (OPTIONS.get(option) or OPTIONS["mtu"]).said(value)
-
-
-def is_heeded(row: Option, collective: str) -> bool:
-    """Whether any algorithm of a collective goes by an option."""
-    return any(
-        Asked(collective, algorithms=(algorithm,), workload="gpt-7b").heeds(row)
-        for algorithm in CHOICES[collective]
-    )
 
 
 def by_key(options: Mapping[str, Any], source: str) -> dict[str, Any]:

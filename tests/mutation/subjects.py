@@ -43,7 +43,8 @@ GROUPS = (
           plain=True),
     Group("wire", ("agents/wire/crc.py", "agents/wire/headers.py", "agents/wire/packets.py"),
           plain=True),
-    Group("collectives", ("agents/collectives/*.py", "agents/servers/*.py"),
+    Group("collectives", ("agents/collectives/*.py", "agents/collectives/algorithms/*.py",
+                          "agents/servers/*.py"),
           without=("agents/servers/compiled_sums.py",)),
     Group(
         "planners",
@@ -60,9 +61,9 @@ GROUPS = (
         (
             "experiments/theory/bounds.py", "experiments/theory/fabric_bound.py",
             "experiments/scenario/longest_path.py", "experiments/theory/traffic_model.py",
-            "experiments/theory/transfers.py", "experiments/theory/optcast_model.py",
-            "experiments/theory/flow_steps.py", "experiments/scenario/marking.py",
-            "experiments/theory/chance.py",
+            "experiments/theory/optcast_model.py", "experiments/theory/flow_steps.py",
+            "experiments/scenario/marking.py", "experiments/theory/chance.py",
+            "experiments/paths/*.py",
         ),
     ),
     Group(
