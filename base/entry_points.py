@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from functools import cache
 from importlib import metadata
 from typing import Any
 
 
 @cache
-def brought(group: str) -> dict[str, Any]:
-    """The objects of a group of entry points, by their names.
+def brought(group: str, *needs: str, taken: Collection[str] = ()) -> dict[str, Any]:
+    """The objects of a group of entry points, by their own names.
 
-    One that cannot be loaded is left out, and standard error says why: a broken package must not
-    keep Weft from running.
+    One that cannot be loaded, that is no object with a ``name`` and all of the attributes `needs`,
+    or whose name is `taken` (or another package's already) is left out, and standard error says
+    why: a broken package must not keep Weft from running.
     """
-    found = {}
+    found: dict[str, Any] = {}
     for point in metadata.entry_points(group=group):
         try:
-            found[point.name] = point.load()
+            one = point.load()
+            name = _checked(one, ("name", *needs), {*taken, *found})
         except Exception as error:
             what = f"{point.name!r} of {point.dist.name if point.dist else 'an unknown package'}"
             print(
-                f"weft: {what} ({group}, {point.value}) is left out, as it cannot be loaded: "
+                f"weft: {what} ({group}, {point.value}) is left out, as it cannot be used: "
                 f"{type(error).__name__}: {error}",
                 file=sys.stderr,
             )
+        else:
+            found[name] = one
     return found
+
+
+def _checked(one: Any, needs: Collection[str], taken: Collection[str]) -> str:
+    """Its name. Raises TypeError or ValueError."""
+    if isinstance(one, type):
+        raise TypeError(f"it is the class {one.__name__}: name an instance of it")
+    lacking = [name for name in needs if not hasattr(one, name)]
+    if lacking:
+        raise TypeError(f"it is of type {type(one).__name__}, without {', '.join(lacking)}")
+    if one.name in taken:
+        raise ValueError(f"there is a {one.name!r} already: give it another name")
+    return str(one.name)

@@ -42,7 +42,8 @@ class Feature:
 
 def brought_features() -> list[Feature]:
     """All that other packages bring, by name."""
-    return sorted(brought("weft.p4_features").values(), key=lambda feature: str(feature.name))
+    found = brought("weft.p4_features", "include", "plan")
+    return [found[name] for name in sorted(found)]
 
 
 def program_options() -> tuple[list[Path], dict[str, str | None]]:

@@ -94,13 +94,6 @@ def plan_routes(
     }
 
 
-def check_paths(text: str) -> Paths:
-    """One of :data:`PATHS`, or InputError."""
-    if text not in PATHS:
-        raise InputError(f"paths {text!r} is unknown: choose from {', '.join(PATHS)}")
-    return text
-
-
 def plan_salts(topology: Topology, seed: int) -> dict[str, list[Entity]]:
     """The salt of every switch's ECMP hash, drawn from ``seed`` and its device id.
 

@@ -218,15 +218,24 @@ def test_a_p4_feature_is_an_include_and_a_planner_of_another_package(tmp_path: P
     assert not any(rank["statistics"]["congestion_marks"] for rank in without["ranks"])
 
 
-def test_a_package_that_cannot_be_loaded_is_left_out_and_said(tmp_path: Path) -> None:
-    package(tmp_path, "broken", "import nothing_of_that_name", "weft.algorithms", "algorithm")
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("import nothing_of_that_name", "nothing_of_that_name"),
+        ("ALGORITHM = 5", "it is of type int, without name, collectives, heeds"),
+        ("class ALGORITHM: pass", "it is the class ALGORITHM: name an instance"),
+        (ALGORITHM.replace("backwards-ring", "ring"), "there is a 'ring' already"),
+    ],
+)
+def test_what_cannot_be_used_is_left_out_and_said(tmp_path: Path, source: str, said: str) -> None:
+    package(tmp_path, "broken", source, "weft.algorithms", "algorithm")
     done = subprocess.run(
         [sys.executable, "-m", "weft", "run", "allgather", "--help"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(tmp_path)])},
-        cwd=tmp_path, capture_output=True, text=True, timeout=600,
+        cwd=tmp_path, capture_output=True, text=True, timeout=600, check=True,
     )  # fmt: skip
-    assert done.returncode == 0
-    assert "'algorithm' of broken" in done.stderr and "nothing_of_that_name" in done.stderr
+    (line,) = done.stderr.splitlines()
+    assert "'algorithm' of broken" in line and said in line
 
 
 ROW = """

@@ -37,9 +37,8 @@ MODULES = {
 
 def brought_algorithms() -> dict[str, Any]:
     """Algorithms that other packages bring, by name: instances of
-    `weft.agents.collectives.algorithm.Algorithm`. One with a name of Weft's own is left out."""
-    found = {each.name: each for each in brought("weft.algorithms").values()}
-    return {name: each for name, each in found.items() if name not in MODULES}
+    `weft.agents.collectives.algorithm.Algorithm`."""
+    return brought("weft.algorithms", "collectives", "heeds", taken=tuple(MODULES))
 
 
 @cache

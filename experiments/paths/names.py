@@ -22,9 +22,8 @@ MODULES = {
 
 def brought_schemes() -> dict[str, Any]:
     """Schemes that other packages bring, by name: instances of
-    `weft.experiments.paths.scheme.PathScheme`. One with a name of Weft's own is left out."""
-    found = {each.name: each for each in brought("weft.path_schemes").values()}
-    return {name: each for name, each in found.items() if name not in MODULES}
+    `weft.experiments.paths.scheme.PathScheme`."""
+    return brought("weft.path_schemes", "routes", "plan_routes", taken=tuple(MODULES))
 
 
 @cache
