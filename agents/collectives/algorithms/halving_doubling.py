@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.agents.collectives.algorithm import Algorithm, Order
-from weft.agents.collectives.algorithms.recursive_doubling import Folding, folded_partners
+from weft.agents.collectives.algorithm import Order
+from weft.agents.collectives.algorithms.recursive_doubling import Folded, Folding
 from weft.agents.collectives.algorithms.recursive_halving import halving_order
 from weft.agents.collectives.reduction import combine
 from weft.agents.collectives.requests import Request
@@ -217,13 +217,12 @@ class HalvingDoublingAllreduce:
         return writes
 
 
-class HalvingDoubling(Algorithm):
+class HalvingDoubling(Folded):
     """Rabenseifner's; Thakur, Rabenseifner, Gropp, 2005."""
 
     name = "halving-doubling"
     collectives = ("allreduce",)
     colours = ("#009e73", "#3fc79e")
-    in_rounds = True
 
     def pattern(
         self, request: Request, rank: int, size: int, path_mtu: int, data: Bytes,
@@ -231,9 +230,6 @@ class HalvingDoubling(Algorithm):
     ) -> Pattern:  # fmt: skip
         assert result is not None
         return HalvingDoublingAllreduce(request, rank, size, path_mtu, data, result)
-
-    def partners(self, request: Request, rank: int, size: int) -> set[int]:
-        return folded_partners(rank, size)
 
     def rounds(self, task: Task) -> Iterator[Transfers]:
         """Halving between the 2^q that take part, and doubling back. The vector has a part for each

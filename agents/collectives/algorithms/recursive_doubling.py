@@ -147,22 +147,36 @@ def folded_partners(rank: int, size: int) -> set[int]:
     return found | ({rank - 1} if place < folding.pairs else set())
 
 
-class RecursiveDoubling(Algorithm):
+class Folded(Algorithm):
+    """Rounds between the places of a power of two, with another partner in each."""
+
+    in_rounds = True
+
+    def partners(self, request: Request, rank: int, size: int) -> set[int]:
+        return folded_partners(rank, size)
+
+
+class Recursive(Folded):
+    """One in which a round begins when all that comes in the rounds before is there."""
+
+    def least_bytes(self, task: Task) -> int:
+        """The critical path of one operation, or what the fullest link carries of all."""
+        path = critical_path_bytes(task.ranks, self.rounds(task))
+        return max(path, super().least_bytes(task))
+
+
+class RecursiveDoubling(Recursive):
     """Thakur, Rabenseifner, Gropp, 2005."""
 
     name = "recursive-doubling"
     collectives = ("allgather",)
     colours = ("#009e73", "#3fc79e")
-    in_rounds = True
 
     def pattern(
         self, request: Request, rank: int, size: int, path_mtu: int, data: Bytes,
         result: Bytes | None,
     ) -> Pattern:  # fmt: skip
         return RecursiveDoublingAllgather(request, rank, size, path_mtu, data)
-
-    def partners(self, request: Request, rank: int, size: int) -> set[int]:
-        return folded_partners(rank, size)
 
     def rounds(self, task: Task) -> Iterator[Transfers]:
         """In round i a rank exchanges all that it has with the one 2^i away. The even ranks of
@@ -176,11 +190,6 @@ class RecursiveDoubling(Algorithm):
         yield from exchanges(active, held)
         if len(evens):
             yield Transfers(odds, evens, sizes.sum() - sizes[evens])
-
-    def least_bytes(self, task: Task) -> int:
-        """The critical path of one operation, or what the fullest link carries of all."""
-        path = critical_path_bytes(task.ranks, self.rounds(task))
-        return max(path, super().least_bytes(task))
 
 
 ALGORITHMS = (RecursiveDoubling(),)

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.agents.collectives.algorithm import Algorithm, Order
-from weft.agents.collectives.algorithms.recursive_doubling import Folding, folded_partners
+from weft.agents.collectives.algorithm import Order
+from weft.agents.collectives.algorithms.recursive_doubling import Folding, Recursive
 from weft.agents.collectives.reduction import combine
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.transfers import (
     Task,
     Transfers,
-    critical_path_bytes,
     exchanges,
     folded,
 )
@@ -204,13 +203,12 @@ def halving_order(size: int) -> Order:
     return sums[0]
 
 
-class RecursiveHalving(Algorithm):
+class RecursiveHalving(Recursive):
     """Thakur, Rabenseifner, Gropp, 2005."""
 
     name = "recursive-halving"
     collectives = ("reduce-scatter",)
     colours = ("#009e73", "#3fc79e")
-    in_rounds = True
 
     def pattern(
         self, request: Request, rank: int, size: int, path_mtu: int, data: Bytes,
@@ -218,9 +216,6 @@ class RecursiveHalving(Algorithm):
     ) -> Pattern:  # fmt: skip
         assert result is not None
         return RecursiveHalvingReduceScatter(request, rank, size, path_mtu, data, result)
-
-    def partners(self, request: Request, rank: int, size: int) -> set[int]:
-        return folded_partners(rank, size)
 
     def rounds(self, task: Task) -> Iterator[Transfers]:
         """Recursive doubling backwards: a rank sends what its partner is to keep, as a whole. The
@@ -236,11 +231,6 @@ class RecursiveHalving(Algorithm):
             yield Transfers(destination, source, sizing(size_bytes))
         if len(evens):
             yield Transfers(odds, evens, sizing(sizes[evens]))
-
-    def least_bytes(self, task: Task) -> int:
-        """The critical path of one operation, or what the fullest link carries of all."""
-        path = critical_path_bytes(task.ranks, self.rounds(task))
-        return max(path, super().least_bytes(task))
 
     def sum_order(self, request: Request, size: int, place: int) -> Order:
         return halving_order(size)
