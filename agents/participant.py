@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from weft.agents.agent_group import AgentGroup
 from weft.agents.collectives.agent import HostAgent
 from weft.agents.collectives.aggregation import SwitchJob
 from weft.agents.collectives.communicator import Communicator, Lane
 from weft.agents.collectives.registry import partners
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import ipv4
-from weft.agents.host import Host
 from weft.agents.servers.server import ReductionServer
 from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.types import TransportOptions
 
-Member = tuple[int, int]
+TeamMember = tuple[int, int]
 """(team, member of it): ranks are members 0 to P - 1, servers P to P + S - 1."""
 Introductions = dict[str, list[int]]
 """[queue pair number, initial PSN], of each lane, by ``team:member:peer``."""
@@ -46,7 +46,7 @@ class Cast:
     """The teams of a run, and who plays what: the processes of the emulated world."""
 
     teams: tuple[Team, ...]
-    roles: tuple[tuple[int, tuple[Member, ...]], ...]
+    roles: tuple[tuple[int, tuple[TeamMember, ...]], ...]
     """By process, (number of the host in the topology, what runs there): the ranks first, team by
     team, then hosts of servers alone."""
     lanes: Mapping[int, Mapping[int, tuple[Lane, ...]]] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Cast:
     transport: TransportOptions = field(default_factory=TransportOptions)
     """Of all endpoints."""
 
-    def rank_of(self, process: int) -> Member | None:
+    def rank_of(self, process: int) -> TeamMember | None:
         """Which rank of which team a process is, if any."""
         for team, member in self.roles[process][1]:
             if member < len(self.teams[team].addresses):
@@ -94,7 +94,7 @@ class Participant:
         self,
         endpoint: Endpoint,
         teams: Sequence[Team],
-        members: Sequence[Member],
+        members: Sequence[TeamMember],
         partners: Iterable[int] = (),
         lanes: Mapping[int, Sequence[Lane]] | None = None,
     ) -> None:
@@ -123,10 +123,10 @@ class Participant:
                 self.server = self.server or ReductionServer(endpoint)
                 self.server.add_job(number, member - len(addresses), addresses, servers)
         parts = [part for part in (self.agent, self.server) if part is not None]
-        self.machine: HostAgent | ReductionServer | Host = parts[0]
+        self.machine: HostAgent | ReductionServer | AgentGroup = parts[0]
         """What a driver serves."""
         if len(parts) > 1:
-            self.machine = Host(endpoint, parts)
+            self.machine = AgentGroup(endpoint, parts)
 
     @property
     def rank_agent(self) -> HostAgent:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from weft.agents.collectives.communicator import Lane
 from weft.agents.collectives.requests import Request
-from weft.agents.participant import Member, Team
+from weft.agents.participant import Team, TeamMember
 from weft.agents.transport.types import TransportOptions
 
 
@@ -22,7 +22,7 @@ class RankConfig:
     teams: list[Team]
     rendezvous: str
     """Path of the runner's Unix socket."""
-    members: list[Member] = field(default_factory=list)
+    members: list[TeamMember] = field(default_factory=list)
     """What the process is; by default that rank of the first team."""
     processes: int = 0
     """How many there are; by default the ranks of the first team."""
@@ -113,7 +113,7 @@ class OperationConfig:
 
 
 @dataclass(frozen=True)
-class RankResult:
+class RankReport:
     """What one rank says of a run."""
 
     rank: int

@@ -145,7 +145,7 @@ class DefaultAction:
 
 
 @dataclass(frozen=True)
-class Member:
+class ProfileMember:
     """A member of an action profile or selector."""
 
     profile: str
@@ -162,7 +162,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Group:
+class ProfileGroup:
     """A group of an action selector: (member id, weight) pairs in the order of the ids."""
 
     profile: str
@@ -196,4 +196,4 @@ class MulticastGroup:
         return f"multicast group {self.group_id} -> ports {ports or 'none'}"
 
 
-Entity: TypeAlias = TableEntry | DefaultAction | Member | Group | MulticastGroup
+Entity: TypeAlias = TableEntry | DefaultAction | ProfileMember | ProfileGroup | MulticastGroup

@@ -13,12 +13,12 @@ from weft.controller.entities import (
     DefaultAction,
     Entity,
     Exact,
-    Group,
     GroupRef,
     Lpm,
     Match,
-    Member,
     MemberRef,
+    ProfileGroup,
+    ProfileMember,
     Range,
     TableEntry,
     Ternary,
@@ -64,12 +64,12 @@ class Names:
             filled.is_default_action = True
             if entity.action is not None:
                 self._fill_action(entity.action, filled.action.action)
-        elif isinstance(entity, Member):
+        elif isinstance(entity, ProfileMember):
             member = message.action_profile_member
             member.action_profile_id = _find("action profile", entity.profile, self._profiles)
             member.member_id = entity.member_id
             self._fill_action(entity.action, member.action)
-        elif isinstance(entity, Group):
+        elif isinstance(entity, ProfileGroup):
             group = message.action_profile_group
             group.action_profile_id = _find("action profile", entity.profile, self._profiles)
             group.group_id = entity.group_id

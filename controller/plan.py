@@ -17,9 +17,9 @@ from weft.controller.congestion import plan_marking
 from weft.controller.entities import (
     DefaultAction,
     Entity,
-    Group,
-    Member,
     MulticastGroup,
+    ProfileGroup,
+    ProfileMember,
     TableEntry,
 )
 from weft.controller.faults import Fault, losses, plan_faults
@@ -155,10 +155,12 @@ def _batches(old: Sequence[Entity], new: Sequence[Entity]) -> list[list[Update]]
 _PLACE = "place"
 """Of a set, which the members that spray refer to: an entry that comes first and goes last."""
 _WRITTEN = {
-    _PLACE: 0, Member: 1, MulticastGroup: 1, Group: 2, TableEntry: 3, DefaultAction: 3,
+    _PLACE: 0, ProfileMember: 1, MulticastGroup: 1, ProfileGroup: 2,
+    TableEntry: 3, DefaultAction: 3,
 }  # fmt: skip
 _DELETED = {
-    TableEntry: 3, DefaultAction: 3, Group: 4, MulticastGroup: 4, Member: 5, _PLACE: 6,
+    TableEntry: 3, DefaultAction: 3,
+    ProfileGroup: 4, MulticastGroup: 4, ProfileMember: 5, _PLACE: 6,
 }  # fmt: skip
 """The number of the batch in which a sort of entity is written or deleted."""
 

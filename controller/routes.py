@@ -32,11 +32,11 @@ from weft.controller.entities import (
     Action,
     DefaultAction,
     Entity,
-    Group,
     GroupRef,
     Lpm,
-    Member,
     MemberRef,
+    ProfileGroup,
+    ProfileMember,
     entry,
 )
 from weft.controller.spraying import Spraying
@@ -172,9 +172,9 @@ def _entries(
     )
     by_default = bool(uplinks) and any(one.level > 2 for one in topology.switches)
     ways = {d.source.number: _member(topology, switch, d) for d in live}
-    members: dict[int, Member] = {}
-    groups: dict[Ports, Group] = {}
-    sprayed: dict[Ports, Member] = {}
+    members: dict[int, ProfileMember] = {}
+    groups: dict[Ports, ProfileGroup] = {}
+    sprayed: dict[Ports, ProfileMember] = {}
     places: list[Entity] = []
     routes: list[Entity] = []
 
@@ -192,7 +192,7 @@ def _entries(
             return MemberRef(ports[0])
         if ports not in groups:
             weighted = tuple((port, 1) for port in ports)
-            groups[ports] = Group(fabric.ECMP, number, weighted)
+            groups[ports] = ProfileGroup(fabric.ECMP, number, weighted)
         return GroupRef(groups[ports].group_id)
 
     def route(address: int, length: int, target: MemberRef | GroupRef) -> None:
@@ -208,7 +208,7 @@ def _entries(
         subnet = _subnet(hosts[0])
         if leaf.name == switch.name:
             if by_default:  # an unknown address of the own subnet must not go up and come back
-                members[DROP_MEMBER] = Member(fabric.ECMP, DROP_MEMBER, Action(fabric.DROP))
+                members[DROP_MEMBER] = ProfileMember(fabric.ECMP, DROP_MEMBER, Action(fabric.DROP))
                 route(subnet, SUBNET_BITS, MemberRef(DROP_MEMBER))
             for host, port in _own_hosts(topology, live):
                 route(host.address, 32, towards((port,), 0))
@@ -309,8 +309,8 @@ def _subnet(host: Host) -> int:
     return host.address >> (32 - SUBNET_BITS) << (32 - SUBNET_BITS)
 
 
-def _member(topology: Topology, switch: Switch, direction: Direction) -> Member:
+def _member(topology: Topology, switch: Switch, direction: Direction) -> ProfileMember:
     port = direction.source.number
     peer = topology.node(direction.destination.node)
     action = Action.of(fabric.FORWARD, port=port, src_mac=switch.mac, dst_mac=peer.mac)
-    return Member(fabric.ECMP, port, action)
+    return ProfileMember(fabric.ECMP, port, action)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from weft.base.errors import InputError
 from weft.controller import fabric
-from weft.controller.entities import Action, Entity, Exact, Member, entry
+from weft.controller.entities import Action, Entity, Exact, ProfileMember, entry
 
 ROUNDS = 8
 """Orders of the ports that follow each other, of a set with few ports."""
@@ -31,7 +31,9 @@ class Spraying:
     seed: int
     device_id: int
 
-    def entities(self, number: int, forward: Sequence[Action]) -> tuple[Member, list[Entity]]:
+    def entities(
+        self, number: int, forward: Sequence[Action]
+    ) -> tuple[ProfileMember, list[Entity]]:
         """The member that sprays over set ``number``, and the entries of the set's places.
 
         ``forward``: the action of each port. Raises InputError for a set that a switch has no room
@@ -55,7 +57,7 @@ class Spraying:
             )
             for index, one in enumerate(places)
         ]
-        return Member(fabric.ECMP, FIRST_MEMBER + number, action), entries
+        return ProfileMember(fabric.ECMP, FIRST_MEMBER + number, action), entries
 
     def _order(self, number: int, forward: Sequence[Action]) -> list[Action]:
         if not self.in_turn:

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from weft.agents.ranks import OperationConfig, RankResult
+from weft.agents.ranks import OperationConfig, RankReport
 from weft.controller import Controller
 from weft.controller.counters import AggregationCounters
-from weft.experiments.runs.plan import cast_of, operation_of, plan_of, program_of
+from weft.experiments.runs.inputs import cast_of, operation_of, plan_of, program_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.packet_faults import parse_faults
 from weft.topo.worlds.simulated.world import SimulatedWorld
@@ -36,7 +36,7 @@ class Summing:
         self._now: dict[tuple[str, str], AggregationCounters] | None = None
         """What the switches have counted, if it was read since the last run."""
 
-    def run(self, faults: Sequence[str] = (), **request: Any) -> list[RankResult]:
+    def run(self, faults: Sequence[str] = (), **request: Any) -> list[RankReport]:
         """Run the scenario's operation. ``request``: what of its request is different."""
         operation = operation_of(self.scenario, self.scenario.algorithms[0], self.scenario.seed)
         return self.run_operation(
@@ -45,7 +45,7 @@ class Summing:
 
     def run_operation(
         self, operation: OperationConfig, faults: Sequence[str] = ()
-    ) -> list[RankResult]:
+    ) -> list[RankReport]:
         """Run some operation, with faults given as lines."""
         topology = self.world.topology
         self._epoch += 1
@@ -90,7 +90,7 @@ def summing(algorithm: str, **more: Any) -> Iterator[Summing]:
         yield Summing(scenario, world, controller)
 
 
-def check_verified(results: Sequence[RankResult], what: object = "") -> None:
+def check_verified(results: Sequence[RankReport], what: object = "") -> None:
     """Hold all ranks to having the right data."""
     wrong = [f"rank {result.rank}: {result.error}" for result in results if not result.verified]
     assert not wrong, (what, wrong)

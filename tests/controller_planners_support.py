@@ -9,12 +9,12 @@ from weft.controller.entities import (
     Action,
     Entity,
     Exact,
-    Group,
     GroupRef,
     Lpm,
-    Member,
     MemberRef,
     MulticastGroup,
+    ProfileGroup,
+    ProfileMember,
     TableEntry,
 )
 
@@ -48,7 +48,7 @@ class Tables:
             return self.places(action) if action.name == fabric.SPRAY else [action]
         assert isinstance(best.target, GroupRef)
         group = self.by_key["group", fabric.ECMP, best.target.group_id]
-        assert isinstance(group, Group)
+        assert isinstance(group, ProfileGroup)
         assert len(group.members) > 1
         return [self.member(member_id) for member_id, weight in group.members if weight]
 
@@ -68,7 +68,7 @@ class Tables:
 
     def member(self, member_id: int) -> Action:
         member = self.by_key["member", fabric.ECMP, member_id]
-        assert isinstance(member, Member)
+        assert isinstance(member, ProfileMember)
         return member.action
 
     def multicast_ports(self, address: int) -> tuple[int, ...]:

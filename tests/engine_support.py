@@ -10,9 +10,9 @@ from tests.engine_programs import router
 from weft.switch.engine.control import (
     ActionCall,
     Exact,
-    Group,
+    GroupTarget,
     Lpm,
-    Member,
+    MemberTarget,
     MulticastGroup,
     ProfileGroup,
     ProfileMember,
@@ -59,8 +59,8 @@ def configure(dataplane: Dataplane, switch: int = 0) -> EngineControl:
         call = ActionCall("forward", (port, 0x020000000000 + port))
         control.insert_member(ProfileMember("ecmp", port, call))
     control.insert_group(ProfileGroup("ecmp", 1, ((2, 1), (3, 2), (4, 1))))
-    control.insert_entry(TableEntry("route", (Lpm(0x0A010000, 16),), Member(2)))
-    control.insert_entry(TableEntry("route", (Lpm(0x0A020000, 16),), Group(1)))
+    control.insert_entry(TableEntry("route", (Lpm(0x0A010000, 16),), MemberTarget(2)))
+    control.insert_entry(TableEntry("route", (Lpm(0x0A020000, 16),), GroupTarget(1)))
     control.insert_entry(
         TableEntry("multicast", (Exact(0xEF000001),), ActionCall("replicate", (7,)))
     )

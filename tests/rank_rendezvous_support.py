@@ -23,7 +23,7 @@ from weft.agents.drivers.messages import (
     Start,
     Verify,
 )
-from weft.agents.ranks import RankResult
+from weft.agents.ranks import RankReport
 
 Part = Callable[["Actor"], None]
 
@@ -89,5 +89,5 @@ def perform(actor: Actor, error: str = "") -> None:
     actor.channel.send(Progress(actor.rank, 40))
     actor.channel.send(Finished(actor.rank, 0 if error else 5, error))
     actor.wait(Verify)
-    result = RankResult(actor.rank, f"h{actor.rank}", "ring", not error, error, completion_ns=5)
+    result = RankReport(actor.rank, f"h{actor.rank}", "ring", not error, error, completion_ns=5)
     actor.channel.send(Result(actor.rank, result))

@@ -22,7 +22,7 @@ from weft.switch.engine.control import (
     ActionCall,
     Exact,
     Lpm,
-    Member,
+    MemberTarget,
     MulticastGroup,
     ProfileMember,
     Replica,
@@ -101,7 +101,7 @@ def main(folder: Path) -> None:
         time.sleep(0.01)
     control.commit_program()
     control.insert_member(ProfileMember("ecmp", 2, ActionCall("forward", (2, 5))))
-    control.insert_entry(TableEntry("route", (Lpm(0x0A010000, 16),), Member(2)))
+    control.insert_entry(TableEntry("route", (Lpm(0x0A010000, 16),), MemberTarget(2)))
     control.insert_entry(
         TableEntry("multicast", (Exact(0xEF000001),), ActionCall("replicate", (7,)))
     )

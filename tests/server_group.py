@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from tests.memory_network import Faults, MemoryNetwork
 
+from weft.agents.agent_group import AgentGroup
 from weft.agents.collectives.agent import Done, Failed, HostAgent
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.dtypes import HALF_TYPES, dtype_of, is_float
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import ipv4
-from weft.agents.host import Host
 from weft.agents.servers import ReductionServer
 from weft.agents.servers.server import MEMORY_BYTES, MOST_OPERATIONS
 from weft.agents.transport import Endpoint, TransportOptions
@@ -94,11 +94,11 @@ class ServerGroup:
             for index, server in enumerate(self.servers):
                 server.connect(job, heard(size + index))
         agents = [agent for team in self.teams for agent in team.agents]
-        self.hosts: list[Host | HostAgent | ReductionServer] = [*agents, *self.servers]
+        self.hosts: list[AgentGroup | HostAgent | ReductionServer] = [*agents, *self.servers]
         if on_ranks:
-            self.hosts = [Host(agent.endpoint, [agent]) for agent in agents]
+            self.hosts = [AgentGroup(agent.endpoint, [agent]) for agent in agents]
             for agent, server in zip(agents, self.servers, strict=False):
-                self.hosts[agents.index(agent)] = Host(agent.endpoint, [agent, server])
+                self.hosts[agents.index(agent)] = AgentGroup(agent.endpoint, [agent, server])
         self.network = MemoryNetwork(
             self.hosts, rate_bps=rate_bps, delay_ns=delay_ns, faults=faults,
             queue_bytes=queue_bytes,

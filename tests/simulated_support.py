@@ -11,7 +11,7 @@ from tests.operations import gather
 
 from weft.agents.datagrams import ipv4_text
 from weft.agents.participant import Cast
-from weft.agents.ranks import RankResult
+from weft.agents.ranks import RankReport
 from weft.agents.transport import TransportOptions
 from weft.controller import Controller, fabric_plan
 from weft.switch.compiler import compile_cached
@@ -35,7 +35,7 @@ class Network:
 
     def run(
         self, algorithm: str, shard_bytes: int, faults: Sequence[str] = (), **more: Any
-    ) -> list[RankResult]:
+    ) -> list[RankReport]:
         """Run one operation, with faults given as lines."""
         return self.world.run_operation(
             gather(algorithm, shard_bytes, **more),
@@ -57,7 +57,7 @@ def network(
         yield Network(world, controller, [group.address for group in plan.groups])
 
 
-def completion_ns(results: Sequence[RankResult]) -> int:
+def completion_ns(results: Sequence[RankReport]) -> int:
     """Of the slowest rank; all must have verified their data."""
     errors = [f"rank {result.rank}: {result.error}" for result in results if not result.verified]
     assert not errors, errors

@@ -11,7 +11,7 @@ from rich.console import Console
 from tests.results_samples import sample_results
 
 from weft import Scenario, run
-from weft.agents.ranks import RankResult
+from weft.agents.ranks import RankReport
 from weft.experiments.report import render
 from weft.experiments.results.results import Accuracy, Results, Run
 from weft.experiments.results.summary import Summary
@@ -76,8 +76,8 @@ def test_exact_data_have_no_errors_to_tell() -> None:
 
 
 def test_a_run_has_the_worst_of_its_ranks_figures() -> None:
-    def report(rank: int, **figures: float) -> RankResult:
-        return RankResult(rank, f"h{rank}", "ring", True, accuracy=figures)
+    def report(rank: int, **figures: float) -> RankReport:
+        return RankReport(rank, f"h{rank}", "ring", True, accuracy=figures)
 
     names = ("error_max_relative", "error_rms_relative", "error_max_of_terms", "error_max_of_bound")
     one = report(0, **dict(zip(names, (1.0, 2.0, 5.0, 0.5), strict=True)))

@@ -28,7 +28,7 @@ SANS_IO = (
     "agents/transport",
     "agents/collectives",
     "agents/servers",
-    "agents/host.py",
+    "agents/agent_group.py",
     "agents/ranks.py",
     "agents/participant.py",
     "topo/clos.py",

@@ -11,7 +11,7 @@ from weft.agents.collectives.transfers import payload
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.flows import WITHIN_LEAF
 from weft.controller.selector_hash import Salts, ecmp_paths
-from weft.experiments.runs.plan import cast_of, plan_around, plan_of, program_of
+from weft.experiments.runs.inputs import cast_of, plan_around, plan_of, program_of
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.options import from_options
 from weft.experiments.scenario.scenario import Scenario

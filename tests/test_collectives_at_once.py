@@ -15,7 +15,7 @@ from tests.memory_network import Faults
 from weft.agents.collectives.agent import Done, Failed
 from weft.agents.collectives.names import MAX_AT_ONCE
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.series import Job, Series
+from weft.agents.collectives.series import BoundRequest, Series
 from weft.agents.datagrams import Datagram, ipv4
 from weft.agents.ranks import OperationConfig
 from weft.base.errors import InputError, RunError
@@ -111,7 +111,7 @@ def test_numbers_wrap_around_eight_bits_in_a_long_series(at_once: int, loss: flo
         Series(
             group.agents[rank],
             [
-                Job(
+                BoundRequest(
                     group.workloads[number].request,
                     group.buffers[number][rank],
                     group.outputs[number][rank],
@@ -274,7 +274,9 @@ def test_starting_operations_all_the_time_does_not_put_off_finding_a_death() -> 
 def test_a_failure_between_two_operations_ends_a_series() -> None:
     group = Group(2)
     first, second = (group.prepare(RING) for _ in range(2))
-    jobs = [Job(group.workloads[n].request, group.buffers[n][0], None) for n in (first, second)]
+    jobs = [
+        BoundRequest(group.workloads[n].request, group.buffers[n][0], None) for n in (first, second)
+    ]
     series = Series(group.agents[0], jobs)
     series.start(0)
     group.start_on(1, first)

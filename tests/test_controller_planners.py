@@ -15,11 +15,11 @@ from weft.controller.entities import (
     Action,
     DefaultAction,
     Entity,
-    Group,
     GroupRef,
     Lpm,
-    Member,
     MemberRef,
+    ProfileGroup,
+    ProfileMember,
     TableEntry,
 )
 from weft.controller.faults import CERTAIN, losses, plan_faults
@@ -128,8 +128,8 @@ def test_two_tiers_have_a_route_per_leaf_subnet_and_host() -> None:
         prefix.prefix_length for e in leaf for _, prefix in e.match if isinstance(prefix, Lpm)
     )
     assert lengths == {32: 2, 24: 3}
-    assert all(isinstance(e, TableEntry | Member) for e in plan["spine0"])
-    assert [e.group_id for e in plan["leaf0"] if isinstance(e, Group)] == [UPLINK_GROUP]
+    assert all(isinstance(e, TableEntry | ProfileMember) for e in plan["spine0"])
+    assert [e.group_id for e in plan["leaf0"] if isinstance(e, ProfileGroup)] == [UPLINK_GROUP]
 
 
 def test_three_tiers_go_up_by_one_default_route() -> None:
@@ -492,19 +492,19 @@ def apply(plan: Plan, changes: dict[str, list[list[Update]]]) -> dict[str, dict[
 
 
 def refers(entity: Entity, other: Entity) -> bool:
-    if isinstance(entity, Group):
-        return isinstance(other, Member) and other.member_id in dict(entity.members)
+    if isinstance(entity, ProfileGroup):
+        return isinstance(other, ProfileMember) and other.member_id in dict(entity.members)
     if isinstance(entity, TableEntry):
         if isinstance(entity.target, MemberRef):
-            return isinstance(other, Member) and other.member_id == entity.target.member_id
+            return isinstance(other, ProfileMember) and other.member_id == entity.target.member_id
         if isinstance(entity.target, GroupRef):
-            return isinstance(other, Group) and other.group_id == entity.target.group_id
+            return isinstance(other, ProfileGroup) and other.group_id == entity.target.group_id
     return False
 
 
 def check_references(entity: Entity, present: dict[object, Entity]) -> None:
     """What an entity refers to is there before its batch: a batch may be done in any order."""
-    if isinstance(entity, Group):
+    if isinstance(entity, ProfileGroup):
         for member_id, _ in entity.members:
             assert ("member", entity.profile, member_id) in present
     elif isinstance(entity, TableEntry) and isinstance(entity.target, MemberRef):

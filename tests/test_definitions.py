@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from weft import Fault, Scenario, run
-from weft.agents.ranks import RankResult
+from weft.agents.ranks import RankReport
 from weft.experiments.runs.measured import completion_of
 
 P, N, B, MTU = 4, 1 << 18, 100_000_000, 4096
@@ -14,9 +14,9 @@ FRAME = 14 + 20 + 8 + 12 + 8 + 4 + MTU + 4
 """Ethernet, IPv4, UDP, BTH, DETH, immediate, a chunk, ICRC."""
 
 
-def reported(*times_ns: int, failed: int | None = None) -> list[RankResult]:
+def reported(*times_ns: int, failed: int | None = None) -> list[RankReport]:
     return [
-        RankResult(rank, f"h{rank}", "ring", rank != failed, completion_ns=time_ns)
+        RankReport(rank, f"h{rank}", "ring", rank != failed, completion_ns=time_ns)
         for rank, time_ns in enumerate(times_ns)
     ]
 

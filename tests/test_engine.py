@@ -18,7 +18,7 @@ from weft.switch.engine.control import (
     InvalidKey,
     InvalidValue,
     Lpm,
-    Member,
+    MemberTarget,
     MulticastGroup,
     NoProgram,
     NotFound,
@@ -190,7 +190,7 @@ def test_counters_count_packets_and_bytes_by_port_and_entry() -> None:
 def test_nothing_reaches_packets_before_publish() -> None:
     dataplane = make()
     control = configure(dataplane)
-    control.insert_entry(TableEntry("route", (Lpm(0x0A010203, 32),), Member(3)))
+    control.insert_entry(TableEntry("route", (Lpm(0x0A010203, 32),), MemberTarget(3)))
     dataplane.receive(0, 1, [packet("10.1.2.3")], 0)
     assert dataplane.transmit(0)[0].port == 2
     control.publish()
@@ -235,20 +235,20 @@ def test_refusals_name_what_is_wrong() -> None:
     control = configure(dataplane)
     route = Lpm(0x0A010000, 16)
     with pytest.raises(AlreadyExists):
-        control.insert_entry(TableEntry("route", (route,), Member(2)))
+        control.insert_entry(TableEntry("route", (route,), MemberTarget(2)))
     with pytest.raises(NotFound, match="it has: count"):
-        control.insert_entry(TableEntry("nothing", (route,), Member(2)))
+        control.insert_entry(TableEntry("nothing", (route,), MemberTarget(2)))
     with pytest.raises(NotFound):
         control.delete_entry("route", (Lpm(0, 8),))
     with pytest.raises(NotFound):
-        control.insert_entry(TableEntry("route", (Lpm(0, 0),), Member(9)))
+        control.insert_entry(TableEntry("route", (Lpm(0, 0),), MemberTarget(9)))
     for key in (Exact(1), Lpm(1, 0), Lpm(1 << 32, 32), Lpm(0, 33)):
         with pytest.raises(InvalidKey):
-            control.insert_entry(TableEntry("route", (key,), Member(2)))
+            control.insert_entry(TableEntry("route", (key,), MemberTarget(2)))
     with pytest.raises(InvalidKey):
-        control.insert_entry(TableEntry("route", (route, route), Member(2)))
+        control.insert_entry(TableEntry("route", (route, route), MemberTarget(2)))
     with pytest.raises(InvalidKey):
-        control.insert_entry(TableEntry("route", (Lpm(0, 0),), Member(2), priority=5))
+        control.insert_entry(TableEntry("route", (Lpm(0, 0),), MemberTarget(2), priority=5))
     with pytest.raises(InvalidAction):
         control.insert_entry(TableEntry("route", (Lpm(0, 0),), ActionCall("drop")))
     with pytest.raises(InvalidAction, match="has 9 bits"):
@@ -261,7 +261,7 @@ def test_refusals_name_what_is_wrong() -> None:
         control.insert_multicast_group(MulticastGroup(8, (Replica(512),)))
     with pytest.raises(TableFull):
         for i in range(100):
-            control.insert_entry(TableEntry("route", (Lpm(i << 8, 24),), Member(2)))
+            control.insert_entry(TableEntry("route", (Lpm(i << 8, 24),), MemberTarget(2)))
     with pytest.raises(ProgramError):
         control.load_program("{}", load="verify")
     with pytest.raises(ProgramError):

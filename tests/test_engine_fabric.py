@@ -15,7 +15,7 @@ from weft.switch.compiler.driver import compile_program
 from weft.switch.engine.control import (
     ActionCall,
     Exact,
-    Group,
+    GroupTarget,
     Lpm,
     MulticastGroup,
     ProfileGroup,
@@ -61,7 +61,7 @@ def fabric(json_text: str, *, plain: bool = False) -> tuple[Dataplane, EngineCon
         control.insert_member(ProfileMember(profile, port, call))
     control.insert_group(ProfileGroup(profile, 1, ((2, 1), (3, 1))))
     route = full_name(control, "table", "ipv4_route")
-    control.insert_entry(TableEntry(route, (Lpm(0x0A010000, 16),), Group(1)))
+    control.insert_entry(TableEntry(route, (Lpm(0x0A010000, 16),), GroupTarget(1)))
     replicate = ActionCall(full_name(control, "action", "replicate"), (9,))
     multicast = full_name(control, "table", "multicast_route")
     control.insert_entry(TableEntry(multicast, (Exact(0xEF000001),), replicate))

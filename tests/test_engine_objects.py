@@ -23,13 +23,13 @@ from weft.switch.engine.control import (
     CounterCell,
     DigestEvent,
     Exact,
-    Group,
+    GroupTarget,
     IdleTimeout,
     InvalidKey,
     InvalidValue,
     Key,
     Lpm,
-    Member,
+    MemberTarget,
     MeterConfig,
     NotFound,
     NotPermitted,
@@ -408,18 +408,18 @@ def test_the_default_of_an_indirect_table_is_a_member_or_a_group() -> None:
         return [departure.port for departure in dataplane.transmit(0)]
 
     assert port_of_default() == []
-    control.set_default("route", Member(2))
+    control.set_default("route", MemberTarget(2))
     assert port_of_default() == [2]
     assert control.default("route") == ActionCall("forward", (2, 5))
     with pytest.raises(StillInUse):
         control.delete_member("ecmp", 2)
-    control.set_default("route", Group(1))
+    control.set_default("route", GroupTarget(1))
     assert port_of_default() == [3]
     control.modify_group(ProfileGroup("ecmp", 1, ()))
     assert port_of_default() == [], "an empty group does nothing"
     control.reset_default("route")
     control.delete_group("ecmp", 1)
     with pytest.raises(NotFound):
-        control.set_default("route", Member(9))
+        control.set_default("route", MemberTarget(9))
     with pytest.raises(NotPermitted):
         control.set_default("route", ActionCall("forward", (2, 5)))

@@ -19,11 +19,11 @@ from weft.controller.entities import (
     DefaultAction,
     Entity,
     Exact,
-    Group,
     GroupRef,
     Lpm,
-    Member,
     MemberRef,
+    ProfileGroup,
+    ProfileMember,
     TableEntry,
 )
 from weft.controller.routes import Paths
@@ -68,11 +68,11 @@ def commands(entities: Sequence[Entity]) -> list[str]:
             found.append(
                 " ".join(["table_set_default", one.table, one.action.name, *call(one.action)])
             )
-        elif isinstance(one, Member):
+        elif isinstance(one, ProfileMember):
             handles["member", one.member_id] = sum(kind == "member" for kind, _ in handles)
             words = ["act_prof_create_member", one.profile, one.action.name, *call(one.action)]
             found.append(" ".join(words))
-        elif isinstance(one, Group):
+        elif isinstance(one, ProfileGroup):
             group = handles["group", one.group_id] = sum(kind == "group" for kind, _ in handles)
             found.append(f"act_prof_create_group {one.profile}")
             for member, _ in one.members:

@@ -15,7 +15,7 @@ from tests.simulated_support import completion_ns, network
 
 from weft.base.errors import InputError
 from weft.experiments.results.results import LinkResult, Run
-from weft.experiments.runs.plan import plan_around, plan_at_start, plan_of
+from weft.experiments.runs.inputs import plan_around, plan_at_start, plan_of
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.outages import Network as Carried
 from weft.experiments.scenario.outages import Outages

@@ -20,7 +20,7 @@ from weft.experiments.plots.timeline import Bar, gaps, timelines_of
 from weft.experiments.results.results import Results, Run, scenario_of
 from weft.experiments.results.summary import summarize
 from weft.experiments.results.table import summary_table
-from weft.experiments.runs.plan import cast_of, operation_of, plan_of
+from weft.experiments.runs.inputs import cast_of, operation_of, plan_of
 from weft.experiments.runs.runner import run
 from weft.experiments.scenario.fsdp import operation_name
 from weft.experiments.scenario.fsdp_models import MODELS, block_parameters, layer_bytes

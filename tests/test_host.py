@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tests.memory_network import Faults
 from tests.server_group import FIRST_RANK, ServerGroup
 
+from weft.agents.agent_group import AgentGroup
 from weft.agents.collectives.agent import Failed, HostAgent
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import Datagram, ipv4
-from weft.agents.host import Host
 from weft.agents.servers import ReductionServer
 from weft.agents.transport import CompletionKind, Endpoint, TransportMisuse
 from weft.agents.transport.types import RemoteQueuePair
@@ -82,7 +82,7 @@ def test_other_collectives_run_beside_a_server() -> None:
 
 def test_a_host_of_servers_alone_serves() -> None:
     endpoint = Endpoint(ADDRESS, 256)
-    host = Host(endpoint, [ReductionServer(endpoint)])
+    host = AgentGroup(endpoint, [ReductionServer(endpoint)])
     assert (host.address, host.groups, host.due_ns, host.attentive) == (ADDRESS, [], None, False)
     assert host.deadline() is None
 
@@ -90,10 +90,10 @@ def test_a_host_of_servers_alone_serves() -> None:
 def test_agents_that_do_not_share_a_host_are_refused() -> None:
     endpoint, other = Endpoint(ADDRESS, 256), Endpoint(ADDRESS + 1, 256)
     with pytest.raises(InputError, match="share its endpoint"):
-        Host(endpoint, [ReductionServer(other)])
+        AgentGroup(endpoint, [ReductionServer(other)])
     agents = [HostAgent(endpoint, Communicator(endpoint, 0, [ADDRESS])) for _ in range(2)]
     with pytest.raises(InputError, match="one rank at most"):
-        Host(endpoint, agents)
+        AgentGroup(endpoint, agents)
 
 
 def test_local_queue_pairs_complete_in_order_and_check_keys() -> None:

@@ -15,7 +15,7 @@ from tests.engine_programs import router
 from tests.engine_support import free, packet
 
 from weft.base.errors import InputError
-from weft.switch.engine.control import ActionCall, Lpm, Member, ProfileMember, TableEntry
+from weft.switch.engine.control import ActionCall, Lpm, MemberTarget, ProfileMember, TableEntry
 from weft.switch.engine.dataplane import Dataplane, Departure, Queue
 from weft.switch.engine.events import advance_some
 from weft.switch.engine.pipeline import receive_frame
@@ -46,7 +46,7 @@ def chain(link: Queue = SLOW, *, patched: bool) -> Dataplane:
         ways = {1: (2, 2, 4), 3: (3, 3, 4), 9: (2, 1, 1)}
         for network, ports in ways.items():
             prefix = Lpm((10 << 24) + (network << 16), 16)
-            control.insert_entry(TableEntry("route", (prefix,), Member(ports[switch])))
+            control.insert_entry(TableEntry("route", (prefix,), MemberTarget(ports[switch])))
         control.publish()
     if patched:
         for end, other in LINKS:
@@ -197,7 +197,7 @@ def test_the_process_carries_frames_over_patch_links_and_loses_them_on_request(
         control.load_program(router(), load="save")
         control.commit_program()
         control.insert_member(ProfileMember("ecmp", 2, ActionCall("forward", (2, 5))))
-        control.insert_entry(TableEntry("route", (Lpm(10 << 24, 8),), Member(2)))
+        control.insert_entry(TableEntry("route", (Lpm(10 << 24, 8),), MemberTarget(2)))
         control.publish()
 
         def send() -> None:

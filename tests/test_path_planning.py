@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from weft.base.errors import InputError
 from weft.controller import Pin, Plan, fabric
 from weft.controller.congestion import plan_marking
-from weft.controller.entities import Action, DefaultAction, Entity, Exact, Member, TableEntry
+from weft.controller.entities import Action, DefaultAction, Entity, Exact, ProfileMember, TableEntry
 from weft.controller.pinned_paths import PathMap, plan_pins
 from weft.controller.plan import diff, fabric_plan
 from weft.controller.routes import PATHS, Paths, plan_routes
@@ -193,7 +193,7 @@ def test_every_switch_marks_from_the_threshold_on() -> None:
 def check_whole(entities: dict[object, Entity]) -> None:
     """Every member that sprays names places that are there."""
     for entity in list(entities.values()):
-        if isinstance(entity, Member) and entity.action.name == fabric.SPRAY:
+        if isinstance(entity, ProfileMember) and entity.action.name == fabric.SPRAY:
             params = dict(entity.action.params)
             for index in range(params["last"] + 1):
                 place = Exact(params["set"] << 16 | index)

@@ -28,7 +28,7 @@ from weft.agents.drivers.messages import (
 )
 from weft.agents.drivers.patience import Patience, silence_s
 from weft.agents.drivers.rendezvous import Rendezvous
-from weft.agents.ranks import RankResult
+from weft.agents.ranks import RankReport
 from weft.base.effort import Effort
 from weft.base.errors import RunError
 
@@ -149,7 +149,7 @@ def test_ranks_that_fill_and_verify_for_long_but_go_on_are_waited_for(
         actor.channel.send(Finished(actor.rank, 5))
         actor.wait(Verify)
         working(actor, clock, 100.0)
-        result = RankResult(actor.rank, f"h{actor.rank}", "ring", True, completion_ns=5)
+        result = RankReport(actor.rank, f"h{actor.rank}", "ring", True, completion_ns=5)
         actor.channel.send(Result(actor.rank, result))
 
     with Rendezvous(tmp_path / "meeting.sock", ["h0", "h1"], patience_s=30.0) as meeting:

@@ -14,10 +14,10 @@ from tests.rank_rendezvous_support import Actor, both, hello, perform
 from weft.agents.drivers.messages import (
     Abort,
     Exited,
-    Fault,
     Hello,
     Peers,
     Prepare,
+    RankFailed,
     Ready,
     Start,
     Verify,
@@ -125,7 +125,7 @@ def test_a_rank_that_hangs_is_named_at_the_deadline(impatient: Rendezvous) -> No
 def test_the_fault_of_a_rank_is_passed_on(meeting: Rendezvous) -> None:
     def faulty(actor: Actor) -> None:
         hello(actor)
-        actor.channel.send(Fault(actor.rank, "port 4791 is in use"))
+        actor.channel.send(RankFailed(actor.rank, "port 4791 is in use"))
 
     Actor(meeting.path, 0, both(hello, perform))
     Actor(meeting.path, 1, faulty)

@@ -19,7 +19,7 @@ from weft.agents.drivers.launcher import Launcher
 from weft.agents.drivers.patience import Patience
 from weft.agents.drivers.rendezvous import Rendezvous, RunProgress
 from weft.agents.participant import Team
-from weft.agents.ranks import RankConfig, RankResult
+from weft.agents.ranks import RankConfig, RankReport
 from weft.base.errors import RunError
 
 RATE_BPS = 100_000_000
@@ -115,7 +115,7 @@ def team_of(network: Bridged) -> list[Team]:
     return [Team(tuple(network.addresses[:2]), groups=(GROUP,))]
 
 
-def slowest(results: list[RankResult]) -> float:
+def slowest(results: list[RankReport]) -> float:
     for result in results:
         assert result.verified, result.error
     return max(result.completion_ns for result in results) / 1e9

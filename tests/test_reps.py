@@ -13,7 +13,7 @@ import pytest
 from weft.agents.transport import TransportOptions
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.selector_hash import Salts, ecmp_paths
-from weft.experiments.runs.plan import transport_of
+from weft.experiments.runs.inputs import transport_of
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.scenario import Fault, Scenario
 from weft.switch.compiler import compile_cached

@@ -279,7 +279,7 @@ OPEN_RUN = """
 import os, sys
 from weft.experiments.runs.emulation import testbed_of
 from weft.experiments.runs.operation import gathered_ranks
-from weft.experiments.runs.plan import cast_of, operation_of, plan_of, program_of
+from weft.experiments.runs.inputs import cast_of, operation_of, plan_of, program_of
 from weft.base.progress import Progress
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.worlds.emulated.world import EmulatedWorld

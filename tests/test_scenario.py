@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from weft.base.errors import InputError
 from weft.controller.routes import PATHS as PLANNED_PATHS
 from weft.experiments.paths.registry import scheme_of
-from weft.experiments.runs.plan import plan_of
+from weft.experiments.runs.inputs import plan_of
 from weft.experiments.scenario.options import from_options
 from weft.experiments.scenario.scenario import Fault, Scenario
 from weft.experiments.scenario.sweep import read_file

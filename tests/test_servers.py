@@ -16,7 +16,7 @@ from weft.agents.collectives.names import OPS
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import ipv4
 from weft.agents.servers import ReductionServer
-from weft.agents.servers.plan import Plan, Terms, plan_of, terms_of
+from weft.agents.servers.reduction_plan import ReductionPlan, Terms, plan_of, terms_of
 from weft.agents.servers.sums import DTYPES
 from weft.agents.transport import Endpoint
 from weft.base.errors import InputError
@@ -142,7 +142,7 @@ def test_a_request_is_dealt_to_the_servers_in_turn() -> None:
             "allreduce", "sum", "float32", (4096,), 4, 3, split=2, fan_in=0, block_bytes=0,
             cursor=cursor, packet_bytes=256,
         )  # fmt: skip
-        plan = Plan(terms)
+        plan = ReductionPlan(terms)
         found.append([plan.server_of(0, piece) for piece in range(2)])
     assert found == [[0, 1], [2, 0], [1, 2]]
     group = ServerGroup(4, servers=3)

@@ -16,7 +16,7 @@ from tests.aggregation_networks import SLOTS, VALUES, Summing, check_verified, s
 from weft.agents.collectives.names import OPS
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.workload import Workload
-from weft.agents.ranks import RankResult
+from weft.agents.ranks import RankReport
 from weft.experiments.scenario.choices import DTYPES
 from weft.topo.packet_faults import PACKET_ACTIONS
 
@@ -47,7 +47,7 @@ def fault_line(where: str, fault: str, which: object) -> str:
     return f"{where}:{fault}={which}"
 
 
-def ended_ns(result: RankResult) -> int:
+def ended_ns(result: RankReport) -> int:
     """From the start to the end of a rank's last operation, failed or not."""
     return result.spans_ns[-1][1]
 

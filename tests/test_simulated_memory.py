@@ -16,7 +16,7 @@ from tests import test_trace
 from weft import Scenario
 from weft.experiments.results.results import Run
 from weft.experiments.runs import simulation
-from weft.experiments.runs.plan import program_of
+from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.simulation import simulate
 from weft.switch.engine.dataplane import Dataplane
 from weft.switch.engine.state import EngineControl

@@ -20,7 +20,7 @@ from weft.analysis.link_loads import FloatArray
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.flows import Flows, IntArray
 from weft.experiments.paths.scheme import drawn_ports
-from weft.experiments.runs.plan import cast_of, operation_of, plan_at_start, transport_of
+from weft.experiments.runs.inputs import cast_of, operation_of, plan_at_start, transport_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.lanes import assignment_of
 from weft.experiments.theory.static_paths import Situation, analyse

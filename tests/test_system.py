@@ -30,8 +30,8 @@ from weft.base.cache import CHECKOUT
 from weft.base.errors import RunError
 from weft.base.progress import Progress
 from weft.experiments.runs import emulation
+from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.operation import operate
-from weft.experiments.runs.plan import program_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.worlds.emulated.cleanup import clean, marked_processes
 from weft.topo.worlds.emulated.runs import RUNS, Run

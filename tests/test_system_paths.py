@@ -20,7 +20,7 @@ from weft.controller import fabric
 from weft.controller.clos_paths import ClosPaths
 from weft.experiments.results.results import Run
 from weft.experiments.runs import emulation, operation
-from weft.experiments.runs.plan import program_of
+from weft.experiments.runs.inputs import program_of
 from weft.experiments.scenario.scenario import Fault, Scenario
 from weft.experiments.theory.lanes import assignment_of
 from weft.experiments.theory.static_paths import Situation, analyse

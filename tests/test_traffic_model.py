@@ -15,7 +15,7 @@ from tests.theory_support import OFFLOADED, unicast_rounds
 
 from weft.agents.collectives.names import COLLECTIVES, REDUCING, ROOTED
 from weft.agents.collectives.transfers import even_parts, placed
-from weft.agents.servers.plan import Plan, terms_of
+from weft.agents.servers.reduction_plan import ReductionPlan, terms_of
 from weft.base.errors import InputError
 from weft.controller.aggregation import AggregationJob, plan_aggregation
 from weft.controller.multicast import plan_trees
@@ -455,7 +455,7 @@ def test_servers_plan_the_transfers_of_the_model(
         collective, "sum", dtype, (sum(counts),) if collective == "allreduce" else tuple(counts),
         ranks, servers, split=split, fan_in=fan_in, block_bytes=0, cursor=cursor, packet_bytes=256,
     )  # fmt: skip
-    plan = Plan(terms)
+    plan = ReductionPlan(terms)
     planned: Counter[tuple[int, int]] = Counter()
     for server in range(servers):
         member = ranks + server

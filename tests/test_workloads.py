@@ -17,7 +17,7 @@ from weft.agents.collectives.flow_graph import FlowGraph, GraphBuilder
 from weft.agents.collectives.names import FLOW_ALGORITHMS
 from weft.agents.collectives.requests import Request
 from weft.base.errors import InputError
-from weft.experiments.runs.plan import program_of
+from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import completion_bound_ns, expected_ns

@@ -14,7 +14,7 @@ from weft.base.errors import InputError
 
 
 @dataclass(frozen=True)
-class Job:
+class BoundRequest:
     """A request with its arrays on one rank, as `HostAgent.start` takes them."""
 
     request: Request
@@ -39,7 +39,7 @@ class Series:
     def __init__(
         self,
         agent: HostAgent,
-        jobs: Sequence[Job],
+        jobs: Sequence[BoundRequest],
         at_once: int = 1,
         waits: Sequence[Sequence[int]] = (),
     ) -> None:

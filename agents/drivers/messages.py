@@ -31,7 +31,7 @@ import socket
 import msgspec
 
 from weft.agents.participant import Introductions
-from weft.agents.ranks import OperationConfig, RankConfig, RankResult
+from weft.agents.ranks import OperationConfig, RankConfig, RankReport
 from weft.base.errors import InputError, ProtocolError
 
 
@@ -79,10 +79,10 @@ class Finished(_Message, frozen=True, tag="finished"):
 
 class Result(_Message, frozen=True, tag="result"):
     rank: int
-    result: RankResult
+    result: RankReport
 
 
-class Fault(_Message, frozen=True, tag="fault"):
+class RankFailed(_Message, frozen=True, tag="fault"):
     """The rank process cannot go on; it ends after this message."""
 
     rank: int
@@ -147,7 +147,7 @@ class Exited(_Message, frozen=True, tag="exited"):
 
 
 Message = (
-    Hello | Connected | Ready | Working | Progress | Finished | Result | Fault
+    Hello | Connected | Ready | Working | Progress | Finished | Result | RankFailed
     | Peers | Prepare | Start | Verify | Abort | Close
     | Spawn | EndRanks | RanksEnded | Warm | Spawned | Exited
 )  # fmt: skip

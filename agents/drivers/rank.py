@@ -23,14 +23,13 @@ from weft.agents.collectives.names import algorithms
 from weft.agents.collectives.operation import Report
 from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.series import Job, Series
+from weft.agents.collectives.series import BoundRequest, Series
 from weft.agents.collectives.workload import Workload, accuracy_of
 from weft.agents.datagrams import ipv4
 from weft.agents.drivers.messages import (
     Abort,
     Close,
     Connected,
-    Fault,
     Finished,
     Hello,
     LineChannel,
@@ -38,6 +37,7 @@ from weft.agents.drivers.messages import (
     Peers,
     Prepare,
     Progress,
+    RankFailed,
     Ready,
     Result,
     Start,
@@ -46,7 +46,7 @@ from weft.agents.drivers.messages import (
 )
 from weft.agents.drivers.udp import UdpDriver
 from weft.agents.participant import Participant, Team
-from weft.agents.ranks import OperationConfig, RankConfig, RankResult
+from weft.agents.ranks import OperationConfig, RankConfig, RankReport
 from weft.agents.servers.sums import prepare as prepare_sums
 from weft.agents.transport import Endpoint
 from weft.agents.transport.receive_worker import ReceiveWorker
@@ -66,11 +66,11 @@ def run_rank(config: RankConfig) -> int:
         _Rank(config, channel).run()
     except WeftError as error:
         print(f"rank {config.rank}: {error}", file=sys.stderr)
-        channel.send(Fault(config.rank, str(error)))
+        channel.send(RankFailed(config.rank, str(error)))
         return error.exit_status
     except Exception as error:
         traceback.print_exc()
-        channel.send(Fault(config.rank, f"{type(error).__name__}: {error}"))
+        channel.send(RankFailed(config.rank, f"{type(error).__name__}: {error}"))
         return 1
     return 0
 
@@ -99,7 +99,7 @@ class _Rank:
         )
         self._operation = OperationConfig(Request(0, "allgather", "ring", 0))
         self._workloads: list[Workload] = []
-        self._jobs: list[Job] = []
+        self._jobs: list[BoundRequest] = []
         self._series: Series | None = None
         """The operations, while they run."""
         self._work: Iterator[None] | None = None
@@ -113,7 +113,7 @@ class _Rank:
         self._last_progress_ns = 0
         self._statistics: dict[str, int] = {}
         """Counters when the operation began."""
-        self._result: RankResult | None = None
+        self._result: RankReport | None = None
         self._closed = False
 
     def run(self) -> None:
@@ -211,7 +211,9 @@ class _Rank:
             output = workload.empty_output(self._member)
             for _ in workload.clear(output):
                 yield
-            self._jobs.append(Job(workload.request, memory.view(workload.request.dtype), output))
+            self._jobs.append(
+                BoundRequest(workload.request, memory.view(workload.request.dtype), output)
+            )
         self._result = None
         self._channel.send(Ready(self._rank))
 
@@ -257,12 +259,12 @@ class _Rank:
 
     def _make_result(
         self, report: Report, completion_ns: int, error: str, spans_ns: list[tuple[int, int]]
-    ) -> RankResult:
+    ) -> RankReport:
         before, after = self._statistics, self._counters()
         statistics = {
             name: after[name] - (0 if name in PEAKS else before.get(name, 0)) for name in after
         }
-        return RankResult(
+        return RankReport(
             rank=self._rank,
             team=self._team,
             host=self._config.host,

@@ -9,7 +9,7 @@
         results = meeting.run(OperationConfig(request), progress=print)
         results = meeting.run(OperationConfig(replace(request, algorithm="ring")))
 
-An operation that fails on the network is a result: every rank's ``RankResult.error`` says what it
+An operation that fails on the network is a result: every rank's ``RankReport.error`` says what it
 waited for. A rank process that dies, or stands still for too long (``patience.py``), is a
 ``RunError`` that names rank, host and phase; the other ranks are told to stop.
 """
@@ -33,7 +33,6 @@ from weft.agents.drivers.messages import (
     Close,
     Connected,
     Exited,
-    Fault,
     Finished,
     Hello,
     LineChannel,
@@ -41,6 +40,7 @@ from weft.agents.drivers.messages import (
     Peers,
     Prepare,
     Progress,
+    RankFailed,
     Ready,
     Result,
     Start,
@@ -49,7 +49,7 @@ from weft.agents.drivers.messages import (
 )
 from weft.agents.drivers.patience import Patience, silence_s
 from weft.agents.participant import Introductions
-from weft.agents.ranks import OperationConfig, RankResult
+from weft.agents.ranks import OperationConfig, RankReport
 from weft.base.children import how_it_ended
 from weft.base.errors import InputError, ProtocolError, RunError
 from weft.base.private_files import keep_private
@@ -176,7 +176,7 @@ class Rendezvous:
         progress: Callable[[RunProgress], None] | None = None,
         rate_bps: int = 100_000_000,
         started: Callable[[int], None] | None = None,
-    ) -> list[RankResult]:
+    ) -> list[RankReport]:
         """Run one operation on all ranks.
 
         Args:
@@ -359,7 +359,7 @@ class Rendezvous:
 
     def _check_faults(self, news: Sequence[tuple[int, Message]]) -> None:
         for rank, message in news:
-            if isinstance(message, Fault):
+            if isinstance(message, RankFailed):
                 self._give_up(f"{self._name(rank)}: {message.error} (while {self._phase})")
 
     def _check_alive(self, found: Mapping[int, object]) -> None:

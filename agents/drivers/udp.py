@@ -63,7 +63,7 @@ _PR_SET_TIMERSLACK = 29
 Words = npt.NDArray[np.int64]
 
 
-class Host(Protocol):
+class Driven(Protocol):
     """What is driven: an Endpoint, or an agent around one."""
 
     @property
@@ -90,7 +90,7 @@ class UdpDriver:
 
     def __init__(
         self,
-        host: Host,
+        host: Driven,
         *,
         receive_buffer_bytes: int = 32 << 20,
         send_buffer_bytes: int = 1 << 20,

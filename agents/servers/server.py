@@ -17,10 +17,10 @@ import numpy as np
 
 from weft.agents.collectives.control import Control, Kind
 from weft.agents.datagrams import Datagrams
-from weft.agents.servers.job import Job
 from weft.agents.servers.members import Members
-from weft.agents.servers.operation import Post, ServerOperation
-from weft.agents.servers.plan import Plan, Terms, plan_of
+from weft.agents.servers.reduction_plan import ReductionPlan, Terms, plan_of
+from weft.agents.servers.served_communicator import ServedCommunicator
+from weft.agents.servers.server_operation import Post, ServerOperation
 from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.posting import Completion, Posting
 from weft.agents.transport.types import CompletionKind, MemoryRegion
@@ -55,8 +55,8 @@ class ReductionServer:
         self.memory_bytes = memory_bytes
         self.most_operations = most_operations
         self.used_bytes = 0
-        self.jobs: dict[int, Job] = {}
-        self._places: dict[Posting, tuple[Job, int]] = {}
+        self.jobs: dict[int, ServedCommunicator] = {}
+        self._places: dict[Posting, tuple[ServedCommunicator, int]] = {}
         self._memory: dict[ServerOperation, tuple[int, list[MemoryRegion]]] = {}
         self._lingering: list[tuple[int, ServerOperation]] = []
         """Failed operations, and when their memory is given back."""
@@ -77,7 +77,7 @@ class ReductionServer:
         """
         if job in self.jobs:
             raise InputError(f"job {job} is served already; choose another number")
-        made = Job(Members(self.endpoint, server_index, addresses, servers))
+        made = ServedCommunicator(Members(self.endpoint, server_index, addresses, servers))
         self.jobs[job] = made
         self._places.update(
             (pair, (made, member)) for member, pair in made.members.queue_pairs.items()
@@ -169,7 +169,9 @@ class ReductionServer:
         while self._lingering and now_ns >= self._lingering[0][0]:
             self._release(self._lingering.pop(0)[1])
 
-    def _take(self, job: Job, member: int, completion: Completion, now_ns: int) -> None:
+    def _take(
+        self, job: ServedCommunicator, member: int, completion: Completion, now_ns: int
+    ) -> None:
         kind, context = completion.kind, completion.context
         if kind is CompletionKind.ERROR:
             self._fail(
@@ -188,7 +190,7 @@ class ReductionServer:
             reason = f"{job.members.name(member)} broke the protocol: {error}"
             self._fail(job, job.members.own, reason, now_ns)
 
-    def _control(self, job: Job, member: int, message: Control, now_ns: int) -> None:
+    def _control(self, job: ServedCommunicator, member: int, message: Control, now_ns: int) -> None:
         kind, members = message.kind, job.members
         if kind is Kind.PROBE or kind is Kind.WAITING or job.failure:
             return
@@ -206,7 +208,7 @@ class ReductionServer:
         else:
             raise ProtocolError(f"{kind.name}, which does not belong to reduction servers")
 
-    def _open(self, job: Job, member: int, message: Control, now_ns: int) -> None:
+    def _open(self, job: ServedCommunicator, member: int, message: Control, now_ns: int) -> None:
         number, terms = message.operation, Terms.decode(message.data)
         members = job.members
         if member < members.size:
@@ -240,7 +242,7 @@ class ReductionServer:
             )
         operation.open(member, message)
 
-    def _lacks(self, plan: Plan, job: Job) -> str:
+    def _lacks(self, plan: ReductionPlan, job: ServedCommunicator) -> str:
         """Why an operation cannot be admitted, or nothing."""
         needed = ServerOperation.memory_bytes(plan, job.members.index)
         free = self.memory_bytes - self.used_bytes
@@ -253,7 +255,9 @@ class ReductionServer:
             return f"{self.running} operations are under way, which is the most; wait for some"
         return ""
 
-    def _begin(self, job: Job, number: int, plan: Plan, now_ns: int) -> ServerOperation:
+    def _begin(
+        self, job: ServedCommunicator, number: int, plan: ReductionPlan, now_ns: int
+    ) -> ServerOperation:
         regions: list[MemoryRegion] = []
 
         def register(size_bytes: int) -> MemoryRegion:
@@ -271,7 +275,9 @@ class ReductionServer:
         operation.start()
         return operation
 
-    def _written(self, job: Job, member: int, immediate: int, length_bytes: int) -> None:
+    def _written(
+        self, job: ServedCommunicator, member: int, immediate: int, length_bytes: int
+    ) -> None:
         if job.failure:
             return
         operation = job.operation_of(immediate >> 24, member)
@@ -280,7 +286,7 @@ class ReductionServer:
         operation.written(member, immediate & 0xFFFFFF, length_bytes)
         self._finish(job, operation)
 
-    def _finish(self, job: Job, operation: ServerOperation) -> None:
+    def _finish(self, job: ServedCommunicator, operation: ServerOperation) -> None:
         """Forget an operation that is over."""
         if operation.done and job.operations.get(operation.number) is operation:
             del job.operations[operation.number]
@@ -292,7 +298,7 @@ class ReductionServer:
         for region in regions:
             self.endpoint.deregister(region)
 
-    def _probe(self, job: Job) -> None:
+    def _probe(self, job: ServedCommunicator) -> None:
         """Send something to members that are waited for and to which nothing is under way; tell
         those who have contributed whom nothing comes from."""
         late: set[int] = set()
@@ -310,7 +316,7 @@ class ReductionServer:
             if not job.members.queue_pairs[member].outstanding:
                 job.members.send(member, probe)
 
-    def _fail(self, job: Job, finder: int, reason: str, now_ns: int) -> None:
+    def _fail(self, job: ServedCommunicator, finder: int, reason: str, now_ns: int) -> None:
         """End a job: tell every member that can still be told."""
         if job.failure:
             return

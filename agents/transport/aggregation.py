@@ -95,7 +95,7 @@ class Reduction:
     """A posted reduction: how far it is, and how it ended."""
 
     def __init__(
-        self, state: at_job.Operation, arrays: tuple[npt.NDArray[np.generic], ...]
+        self, state: at_job.AggregationOperation, arrays: tuple[npt.NDArray[np.generic], ...]
     ) -> None:
         self.state = state
         self._arrays = arrays  # compiled code has their addresses
@@ -194,7 +194,7 @@ class AggregationQueuePair(Posting):
             )
         if np.may_share_memory(values, result):
             raise TransportMisuse("values and result overlap")
-        state = at_job.Operation.zeroed()
+        state = at_job.AggregationOperation.zeroed()
         arrays: list[Array] = [values, result]
         size, slots = self._job.state.values, self._job.state.slots
         blocks = -(-count // size)

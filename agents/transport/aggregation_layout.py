@@ -87,7 +87,7 @@ SENT = 4
 
 
 @record
-class Operation(Record):
+class AggregationOperation(Record):
     """An operation.
 
     The `address` of its work is the address of this record, `first` its first round and `end` one

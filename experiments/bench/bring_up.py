@@ -10,8 +10,8 @@ from weft.base.children import last_words, run_tool
 from weft.base.errors import RunError
 from weft.base.progress import Progress
 from weft.experiments.runs.emulation import testbed_of
+from weft.experiments.runs.inputs import cast_of, operation_of, plan_of, program_of
 from weft.experiments.runs.operation import gathered_ranks
-from weft.experiments.runs.plan import cast_of, operation_of, plan_of, program_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.worlds.emulated.runs import Run
 from weft.topo.worlds.emulated.world import EmulatedWorld

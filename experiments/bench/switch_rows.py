@@ -40,9 +40,9 @@ from weft.controller.entities import (
     Entity,
     Exact,
     Lpm,
-    Member,
     MemberRef,
     MulticastGroup,
+    ProfileMember,
     entry,
 )
 from weft.controller.plan import Update
@@ -252,7 +252,7 @@ def unicast(port: int) -> list[Entity]:
     """Of fabric.p4: everything in 10/8 leaves by a port."""
     call = Action.of(fabric.FORWARD, port=port, src_mac=_MAC, dst_mac=_MAC)
     return [
-        Member(fabric.ECMP, port, call),
+        ProfileMember(fabric.ECMP, port, call),
         entry(fabric.ROUTE_TABLE, {fabric.DESTINATION: Lpm(10 << 24, 8)}, MemberRef(port)),
     ]
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from weft.base.progress import Progress
 from weft.controller import Controller
 from weft.experiments.commands.prompt import Prompt
-from weft.experiments.runs.plan import plan_of, program_of
+from weft.experiments.runs.inputs import plan_of, program_of
 from weft.experiments.runs.standing import Standing
 from weft.experiments.scenario.scenario import Scenario
 from weft.switch.commands.switch_options import check_program

@@ -17,7 +17,7 @@ from weft.base.cache import CHECKOUT
 from weft.base.errors import InputError, RunError
 from weft.experiments.figures.kept import Kept, metrics_of, rows_of
 from weft.experiments.results.results import Run
-from weft.experiments.runs.plan import program_of
+from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.runner import run as run_experiment
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.scenario import Scenario

@@ -13,9 +13,9 @@ from weft.base.errors import RunError
 from weft.base.progress import Progress
 from weft.controller import Controller
 from weft.experiments.results.results import Run
+from weft.experiments.runs.inputs import plan_of
 from weft.experiments.runs.measured import broken_off
 from weft.experiments.runs.operation import Testbed, operate
-from weft.experiments.runs.plan import plan_of
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.runs.traces import traced
 from weft.experiments.scenario.asked import OPTIONS

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from weft.agents.collectives.names import FLOWS
 from weft.agents.collectives.workload import Workload
-from weft.agents.ranks import RankResult as RankReport
+from weft.agents.ranks import RankReport
 from weft.controller import Controller, LinkCounters
 from weft.experiments.results.results import (
     Accuracy,
@@ -21,7 +21,7 @@ from weft.experiments.results.results import (
     tier_bytes,
 )
 from weft.experiments.results.telemetry import queue_figures, trimmed
-from weft.experiments.runs.plan import operation_of
+from weft.experiments.runs.inputs import operation_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import completion_bound_ns
 from weft.topo.network import HOST_PORT, Topology

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from weft.agents.drivers.launcher import Launcher
 from weft.agents.drivers.rendezvous import Rendezvous, RunProgress
 from weft.agents.participant import Cast
-from weft.agents.ranks import OperationConfig, RankConfig
-from weft.agents.ranks import RankResult as RankReport
+from weft.agents.ranks import OperationConfig, RankConfig, RankReport
 from weft.base.errors import RunError
 from weft.controller import Controller
 from weft.experiments.results.results import Fidelity, Run
 from weft.experiments.results.telemetry import first_bin_ns
 from weft.experiments.runs.fidelity import judge
+from weft.experiments.runs.inputs import cast_of, operation_of, plan_around, plan_at_start
 from weft.experiments.runs.measured import Counts, assemble, completion_of
-from weft.experiments.runs.plan import cast_of, operation_of, plan_around, plan_at_start
 from weft.experiments.scenario.outages import Network, Outages
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import completion_bound_ns

@@ -22,8 +22,8 @@ from weft.experiments.paths.registry import scheme_of
 from weft.experiments.report import render
 from weft.experiments.results.results import DOCUMENT, Results, Run
 from weft.experiments.runs.capacity import check_capacity
+from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.measured import broken_off
-from weft.experiments.runs.plan import program_of
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.runs.traces import TRACE_FILES
 from weft.experiments.scenario.marking import Marking

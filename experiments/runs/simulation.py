@@ -9,8 +9,8 @@ from weft.base.errors import RunError
 from weft.controller import Controller
 from weft.experiments.results.results import Fidelity, LinkResult, Run
 from weft.experiments.results.telemetry import first_bin_ns
+from weft.experiments.runs.inputs import cast_of, operation_of, plan_around, plan_at_start
 from weft.experiments.runs.measured import Counts, assemble
-from weft.experiments.runs.plan import cast_of, operation_of, plan_around, plan_at_start
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import completion_bound_ns
 from weft.switch.compiler import ProgramFiles

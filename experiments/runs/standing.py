@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from weft.controller import Controller
-from weft.experiments.runs.plan import plan_around
+from weft.experiments.runs.inputs import plan_around
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.network import Topology
 from weft.topo.worlds.emulated.testbeds import RunningTestbed

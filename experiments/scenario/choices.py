@@ -39,7 +39,8 @@ MAX_SLOTS = 512
 """Of one job: a switch has 1,024 rows."""
 MAX_JOBS = 16
 MAX_SPLIT = 1 << 12
-"""Pieces of a request. As `weft.agents.servers.plan.MAX_SPLIT`, which this module does not load."""
+"""Pieces of a request. As `weft.agents.servers.reduction_plan.MAX_SPLIT`, but this module does not
+load that one."""
 
 MAX_SIZE_BYTES = 1 << 32
 MIN_CHUNK_BYTES = 64

@@ -7,7 +7,7 @@ an operation is brought into its type's range at once (docs/JSON_format.md of be
 from __future__ import annotations
 
 from weft.switch.compiler import constants
-from weft.switch.compiler.ir import Choice, Expression, Number, Operation, Truth, is_truth
+from weft.switch.compiler.ir import Choice, Expression, Number, OperatorCall, Truth, is_truth
 from weft.switch.compiler.types import BitType, BoolType, IntType, Type, base_type
 
 _WRAPPING = ("+", "-", "*", "<<")
@@ -23,9 +23,9 @@ def truth(node: Expression) -> Expression:
         return node
     if isinstance(node, Number):
         return Truth(node.value != 0)
-    if isinstance(node, Operation) and node.operator == "b2d":
+    if isinstance(node, OperatorCall) and node.operator == "b2d":
         return node.right
-    return Operation("d2b", None, node)
+    return OperatorCall("d2b", None, node)
 
 
 def number(node: Expression) -> Expression:
@@ -34,18 +34,18 @@ def number(node: Expression) -> Expression:
         return node
     if isinstance(node, Truth):
         return Number(int(node.value))
-    if isinstance(node, Operation) and node.operator == "d2b":
+    if isinstance(node, OperatorCall) and node.operator == "d2b":
         return node.right
-    return Operation("b2d", None, node)
+    return OperatorCall("b2d", None, node)
 
 
 def negate(node: Expression) -> Expression:
     """Logical not."""
     if isinstance(node, Truth):
         return Truth(not node.value)
-    if isinstance(node, Operation) and node.operator == "not":
+    if isinstance(node, OperatorCall) and node.operator == "not":
         return node.right
-    return Operation("not", None, node)
+    return OperatorCall("not", None, node)
 
 
 def both(left: Expression, right: Expression) -> Expression:
@@ -53,7 +53,7 @@ def both(left: Expression, right: Expression) -> Expression:
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Truth):
             return other if one.value else one
-    return Operation("and", left, right)
+    return OperatorCall("and", left, right)
 
 
 def either(left: Expression, right: Expression) -> Expression:
@@ -61,7 +61,7 @@ def either(left: Expression, right: Expression) -> Expression:
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Truth):
             return one if one.value else other
-    return Operation("or", left, right)
+    return OperatorCall("or", left, right)
 
 
 def wrapped(node: Expression, kind: Type) -> Expression:
@@ -70,9 +70,9 @@ def wrapped(node: Expression, kind: Type) -> Expression:
     if isinstance(node, Number):
         return Number(constants.wrap(node.value, kind))
     if isinstance(kind, BitType):
-        return Operation("&", node, Number(mask_of(kind.width)))
+        return OperatorCall("&", node, Number(mask_of(kind.width)))
     if isinstance(kind, IntType):
-        return Operation("two_comp_mod", node, Number(kind.width))
+        return OperatorCall("two_comp_mod", node, Number(kind.width))
     return node
 
 
@@ -81,9 +81,9 @@ def unary(operator: str, operand: Expression, kind: Type) -> Expression:
     if isinstance(operand, Number):
         return Number(constants.unary(operator, operand.value, kind))
     if operator == "-":
-        return wrapped(Operation("-", Number(0), operand), kind)
+        return wrapped(OperatorCall("-", Number(0), operand), kind)
     if operator == "~":
-        return wrapped(Operation("~", None, operand), kind)
+        return wrapped(OperatorCall("~", None, operand), kind)
     return operand
 
 
@@ -102,35 +102,35 @@ def binary(
         return concatenate(left, right, kind, right_kind)
     if operator in ("|+|", "|-|"):
         cast = "usat_cast" if isinstance(bare, BitType) else "sat_cast"
-        return Operation(cast, Operation(operator[1], left, right), Number(width))
+        return OperatorCall(cast, OperatorCall(operator[1], left, right), Number(width))
     if operator in ("<<", ">>") and isinstance(right, Number) and right.value >= max(width, 1):
         # BMv2 limits how far it shifts.
         if operator == "<<" or isinstance(bare, BitType):
             return Number(0)
         right = Number(width - 1)
-    result = Operation(operator, left, right)
+    result = OperatorCall(operator, left, right)
     return wrapped(result, kind) if operator in _WRAPPING else result
 
 
 def concatenate(left: Expression, right: Expression, kind: Type, right_kind: Type) -> Expression:
     low_width = getattr(base_type(right_kind), "width", 0)
     if isinstance(base_type(right_kind), IntType):
-        right = Operation("&", right, Number(mask_of(low_width)))
-    return Operation("|", Operation("<<", left, Number(low_width)), right)
+        right = OperatorCall("&", right, Number(mask_of(low_width)))
+    return OperatorCall("|", OperatorCall("<<", left, Number(low_width)), right)
 
 
 def slice_of(node: Expression, high: int, low: int, kind: Type) -> Expression:
     """``node[high:low]``."""
     if isinstance(node, Number):
         return Number((node.value >> low) & mask_of(high - low + 1))
-    shifted = Operation(">>", node, Number(low)) if low else node
+    shifted = OperatorCall(">>", node, Number(low)) if low else node
     if (
         low
         and isinstance(base_type(kind), BitType)
         and high == getattr(base_type(kind), "width", 0) - 1
     ):
         return shifted
-    return Operation("&", shifted, Number(mask_of(high - low + 1)))
+    return OperatorCall("&", shifted, Number(mask_of(high - low + 1)))
 
 
 def insert_slice(
@@ -143,8 +143,8 @@ def insert_slice(
     if isinstance(value, Number):
         moved: Expression = Number(value.value << low)
     else:
-        moved = Operation("<<", value, Number(low)) if low else value
-    result = Operation("|", Operation("&", node, Number(kept)), moved)
+        moved = OperatorCall("<<", value, Number(low)) if low else value
+    result = OperatorCall("|", OperatorCall("&", node, Number(kept)), moved)
     return wrapped(result, kind) if isinstance(bare, IntType) else result
 
 
@@ -152,8 +152,8 @@ def moving_slice(node: Expression, begin: Expression, width: int, kind: Type) ->
     """``node[begin +: width]``; bits beyond those of `node` are 0."""
     bare = base_type(kind)
     if isinstance(bare, IntType):
-        node = Operation("&", node, Number(mask_of(bare.width)))
-    return Operation("&", Operation(">>", node, begin), Number(mask_of(width)))
+        node = OperatorCall("&", node, Number(mask_of(bare.width)))
+    return OperatorCall("&", OperatorCall(">>", node, begin), Number(mask_of(width)))
 
 
 def insert_moving_slice(
@@ -162,9 +162,9 @@ def insert_moving_slice(
     """`node` with `width` bits from bit `begin` on replaced, as far as it has them."""
     bare = base_type(kind)
     full = Number(mask_of(getattr(bare, "width", 0)))
-    replaced = Operation("&", Operation("<<", Number(mask_of(width)), begin), full)
-    kept = Operation("&", node, Operation("^", full, replaced))
-    result = Operation("|", kept, Operation("&", Operation("<<", value, begin), full))
+    replaced = OperatorCall("&", OperatorCall("<<", Number(mask_of(width)), begin), full)
+    kept = OperatorCall("&", node, OperatorCall("^", full, replaced))
+    result = OperatorCall("|", kept, OperatorCall("&", OperatorCall("<<", value, begin), full))
     return wrapped(result, kind) if isinstance(bare, IntType) else result
 
 

@@ -19,7 +19,7 @@ def source_text(node: syntax.Expression) -> str:
     return "expression" if written is None else written(node)
 
 
-def _member_text(node: syntax.Member) -> str:
+def _member_text(node: syntax.MemberAccess) -> str:
     if isinstance(node.base, syntax.TypeExpression):
         reference = node.base.reference
         if isinstance(reference, syntax.NamedTypeReference):
@@ -30,7 +30,7 @@ def _member_text(node: syntax.Member) -> str:
 
 
 def _call_text(node: syntax.Call) -> str:
-    if isinstance(node.callee, syntax.Member) and node.callee.name == "isValid":
+    if isinstance(node.callee, syntax.MemberAccess) and node.callee.name == "isValid":
         return f"{source_text(node.callee.base)}.$valid$"  # as p4c and BMv2 have it
     arguments = ("_" if item.value is None else source_text(item.value) for item in node.arguments)
     return f"{source_text(node.callee)}({', '.join(arguments)})"
@@ -38,7 +38,7 @@ def _call_text(node: syntax.Call) -> str:
 
 _TEXTS: dict[type[syntax.Expression], Callable[[Any], str]] = {
     syntax.Name: lambda node: node.name,
-    syntax.Member: _member_text,
+    syntax.MemberAccess: _member_text,
     syntax.Index: lambda node: f"{source_text(node.base)}[{source_text(node.index)}]",
     syntax.Slice: lambda node: (
         f"{source_text(node.base)}[{source_text(node.high)}:{source_text(node.low)}]"
@@ -57,7 +57,7 @@ _TEXTS: dict[type[syntax.Expression], Callable[[Any], str]] = {
 }
 
 
-def _field_name(node: syntax.Member) -> str:
+def _field_name(node: syntax.MemberAccess) -> str:
     """A field's name, which ``@name`` may change."""
     kind = None if node.base.type is None else resolved(node.base.type)
     if isinstance(kind, StructType):

@@ -95,7 +95,7 @@ class Reference(Expression):
 
 
 @dataclass(frozen=True)
-class Operation(Expression):
+class OperatorCall(Expression):
     operator: str
     left: Expression | None
     right: Expression
@@ -125,7 +125,7 @@ TRUTH_OPERATORS = frozenset(
 
 def is_truth(node: Expression) -> bool:
     """Whether an expression gives a truth value rather than a number."""
-    if isinstance(node, Operation):
+    if isinstance(node, OperatorCall):
         return node.operator in TRUTH_OPERATORS
     if isinstance(node, Choice):
         return is_truth(node.then)
@@ -133,7 +133,7 @@ def is_truth(node: Expression) -> bool:
 
 
 _OPERANDS: dict[type[Expression], Callable[[Any], Sequence[Expression | None]]] = {
-    Operation: lambda node: (node.left, node.right),
+    OperatorCall: lambda node: (node.left, node.right),
     Choice: lambda node: (node.condition, node.then, node.otherwise),
     ElementField: lambda node: (node.header,),
 }

@@ -19,7 +19,7 @@ _HARMLESS = frozenset(["lookahead", "length", "static_assert"])
 
 
 _OPERANDS: dict[type[syntax.Expression], Callable[[Any], list[syntax.Expression]]] = {
-    syntax.Member: lambda node: [node.base],
+    syntax.MemberAccess: lambda node: [node.base],
     syntax.Index: lambda node: [node.base, node.index],
     syntax.Slice: lambda node: [node.base, node.low],
     syntax.ListExpression: lambda node: node.items,

@@ -115,7 +115,7 @@ class TypeExpression(Expression):
 
 
 @dataclass(eq=False)
-class Member(Expression):
+class MemberAccess(Expression):
     base: Expression
     name: str
     name_span: Span

@@ -64,14 +64,14 @@ class ActionCall:
 
 
 @dataclass(frozen=True)
-class Member:
+class MemberTarget:
     """Target of an indirect table's entry: one member of its action profile."""
 
     member_id: int
 
 
 @dataclass(frozen=True)
-class Group:
+class GroupTarget:
     """Target of an indirect table's entry: one group of its action selector."""
 
     group_id: int
@@ -88,7 +88,7 @@ class OneShot:
     watch_ports: tuple[int | None, ...] = ()
 
 
-Target: TypeAlias = ActionCall | Member | Group | OneShot
+Target: TypeAlias = ActionCall | MemberTarget | GroupTarget | OneShot
 
 
 @dataclass(frozen=True)
@@ -339,7 +339,7 @@ class SwitchControl(Protocol):
     def find_entry(self, table: str, keys: tuple[Key, ...], priority: int = 0) -> TableEntry:
         """The entry with exactly these keys and priority. Raises NotFound."""
 
-    def set_default(self, table: str, target: ActionCall | Member | Group) -> None:
+    def set_default(self, table: str, target: ActionCall | MemberTarget | GroupTarget) -> None:
         """Replace the default action; that of an indirect table is a member or a group.
 
         Raises NotPermitted if it is const, InvalidAction, NotFound.

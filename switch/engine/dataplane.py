@@ -210,7 +210,7 @@ class Dataplane:
         self._controls[switch] = control
         return control
 
-    # -- programs and tables (``weft.switch.engine.host.Host``)
+    # -- programs and tables (``weft.switch.engine.surroundings.Host``)
 
     def build(self, bmv2_json: str) -> Pipeline:
         """Translate and compile a program, once for all the switches that run it."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.switch.engine.contents import Contents
-from weft.switch.engine.control import ActionCall, Group, Member, Target
+from weft.switch.engine.control import ActionCall, GroupTarget, MemberTarget, Target
 from weft.switch.engine.groups import ValueSetUse
 from weft.switch.engine.image import ImageBuilder, Row, key_flags, key_pairs
 from weft.switch.engine.layout import FIRST_TABLE
@@ -98,9 +98,9 @@ class _Encoder:
         profile = table.profile.name if table.profile else ""
         if isinstance(target, ActionCall):
             return self.record(table.actions, target)
-        if isinstance(target, Member):
+        if isinstance(target, MemberTarget):
             return self.members[profile, target.member_id]
-        if isinstance(target, Group):
+        if isinstance(target, GroupTarget):
             return self.groups[profile, target.group_id]
         records = [
             (self.record(table.actions, call), weight)

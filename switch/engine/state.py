@@ -21,11 +21,11 @@ from weft.switch.engine.control import (
     CounterCell,
     DigestEvent,
     Event,
-    Group,
+    GroupTarget,
     IdleTimeout,
     InvalidValue,
     Key,
-    Member,
+    MemberTarget,
     MeterConfig,
     MeterCounts,
     MulticastGroup,
@@ -38,9 +38,9 @@ from weft.switch.engine.control import (
     TableEntry,
 )
 from weft.switch.engine.encoding import encode
-from weft.switch.engine.host import Host
 from weft.switch.engine.profiles import ProfileState
 from weft.switch.engine.program import Cells, Program
+from weft.switch.engine.surroundings import Surroundings
 from weft.switch.engine.tables import (
     TableState,
     check_call,
@@ -79,7 +79,7 @@ def _changes(
 class EngineControl:
     """Implements ``weft.switch.engine.control.SwitchControl``; its docstrings apply."""
 
-    def __init__(self, host: Host, switch: int, name: str, ports: tuple[int, ...]) -> None:
+    def __init__(self, host: Surroundings, switch: int, name: str, ports: tuple[int, ...]) -> None:
         self.host = host
         self.switch = switch
         self.name = name
@@ -250,10 +250,10 @@ class EngineControl:
     # -- tables
 
     def _check_references(self, state: TableState, target: object) -> None:
-        if isinstance(target, (Member, Group)):
+        if isinstance(target, (MemberTarget, GroupTarget)):
             assert state.table.profile is not None
             profile = self._profile(state.table.profile.name)
-            if isinstance(target, Member):
+            if isinstance(target, MemberTarget):
                 profile.member(target.member_id)
             else:
                 profile.group(target.group_id)
@@ -305,7 +305,7 @@ class EngineControl:
         return self._table(table).need(keys, priority)
 
     @_changes
-    def set_default(self, table: str, target: ActionCall | Member | Group) -> None:
+    def set_default(self, table: str, target: ActionCall | MemberTarget | GroupTarget) -> None:
         state = self._table(table)
         usual = state.table.default_action
         if state.table.default_entry_const:
@@ -331,7 +331,7 @@ class EngineControl:
 
     def default(self, table: str) -> ActionCall | None:
         state = self._table(table)
-        if isinstance(state.default_target, Member):
+        if isinstance(state.default_target, MemberTarget):
             assert state.table.profile is not None
             profile = self._profile(state.table.profile.name)
             return profile.member(state.default_target.member_id).call
@@ -339,7 +339,7 @@ class EngineControl:
 
     # -- action profiles
 
-    def _used(self, profile: str, target: Member | Group) -> bool:
+    def _used(self, profile: str, target: MemberTarget | GroupTarget) -> bool:
         """Whether an entry, or a default, leads to a member or group."""
         return any(
             target in (user.default_target, *(entry.target for entry in user.entries.values()))
@@ -358,7 +358,7 @@ class EngineControl:
     @_changes
     def delete_member(self, profile: str, member_id: int) -> None:
         state = self._profile(profile)
-        state.delete_member(member_id, self._used(profile, Member(member_id)))
+        state.delete_member(member_id, self._used(profile, MemberTarget(member_id)))
 
     def members(self, profile: str) -> list[ProfileMember]:
         return list(self._profile(profile).members.values())
@@ -374,7 +374,7 @@ class EngineControl:
     @_changes
     def delete_group(self, profile: str, group_id: int) -> None:
         state = self._profile(profile)
-        state.delete_group(group_id, self._used(profile, Group(group_id)))
+        state.delete_group(group_id, self._used(profile, GroupTarget(group_id)))
 
     def groups(self, profile: str) -> list[ProfileGroup]:
         return list(self._profile(profile).groups.values())

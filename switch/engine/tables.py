@@ -10,13 +10,13 @@ from weft.switch.engine.control import (
     AlreadyExists,
     ControlError,
     Exact,
-    Group,
+    GroupTarget,
     InvalidAction,
     InvalidKey,
     InvalidValue,
     Key,
     Lpm,
-    Member,
+    MemberTarget,
     NotFound,
     NotPermitted,
     OneShot,
@@ -44,7 +44,7 @@ class TableState:
     cells: dict[Identity, int] = field(default_factory=dict)
     free_cells: list[int] = field(default_factory=list)
     default: ActionCall | None = None
-    default_target: Member | Group | None = None
+    default_target: MemberTarget | GroupTarget | None = None
     """What an indirect table's default is, if it was set."""
     free: bool = False
     """Whether the program's own entries may be changed, but for the ``fixed`` ones."""
@@ -224,7 +224,7 @@ def check_target(table: Table, target: Target) -> None:
         check_call(where, table.actions, target)
     elif isinstance(target, ActionCall):
         raise InvalidAction(f"{where} is indirect: an entry names a member or a group")
-    elif not isinstance(target, Member) and table.profile.algorithm is None:
+    elif not isinstance(target, MemberTarget) and table.profile.algorithm is None:
         raise InvalidAction(f"{where} has no selector: an entry names a member, not {target}")
     elif isinstance(target, OneShot):
         check_one_shot(where, table.actions, target, table.profile)

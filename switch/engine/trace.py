@@ -14,10 +14,10 @@ from weft.switch.engine import trace_layout as at
 from weft.switch.engine.control import (
     ActionCall,
     Exact,
-    Group,
+    GroupTarget,
     Key,
     Lpm,
-    Member,
+    MemberTarget,
     Range,
     TableEntry,
     Ternary,
@@ -322,9 +322,9 @@ def describe_key(key: Key) -> str:
 
 def describe_target(program: Program, target: object) -> str:
     """What an entry leads to."""
-    if isinstance(target, Member):
+    if isinstance(target, MemberTarget):
         return f"member {target.member_id}"
-    if isinstance(target, Group):
+    if isinstance(target, GroupTarget):
         return f"group {target.group_id}"
     if isinstance(target, ActionCall):
         action = next(one for one in program.actions if one.name == target.action)

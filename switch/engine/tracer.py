@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 from weft.base.errors import InputError
 from weft.switch.engine import trace_layout as at
 from weft.switch.engine.build import Pipeline
-from weft.switch.engine.control import ActionCall, Group, Member, MulticastGroup, TableEntry
+from weft.switch.engine.control import (
+    ActionCall,
+    GroupTarget,
+    MemberTarget,
+    MulticastGroup,
+    TableEntry,
+)
 from weft.switch.engine.layout import TRACE
 from weft.switch.engine.traced import Legend
 
@@ -36,7 +42,7 @@ class Version:
 
     tables: Mapping[str, Mapping[int, TableEntry]]
     """By table, its entries by their cells."""
-    defaults: Mapping[str, ActionCall | Member | Group | None]
+    defaults: Mapping[str, ActionCall | MemberTarget | GroupTarget | None]
     groups: Mapping[int, MulticastGroup]
     sessions: Mapping[int, Any]
 

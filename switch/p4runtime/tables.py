@@ -11,9 +11,9 @@ from typing import Any
 from weft.switch.engine.control import (
     ActionCall,
     CounterCell,
-    Group,
+    GroupTarget,
     Key,
-    Member,
+    MemberTarget,
     MeterConfig,
     NotFound,
     OneShot,
@@ -250,9 +250,9 @@ def _decode_target(device: Device, table: Table, message: Any) -> Target:
         return decode_action(info, message.action)
     profile = info.profiles.find(table.profile_id)
     if kind == "action_profile_member_id":
-        target: Target = Member(message.action_profile_member_id)
+        target: Target = MemberTarget(message.action_profile_member_id)
     elif kind == "action_profile_group_id" and profile.selector:
-        target = Group(message.action_profile_group_id)
+        target = GroupTarget(message.action_profile_group_id)
     elif kind == "action_profile_action_set" and profile.selector:
         return _decode_one_shot(device, table, message.action_profile_action_set)
     else:
@@ -394,9 +394,9 @@ def _encode_target(
     if isinstance(target, ActionCall):
         if target.action in device.info.actions.by_name:
             encode_action(device.info, target, message.action)
-    elif isinstance(target, Member):
+    elif isinstance(target, MemberTarget):
         message.action_profile_member_id = target.member_id
-    elif isinstance(target, Group):
+    elif isinstance(target, GroupTarget):
         message.action_profile_group_id = target.group_id
     else:
         written = device.notes.one_shots.get(_profile_name(device, table), {}).get(entry_id)

@@ -219,7 +219,7 @@ class SwitchProcess:
             request.carry_out()
         request.wait()
 
-    # -- ``weft.switch.engine.host.Host``
+    # -- ``weft.switch.engine.surroundings.Host``
 
     def build(self, bmv2_json: str) -> Pipeline:
         """Translate and compile, one program at a time: the switches of a run mostly share one."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from weft.switch.engine.control import (
     ActionCall,
-    Group,
-    Member,
+    GroupTarget,
+    MemberTarget,
     NotFound,
     ProfileGroup,
     ProfileMember,
@@ -119,11 +119,11 @@ class Tables:
         profile = table.profile.name
         own = {action.name for action in table.actions}
         if call.name.text == "member" and "member" not in own:
-            return Member(self._number(call, self.members, profile) + 1)
+            return MemberTarget(self._number(call, self.members, profile) + 1)
         if call.name.text == "group" and "group" not in own:
-            return Group(self._number(call, self.groups, profile) + 1)
+            return GroupTarget(self._number(call, self.groups, profile) + 1)
         target = action_call(table.actions, call, f"table {table.name!r}")
-        return Member(self._own_member(profile, target))
+        return MemberTarget(self._own_member(profile, target))
 
     def _number(self, call: Call, named: dict[str, tuple[str, int]], profile: str) -> int:
         what = call.name.text

@@ -25,7 +25,7 @@ from weft.base.errors import InputError, WeftError
 from weft.controller import Plan
 from weft.experiments.results.results import Results, Run
 from weft.experiments.results.table import summary_table
-from weft.experiments.runs.plan import plan_at_start, program_of
+from weft.experiments.runs.inputs import plan_at_start, program_of
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.options import from_options
 from weft.experiments.scenario.scenario import Scenario

@@ -1,10 +1,10 @@
 """Allreduce and Reduce-Scatter on reduction servers: a rank's part (Optcast).
 
-A rank opens an operation at each server that it sends to (`weft.agents.servers.plan` says what),
-and each says where its slots are. Then it writes its chunks, in turn over its servers, beginning
-with another one on every rank, each into the next of that server's slots, which is free once the
-answer to the chunk before in it has come: the result, written to where it belongs, or nothing where
-another rank owns it.
+A rank opens an operation at each server that it sends to, as
+`weft.agents.servers.reduction_plan` has it, and each server answers with the place of its slots.
+Then the rank writes its chunks to its servers in turn; every rank begins with another server. Each
+chunk goes into the next of that server's slots, which is free once the answer to the chunk before
+in it has come: the result, written to where it belongs, or nothing where another rank owns it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from weft.agents.collectives.operation import (
 )
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.unicast import MAX_POSTED_BYTES, MAX_POSTED_NS, Bytes
-from weft.agents.servers.plan import Plan, plan_of, terms_of
+from weft.agents.servers.reduction_plan import ReductionPlan, plan_of, terms_of
 from weft.agents.transport.types import MemoryRegion
 from weft.base.errors import ProtocolError, RunError
 
@@ -84,7 +84,7 @@ class OptcastOperation:
             packet_bytes=communicator.endpoint.path_mtu,
         )  # fmt: skip
         communicator.server_cursor += terms.split
-        self._plan: Plan = plan_of(terms)
+        self._plan: ReductionPlan = plan_of(terms)
         self._servers = {} if self._alone else self._my_servers()
         """By member, in the order in which they are written to."""
         communicator.check_peers(self._servers, f"{request.collective} by optcast")

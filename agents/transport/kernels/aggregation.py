@@ -34,7 +34,7 @@ _ROUND_MASK = 0xFFFFFFFF
 
 
 @internal
-def own_exponent(job: at_job.JobState, operation: at_job.Operation, block: int) -> int:
+def own_exponent(job: at_job.JobState, operation: at_job.AggregationOperation, block: int) -> int:
     """The exponent of this rank's part of a block."""
     first, count = span_of(job, operation, block)
     kind = operation.data_kind

@@ -191,7 +191,7 @@ def take_result(
 @internal
 def take_sum(
     job: at_job.JobState,
-    operation: at_job.Operation,
+    operation: at_job.AggregationOperation,
     slot: at_job.Slot,
     block: int,
     header: int,

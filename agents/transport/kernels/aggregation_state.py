@@ -30,13 +30,13 @@ def slot_at(job: at_job.JobState, number: int) -> at_job.Slot:
 
 
 @internal
-def operation_of(work: at.Work) -> at_job.Operation:
+def operation_of(work: at.Work) -> at_job.AggregationOperation:
     """The job of an operation, from its work."""
-    return at_job.Operation(work.address)
+    return at_job.AggregationOperation(work.address)
 
 
 @internal
-def agreed_exponent(operation: at_job.Operation, slot: at_job.Slot, block: int) -> int:
+def agreed_exponent(operation: at_job.AggregationOperation, slot: at_job.Slot, block: int) -> int:
     """The exponent of a slot's block as all ranks have it, or UNKNOWN."""
     if block < operation.headers:
         first: int = words_at(operation.first_exponents, operation.headers)[block]
@@ -45,14 +45,16 @@ def agreed_exponent(operation: at_job.Operation, slot: at_job.Slot, block: int) 
 
 
 @internal
-def owner_of(operation: at_job.Operation, block: int) -> int:
+def owner_of(operation: at_job.AggregationOperation, block: int) -> int:
     """The rank that owns the sum of a block."""
     owner: int = np.int64(np.int32(load32(operation.owners + 4 * block)))
     return owner
 
 
 @internal
-def span_of(job: at_job.JobState, operation: at_job.Operation, block: int) -> tuple[int, int]:
+def span_of(
+    job: at_job.JobState, operation: at_job.AggregationOperation, block: int
+) -> tuple[int, int]:
     """A block's first element and how many it has."""
     size = job.values
     if operation.owners == 0:
@@ -83,7 +85,11 @@ def factor_of(job: at_job.JobState, exponent: int) -> float:
 
 @internal
 def own_values(
-    job: at_job.JobState, operation: at_job.Operation, slot: at_job.Slot, block: int, scratch: int
+    job: at_job.JobState,
+    operation: at_job.AggregationOperation,
+    slot: at_job.Slot,
+    block: int,
+    scratch: int,
 ) -> npt.NDArray[np.int32]:
     """This rank's part of a block as integers, zeros behind it; in one of two places of memory."""
     size = job.values

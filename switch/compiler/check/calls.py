@@ -87,7 +87,7 @@ class CallChecker:
             self._constructor(node, callee, scope)
         elif isinstance(callee, syntax.Name):
             self._function(node, callee, scope, expected)
-        elif isinstance(callee, syntax.Member):
+        elif isinstance(callee, syntax.MemberAccess):
             if isinstance(callee.base, syntax.TypeExpression) and callee.name in _SIZES:
                 kind = self.expressions.types.resolve(callee.base.reference, scope)
                 self._size(node, kind, callee.name)
@@ -163,7 +163,7 @@ class CallChecker:
         )
 
     def _method(
-        self, node: syntax.Call, callee: syntax.Member, scope: Scope, expected: Type | None
+        self, node: syntax.Call, callee: syntax.MemberAccess, scope: Scope, expected: Type | None
     ) -> None:
         base = callee.base = self.expressions.check(callee.base, scope)
         kind = resolved(type_of(base))
@@ -188,7 +188,7 @@ class CallChecker:
             raise self.reporter.fail(callee.name_span, f"{kind} has no method '{name}'")
 
     def _extern_method(
-        self, node: syntax.Call, callee: syntax.Member, kind: ExternType, scope: Scope,
+        self, node: syntax.Call, callee: syntax.MemberAccess, kind: ExternType, scope: Scope,
         expected: Type | None,
     ) -> None:  # fmt: skip
         methods: list[syntax.Node] = [
@@ -219,7 +219,7 @@ class CallChecker:
         node.type = INTEGER
         node.constant = size if name.endswith("Bits") else (size + 7) // 8
 
-    def _header_method(self, node: syntax.Call, callee: syntax.Member, kind: Type) -> None:
+    def _header_method(self, node: syntax.Call, callee: syntax.MemberAccess, kind: Type) -> None:
         name = callee.name
         allowed = ("isValid",) if is_union(kind) else ("isValid", "setValid", "setInvalid")
         if name not in allowed:
@@ -232,7 +232,7 @@ class CallChecker:
         node.target = Target("builtin", name, base=callee.base)
         node.type = node.target.returns = BOOL if name == "isValid" else VOID
 
-    def _stack_method(self, node: syntax.Call, callee: syntax.Member, scope: Scope) -> None:
+    def _stack_method(self, node: syntax.Call, callee: syntax.MemberAccess, scope: Scope) -> None:
         name = callee.name
         self.reporter.fail_if(
             name not in ("push_front", "pop_front"),
@@ -252,7 +252,11 @@ class CallChecker:
         node.type = VOID
 
     def _direct_application(
-        self, node: syntax.Call, callee: syntax.Member, base: syntax.TypeExpression, scope: Scope
+        self,
+        node: syntax.Call,
+        callee: syntax.MemberAccess,
+        base: syntax.TypeExpression,
+        scope: Scope,
     ) -> None:
         kind = self.expressions.types.resolve(base.reference, scope)
         if kind == UNKNOWN:

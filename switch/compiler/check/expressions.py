@@ -61,7 +61,7 @@ class ExpressionChecker:
             syntax.Dots: self._dots,
             syntax.Name: self._name,
             syntax.TypeExpression: self._type,
-            syntax.Member: lambda node, scope, expected: self.members.member(node, scope),
+            syntax.MemberAccess: lambda node, scope, expected: self.members.member(node, scope),
             syntax.Index: lambda node, scope, expected: self.members.index(node, scope),
             syntax.Slice: lambda node, scope, expected: self.members.slice(node, scope),
             syntax.ListExpression: self._list,

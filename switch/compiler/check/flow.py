@@ -373,7 +373,7 @@ def _bare(node: syntax.Expression | None) -> StructType | None:
 
 
 def _root(node: syntax.Expression) -> str:
-    while isinstance(node, syntax.Member):
+    while isinstance(node, syntax.MemberAccess):
         node = node.base
     return getattr(node, "name", "")
 
@@ -382,7 +382,7 @@ def _header_of(node: syntax.Expression) -> str:
     while isinstance(node, syntax.Slice):
         node = node.base
     names: list[str] = []
-    while isinstance(node, syntax.Member):
+    while isinstance(node, syntax.MemberAccess):
         names.append(node.name)
         node = node.base
     return "header '" + ".".join([_root(node), *reversed(names[1:])]) + "'"
@@ -403,7 +403,7 @@ def _parts(node: syntax.Expression) -> list[syntax.Expression]:
 def _indices(node: syntax.Expression) -> list[syntax.Expression]:
     """The indices in what is assigned to."""
     found: list[syntax.Expression] = []
-    while isinstance(node, (syntax.Member, syntax.Index, syntax.Slice)):
+    while isinstance(node, (syntax.MemberAccess, syntax.Index, syntax.Slice)):
         if isinstance(node, syntax.Index):
             found.append(node.index)
         node = node.base

@@ -96,7 +96,7 @@ def leaves(kind: Type | None, path: Path = ()) -> Iterator[tuple[Path, bool]]:
 def key_of(node: syntax.Expression | None) -> Key | None:
     """What an expression names: a variable or parameter, or fields of it; else None."""
     names: list[str] = []
-    while isinstance(node, syntax.Member):
+    while isinstance(node, syntax.MemberAccess):
         names.append(node.name)
         node = node.base
     if isinstance(node, syntax.Name) and isinstance(

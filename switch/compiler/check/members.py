@@ -45,7 +45,7 @@ class MemberChecker:
         self.constant_integer = constant_integer
         self.in_parser = False
 
-    def member(self, node: syntax.Member, scope: Scope) -> None:
+    def member(self, node: syntax.MemberAccess, scope: Scope) -> None:
         if isinstance(node.base, syntax.TypeExpression):
             self._type_member(node, node.base, scope)
             return
@@ -75,7 +75,7 @@ class MemberChecker:
         else:
             raise self.reporter.fail(node.name_span, f"{kind} has no member '{node.name}'")
 
-    def _stack_member(self, node: syntax.Member, kind: StackType) -> None:
+    def _stack_member(self, node: syntax.MemberAccess, kind: StackType) -> None:
         if node.name != "size" and not is_header_stack(kind):
             raise self.reporter.fail(node.name_span, f"an array has no '{node.name}'")
         self.reporter.fail_if(
@@ -94,7 +94,9 @@ class MemberChecker:
         if node.name == "size":
             node.constant = kind.size
 
-    def _type_member(self, node: syntax.Member, base: syntax.TypeExpression, scope: Scope) -> None:
+    def _type_member(
+        self, node: syntax.MemberAccess, base: syntax.TypeExpression, scope: Scope
+    ) -> None:
         kind = self.types.resolve(base.reference, scope)
         if isinstance(kind, ErrorType):
             if node.name not in self.context.errors:
@@ -183,9 +185,9 @@ class MemberChecker:
     def check_writable(self, node: syntax.Expression) -> None:
         """Report an error unless `node` is an l-value (specification, section "L-values")."""
         base = node
-        while isinstance(base, (syntax.Member, syntax.Index, syntax.Slice)):
+        while isinstance(base, (syntax.MemberAccess, syntax.Index, syntax.Slice)):
             of_stack = isinstance(base.base.type, StackType)
-            if of_stack and isinstance(base, syntax.Member) and base.name != "next":
+            if of_stack and isinstance(base, syntax.MemberAccess) and base.name != "next":
                 raise self.reporter.fail(node.span, f"'{base.name}' cannot be assigned to")
             base = base.base
         declaration = base.declaration if isinstance(base, syntax.Name) else None

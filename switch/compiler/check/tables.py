@@ -217,7 +217,7 @@ def _differ(one: syntax.Expression | None, other: syntax.Expression | None) -> b
     """Whether two expressions certainly are different places."""
     if isinstance(one, syntax.Name) and isinstance(other, syntax.Name):
         return one.name != other.name
-    if isinstance(one, syntax.Member) and isinstance(other, syntax.Member):
+    if isinstance(one, syntax.MemberAccess) and isinstance(other, syntax.MemberAccess):
         return one.name != other.name or _differ(one.base, other.base)
     if isinstance(one, syntax.IntegerLiteral) and isinstance(other, syntax.IntegerLiteral):
         return one.value != other.value
@@ -228,7 +228,7 @@ def _has_name(node: syntax.Expression) -> bool:
     """Whether a name can be made of a key (specification, "Control plane names", keys)."""
     if node.constant is not None or isinstance(node, syntax.Name):
         return True
-    if isinstance(node, syntax.Member):
+    if isinstance(node, syntax.MemberAccess):
         return isinstance(node.base, syntax.TypeExpression) or _has_name(node.base)
     if isinstance(node, (syntax.Index, syntax.Slice)):
         return _has_name(node.base) and (isinstance(node, syntax.Slice) or _has_name(node.index))
@@ -236,7 +236,7 @@ def _has_name(node: syntax.Expression) -> bool:
         return node.operator == "&" and _has_name(node.left) and _has_name(node.right)
     return (
         isinstance(node, syntax.Call)
-        and isinstance(node.callee, syntax.Member)
+        and isinstance(node.callee, syntax.MemberAccess)
         and node.callee.name == "isValid"
         and _has_name(node.callee.base)
     )

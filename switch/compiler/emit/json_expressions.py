@@ -35,7 +35,7 @@ _EXPRESSIONS: dict[type[ir.Expression], Callable[[Any], tuple[str, Any]]] = {
     ir.Reference: lambda node: (node.kind, node.name),
     ir.Lookahead: lambda node: ("lookahead", [node.offset, node.width]),
     ir.ElementField: lambda node: _operation("access_field", expression(node.header), node.offset),
-    ir.Operation: lambda node: _operation(
+    ir.OperatorCall: lambda node: _operation(
         node.operator, None if node.left is None else expression(node.left), expression(node.right)
     ),
     ir.Choice: lambda node: _operation(

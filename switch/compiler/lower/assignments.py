@@ -112,7 +112,7 @@ class Assigner:
         index = self.frozen_index(place.index)
         for number, choice in enumerate(place.choices):
             code = self.writer.captured(partial(action, choice))
-            chosen = ir.Operation("==", index, ir.Number(number))
+            chosen = ir.OperatorCall("==", index, ir.Number(number))
             self.writer.code.append(ir.Branch(chosen, code, [], self.writer.span))
 
     def _assign_stack(self, place: StackPlace, value: Value, node: syntax.Node) -> None:

@@ -74,7 +74,7 @@ class ExpressionLowering:
         self.evaluated: dict[int, Value] = {}  # expressions that must not be evaluated again
         self._methods: dict[type[syntax.Expression], Callable[..., Value]] = {
             syntax.Name: self._name,
-            syntax.Member: self._member,
+            syntax.MemberAccess: self._member,
             syntax.Index: self._index,
             syntax.Slice: self._slice,
             syntax.ListExpression: self._list,
@@ -183,12 +183,12 @@ class ExpressionLowering:
             return self.value(declaration.value, self.shared.globals)
         raise self.writer.fail(node, f"not supported: '{node.name}' here")
 
-    def _member(self, node: syntax.Member, env: Environment) -> Value:
+    def _member(self, node: syntax.MemberAccess, env: Environment) -> Value:
         if isinstance(node.base, syntax.Call) and node.base.target.kind == "table":
             return self.calls.table_result(node.base, node.name, env)
         return self._member_of(self.value(node.base, env), node)
 
-    def _member_of(self, base: Value, node: syntax.Member) -> Value:
+    def _member_of(self, base: Value, node: syntax.MemberAccess) -> Value:
         name, kind = node.name, type_of(node)
         if isinstance(base, (StructPlace, Composite, UnionPlace)):
             if isinstance(base, Composite) and not base.valid:
@@ -208,11 +208,13 @@ class ExpressionLowering:
                 return NextPlace(base, element, name == "last")
             if name == "lastIndex":
                 reference = ir.Reference("header_stack", base.name)
-                return arithmetic.wrapped(ir.Operation("last_stack_index", None, reference), kind)
+                return arithmetic.wrapped(
+                    ir.OperatorCall("last_stack_index", None, reference), kind
+                )
         raise self.writer.fail(node, f"not supported: '.{name}' here")
 
     def _member_of_element(
-        self, base: NextPlace | ElementPlace, node: syntax.Member, kind: Type
+        self, base: NextPlace | ElementPlace, node: syntax.MemberAccess, kind: Type
     ) -> Value:
         bare = resolved(kind)
         if isinstance(base, NextPlace) and is_union(base.type):
@@ -271,7 +273,7 @@ class ExpressionLowering:
         self, node: syntax.Slice, base: Value, begin: ir.Expression, width: int
     ) -> Value:
         total = ir.Number(scalar_width(type_of(node.base)) or 0)
-        index = arithmetic.choose(ir.Operation("<", begin, total), begin, total)
+        index = arithmetic.choose(ir.OperatorCall("<", begin, total), begin, total)
         if isinstance(base, _SLICEABLE):
             return MovingSlicePlace(base, index, width, type_of(node))
         expression = self.places.expression_of(base, node)

@@ -48,7 +48,7 @@ def _mentions(value: Value, field: FieldPlace) -> bool:
         return value.name == field.header
     if isinstance(value, (StructPlace, UnionPlace, Composite)):
         return any(_mentions(item, field) for item in value.members.values())
-    if isinstance(value, (ir.Operation, ir.Choice)):
+    if isinstance(value, (ir.OperatorCall, ir.Choice)):
         return any(_mentions(item, field) for item in ir.operands(value))
     return not isinstance(value, (ir.Number, ir.Truth, ir.Text))
 

@@ -231,7 +231,7 @@ class LoopLowering:
             self._leave_unless(again, label, node)
             self.assigner.assign(self.variables.place(node.variable, inner), at, node)
             self._round(node.body, inner, label)
-            different = arithmetic.negate(ir.Operation("==", number, last))
+            different = arithmetic.negate(ir.OperatorCall("==", number, last))
             self.assigner.assign(more, different, node)
             step = arithmetic.binary("+", number, ir.Number(1), kind, kind)
             self.assigner.assign(at, step, node)
@@ -289,7 +289,7 @@ def _parts(node: syntax.Node) -> tuple[list[syntax.Expression], list[syntax.Node
 
 
 def _root(node: syntax.Expression) -> syntax.Node | None:
-    while isinstance(node, (syntax.Member, syntax.Index, syntax.Slice)):
+    while isinstance(node, (syntax.MemberAccess, syntax.Index, syntax.Slice)):
         node = node.base
     return node.declaration if isinstance(node, syntax.Name) else None
 

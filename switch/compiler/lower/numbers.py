@@ -54,7 +54,7 @@ class NumberLists:
         number = arithmetic.number(self.expressions.places.expression_of(value, node))
         if self.writer.shared.storage.stored_width(number) not in (None, width):
             # A field that was cast to a greater width: BMv2 would take it as it is.
-            number = ir.Operation("&", number, ir.Number(arithmetic.mask_of(width)))
+            number = ir.OperatorCall("&", number, ir.Number(arithmetic.mask_of(width)))
         return [(number, width)]
 
     def stored(self, items: Numbers, node: syntax.Node) -> Numbers:

@@ -108,7 +108,7 @@ class ParserLowering:
         result: Numbers = []
         for expression, width in values:
             if isinstance(expression, ir.Number):  # BMv2 has no constant keys
-                expression = ir.Operation("|", expression, ir.Number(0))
+                expression = ir.OperatorCall("|", expression, ir.Number(0))
             if not isinstance(expression, (ir.LastField, ir.LastUnionField, ir.Field)):
                 expression = self.body.numbers.field(expression, width, node)
             result.append((expression, width))

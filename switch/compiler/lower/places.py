@@ -57,7 +57,7 @@ class PlaceReader:
         elif isinstance(place, ChosenPlace):
             expression = self.read(place.choices[-1], node)
             for number, choice in reversed(list(enumerate(place.choices[:-1]))):
-                chosen = ir.Operation("==", place.index, ir.Number(number))
+                chosen = ir.OperatorCall("==", place.index, ir.Number(number))
                 expression = arithmetic.choose(chosen, self.read(choice, node), expression)
         else:
             raise self.writer.fail(node, "not supported: a header or struct as an operand here")
@@ -89,8 +89,8 @@ class PlaceReader:
         if isinstance(header, HeaderPlace):
             return arithmetic.truth(ir.Field(header.name, "$valid$"))
         if isinstance(header, UnionPlace):
-            return ir.Operation("valid_union", None, ir.Reference("header_union", header.name))
-        return ir.Operation("valid", None, self.header_reference(header, node))
+            return ir.OperatorCall("valid_union", None, ir.Reference("header_union", header.name))
+        return ir.OperatorCall("valid", None, self.header_reference(header, node))
 
     # Comparison
 
@@ -104,7 +104,7 @@ class PlaceReader:
             return self._equal_header(left, right, node)
         if isinstance(left, UnionPlace) and isinstance(right, UnionPlace):
             one, other = (ir.Reference("header_union", item.name) for item in (left, right))
-            return ir.Operation("==", one, other)
+            return ir.OperatorCall("==", one, other)
         if isinstance(left, UnionPlace) and isinstance(right, Composite) and not right.valid:
             return arithmetic.negate(self.is_valid(left, node))
         if (
@@ -125,7 +125,7 @@ class PlaceReader:
         known = (ir.Number, ir.Truth)
         if isinstance(one, known) and isinstance(other, known):
             return ir.Truth(one == other)
-        return ir.Operation("==", one, other)
+        return ir.OperatorCall("==", one, other)
 
     def _equal_members(
         self, pairs: Iterable[tuple[Value, Value]], node: syntax.Binary
@@ -160,4 +160,6 @@ class PlaceReader:
 
 
 def _element(stack: StackPlace, index: ir.Expression) -> ir.Expression:
-    return ir.Operation("dereference_header_stack", ir.Reference("header_stack", stack.name), index)
+    return ir.OperatorCall(
+        "dereference_header_stack", ir.Reference("header_stack", stack.name), index
+    )

@@ -104,7 +104,9 @@ class StatementLowering:
 
     def _switch_on_action(self, node: syntax.Switch, env: Environment) -> None:
         subject = node.subject
-        if not isinstance(subject, syntax.Member) or not isinstance(subject.base, syntax.Call):
+        if not isinstance(subject, syntax.MemberAccess) or not isinstance(
+            subject.base, syntax.Call
+        ):
             raise self.writer.fail(
                 subject, "not supported: action_run of anything but table.apply()"
             )
@@ -166,7 +168,7 @@ def _table_condition(node: syntax.Expression) -> tuple[syntax.Call, bool] | None
     negated = False
     while isinstance(node, syntax.Unary) and node.operator == "!":
         node, negated = node.operand, not negated
-    if not isinstance(node, syntax.Member) or not isinstance(node.base, syntax.Call):
+    if not isinstance(node, syntax.MemberAccess) or not isinstance(node.base, syntax.Call):
         return None
     if node.base.target.kind == "table" and node.name in ("hit", "miss"):
         return node.base, (node.name == "hit") != negated

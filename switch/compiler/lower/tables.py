@@ -171,9 +171,9 @@ class TableLowering:
         """The field to match on: the key itself, or a variable that it is put into."""
         node = key.expression
         is_builtin = isinstance(node, syntax.Call) and node.target.kind == "builtin"
-        is_name = isinstance(node, (syntax.Name, syntax.Member)) and node.constant is None
+        is_name = isinstance(node, (syntax.Name, syntax.MemberAccess)) and node.constant is None
         value = self.expressions.value(node, env) if is_builtin or is_name else None
-        if is_builtin and isinstance(value, ir.Operation) and isinstance(value.right, ir.Field):
+        if is_builtin and isinstance(value, ir.OperatorCall) and isinstance(value.right, ir.Field):
             return value.right
         if isinstance(value, FieldPlace):
             return value.field

@@ -64,7 +64,7 @@ def _named_type(c: Children) -> syntax.TypeReference:
 def _of_type(c: Children, reference: syntax.TypeReference) -> syntax.Expression:
     """``type.name``."""
     base = syntax.TypeExpression(reference.span, reference)
-    return syntax.Member(span_of_all(c), base, c[2].text, c[2].span)
+    return syntax.MemberAccess(span_of_all(c), base, c[2].text, c[2].span)
 
 
 def _slice(c: Children) -> syntax.Expression:
@@ -117,7 +117,7 @@ _EXPRESSIONS: Rules = {
     "constructor_call": lambda c: syntax.Call(
         span_of_all(c), syntax.TypeExpression(c[0].span, c[0]), [], take(c, syntax.Argument)
     ),
-    "member": lambda c: syntax.Member(span_of_all(c), c[0], c[2].text, c[2].span),
+    "member": lambda c: syntax.MemberAccess(span_of_all(c), c[0], c[2].text, c[2].span),
     "index": lambda c: syntax.Index(span_of_all(c), c[0], c[2]),
     "slice": _slice,
     "call": _call,
@@ -336,7 +336,7 @@ _BLOCKS: Rules = {
 
 def _direct_application(c: Children) -> syntax.CallStatement:
     base = syntax.TypeExpression(c[0].span, c[0])
-    member = syntax.Member(span_of_all(c[:3]), base, str(c[2]), span_of(c[2]))
+    member = syntax.MemberAccess(span_of_all(c[:3]), base, str(c[2]), span_of(c[2]))
     call = syntax.Call(span_of_all(c[:-1]), member, [], take(c, syntax.Argument))
     return syntax.CallStatement(span_of_all(c), call)
 

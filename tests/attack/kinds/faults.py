@@ -11,7 +11,7 @@ from tests.attack.kind import Broken, Trial
 from weft.agents.collectives.names import COLLECTIVES, OPS
 from weft.base.errors import InputError
 from weft.experiments.results.results import Run
-from weft.experiments.runs.plan import program_of
+from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.choices import DTYPES
 from weft.experiments.scenario.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS

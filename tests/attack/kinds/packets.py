@@ -17,7 +17,7 @@ from tests.operations import gather
 from weft.agents.collectives.agent import Done
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import Datagram, Datagrams
-from weft.agents.ranks import RankResult
+from weft.agents.ranks import RankReport
 from weft.agents.wire.crc import icrc
 from weft.agents.wire.headers import Opcode
 from weft.base.errors import RunError
@@ -303,7 +303,7 @@ def _through_switches(trial: Trial) -> str:
     return _judge(results, forger)
 
 
-def _judge(results: list[RankResult], forger: Forger) -> str:
+def _judge(results: list[RankReport], forger: Forger) -> str:
     errors = [result.error for result in results if not result.verified]
     if any(not error for error in errors):
         raise Broken(f"ranks did not verify, without an error: {results}")

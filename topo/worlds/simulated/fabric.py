@@ -121,10 +121,10 @@ class Fabric:
         self._held = np.zeros(at.HELD_ROOM, at.Held.dtype)
         self._agents: list[Agent | None] = [None] * hosts
         self._groups: list[Words] = [np.zeros(0, np.int64)] * hosts
-        self.hosts = np.zeros(hosts, at.Host.dtype)
+        self.hosts = np.zeros(hosts, at.HostRecord.dtype)
         """Rows of `layout.Host`."""
         table = self.hosts.ctypes.data
-        self._host_rows = [at.Host.at(table, rank) for rank in range(hosts)]
+        self._host_rows = [at.HostRecord.at(table, rank) for rank in range(hosts)]
         for host in topology.hosts:
             row = self._host_rows[host.rank]
             row.address = host.address

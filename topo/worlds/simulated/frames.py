@@ -8,7 +8,7 @@ from weft.topo.worlds.simulated.layout import (
     STACK_BYTES,
     UDP_BYTES,
     Frame,
-    Host,
+    HostRecord,
     World,
 )
 from weft.topo.worlds.simulated.native import internal
@@ -40,7 +40,7 @@ def header_sum(total_length: int, tos: int, source: int, destination: int) -> in
 
 @internal
 def put_stack(
-    data: Frame, at: int, host: Host, size: int, destination: int, source_port: int, tos: int
+    data: Frame, at: int, host: HostRecord, size: int, destination: int, source_port: int, tos: int
 ) -> int:
     """Write Ethernet, IPv4 and UDP in front of a datagram of ``size`` bytes; the frame's length.
 
@@ -89,7 +89,7 @@ def read32(data: Frame, at: int) -> int:
 
 
 @internal
-def taken_size(data: Frame, at: int, length: int, host: Host) -> int:
+def taken_size(data: Frame, at: int, length: int, host: HostRecord) -> int:
     """Bytes of the datagram in a frame that an interface and its stack take; -1 if they do not.
 
     Checked as there: the destination's MAC and IPv4 addresses (a multicast one must have been

@@ -51,7 +51,7 @@ from weft.topo.worlds.simulated.layout import (
     NEVER,
     STACK_BYTES,
     Context,
-    Host,
+    HostRecord,
     World,
 )
 from weft.topo.worlds.simulated.native import internal
@@ -86,7 +86,7 @@ def take_in(world: World, context: Context, host: int, packet: int, now_ns: int)
 
     The packet is given back.
     """
-    words = Host(world.host_table, host)
+    words = HostRecord(world.host_table, host)
     if words.alive == 0 or words.endpoint == 0:
         release(context, packet)
         return DONE
@@ -130,7 +130,7 @@ def serve_host(world: World, context: Context, host: int, now_ns: int) -> int:
     CALL_HOST if its agent must be called, LACK_ROOM if the pool must grow first; either way the
     host's time is still now.
     """
-    words = Host(world.host_table, host)
+    words = HostRecord(world.host_table, host)
     call = world.first_call + host
     if words.alive == 0 or words.endpoint == 0:
         schedule(context, call, NONE)

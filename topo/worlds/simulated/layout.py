@@ -28,7 +28,7 @@ class World(Record):
     """Events after this time are left alone."""
     hosts: int
     host_table: int
-    """Address of `Host`[hosts]."""
+    """Address of `HostRecord`[hosts]."""
     first_uplink: int
     """Port index of host 0's uplink; the others follow."""
     first_call: int
@@ -82,7 +82,7 @@ class World(Record):
 
 
 @record
-class Host(Record):
+class HostRecord(Record):
     """A host."""
 
     endpoint: int

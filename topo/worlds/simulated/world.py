@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weft.agents.collectives.series import Job, Series
+from weft.agents.collectives.series import BoundRequest, Series
 from weft.agents.collectives.workload import Workload, accuracy_of
 from weft.agents.datagrams import ipv4_text
 from weft.agents.participant import Cast, Introductions, Participant
-from weft.agents.ranks import OperationConfig, RankResult
+from weft.agents.ranks import OperationConfig, RankReport
 from weft.agents.transport.endpoint import Endpoint
 from weft.base.errors import MachineError, RunError
 from weft.switch.p4runtime.local import LocalSwitch
@@ -160,7 +160,7 @@ class SimulatedWorld:
         load_bin_ns: int = 0,
         notice_after_ns: int | None = None,
         noticed: Callable[[Sequence[str]], None] | None = None,
-    ) -> list[RankResult]:
+    ) -> list[RankReport]:
         """Run an operation, or several, on fresh agents, which start at the same time.
 
         Args:
@@ -256,7 +256,7 @@ class _Operation:
             for number, (team, size) in enumerate(zip(cast.teams, sizes, strict=True))
         ]  # fmt: skip
         """By team."""
-        self._jobs: list[list[Job]] = []
+        self._jobs: list[list[BoundRequest]] = []
         """By process of a rank, each in order."""
         self._series: list[Series] = []
         self._limit_ns = limited.limit_ns + LIMIT_SLACK_NS
@@ -270,7 +270,7 @@ class _Operation:
         load_bin_ns: int,
         notice_after_ns: int | None,
         noticed: Callable[[Sequence[str]], None] | None,
-    ) -> list[RankResult]:
+    ) -> list[RankReport]:
         self._prepare()
         fabric = self._fabric
         self._started_ns = fabric.now_ns
@@ -356,7 +356,7 @@ class _Operation:
                 for _ in workload.fill(rank, part):
                     pass
                 buffer = part.view(workload.request.dtype)
-                jobs.append(Job(workload.request, buffer, workload.output(rank)))
+                jobs.append(BoundRequest(workload.request, buffer, workload.output(rank)))
             self._jobs.append(jobs)
         self._series = [
             Series(
@@ -407,7 +407,7 @@ class _Operation:
             )
         )
 
-    def _result(self, rank: int) -> RankResult:
+    def _result(self, rank: int) -> RankReport:
         """Compare every byte with what it must be."""
         series = self._series[rank]
         endpoint = self._participants[rank].endpoint
@@ -418,7 +418,7 @@ class _Operation:
         counted = series.report(self._fabric.now_ns)
         statistics = asdict(endpoint.statistics)
         workloads = self._workloads[self._ranks[rank][0]]  # this rank's results were checked last
-        return RankResult(
+        return RankReport(
             rank=rank,
             host=self._world.topology.hosts[self._hosts[rank]].name,
             team=self._ranks[rank][0],

@@ -12,7 +12,7 @@ from weft.switch.engine.build import Pipeline
 from weft.switch.engine.memory import SwitchState
 
 
-class Host(Protocol):
+class Surroundings(Protocol):
     """What drives the switches: it builds programs and takes new versions over."""
 
     def build(self, bmv2_json: str) -> Pipeline:

@@ -202,7 +202,7 @@ class Share:
     """How many it has."""
 
 
-class Plan:
+class ReductionPlan:
     """An operation's chunks and who has them; members are ranks and then servers."""
 
     def __init__(self, terms: Terms) -> None:
@@ -335,6 +335,6 @@ class Plan:
 
 
 @lru_cache(maxsize=64)
-def plan_of(terms: Terms) -> Plan:
+def plan_of(terms: Terms) -> ReductionPlan:
     """The plan of an operation, which may be that of many members."""
-    return Plan(terms)
+    return ReductionPlan(terms)

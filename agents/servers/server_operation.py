@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from weft.agents.collectives.control import Control, Kind
 from weft.agents.servers.members import Members
-from weft.agents.servers.plan import Contributor, Plan
+from weft.agents.servers.reduction_plan import Contributor, ReductionPlan
 from weft.agents.transport.types import MemoryRegion
 from weft.base.errors import ProtocolError
 
@@ -81,7 +81,9 @@ class ServerOperation:
     """See the module. `members` has the queue pairs, `plan` says what is to be done, `register`
     makes registered memory of a size."""
 
-    def __init__(self, members: Members, number: int, plan: Plan, register: Register) -> None:
+    def __init__(
+        self, members: Members, number: int, plan: ReductionPlan, register: Register
+    ) -> None:
         self._members = members
         self.number = number
         self.plan = plan
@@ -119,7 +121,7 @@ class ServerOperation:
         self._credits_posted = [0]
 
     @staticmethod
-    def memory_bytes(plan: Plan, index: int) -> int:
+    def memory_bytes(plan: ReductionPlan, index: int) -> int:
         """What an operation takes on a server."""
         share = plan.share(index)
         block_bytes, size = plan.terms.block_bytes, plan.terms.size

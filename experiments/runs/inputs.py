@@ -15,7 +15,7 @@ from weft.agents.collectives.names import FLOWS
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.timing import Pace
 from weft.agents.datagrams import ipv4_text
-from weft.agents.participant import Cast, Member, Team
+from weft.agents.participant import Cast, Team, TeamMember
 from weft.agents.ranks import OperationConfig
 from weft.agents.transport.types import TransportOptions
 from weft.base.errors import InputError
@@ -118,7 +118,7 @@ def cast_of(scenario: Scenario, network: Topology, plan: Plan, algorithm: str = 
         )
         for job, hosts in enumerate(placement.jobs)
     )
-    roles: dict[int, list[Member]] = {
+    roles: dict[int, list[TeamMember]] = {
         host: [(job, rank)]
         for job, hosts in enumerate(placement.jobs)
         for rank, host in enumerate(hosts)

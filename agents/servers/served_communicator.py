@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from weft.agents.servers.members import Members
-from weft.agents.servers.operation import ServerOperation
+from weft.agents.servers.server_operation import ServerOperation
 
 
 @dataclass
-class Job:
+class ServedCommunicator:
     """What a server does for one communicator."""
 
     members: Members

@@ -18,7 +18,7 @@ from weft.agents.transport.posting import Completion
 from weft.base.errors import InputError
 
 
-class Host:
+class AgentGroup:
     """See the module.
 
     Args:
@@ -121,7 +121,7 @@ class Host:
                 return
 
 
-def _poll(home: weakref.ref[Host], number: int) -> list[Completion]:
+def _poll(home: weakref.ref[AgentGroup], number: int) -> list[Completion]:
     """An agent's completions; none once its host is gone."""
     host = home()
     return [] if host is None else host.completions_of(number)
