@@ -8,7 +8,7 @@ from weft.experiments.scenario.options import from_options
 
 
 def counts(unplanned: dict[str, int]) -> Counts:
-    return Counts({}, {}, {}, unplanned, {}, {}, {})
+    return Counts({}, {}, {}, unplanned, {}, {}, {}, {})
 
 
 def test_packets_that_were_lost_meanwhile_are_told_by_where() -> None:

@@ -277,8 +277,7 @@ def test_without_root_roots_runs_are_told_to_need_it(root: Path) -> None:
 
 OPEN_RUN = """
 import os, sys
-from weft.experiments.runs.emulation import testbed_of
-from weft.experiments.runs.operation import gathered_ranks
+from weft.experiments.runs.emulated import testbed_of
 from weft.experiments.runs.inputs import cast_of, operation_of, plan_of, program_of
 from weft.base.progress import Progress
 from weft.experiments.scenario.scenario import Scenario
@@ -301,7 +300,7 @@ try:
     cast = cast_of(scenario, world.topology, plan_of(scenario, world.topology))
     with (
         testbed_of(world, scenario, program_of(scenario), Progress.silent()) as testbed,
-        gathered_ranks(testbed, "ranks", operation, cast),
+        testbed.ranks("ranks", operation, cast),
     ):
         print(record.folder, flush=True)
         sys.stdin.read()

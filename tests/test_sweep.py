@@ -364,7 +364,8 @@ def test_what_a_machine_cannot_do_is_said_of_the_point(tmp_path: Path) -> None:
 def test_emulated_points_share_a_network_and_one_that_breaks_ends_its_own_point_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from weft.experiments.runs import emulation, operation
+    from weft.experiments.runs import emulation
+    from weft.experiments.runs import operate as sequence
 
     brought_up = []
 
@@ -376,7 +377,7 @@ def test_emulated_points_share_a_network_and_one_that_breaks_ends_its_own_point_
     def operate(testbed: Any, algorithm: str, repetition: int, *rest: Any) -> Any:
         if (testbed.scenario.size_bytes, algorithm) == (8192, "ring"):
             raise RunError("a switch is gone")
-        return operation.operate(testbed, algorithm, repetition, *rest)
+        return sequence.operate(testbed, algorithm, repetition, *rest)
 
     monkeypatch.setattr(emulation, "EmulatedWorld", World)
     monkeypatch.setattr(emulation, "operate", operate)

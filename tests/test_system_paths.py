@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,9 @@ from weft.base.progress import Progress
 from weft.controller import fabric
 from weft.controller.clos_paths import ClosPaths
 from weft.experiments.results.results import Run
-from weft.experiments.runs import emulation, operation
+from weft.experiments.runs import emulated
 from weft.experiments.runs.inputs import program_of
+from weft.experiments.runs.operate import operate
 from weft.experiments.scenario.scenario import Fault, Scenario
 from weft.experiments.theory.lanes import assignment_of
 from weft.experiments.theory.static_paths import Situation, analyse
@@ -61,7 +61,7 @@ def program() -> ProgramFiles:
 
 
 @pytest.fixture(scope="module")
-def testbed(program: ProgramFiles) -> Iterator[operation.Testbed]:
+def testbed(program: ProgramFiles) -> Iterator[emulated.EmulatedTestbed]:
     scenario = scenario_of()
     with left_as_it_was(), contextlib.ExitStack() as stack:
         record = Record.create()
@@ -69,17 +69,17 @@ def testbed(program: ProgramFiles) -> Iterator[operation.Testbed]:
         world = EmulatedWorld(
             scenario.network(), run=record, path_mtu=scenario.mtu, seed=scenario.seed
         )
-        found = emulation.testbed_of(world, scenario, program, Progress.silent())
+        found = emulated.testbed_of(world, scenario, program, Progress.silent())
         yield stack.enter_context(found)
 
 
 _repetitions = itertools.count()
 
 
-def run(testbed: operation.Testbed, scenario: Scenario) -> Run:
+def run(testbed: emulated.EmulatedTestbed, scenario: Scenario) -> Run:
     """One operation of a scenario, verified."""
-    bed = replace(testbed, scenario=scenario)
-    done = operation.operate(bed, scenario.algorithms[0], next(_repetitions), lambda _: None)
+    testbed.scenario = scenario
+    done = operate(testbed, scenario.algorithms[0], next(_repetitions), lambda _: None)
     assert done.verified, done.error
     assert all(rank.verified for rank in done.ranks)
     return done
@@ -91,7 +91,7 @@ def repeated_bytes(done: Run) -> int:
 
 
 @pytest.mark.parametrize("paths", SCHEMES)
-def test_every_schemes_data_arrives(paths: str, testbed: operation.Testbed) -> None:
+def test_every_schemes_data_arrives(paths: str, testbed: emulated.EmulatedTestbed) -> None:
     done = run(testbed, scenario_of(paths=paths))
     loads = [link.tx_bytes for link in done.links if link.tier == "fabric_up"]
     assert sum(loads) >= 2 * 2 * 2 * SIZE // 4
@@ -103,13 +103,13 @@ def test_every_schemes_data_arrives(paths: str, testbed: operation.Testbed) -> N
     ("collective", "algorithm"), [("many-to-one", "direct"), ("allreduce", "direct")]
 )
 def test_other_direct_exchanges_are_assigned_paths_too(
-    collective: str, algorithm: str, testbed: operation.Testbed
+    collective: str, algorithm: str, testbed: emulated.EmulatedTestbed
 ) -> None:
     run(testbed, scenario_of(collective, algorithms=(algorithm,), paths="ethereal"))
 
 
 def test_switches_hold_the_pins_that_were_computed_and_links_carry_what_they_say(
-    testbed: operation.Testbed, program: ProgramFiles
+    testbed: emulated.EmulatedTestbed, program: ProgramFiles
 ) -> None:
     scenario = scenario_of(paths="ethereal")
     done = run(testbed, scenario)
@@ -138,7 +138,7 @@ def test_switches_hold_the_pins_that_were_computed_and_links_carry_what_they_say
 
 
 def pins_of(
-    testbed: operation.Testbed, program: ProgramFiles, switch: str
+    testbed: emulated.EmulatedTestbed, program: ProgramFiles, switch: str
 ) -> dict[tuple[int, int, int], int]:
     """What a switch says that it has pinned: the port by source, destination and source port."""
     info = text_format.Parse(program.p4info.read_text(), p4info_pb2.P4Info())
@@ -156,7 +156,7 @@ def pins_of(
 
 
 def test_a_failed_link_that_is_known_late_ends_nothing_and_carries_nothing_then(
-    testbed: operation.Testbed,
+    testbed: emulated.EmulatedTestbed,
 ) -> None:
     fault = Fault.parse("leaf0-spine1:fail,at=20ms")
     late = run(
@@ -188,7 +188,7 @@ trigger id 1 barrier count 2
 """
 
 
-def test_files_and_models_are_run(testbed: operation.Testbed, tmp_path: Path) -> None:
+def test_files_and_models_are_run(testbed: emulated.EmulatedTestbed, tmp_path: Path) -> None:
     matrix = tmp_path / "flows.cm"
     matrix.write_text(CONNECTIONS)
     for rank in range(4):

@@ -9,9 +9,8 @@ from typing import Any
 from weft.base.children import last_words, run_tool
 from weft.base.errors import RunError
 from weft.base.progress import Progress
-from weft.experiments.runs.emulation import testbed_of
+from weft.experiments.runs.emulated import testbed_of
 from weft.experiments.runs.inputs import cast_of, operation_of, plan_of, program_of
-from weft.experiments.runs.operation import gathered_ranks
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.worlds.emulated.runs import Run
 from weft.topo.worlds.emulated.world import EmulatedWorld
@@ -50,7 +49,7 @@ def _bring_up(scenario: Scenario) -> float:
         cast = cast_of(scenario, world.topology, plan_of(scenario, world.topology))
         with (
             testbed_of(world, scenario, program_of(scenario), Progress.silent()) as testbed,
-            gathered_ranks(testbed, "ranks", operation, cast),
+            testbed.ranks("ranks", operation, cast),
         ):
             return time.monotonic()
     finally:

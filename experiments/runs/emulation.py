@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
-from weft.agents.drivers.launcher import Launcher
 from weft.base.errors import RunError
 from weft.base.progress import Progress
-from weft.controller import Controller
 from weft.experiments.results.results import Run
-from weft.experiments.runs.inputs import plan_of
+from weft.experiments.runs.emulated import EmulatedTestbed, testbed_of
 from weft.experiments.runs.measured import broken_off
-from weft.experiments.runs.operation import Testbed, operate
+from weft.experiments.runs.operate import operate
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.runs.traces import traced
 from weft.experiments.scenario.asked import OPTIONS
@@ -27,17 +22,6 @@ from weft.topo.worlds.emulated.world import EmulatedWorld
 
 Predictions = dict[tuple[str, int], int | None]
 """Completion times in ns by algorithm and repetition."""
-
-
-def check(scenario: Scenario) -> None:
-    """Raise InputError or MachineError if the emulated world could not be brought up here."""
-    EmulatedWorld(
-        scenario.network(),
-        scenario.switch,
-        path_mtu=scenario.mtu,
-        pcap_dir=Path() if scenario.pcap else None,
-        links=scenario.link_kind,
-    )
 
 
 def network_key(scenario: Scenario) -> tuple[object, ...]:
@@ -92,7 +76,7 @@ def emulate(
     ):
         for point, predicted in zip(points, predictions, strict=True):
             if point is not points[0]:
-                testbed = _turned_to(testbed, point.scenario)
+                testbed.turn_to(point.scenario)
             runs.append([])
             if not _run_point(testbed, point, predicted, progress, runs[-1], notes):
                 break
@@ -103,7 +87,7 @@ def emulate(
 
 
 def _run_point(
-    testbed: Testbed,
+    testbed: EmulatedTestbed,
     point: Point,
     predictions: Predictions,
     progress: Progress,
@@ -131,14 +115,6 @@ def _run_point(
     return True
 
 
-def _turned_to(testbed: Testbed, scenario: Scenario) -> Testbed:
-    """The same network with what another scenario has its switches do."""
-    plan = plan_of(scenario, testbed.world.topology)
-    with testbed.world.blaming_the_dead():
-        testbed.controller.apply(plan)
-    return replace(testbed, scenario=scenario)
-
-
 def _predict(point: Point, program: ProgramFiles, progress: Progress) -> Predictions:
     """The same runs in the simulated world. Without losses, repetitions are alike."""
     scenario = point.scenario
@@ -151,26 +127,3 @@ def _predict(point: Point, program: ProgramFiles, progress: Progress) -> Predict
                 run = simulate(scenario, program, algorithm, repetition, advance)
                 predictions[algorithm, repetition] = run.completion_ns
     return predictions
-
-
-@contextlib.contextmanager
-def testbed_of(
-    world: EmulatedWorld, scenario: Scenario, program: ProgramFiles, progress: Progress
-) -> Iterator[Testbed]:
-    """A world that is up, its switches programmed, and a launcher that is ready to fork ranks."""
-    stack = contextlib.ExitStack()
-    try:
-        record = world.record
-        launcher = stack.enter_context(Launcher(record.folder, record.environment()))
-        with progress.stage("bring_up", f"Bring up {world.topology.describe()}"):
-            stack.enter_context(world)
-            with world.blaming_the_dead():
-                controller = stack.enter_context(
-                    Controller(world.topology, world.switch_addresses, program)
-                )
-                controller.apply(plan_of(scenario, world.topology))
-            launcher.wait_warm()
-        yield Testbed(scenario, world, controller, launcher, itertools.count(1))
-    finally:
-        with progress.stage("take_down", "Take down"):
-            stack.close()

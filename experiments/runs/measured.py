@@ -42,6 +42,10 @@ class World(Protocol):
 
     def host_queue_drops(self) -> dict[str, int]: ...
 
+    def fault_losses(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """Packets and bytes that faults by name lost, which no switch counts, by direction."""
+        ...
+
 
 UNPLANNED = ("no_program", "no_port", "repeats", "too_long")
 """Reasons for which a built-in switch drops what its program would have sent."""
@@ -64,6 +68,8 @@ class Counts:
     """How full a built-in switch's queue was when packets came to it."""
     loads: Mapping[tuple[str, str], list[int]]
     """By direction of a link, what it carried in each bin of time."""
+    fault_losses: Mapping[tuple[str, str], tuple[int, int]]
+    """Packets and bytes that faults by name lost, which no switch counts, by direction."""
 
     @staticmethod
     def read(controller: Controller, world: World) -> Counts:
@@ -100,8 +106,9 @@ class Counts:
             queue_drops[host, HOST_PORT] = drops
         counters = controller.read_counters()
         return Counts(
-            counters, queue_drops, max_queue_bytes, unplanned, statistics, queue_depths, loads
-        )
+            counters, queue_drops, max_queue_bytes, unplanned, statistics, queue_depths, loads,
+            world.fault_losses(),
+        )  # fmt: skip
 
     def unplanned_since(self, before: Counts) -> dict[str, int]:
         """Packets that were lost between two moments and should not have been, by where."""
@@ -118,14 +125,24 @@ class Counts:
             counted = self.links[direction.ends] - before.links[direction.ends]
             port = (direction.source.node, direction.source.number)
             earlier, later = before.queue_drops.get(port), self.queue_drops.get(port)
+            gone = [
+                now - then
+                for now, then in zip(
+                    self.fault_losses.get(direction.ends, (0, 0)),
+                    before.fault_losses.get(direction.ends, (0, 0)),
+                    strict=True,
+                )
+            ]
+            # The leaf counts what came of a host's packets; what other links lost has been sent.
+            unseen = gone if direction.tier == "host_up" else (0, 0)
             links.append(
                 LinkResult(
                     from_node=direction.source.node,
                     to_node=direction.destination.node,
                     tier=direction.tier,
-                    tx_packets=counted.tx_packets,
-                    tx_bytes=counted.tx_bytes,
-                    lost=counted.lost_packets,
+                    tx_packets=counted.tx_packets + unseen[0],
+                    tx_bytes=counted.tx_bytes + unseen[1],
+                    lost=counted.lost_packets + gone[0],
                     queue_dropped=None if later is None else later - (earlier or 0),
                     max_queue_bytes=self.max_queue_bytes.get(port),
                     marked=counted.marked_packets,

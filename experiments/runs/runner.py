@@ -249,7 +249,7 @@ def _run(
             check_capacity(point.scenario)
     for network in networks:
         if network[0].scenario.world == "emulated":
-            from weft.experiments.runs.emulation import check
+            from weft.experiments.runs.emulated import check
 
             with _named(network[0]):
                 check(network[0].scenario)

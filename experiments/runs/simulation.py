@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from weft.base.errors import RunError
+from weft.agents.ranks import RankReport
 from weft.controller import Controller
-from weft.experiments.results.results import Fidelity, LinkResult, Run
-from weft.experiments.results.telemetry import first_bin_ns
-from weft.experiments.runs.inputs import cast_of, operation_of, plan_around, plan_at_start
-from weft.experiments.runs.measured import Counts, assemble
+from weft.experiments.results.results import Fidelity, Run
+from weft.experiments.runs.operate import Advance, Order, operate
 from weft.experiments.scenario.scenario import Scenario
-from weft.experiments.theory.bounds import completion_bound_ns
 from weft.switch.compiler import ProgramFiles
 from weft.topo.worlds.simulated.world import SimulatedWorld
 
@@ -28,63 +26,49 @@ IN_VIRTUAL_TIME = Fidelity(
 
 
 def simulate(
-    scenario: Scenario,
-    program: ProgramFiles,
-    algorithm: str,
-    repetition: int,
-    advance: Callable[[float], None],
+    scenario: Scenario, program: ProgramFiles, algorithm: str, repetition: int, advance: Advance
 ) -> Run:
-    """Run one operation on a network of its own; the same scenario gives the same run, bit for bit.
-
-    The data and the switches' random() depend on the scenario's seed and the repetition.
-    """
+    """Run one operation on a network of its own; the same scenario gives the same run, bit for
+    bit."""
     seed = scenario.seed + repetition
     world = SimulatedWorld(
         scenario.network(), seed=seed, path_mtu=scenario.mtu, faults=scenario.injected
     )
     with Controller(world.topology, world.switch_addresses, program) as controller:
-        plan = plan_at_start(scenario, world.topology, algorithm=algorithm)
-        controller.apply(plan)
-        before = Counts.read(controller, world)
-        error = None
-        reports = []
-        try:
-            reports = world.run_operation(
-                operation_of(scenario, algorithm, seed),
-                lambda state: advance(state.fraction),
-                cast=cast_of(scenario, world.topology, plan, algorithm),
-                notice_after_ns=scenario.notice_delay_ns,
-                noticed=lambda links: controller.apply(
-                    plan_around(scenario, world.topology, links, algorithm=algorithm)
-                ),
-                load_bin_ns=first_bin_ns(completion_bound_ns(scenario, algorithm)),
-            )
-        except RunError as failure:
-            error = str(failure)
-        after = Counts.read(controller, world)
-        lost = world.fault_losses()
-    return assemble(
-        scenario,
-        algorithm,
-        repetition,
-        reports,
-        [_with_losses(link, lost) for link in after.links_since(before, world.topology)],
-        IN_VIRTUAL_TIME,
-        load_bin_ns=after.switches["load_bin_ns"],
-        error=error,
-        digest=world.digest,
-    )
+        return operate(
+            SimulatedTestbed(scenario, world, controller), algorithm, repetition, advance
+        )
 
 
-def _with_losses(link: LinkResult, lost: Mapping[tuple[str, str], tuple[int, int]]) -> LinkResult:
-    """Add what faults by name lost, which no switch counts."""
-    packets, size_bytes = lost.get((link.from_node, link.to_node), (0, 0))
-    if not packets:
-        return link
-    unseen = link.tier == "host_up"  # the switch counts only what came
-    return replace(
-        link,
-        lost=link.lost + packets,
-        tx_packets=link.tx_packets + (packets if unseen else 0),
-        tx_bytes=link.tx_bytes + (size_bytes if unseen else 0),
-    )
+class SimulatedTestbed:
+    """A simulated world and its switches' controller."""
+
+    def __init__(self, scenario: Scenario, world: SimulatedWorld, controller: Controller) -> None:
+        self.scenario = scenario
+        self.world = world
+        self.controller = controller
+        self.epochs = itertools.count(1)
+
+    @property
+    def digest(self) -> str:
+        """See `Testbed.digest`."""
+        return self.world.digest
+
+    @contextmanager
+    def gathered(self, order: Order, advance: Advance) -> Iterator[Callable[[], list[RankReport]]]:
+        """See `Testbed.gathered`."""
+        yield lambda: self.world.run_operation(
+            order.operation,
+            lambda state: advance(state.fraction),
+            cast=order.cast,
+            notice_after_ns=self.scenario.notice_delay_ns,
+            noticed=lambda links: order.lead_around((), links),
+            load_bin_ns=order.load_bin_ns,
+        )
+
+    def check_alive(self) -> None:
+        """See `Testbed.check_alive`: nothing of this world can go away."""
+
+    def fidelity(self, *_: object) -> Fidelity:
+        """See `Testbed.fidelity`."""
+        return IN_VIRTUAL_TIME

@@ -336,6 +336,10 @@ class EmulatedWorld:
             for host in self.topology.hosts
         }
 
+    def fault_losses(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """What no switch counts of what faults lost: nothing, since the switches lose it."""
+        return {}
+
     def switch_counters(self) -> dict[tuple[str, int], InterfaceCounters]:
         """What the kernel counted at each switch end of a link, by switch and port; patch links
         are not the kernel's."""

@@ -1,0 +1,237 @@
+"""A testbed in the emulated world: ranks are processes, each in its host's namespace."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from weft.agents.drivers.launcher import Launcher
+from weft.agents.drivers.rendezvous import Rendezvous, RunProgress
+from weft.agents.participant import Cast
+from weft.agents.ranks import OperationConfig, RankConfig, RankReport
+from weft.base.progress import Progress
+from weft.controller import Controller
+from weft.experiments.results.results import Fidelity
+from weft.experiments.runs.fidelity import judge
+from weft.experiments.runs.inputs import plan_of
+from weft.experiments.runs.measured import Counts, completion_of
+from weft.experiments.runs.operate import Advance, Order
+from weft.experiments.scenario.outages import Network, Outages
+from weft.experiments.scenario.scenario import Scenario
+from weft.switch.compiler import ProgramFiles
+from weft.topo.worlds.emulated.machine import CpuTimes, cpu_use, read_cpu_times
+from weft.topo.worlds.emulated.world import EmulatedWorld
+
+FRAME_OVERHEAD_BYTES = 70
+"""Headers and ICRC of a multicast chunk's frame."""
+
+QUANTILES = ("p50", "p99", "max")
+
+
+def check(scenario: Scenario) -> None:
+    """Raise InputError or MachineError if the emulated world could not be brought up here."""
+    EmulatedWorld(
+        scenario.network(),
+        scenario.switch,
+        path_mtu=scenario.mtu,
+        pcap_dir=Path() if scenario.pcap else None,
+        links=scenario.link_kind,
+    )
+
+
+@contextmanager
+def testbed_of(
+    world: EmulatedWorld, scenario: Scenario, program: ProgramFiles, progress: Progress
+) -> Iterator[EmulatedTestbed]:
+    """A world that is up, its switches programmed, and a launcher that is ready to fork ranks."""
+    stack = ExitStack()
+    try:
+        record = world.record
+        launcher = stack.enter_context(Launcher(record.folder, record.environment()))
+        with progress.stage("bring_up", f"Bring up {world.topology.describe()}"):
+            stack.enter_context(world)
+            with world.blaming_the_dead():
+                controller = stack.enter_context(
+                    Controller(world.topology, world.switch_addresses, program)
+                )
+                controller.apply(plan_of(scenario, world.topology))
+            launcher.wait_warm()
+        yield EmulatedTestbed(scenario, world, controller, launcher)
+    finally:
+        with progress.stage("take_down", "Take down"):
+            stack.close()
+
+
+class EmulatedTestbed:
+    """An emulated world that is up, its switches' controller and what forks the ranks."""
+
+    digest = None
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        world: EmulatedWorld,
+        controller: Controller,
+        launcher: Launcher,
+    ) -> None:
+        self.scenario = scenario
+        """What the network is to do now; it changes from point to point."""
+        self.world = world
+        self.controller = controller
+        self.launcher = launcher
+        self.epochs = itertools.count(1)
+        self._watch = _Watch(world, lambda _: None)
+
+    def turn_to(self, scenario: Scenario) -> None:
+        """Have the same network's switches do what another scenario wants."""
+        plan = plan_of(scenario, self.world.topology)
+        with self.world.blaming_the_dead():
+            self.controller.apply(plan)
+        self.scenario = scenario
+
+    def check_alive(self) -> None:
+        """See `Testbed.check_alive`."""
+        self.world.check_alive()
+
+    @contextmanager
+    def gathered(self, order: Order, advance: Advance) -> Iterator[Callable[[], list[RankReport]]]:
+        """See `Testbed.gathered`."""
+        scenario, world, cast = self.scenario, self.world, order.cast
+        self._watch = watch = _Watch(world, advance)
+        with self.ranks(order.name, order.operation, cast) as meeting, ExitStack() as stack:
+            world.reset_lateness()
+            outages = Outages(
+                scenario.injected,
+                Network(
+                    world.topology,
+                    order.lead_around,
+                    world.set_rates,
+                    {host: meeting.pids[process] for process, (host, _) in enumerate(cast.roles)},
+                ),
+                scenario.notice_delay_ns,
+            )
+            stack.callback(outages.end)
+
+            def begin(start_ns: int) -> None:
+                outages.begin(start_ns)
+                world.record_loads(start_ns, order.load_bin_ns)
+
+            yield lambda: meeting.run(order.operation, watch, scenario.rate_bps, begin)
+
+    @contextmanager
+    def ranks(self, name: str, operation: OperationConfig, cast: Cast) -> Iterator[Rendezvous]:
+        """Start the ranks, each in its host's namespace, and give their meeting, where all are
+        connected for an operation; they end with the block.
+
+        Raises:
+            RunError: a rank ended or did not come.
+        """
+        scenario, world = self.scenario, self.world
+        hosts = world.topology.hosts
+        path = world.record.folder / f"{name}.sock"
+        with ExitStack() as stack:
+            stack.callback(self.launcher.end_ranks)
+            names = [hosts[host].name for host, _ in cast.roles]
+            ranks = [cast.rank_of(process) for process in range(len(names))]
+            meeting = stack.enter_context(
+                Rendezvous(
+                    path,
+                    names,
+                    self.launcher,
+                    ranks=sum(rank is not None for rank in ranks),
+                    teams=len(cast.teams),
+                )
+            )
+            for process, (host, members) in enumerate(cast.roles):
+                self.launcher.spawn(
+                    RankConfig(
+                        rank=process,
+                        host=names[process],
+                        teams=list(cast.teams),
+                        rendezvous=meeting.path,
+                        members=list(members),
+                        processes=len(names),
+                        partners=sorted(cast.partners(process, operation.kinds)),
+                        lanes={
+                            peer: list(chosen)
+                            for peer, chosen in cast.lanes.get(process, {}).items()
+                        },
+                        transport=cast.transport,
+                        workers=operation.request.workers,
+                        path_mtu=scenario.mtu,
+                        rate_bps=scenario.rate_bps,
+                        seed=operation.seed,
+                    ),
+                    namespace=world.host_pid(host),
+                )
+            meeting.gather()
+            yield meeting
+
+    def fidelity(
+        self, reports: Sequence[RankReport], before: Counts, after: Counts, predicted_ns: int | None
+    ) -> Fidelity:
+        """See `Testbed.fidelity`."""
+        scenario, watch = self.scenario, self._watch
+        end = watch.end or read_cpu_times()
+        use = cpu_use(watch.start, end)
+        capacity_s = (end.total - watch.start.total) / os.sysconf("SC_CLK_TCK")
+        cpu_s = {
+            "switches": after.switches["cpu_seconds"] - before.switches["cpu_seconds"],
+            "ranks": sum(report.cpu_ns for report in reports) / 1e9,
+        }
+        # The built-in switch knows how late it was. BMv2 does not, but its links are shaped by tbf.
+        lateness_ns = {
+            f"{who}_{quantile}": after.switches[what][quantile]
+            for who, what in (("switch", "lateness_ns"), ("spacing", "spacing_ns"))
+            for quantile in QUANTILES
+            if what in after.switches
+        }
+        for quantile in QUANTILES:
+            late = [report.wake_lateness_ns.get(quantile, 0) for report in reports]
+            lateness_ns[f"rank_{quantile}"] = max(late, default=0)
+        lost = after.unplanned_since(before)
+        for report in reports:
+            for what in ("receive_errors", "send_errors"):
+                if report.statistics.get(what):
+                    lost[f"{report.host}: {what}"] = report.statistics[what]
+            if report.socket_drops:
+                lost[f"the socket of {report.host}: not read in time"] = report.socket_drops
+            if report.statistics.get("bad_icrc"):
+                lost[f"{report.host}: wrong ICRC"] = report.statistics["bad_icrc"]
+        return judge(
+            completion_ns=completion_of(reports),
+            # What a random loss costs depends on which packet it hits, so such runs differ.
+            predicted_ns=None if scenario.lossy or scenario.injected else predicted_ns,
+            cpu_busy=use.busy,
+            cpu_stolen=use.steal,
+            cpu_own=min(sum(cpu_s.values()) / capacity_s, use.busy) if capacity_s else 0.0,
+            cpu_s=cpu_s,
+            lateness_ns=lateness_ns,
+            frame_ns=(scenario.mtu + FRAME_OVERHEAD_BYTES) * 8 * 10**9 // scenario.rate_bps,
+            unplanned_losses=lost,
+        )
+
+
+class _Watch:
+    """Watches an operation from the runner: moves the bar, samples processors, misses the dead."""
+
+    def __init__(self, world: EmulatedWorld, advance: Advance) -> None:
+        self._world = world
+        self._advance = advance
+        self.start: CpuTimes = read_cpu_times()
+        self.end: CpuTimes | None = None
+        self._running = False
+
+    def __call__(self, state: RunProgress) -> None:
+        self._world.check_alive()
+        if not self._running and not state.finished_ranks:
+            # Before the first word of a running rank came filling buffers, which is no part of it.
+            self._running = True
+            self.start = read_cpu_times()
+        if state.finished_ranks == len(state.received_bytes):
+            self.end = read_cpu_times()
+            self._world.end_loads()
+        self._advance(state.fraction)

@@ -1,0 +1,159 @@
+"""The sequence of a run, the same in both worlds.
+
+The switches are programmed, the ranks gathered, what the links have carried is counted, the
+operation runs, all is counted again, and the result is put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from weft.agents.participant import Cast
+from weft.agents.ranks import OperationConfig, RankReport
+from weft.base.errors import RunError
+from weft.controller import Controller
+from weft.experiments.results.results import Fidelity, Run
+from weft.experiments.results.telemetry import first_bin_ns
+from weft.experiments.runs.inputs import cast_of, operation_of, plan_around, plan_at_start
+from weft.experiments.runs.measured import Counts, World, assemble
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.theory.bounds import completion_bound_ns
+
+Advance = Callable[[float], None]
+"""Told the part of the work that is done, from 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a testbed is to run."""
+
+    name: str
+    """Tells the run from the others on the same network."""
+    operation: OperationConfig
+    cast: Cast
+    load_bin_ns: int
+    """How long the first bins of time are in which the links' loads are counted."""
+    lead_around: Callable[[Sequence[str], Sequence[str]], None]
+    """Makes the named directions of links lose everything, and leads nothing over the named
+    links."""
+
+
+class Testbed(Protocol):
+    """A network that is up in one of the worlds, with the controller of its switches."""
+
+    @property
+    def scenario(self) -> Scenario: ...
+
+    @property
+    def world(self) -> World: ...
+
+    @property
+    def controller(self) -> Controller: ...
+
+    @property
+    def epochs(self) -> Iterator[int]:
+        """Numbers of the aggregation jobs on this network; each is used once."""
+        ...
+
+    @property
+    def digest(self) -> str | None:
+        """What tells all frames so far from any others; None where time is not virtual."""
+        ...
+
+    def gathered(
+        self, order: Order, advance: Advance
+    ) -> AbstractContextManager[Callable[[], list[RankReport]]]:
+        """Gather the ranks, which end with the block, and give what runs their operation.
+
+        Raises:
+            RunError: a rank ended or did not come.
+        """
+        ...
+
+    def check_alive(self) -> None:
+        """Raise RunError if a process that the network consists of is gone."""
+        ...
+
+    def fidelity(
+        self, reports: Sequence[RankReport], before: Counts, after: Counts, predicted_ns: int | None
+    ) -> Fidelity:
+        """Judge how true to the network that is asked for the last run was."""
+        ...
+
+
+def operate(
+    testbed: Testbed,
+    algorithm: str,
+    repetition: int,
+    advance: Advance,
+    predicted_ns: int | None = None,
+) -> Run:
+    """Run one operation and say how the network carried it.
+
+    The data and the switches' random() depend on the scenario's seed and the repetition. The ranks
+    belong to this run alone; a run that fails leaves nothing to the next.
+
+    Args:
+        predicted_ns: the completion time of the same run in the simulated world, if there is one.
+
+    Raises:
+        RunError: a process that the network consists of is gone, so nothing more can be run.
+    """
+    scenario, topology = testbed.scenario, testbed.world.topology
+    epoch = next(testbed.epochs)
+    plan = plan_at_start(scenario, topology, epoch, algorithm)
+
+    def lead_around(lost: Sequence[str], without: Sequence[str]) -> None:
+        testbed.controller.apply(plan_around(scenario, topology, without, lost, epoch, algorithm))
+
+    order = Order(
+        f"{algorithm}-{repetition}",
+        operation_of(scenario, algorithm, scenario.seed + repetition),
+        cast_of(scenario, topology, plan, algorithm),
+        first_bin_ns(completion_bound_ns(scenario, algorithm)),
+        lead_around,
+    )
+    before: Counts | None = None
+    after: Counts | None = None
+    error: str | None = None
+    reports: list[RankReport] = []
+    try:
+        testbed.controller.apply(plan)
+        with testbed.gathered(order, advance) as run:
+            # Ranks join their groups before, and leave them after: that is no traffic of the run.
+            before = _read_counts(testbed)
+            try:
+                reports = run()
+            except RunError as failure:
+                testbed.check_alive()
+                error = str(failure)
+            after = _read_counts(testbed)
+    except RunError as failure:
+        testbed.check_alive()
+        error = error or str(failure)
+    after = after or _read_counts(testbed)
+    before = before or after  # the ranks did not come together, so nothing was sent
+    return assemble(
+        scenario,
+        algorithm,
+        repetition,
+        reports,
+        after.links_since(before, topology),
+        testbed.fidelity(reports, before, after, predicted_ns),
+        load_bin_ns=after.switches.get("load_bin_ns", 0),
+        error=error,
+        digest=testbed.digest,
+        predicted_ns=predicted_ns,
+    )
+
+
+def _read_counts(testbed: Testbed) -> Counts:
+    """What has been counted by now. Raises RunError, naming it, if what is to be read is gone."""
+    try:
+        return Counts.read(testbed.controller, testbed.world)
+    except OSError:
+        testbed.check_alive()
+        raise
