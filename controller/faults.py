@@ -7,12 +7,12 @@ decides. So every packet is exposed once per link.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
 
 from weft.base.errors import InputError
 from weft.controller import fabric
 from weft.controller.entities import Action, Entity, Exact, entry
 from weft.topo.clos import Topology
+from weft.topo.faults import LinkLoss
 
 CERTAIN = 1 << 32
 """A probability of 1 as a threshold, which 32 bits do not hold: action lose_all."""
@@ -26,18 +26,8 @@ _EGRESS = (
 """Where packets are lost: the table, its key, and the actions that lose some or all."""
 
 
-class Fault(Protocol):
-    """A link by text, ``leaf0-spine1`` (both directions) or ``leaf0>spine1``, and its loss."""
-
-    @property
-    def link(self) -> str: ...
-
-    @property
-    def loss(self) -> float: ...
-
-
 def losses(
-    topology: Topology, loss: float = 0.0, faults: Iterable[Fault] = ()
+    topology: Topology, loss: float = 0.0, faults: Iterable[LinkLoss] = ()
 ) -> dict[tuple[str, str], float]:
     """Probability of loss per direction, by its ends: ``loss`` where no fault says otherwise.
 

@@ -22,12 +22,13 @@ from weft.controller.entities import (
     ProfileMember,
     TableEntry,
 )
-from weft.controller.faults import Fault, losses, plan_faults
+from weft.controller.faults import losses, plan_faults
 from weft.controller.feature import brought_features
 from weft.controller.multicast import Tree, plan_trees, tree_entities
 from weft.controller.pinned_paths import Pin, plan_pins
 from weft.controller.routes import Paths, plan_routes, plan_salts
 from weft.topo.clos import Topology
+from weft.topo.faults import LinkLoss
 
 RoutePlanner = Callable[[Topology, Collection[str], int], Mapping[str, Sequence[Entity]]]
 """From a topology, names of links not to be used, and a seed to the route entries of switches."""
@@ -73,7 +74,7 @@ def fabric_plan(
     *,
     seed: int = 1,
     loss: float = 0.0,
-    faults: Iterable[Fault] = (),
+    faults: Iterable[LinkLoss] = (),
     groups: Iterable[Sequence[str]] | None = None,
     without: Collection[str] = (),
     aggregation: Iterable[AggregationJob] = (),

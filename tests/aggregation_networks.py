@@ -12,7 +12,7 @@ from weft.controller import Controller
 from weft.controller.counters import AggregationCounters
 from weft.experiments.runs.inputs import cast_of, operation_of, plan_of, program_of
 from weft.experiments.scenario.scenario import Scenario
-from weft.topo.packet_faults import parse_faults
+from weft.topo.faults import parse_faults
 from weft.topo.worlds.simulated.world import SimulatedWorld
 
 VALUES = 16

@@ -16,8 +16,8 @@ from weft.agents.transport import TransportOptions
 from weft.controller import Controller, fabric_plan
 from weft.switch.compiler import compile_cached
 from weft.topo.fabric_program import fabric_program
+from weft.topo.faults import parse_faults
 from weft.topo.network import Topology
-from weft.topo.packet_faults import parse_faults
 from weft.topo.worlds.simulated.world import SimulatedWorld
 
 

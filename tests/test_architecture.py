@@ -33,7 +33,7 @@ SANS_IO = (
     "agents/participant.py",
     "topo/clos.py",
     "topo/network.py",
-    "topo/packet_faults.py",
+    "topo/faults/packets.py",
     "topo/worlds/simulated",
     "controller/plan.py",
     "controller/routes.py",

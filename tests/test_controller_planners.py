@@ -26,8 +26,8 @@ from weft.controller.faults import CERTAIN, losses, plan_faults
 from weft.controller.multicast import plan_trees, tree_entities
 from weft.controller.plan import Plan, Update, diff, fabric_plan, merge
 from weft.controller.routes import PATHS, UPLINK_GROUP, Paths, plan_routes, plan_salts
-from weft.experiments.scenario.scenario import Fault
 from weft.topo.clos import Topology, fat_tree, leaf_spine, single
+from weft.topo.faults import LinkLoss
 
 TOPOLOGIES = [
     single(1),
@@ -445,7 +445,7 @@ def test_certain_loss_has_an_action_of_its_own_and_no_loss_no_entry() -> None:
 
 def test_a_fault_replaces_the_general_loss_on_its_link() -> None:
     topology = leaf_spine(2, 1, 1)
-    found = losses(topology, 0.01, [Fault("leaf0-spine0", 0.5), Fault("leaf1>spine0", 0.0)])
+    found = losses(topology, 0.01, [LinkLoss("leaf0-spine0", 0.5), LinkLoss("leaf1>spine0", 0.0)])
     assert found["leaf0", "spine0"] == found["spine0", "leaf0"] == 0.5
     assert ("leaf1", "spine0") not in found
     assert found["spine0", "leaf1"] == 0.01

@@ -23,12 +23,12 @@ from weft.controller import Controller, LinkCounters, Pin, Plan, fabric_plan
 from weft.controller.client import Program, Session, SwitchError, WriteError
 from weft.controller.entities import Action, Entity, Exact, GroupRef, Lpm, entry
 from weft.controller.plan import Update
-from weft.experiments.scenario.scenario import Fault
 from weft.switch.engine.dataplane import Dataplane
 from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.arbitration import Client
 from weft.switch.p4runtime.streams import Streams
 from weft.topo.clos import Topology, fat_tree, leaf_spine, single
+from weft.topo.faults import LinkLoss
 
 pytest_plugins = ["tests.p4runtime_fixtures"]
 
@@ -298,7 +298,7 @@ def test_what_a_direction_loses_is_counted_there_and_nowhere_else(
 ) -> None:
     dataplane, controller = network
     group = [["h0", "h2"]]
-    controller.apply(fabric_plan(SMALL, groups=group, faults=[Fault(direction, 1.0)]))
+    controller.apply(fabric_plan(SMALL, groups=group, faults=[LinkLoss(direction, 1.0)]))
     tree = controller.plan.groups[0]
     assert tree.root == "spine0"
     frames = [multicast(SMALL, "h0", tree.address)] * 5
@@ -315,7 +315,7 @@ def test_what_a_direction_loses_is_counted_there_and_nowhere_else(
 
 def test_some_loss_loses_some(network: tuple[Dataplane, Controller]) -> None:
     dataplane, controller = network
-    controller.apply(fabric_plan(SMALL, groups=[], faults=[Fault("h0>leaf0", 0.5)]))
+    controller.apply(fabric_plan(SMALL, groups=[], faults=[LinkLoss("h0>leaf0", 0.5)]))
     received = send(SMALL, dataplane, "h0", [unicast(SMALL, "h0", "h1", 50000)] * 200)
     lost = controller.read_counters()["h0", "leaf0"].lost_packets
     assert len(received["h1"]) == 200 - lost

@@ -14,9 +14,9 @@ from tests.path_networks import ACKNOWLEDGE, CE, ECT_0, ECT_1, NOT_ECT, Network,
 
 from weft.controller import AggregationJob, Pin, Plan, fabric_plan
 from weft.controller.routes import PATHS, Paths
-from weft.experiments.scenario.scenario import Fault
 from weft.switch.engine.dataplane import Queue
 from weft.topo.clos import fat_tree, leaf_spine, single
+from weft.topo.faults import LinkLoss
 
 FOUR = leaf_spine(3, 4, 2)
 PODS = fat_tree(4)
@@ -196,7 +196,7 @@ def test_spraying_leaves_multicast_and_aggregation_as_they_are(paths: Paths) -> 
 
 
 def test_a_lossy_link_loses_sprayed_packets_and_counts_them() -> None:
-    plan = fabric_plan(FOUR, paths=IN_TURN, faults=[Fault("leaf0>spine2", 1.0)])
+    plan = fabric_plan(FOUR, paths=IN_TURN, faults=[LinkLoss("leaf0>spine2", 1.0)])
     network = Network(FOUR, plan)
     arrived = 0
     for number in range(64):

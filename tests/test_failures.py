@@ -17,14 +17,14 @@ from weft.base.errors import InputError
 from weft.experiments.results.results import LinkResult, Run
 from weft.experiments.runs.inputs import plan_around, plan_at_start, plan_of
 from weft.experiments.runs.simulation import simulate
-from weft.experiments.scenario.outages import Network as Carried
-from weft.experiments.scenario.outages import Outages
-from weft.experiments.scenario.scenario import Fault, Scenario
+from weft.experiments.scenario.scenario import Scenario
 from weft.switch.compiler import compile_cached
 from weft.topo.clos import leaf_spine
 from weft.topo.fabric_program import fabric_program
-from weft.topo.notices import Notices, known_from_start, links_of
-from weft.topo.packet_faults import Outage, parse_fault, parse_faults
+from weft.topo.faults import Fault, Outage, parse_faults
+from weft.topo.faults.notices import Notices, known_from_start, links_of
+from weft.topo.worlds.emulated.outages import Network as Carried
+from weft.topo.worlds.emulated.outages import Outages
 
 LINK = "leaf0-spine1"
 LINKS = ("leaf0-spine0", LINK, "leaf1-spine0", "leaf1-spine1")
@@ -37,7 +37,7 @@ SMALL: dict[str, Any] = {
 
 
 def outages(*lines: str) -> list[Outage]:
-    found = [parse_fault(line) for line in lines]
+    found = [Fault.parse(line) for line in lines]
     assert all(isinstance(fault, Outage) for fault in found)
     return [fault for fault in found if isinstance(fault, Outage)]
 

@@ -6,55 +6,55 @@ import pytest
 
 from weft.base.errors import InputError
 from weft.topo.clos import leaf_spine
-from weft.topo.packet_faults import (
-    EVERY,
+from weft.topo.faults import (
     OPCODE_KINDS,
+    Fault,
+    LinkLoss,
     Outage,
     PacketFault,
     PacketMatch,
-    is_injected,
-    parse_fault,
     parse_faults,
     slow_rates_bps,
 )
+from weft.topo.faults.packets import EVERY
 
 
 def test_a_packet_fault_names_a_packet_of_a_direction() -> None:
-    assert parse_fault("h0>leaf0:lose=3") == PacketFault("lose", PacketMatch("h0>leaf0"), 3, 3)
+    assert Fault.parse("h0>leaf0:lose=3") == PacketFault("lose", PacketMatch("h0>leaf0"), 3, 3)
 
 
 def test_without_a_number_it_is_the_first() -> None:
-    fault = parse_fault("*:corrupt,opcode=chunk")
+    fault = Fault.parse("*:corrupt,opcode=chunk")
     assert fault == PacketFault("corrupt", PacketMatch("*", "chunk"))
 
 
 def test_packets_are_chosen_by_what_they_are() -> None:
     match = PacketMatch("host_down", "ack", rank=2, to=3, chunk=17)
-    fault = parse_fault("host_down:duplicate=2-5,opcode=ack,rank=2,to=3,chunk=17")
+    fault = Fault.parse("host_down:duplicate=2-5,opcode=ack,rank=2,to=3,chunk=17")
     assert fault == PacketFault("duplicate", match, 2, 5)
-    assert parse_fault("*:lose=all") == PacketFault("lose", PacketMatch(), *EVERY)
+    assert Fault.parse("*:lose=all") == PacketFault("lose", PacketMatch(), *EVERY)
 
 
 def test_times_have_units() -> None:
     for text, delay_ns in (("2ms", 2_000_000), ("1.5us", 1500), ("7ns", 7), ("0.25s", 250_000_000)):
-        fault = parse_fault(f"h0-leaf0:delay=1,by={text}")
+        fault = Fault.parse(f"h0-leaf0:delay=1,by={text}")
         assert isinstance(fault, PacketFault) and fault.by_ns == delay_ns
 
 
 def test_outages_have_a_time_or_an_event() -> None:
-    assert parse_fault("leaf0-spine1:fail,at=2ms,for=1ms") == Outage(
+    assert Fault.parse("leaf0-spine1:fail,at=2ms,for=1ms") == Outage(
         "fail", "leaf0-spine1", at_ns=2_000_000, for_ns=1_000_000
     )
-    assert parse_fault("h3:kill,after=5,opcode=chunk,on=h3>leaf1") == Outage(
+    assert Fault.parse("h3:kill,after=5,opcode=chunk,on=h3>leaf1") == Outage(
         "kill", "h3", after=5, match=PacketMatch("h3>leaf1", "chunk")
     )
 
 
 def test_a_slow_link_has_a_part_of_its_rate() -> None:
-    assert parse_fault("leaf0-spine1:slow,rate=0.25") == Outage(
+    assert Fault.parse("leaf0-spine1:slow,rate=0.25") == Outage(
         "slow", "leaf0-spine1", at_ns=0, rate=0.25
     )
-    assert parse_fault("spine0:slow,rate=10%,at=5ms,for=1ms") == Outage(
+    assert Fault.parse("spine0:slow,rate=10%,at=5ms,for=1ms") == Outage(
         "slow", "spine0", at_ns=5_000_000, for_ns=1_000_000, rate=0.1
     )
 
@@ -71,26 +71,29 @@ def test_of_several_slow_rates_the_least_holds() -> None:
 
 def test_a_fault_is_written_as_it_was_read() -> None:
     for line in ("h0>leaf0:lose=3", "spine0:fail,at=2ms"):
-        assert str(parse_fault(line)) == line
+        assert str(Fault.parse(line)) == line
 
 
 def test_opcodes_have_names_of_their_own_too() -> None:
-    fault = parse_fault("*:lose,opcode=RC_WRITE_LAST_WITH_IMMEDIATE")
-    assert fault.match.opcodes == {0x09}
+    fault = Fault.parse("*:lose,opcode=RC_WRITE_LAST_WITH_IMMEDIATE")
+    assert isinstance(fault, PacketFault) and fault.match.opcodes == {0x09}
     assert OPCODE_KINDS["send"] == {0, 1, 2, 3, 4, 5}
     assert 0x11 in OPCODE_KINDS["control"] and 0x11 not in OPCODE_KINDS["data"]
 
 
 def test_they_are_told_from_probabilities_of_loss() -> None:
-    assert is_injected("h0-leaf0:lose=1") and is_injected("h0:kill,at=1ms")
-    assert not is_injected("h0-leaf0:loss=0.5") and not is_injected("h0-leaf0")
+    assert isinstance(Fault.parse("h0-leaf0:lose=1"), PacketFault)
+    assert isinstance(Fault.parse("h0:kill,at=1ms"), Outage)
+    assert Fault.parse("h0-leaf0:loss=0.5") == LinkLoss("h0-leaf0", 0.5)
+    with pytest.raises(InputError, match="'h0-leaf0' is not understood: write LINK:loss=P"):
+        Fault.parse("h0-leaf0")
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("lose=3", "write WHERE:ACTION"),
-        (":lose=3", "write WHERE:ACTION"),
+        ("lose=3", "or WHERE:ACTION"),
+        (":lose=3", "or WHERE:ACTION"),
         ("h0>leaf0:loose=3", "did you mean lose?"),
         ("h0>leaf0:lose=0", "packets count from 1"),
         ("h0>leaf0:lose=x", "not a whole number"),
@@ -116,7 +119,7 @@ def test_they_are_told_from_probabilities_of_loss() -> None:
 )
 def test_a_line_that_makes_no_sense_is_refused(line: str, said: str) -> None:
     with pytest.raises(InputError) as error:
-        parse_fault(line)
+        Fault.parse(line)
     assert repr(line) in str(error.value)
     assert said in str(error.value)
 
@@ -139,7 +142,7 @@ def test_a_line_must_fit_the_network(line: str, said: str) -> None:
 
 def test_a_switch_that_fails_takes_its_links_along() -> None:
     network = leaf_spine()
-    fault = parse_fault("spine1:fail,at=1ms")
+    fault = Fault.parse("spine1:fail,at=1ms")
     assert isinstance(fault, Outage)
     found = {direction.name for direction in fault.directions(network)}
     assert found == {f"leaf{i}>spine1" for i in range(4)} | {f"spine1>leaf{i}" for i in range(4)}

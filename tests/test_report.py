@@ -47,8 +47,9 @@ from weft.experiments.results.summary import (
 )
 from weft.experiments.results.table import links_table, summary_table
 from weft.experiments.scenario.options import from_options
-from weft.experiments.scenario.scenario import Fault, Scenario
+from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Experiment, Point
+from weft.topo.faults import Fault, LinkLoss
 
 VOID = {"meta", "br", "input", "col"}
 
@@ -461,7 +462,7 @@ def test_every_algorithm_has_a_colour_that_no_other_of_its_collective_has() -> N
         Scenario(),
         Scenario(topology="fat-tree", k=6, tiers=2, loss=0.01, pcap=True),
         Scenario(switch="bmv2", algorithms=("ring",), rate_bps=12_500_000, size_bytes=1000),
-        Scenario(chains=2, faults=(Fault("leaf0>spine1", 1.0),), timeout_s=2.5, repeat=3),
+        Scenario(chains=2, faults=(LinkLoss("leaf0>spine1", 1.0),), timeout_s=2.5, repeat=3),
         Scenario(topology="single", hosts_per_leaf=16, size_bytes=3 << 20, seed=9),
         Scenario(world="simulated", delay_ns=1500, sizes_bytes=(0, 1 << 20, 3), predict=False),
         Scenario(collective="broadcast", root=3, radix=4, block_bytes=1000),
@@ -493,7 +494,8 @@ def test_the_command_line_of_a_scenario_asks_for_the_same(scenario: Scenario) ->
 
 
 def test_a_scenario_reads_back_from_the_document_as_it_was() -> None:
-    scenario = Scenario(topology="single", faults=(Fault("h0-leaf0", 0.5),), algorithms=("ring",))
+    faults = (LinkLoss("h0-leaf0", 0.5),)
+    scenario = Scenario(topology="single", faults=faults, algorithms=("ring",))
     assert scenario_of(scenario.to_dict()) == scenario
 
 

@@ -15,9 +15,10 @@ from weft.controller.clos_paths import ClosPaths
 from weft.controller.selector_hash import Salts, ecmp_paths
 from weft.experiments.runs.inputs import transport_of
 from weft.experiments.runs.simulation import simulate
-from weft.experiments.scenario.scenario import Fault, Scenario
+from weft.experiments.scenario.scenario import Scenario
 from weft.switch.compiler import compile_cached
 from weft.topo.fabric_program import fabric_program
+from weft.topo.faults import Fault
 
 SEEDS = range(1, 6)
 

@@ -14,8 +14,9 @@ from weft.controller.routes import PATHS as PLANNED_PATHS
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.runs.inputs import plan_of
 from weft.experiments.scenario.options import from_options
-from weft.experiments.scenario.scenario import Fault, Scenario
+from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import read_file
+from weft.topo.faults import LinkLoss
 
 
 def test_the_default_is_eight_ranks_on_a_leaf_spine() -> None:
@@ -54,7 +55,7 @@ def test_a_file_has_the_options_of_the_command_line_and_they_override_it(tmp_pat
     assert len(scenario.network().hosts) == 16
     assert scenario.loss == 0.01
     assert scenario.size_bytes == 4096
-    assert scenario.faults == (Fault("leaf0-spine1", 0.5), Fault("h0>leaf0", 1.0))
+    assert scenario.faults == (LinkLoss("leaf0-spine1", 0.5), LinkLoss("h0>leaf0", 1.0))
 
 
 BY_SERVERS: dict[str, object] = {"collective": "allreduce", "algorithm": "optcast"}

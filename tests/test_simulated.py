@@ -20,8 +20,8 @@ from weft.experiments.bench import benchmarks
 from weft.experiments.bench.simulator import Flow, clos, measure, permutation
 from weft.switch.engine import layout as engine
 from weft.topo.clos import fat_tree, leaf_spine, single
+from weft.topo.faults import parse_faults
 from weft.topo.network import Topology
-from weft.topo.packet_faults import parse_faults
 from weft.topo.worlds.simulated import fabric as simulated_fabric
 from weft.topo.worlds.simulated.fabric import Fabric
 from weft.topo.worlds.simulated.world import SimulatedProgress, SimulatedWorld, _Operation

@@ -18,7 +18,7 @@ from weft.agents.collectives.requests import Request
 from weft.agents.collectives.workload import Workload
 from weft.agents.ranks import RankReport
 from weft.experiments.scenario.choices import DTYPES
-from weft.topo.packet_faults import PACKET_ACTIONS
+from weft.topo.faults.packets import PACKET_ACTIONS
 
 COUNT = 100
 """Elements of a vector: six packets and a bit."""

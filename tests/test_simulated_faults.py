@@ -14,7 +14,8 @@ from weft.experiments.scenario.sweep import read_file
 from weft.switch.compiler import compile_cached
 from weft.topo.clos import leaf_spine
 from weft.topo.fabric_program import fabric_program
-from weft.topo.packet_faults import OPCODE_KINDS, PACKET_ACTIONS
+from weft.topo.faults import OPCODE_KINDS
+from weft.topo.faults.packets import PACKET_ACTIONS
 
 RANDOM_FAULTS_NS = 10_000_000_000
 """Of however many, beside the operation's own limit: with loss on every link, too, a retransmission

@@ -21,7 +21,7 @@ from weft.experiments.runs.simulation import simulate
 from weft.switch.engine.dataplane import Dataplane
 from weft.switch.engine.state import EngineControl
 from weft.switch.engine.tracer import Tracer
-from weft.topo.packet_faults import parse_fault
+from weft.topo.faults import Fault
 from weft.topo.worlds.simulated import fabric as simulated_fabric
 from weft.topo.worlds.simulated.world import SimulatedWorld
 
@@ -33,16 +33,16 @@ SMALL: dict[str, Any] = {
 }  # fmt: skip
 NETWORK: dict[str, Any] = {"world": "simulated", "leaves": 2, "spines": 2, "hosts_per_leaf": 2}
 CLOS: dict[str, Any] = {**NETWORK, "size_bytes": 16384}
-KILL = parse_fault("h1:kill,at=1ms")
+KILL = Fault.parse("h1:kill,at=1ms")
 
 ENDS_WELL = [
     Scenario(**SMALL, collective="allgather", algorithms=("ring", "multicast")),
     Scenario(**SMALL, collective="allgather", algorithms=("multicast",), operations=3, at_once=2),
     Scenario(**CLOS, collective="allgather", algorithms=("multicast",), loss=0.02, seed=5),
     Scenario(**CLOS, collective="allgather", algorithms=("ring",), notice="at-once",
-             faults=(parse_fault("leaf0-spine1:fail,at=1ms,for=5ms"),)),
+             faults=(Fault.parse("leaf0-spine1:fail,at=1ms,for=5ms"),)),
     Scenario(**CLOS, collective="allgather", algorithms=("multicast",),
-             faults=(parse_fault("h0>leaf0:lose=2,opcode=chunk"),)),
+             faults=(Fault.parse("h0>leaf0:lose=2,opcode=chunk"),)),
     Scenario(**CLOS, collective="allreduce", algorithms=("switch", "optcast")),
     Scenario(**CLOS, collective="allreduce", algorithms=("optcast",), server_placement="ranks",
              servers=2),

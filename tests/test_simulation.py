@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from weft import Fault, Scenario, run
+from weft import Scenario, run
 from weft.base.errors import InputError
 from weft.experiments.commands import command_line as cli
 from weft.experiments.report import render
 from weft.experiments.results.summary import worst_fidelity
+from weft.topo.faults import LinkLoss
 
 
 def test_a_scenario_runs_in_three_lines() -> None:
@@ -102,7 +103,7 @@ def test_completion_is_near_the_bound_in_virtual_time(scenario: Scenario, limit:
 def test_a_dead_link_is_an_error_of_the_run() -> None:
     scenario = Scenario(
         world="simulated", size_bytes=4096, loss=0.0, timeout_s=5,
-        faults=(Fault("h1-leaf0", 1.0),),
+        faults=(LinkLoss("h1-leaf0", 1.0),),
     )  # fmt: skip
     for one in run(scenario).runs:
         assert not one.verified

@@ -24,7 +24,7 @@ from tests.system_support import (
 from weft import Scenario, run
 from weft.agents.collectives.names import COLLECTIVES
 from weft.experiments.results.results import Run
-from weft.experiments.scenario.scenario import Fault
+from weft.topo.faults import Fault
 from weft.topo.worlds.emulated.switch_processes import BMV2
 
 pytestmark = [needs_machine, pytest.mark.system]

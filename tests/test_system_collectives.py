@@ -22,7 +22,7 @@ from tests.theory_support import OFFLOADED
 from weft.agents.collectives.names import COLLECTIVES
 from weft.base.progress import Progress
 from weft.experiments.results.results import Run
-from weft.experiments.scenario.scenario import Fault
+from weft.topo.faults import Fault
 from weft.topo.worlds.emulated.cleanup import marked_processes
 from weft.topo.worlds.emulated.switch_processes import BMV2
 

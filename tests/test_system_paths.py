@@ -21,13 +21,14 @@ from weft.experiments.results.results import Run
 from weft.experiments.runs import emulated
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.operate import operate
-from weft.experiments.scenario.scenario import Fault, Scenario
+from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.lanes import assignment_of
 from weft.experiments.theory.static_paths import Situation, analyse
 from weft.experiments.theory.static_workloads import static_steps
 from weft.experiments.workloads.chakra_schema import COLLECTIVE, COMP, MESSAGES, encode
 from weft.switch.compiler import ProgramFiles
 from weft.switch.messages import p4info_pb2, p4runtime_pb2
+from weft.topo.faults import Fault
 from weft.topo.worlds.emulated.runs import Run as Record
 from weft.topo.worlds.emulated.world import EmulatedWorld
 

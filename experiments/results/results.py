@@ -26,8 +26,9 @@ from weft.base.units import shown
 from weft.experiments.plots.spec import PlotSpec, check_names
 from weft.experiments.results.spread import Spread
 from weft.experiments.scenario.options import field_of
-from weft.experiments.scenario.scenario import Fault, Scenario
+from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.chance import chances
+from weft.topo.faults import Fault
 
 _FIGURES = re.compile(r"\[\n[-+.0-9eE,\s]+\]")
 

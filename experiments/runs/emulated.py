@@ -19,10 +19,10 @@ from weft.experiments.runs.fidelity import judge
 from weft.experiments.runs.inputs import plan_of
 from weft.experiments.runs.measured import Counts, completion_of
 from weft.experiments.runs.operate import Advance, Order
-from weft.experiments.scenario.outages import Network, Outages
 from weft.experiments.scenario.scenario import Scenario
 from weft.switch.compiler import ProgramFiles
 from weft.topo.worlds.emulated.machine import CpuTimes, cpu_use, read_cpu_times
+from weft.topo.worlds.emulated.outages import Network, Outages
 from weft.topo.worlds.emulated.world import EmulatedWorld
 
 FRAME_OVERHEAD_BYTES = 70

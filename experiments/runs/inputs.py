@@ -26,13 +26,14 @@ from weft.experiments.paths.registry import scheme_of
 from weft.experiments.scenario.fsdp import AT_ONCE, WAITS, parts
 from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.longest_path import WINDOW_BYTES, LongestPath
-from weft.experiments.scenario.scenario import Fault, Scenario
+from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import step_bound_bytes
 from weft.experiments.theory.lanes import ALTERNATES, Assignment, assignment_of
 from weft.switch.compiler import ProgramFiles, compile_cached
 from weft.topo.fabric_program import fabric_macros, fabric_program
+from weft.topo.faults import LinkLoss
+from weft.topo.faults.notices import known_from_start
 from weft.topo.network import Topology
-from weft.topo.notices import known_from_start
 
 FREEZE_TIMEOUTS = 8
 """REPS: for how many timeouts it keeps to paths that it knows to work. Shorter, and it tries others
@@ -186,7 +187,7 @@ def _switch_job(job: AggregationJob, scenario: Scenario) -> SwitchJob:
 def plan_of(
     scenario: Scenario,
     network: Topology,
-    more: Sequence[Fault] = (),
+    more: Sequence[LinkLoss] = (),
     epoch: int = 1,
     without: Collection[str] = (),
     algorithm: str = "",
@@ -261,7 +262,7 @@ def plan_around(
         without: names of links that are known to have failed.
         lost: directions of links on which everything is lost now.
     """
-    more = [Fault(each, 1.0) for each in lost]
+    more = [LinkLoss(each, 1.0) for each in lost]
     try:
         return plan_of(scenario, network, more, epoch, without, algorithm)
     except InputError:

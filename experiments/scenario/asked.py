@@ -42,7 +42,6 @@ from weft.experiments.scenario.choices import (
     WORLDS,
     whole,
 )
-from weft.experiments.scenario.fault import Fault
 from weft.experiments.scenario.fsdp_models import FSDP, MODELS, PARTS
 from weft.experiments.scenario.fsdp_models import SLOWDOWN as FSDP_SLOWDOWN
 from weft.experiments.scenario.option import (
@@ -66,9 +65,9 @@ from weft.experiments.scenario.placement import Placement, place, servers_on_lea
 from weft.experiments.scenario.workload_checks import is_model
 from weft.topo import clos
 from weft.topo.fabric_program import AGGREGATION_VALUES, BMV2_AGGREGATION_VALUES
+from weft.topo.faults import Fault, LinkLoss
 from weft.topo.interfaces import LINK_KINDS, LinkKind
 from weft.topo.network import MAX_HOSTS_PER_LEAF, MAX_PORTS
-from weft.topo.packet_faults import InjectedFault
 
 if TYPE_CHECKING:  # they take numpy, which help and messages go without
     from weft.agents.collectives.algorithm import Algorithm
@@ -642,7 +641,7 @@ class Asked:
         0.0, PROBABILITY, "Loss probability of every link and direction: 0.01 or 1%.", group=FAULTS
     )
     """Probability that a link loses a packet, for every link and each direction by itself."""
-    faults: tuple[Fault | InjectedFault, ...] = option(
+    faults: tuple[Fault, ...] = option(
         (),
         Kind(
             "lines, as docs/faults.md has them",
@@ -877,14 +876,14 @@ class Asked:
         return self.loss > 0 or bool(self.losses)
 
     @property
-    def losses(self) -> tuple[Fault, ...]:
+    def losses(self) -> tuple[LinkLoss, ...]:
         """The links with a probability of loss of their own."""
-        return tuple(fault for fault in self.faults if isinstance(fault, Fault))
+        return tuple(fault for fault in self.faults if isinstance(fault, LinkLoss))
 
     @property
-    def injected(self) -> tuple[InjectedFault, ...]:
+    def injected(self) -> tuple[Fault, ...]:
         """What happens to single packets, links, switches and ranks."""
-        return tuple(fault for fault in self.faults if not isinstance(fault, Fault))
+        return tuple(fault for fault in self.faults if not isinstance(fault, LinkLoss))
 
     @property
     def notice_delay_ns(self) -> int | None:

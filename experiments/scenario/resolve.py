@@ -6,11 +6,10 @@ from weft.base.errors import InputError
 from weft.base.units import parse_probability, shown
 from weft.experiments.scenario import checks, path_checks
 from weft.experiments.scenario.asked import Asked
-from weft.experiments.scenario.fault import Fault
-from weft.experiments.scenario.outages import check_emulated
+from weft.topo.faults import Fault
 from weft.topo.network import Topology
-from weft.topo.packet_faults import Outage, PacketFault
 from weft.topo.switch_kinds import check_kind, require
+from weft.topo.worlds.emulated.outages import check_emulated
 
 
 def resolve(asked: Asked) -> Asked:
@@ -43,19 +42,16 @@ def _check_faults(asked: Asked, network: Topology) -> None:
     if not isinstance(asked.loss, (int, float)):
         raise InputError(f"loss {shown(asked.loss)} is not a number: write loss=0.01 for 1 %")
     for fault in asked.faults:
-        if not isinstance(fault, (Fault, PacketFault, Outage)):
+        if not isinstance(fault, Fault):
             raise InputError(
                 f"fault {shown(fault)} is of type {type(fault).__name__}: make a fault of text "
                 "by Fault.parse('leaf0-spine1:loss=0.1')"
             )
-        if isinstance(fault, Fault):
-            network.select(fault.link)
-            continue
         fault.check(network)
         if asked.world == "emulated":
             check_emulated(fault)
-            if isinstance(fault, Outage) and fault.action == "slow":
-                require(check_kind(asked.switch), ["links that become slow"])
+            if fault.needs:
+                require(check_kind(asked.switch), fault.needs)
 
 
 def _check_world(asked: Asked, network: Topology) -> None:

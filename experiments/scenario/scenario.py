@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from weft.experiments.scenario.asked import OPTIONS, Asked, title_of
-from weft.experiments.scenario.fault import Fault
 from weft.experiments.scenario.resolve import resolve
 
-__all__ = ["Fault", "Scenario", "title_of"]
+__all__ = ["Scenario", "title_of"]
 
 
 @dataclass(frozen=True, init=False)

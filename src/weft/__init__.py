@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
     from weft.experiments.results.results import Results
     from weft.experiments.runs.runner import run
-    from weft.experiments.scenario.scenario import Fault, Scenario
+    from weft.experiments.scenario.scenario import Scenario
+    from weft.topo.faults import Fault, LinkLoss
 
 __version__ = "0.1.0"
 
-__all__ = ["Fault", "Results", "Scenario", "run"]
+__all__ = ["Fault", "LinkLoss", "Results", "Scenario", "run"]
 
 
 def __getattr__(name: str) -> Any:
@@ -35,8 +36,12 @@ def __getattr__(name: str) -> Any:
         from weft.experiments.results.results import Results
 
         return Results
-    if name in ("Fault", "Scenario"):
-        from weft.experiments.scenario import scenario
+    if name == "Scenario":
+        from weft.experiments.scenario.scenario import Scenario
 
-        return getattr(scenario, name)
+        return Scenario
+    if name in ("Fault", "LinkLoss"):
+        from weft.topo import faults
+
+        return getattr(faults, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

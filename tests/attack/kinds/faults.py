@@ -16,9 +16,10 @@ from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.choices import DTYPES
 from weft.experiments.scenario.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
 from weft.experiments.scenario.fsdp_models import FSDP
-from weft.experiments.scenario.scenario import Fault, Scenario
+from weft.experiments.scenario.scenario import Scenario
+from weft.topo.faults import OPCODE_KINDS, Fault
+from weft.topo.faults.packets import PACKET_ACTIONS
 from weft.topo.network import LINK_TIERS, Topology
-from weft.topo.packet_faults import OPCODE_KINDS, PACKET_ACTIONS
 
 SHARE = 2.0
 DEADLINE_S = 300.0

@@ -5,7 +5,7 @@ It knows agents only by what `HostAgent` shows a driver, and nothing of what the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -205,7 +205,7 @@ class Fabric:
         """A host stops at once: it sends nothing more and takes nothing in."""
         self.hosts["alive"][rank] = 0
 
-    def set_down(self, directions: Sequence[tuple[str, str]], down: bool) -> None:
+    def set_down(self, directions: Iterable[tuple[str, str]], down: bool) -> None:
         """From now on everything is lost, or nothing, on directions given by their ends."""
         for ends in directions:
             self.down[self.port_indices[ends]] = down

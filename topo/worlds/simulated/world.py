@@ -31,9 +31,9 @@ from weft.agents.ranks import OperationConfig, RankReport
 from weft.agents.transport.endpoint import Endpoint
 from weft.base.errors import MachineError, RunError
 from weft.switch.p4runtime.local import LocalSwitch
+from weft.topo.faults import Fault
 from weft.topo.interfaces import check_path_mtu
 from weft.topo.network import Topology, check_link_figures
-from weft.topo.packet_faults import InjectedFault
 from weft.topo.worlds.simulated.fabric import Fabric
 from weft.topo.worlds.simulated.rules import FaultPlan
 
@@ -79,7 +79,7 @@ class SimulatedWorld:
         seed: int = 1,
         path_mtu: int = 4096,
         host_queue_bytes: int = HOST_QUEUE_BYTES,
-        faults: Sequence[InjectedFault] = (),
+        faults: Sequence[Fault] = (),
     ) -> None:
         """``seed``: of the switches' random(). ``faults``: of every operation, from its start.
 
@@ -156,7 +156,7 @@ class SimulatedWorld:
         *,
         groups: Sequence[int] = (),
         cast: Cast | None = None,
-        faults: Sequence[InjectedFault] | None = None,
+        faults: Sequence[Fault] | None = None,
         load_bin_ns: int = 0,
         notice_after_ns: int | None = None,
         noticed: Callable[[Sequence[str]], None] | None = None,
@@ -266,7 +266,7 @@ class _Operation:
 
     def run(
         self,
-        faults: Sequence[InjectedFault],
+        faults: Sequence[Fault],
         load_bin_ns: int,
         notice_after_ns: int | None,
         noticed: Callable[[Sequence[str]], None] | None,
@@ -318,8 +318,8 @@ class _Operation:
                 return
             if plan.next_ns != outage_ns:
                 continue
-            if due:
-                plan.do_next()
+            if outage_ns is not None and due:
+                plan.go_on_to(outage_ns)
             elif not going or fabric.now_ns >= limit_ns:
                 return
 

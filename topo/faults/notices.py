@@ -10,8 +10,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Iterable
 
+from weft.topo.faults.fault import Fault
+from weft.topo.faults.outages import Outage
 from weft.topo.network import Topology
-from weft.topo.packet_faults import InjectedFault, Outage
 
 FABRIC = ("fabric_up", "fabric_down")
 
@@ -49,7 +50,7 @@ class Notices:
 
     def changed(self, outage: Outage, begins: bool, now_ns: int) -> None:
         """An outage begins or ends."""
-        if self._after_ns is None or outage.action != "fail":
+        if self._after_ns is None:
             return
         for link in links_of(outage, self._topology):
             before = self._outages.get(link, 0)
@@ -74,12 +75,12 @@ class Notices:
 
 def links_of(outage: Outage, topology: Topology) -> tuple[str, ...]:
     """The names of the links between switches that an outage takes away, wholly or one way."""
-    names = (each.link.name for each in outage.directions(topology) if each.tier in FABRIC)
+    names = (each.link.name for each in outage.kind.down(outage, topology) if each.tier in FABRIC)
     return tuple(dict.fromkeys(names))
 
 
 def known_from_start(
-    faults: Iterable[InjectedFault], topology: Topology, after_ns: int | None
+    faults: Iterable[Fault], topology: Topology, after_ns: int | None
 ) -> tuple[str, ...]:
     """The links that fail as the operation starts and are known to have failed at once."""
     notices = Notices(topology, after_ns)

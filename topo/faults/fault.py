@@ -1,0 +1,170 @@
+"""What a fault is, and the line of text that asks for one; the kinds of faults by their names."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Protocol
+
+from weft.base.entry_points import brought
+from weft.base.errors import InputError
+from weft.topo.network import Topology
+
+_UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+
+
+class Fault:
+    """Something that goes wrong in a network on purpose."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What a kind of switch must have for it, in the words of `weft.topo.switch_kinds`."""
+        return ()
+
+    @property
+    def emulated_problem(self) -> str:
+        """What the emulated world's switches cannot do for it; empty if they can do everything."""
+        return ""
+
+    def check(self, topology: Topology) -> None:
+        """Raise InputError unless it fits the topology."""
+        raise NotImplementedError
+
+    @staticmethod
+    def parse(text: str) -> Fault:
+        """Read one line, as `weft.topo.faults` has them.
+
+        Raises:
+            InputError: the line makes no sense; the error says what is valid.
+        """
+        line = Line(text)
+        kind = fault_kinds().get(line.action)
+        if kind is None:
+            raise not_understood(line)
+        return kind.read(line)
+
+
+def parse_faults(lines: Iterable[str], topology: Topology) -> list[Fault]:
+    """Read several lines and check that they fit a topology."""
+    faults = [Fault.parse(line) for line in lines]
+    for fault in faults:
+        fault.check(topology)
+    return faults
+
+
+class FaultKind(Protocol):
+    """A kind of faults. Other packages bring theirs by the entry point ``weft.faults``."""
+
+    @property
+    def name(self) -> str:
+        """The ACTION of its lines."""
+        ...
+
+    def read(self, line: Line) -> Fault:
+        """Make the fault that a line asks for; raise InputError if the line makes no sense."""
+        ...
+
+
+_own: dict[str, FaultKind] = {}
+
+
+def register(*kinds: FaultKind) -> None:
+    """Add kinds of faults to those of Weft's own."""
+    _own.update({kind.name: kind for kind in kinds})
+
+
+def fault_kinds() -> dict[str, FaultKind]:
+    """All kinds of faults, by name."""
+    return {**_own, **brought("weft.faults", "read", taken=tuple(_own))}
+
+
+class Line:
+    """A line ``WHERE:ACTION=WHICH[,KEY=VALUE ...]`` in its parts, and the readers of values.
+
+    The readers raise InputError, which shows the line.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        where, _, rest = text.partition(":")
+        self.where = where.strip()
+        (action, _, which), *self._pairs = (part.partition("=") for part in rest.split(","))
+        self.action, self.which = action.strip() if self.where else "", which.strip()
+        self.values: dict[str, str] = {}
+
+    def error(self, problem: str) -> InputError:
+        """An error that shows the line and says what is wrong with it."""
+        return InputError(f"fault {self.text!r}: {problem}")
+
+    def take_values(self, *allowed: str) -> dict[str, str]:
+        """Read the values by their keys."""
+        for key, equals, value in self._pairs:
+            if not equals or not value.strip():
+                raise self.error(f"{key.strip()!r} needs a value, KEY=VALUE")
+            self.values[key.strip()] = value.strip()
+        for key in self.values:
+            if key not in allowed:
+                raise self.error(unknown(f"key of {self.action}", key, allowed))
+        return self.values
+
+    def count(self, what: str, value: str) -> int:
+        """Read a number of packets, from 1."""
+        number = self.whole(what, value)
+        if number < 1:
+            raise self.error(f"{what} {value} is out of range; packets count from 1")
+        return number
+
+    def whole(self, what: str, value: str) -> int:
+        """Read a whole number, 0 or more."""
+        if not re.fullmatch(r"[0-9]{1,15}", value.strip()):
+            raise self.error(f"{what} {value!r} is not a whole number, 0 or more")
+        return int(value)
+
+    def part(self, key: str) -> float:
+        """Read a number above 0 and below 1, or as many per cent."""
+        value = self.values[key]
+        found = re.fullmatch(r"([0-9]{0,4}(?:\.[0-9]{1,9})?)(%?)", value)
+        part = float(found[1]) / (100 if found[2] else 1) if found and found[1] else 0.0
+        if not 0 < part < 1:
+            raise self.error(
+                f"{key}={value} is no part of a rate; write one above 0 and below 1, "
+                "like 0.25 or 25%"
+            )
+        return part
+
+    def duration_ns(self, key: str, default: str) -> int:
+        """Read a time, by default `default`, as ns."""
+        value = self.values.get(key, default)
+        found = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) *(ns|us|ms|s)", value)
+        if value == "0":
+            return 0
+        if not found:
+            raise self.error(f"{key}={value} is no time; write one like 250us or 1.5ms")
+        whole, _, fraction = found[1].partition(".")
+        unit = _UNITS[found[2]]
+        return int(whole) * unit + int((fraction or "0").ljust(9, "0")) * unit // 1_000_000_000
+
+    def optional_ns(self, key: str) -> int | None:
+        """Read a time as ns; None if it is not given."""
+        return self.duration_ns(key, "") if key in self.values else None
+
+
+def not_understood(line: Line) -> InputError:
+    """An error that says how lines are written."""
+    names = [name for name in fault_kinds() if name != "loss"]
+    near = difflib.get_close_matches(line.action, names, n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    return InputError(
+        f"fault {line.text!r} is not understood{hint}: write LINK:loss=P, like "
+        "leaf0-spine1:loss=0.1 for both directions or 'leaf0>spine1:loss=1.0' for one; or "
+        f"WHERE:ACTION, ACTION one of {', '.join(names)} (see docs/faults.md)"
+    )
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """Say that a name is unknown, which is near, and what there is."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    return f"unknown {kind} {name!r}{hint}; choose from {', '.join(names)}"

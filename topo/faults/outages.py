@@ -1,0 +1,204 @@
+"""Outages: a link, a switch or a rank is gone, or a link is slow, for a while or for good."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from weft.base.errors import InputError
+from weft.topo.faults.fault import Fault, Line, fault_kinds, register
+from weft.topo.faults.packets import EVERYTHING, MATCH_KEYS, PacketMatch, read_match
+from weft.topo.network import Direction, Host, Switch, Topology
+
+Rates = dict[tuple[str, str], int]
+"""Bit/s by direction, which its ends name."""
+
+
+@dataclass(frozen=True)
+class Outage(Fault):
+    """Something is gone or slow, from ``at_ns`` on or once ``after`` packets matched."""
+
+    action: str
+    where: str
+    at_ns: int | None = None
+    after: int | None = None
+    match: PacketMatch = EVERYTHING
+    for_ns: int | None = None
+    """None means that it lasts for good."""
+    rate: float | None = None
+    """The part of its rate that a slow link still carries, above 0 and below 1."""
+    text: str = field(default="", compare=False)
+
+    @property
+    def kind(self) -> OutageKind:
+        """The kind of outage that its action names."""
+        kind = fault_kinds()[self.action]
+        assert isinstance(kind, OutageKind)
+        return kind
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """See `Fault.needs`."""
+        return self.kind.needs
+
+    @property
+    def emulated_problem(self) -> str:
+        """See `Fault.emulated_problem`."""
+        return "" if self.after is None else "count packets that match"
+
+    def check(self, topology: Topology) -> None:
+        """Raise InputError unless it fits the topology."""
+        self.kind.check(self, topology)
+        self.match.directions(topology)
+
+    def directions(self, topology: Topology) -> tuple[Direction, ...]:
+        """The directions of links that it is about."""
+        if isinstance(topology.nodes.get(self.where), Switch):
+            return tuple(item for item in topology.directions if self.where in item.ends)
+        return PacketMatch(self.where).directions(topology)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class OutageKind:
+    """A kind of outage: its grammar, its checks, and what it does to a network while it lasts."""
+
+    name = ""
+    needs: tuple[str, ...] = ()
+    """See `Fault.needs`."""
+
+    def read(self, line: Line) -> Outage:
+        """See `FaultKind.read`."""
+        raise NotImplementedError
+
+    def check(self, outage: Outage, topology: Topology) -> None:
+        """Raise InputError unless the outage fits the topology."""
+        outage.directions(topology)
+
+    def down(self, outage: Outage, topology: Topology) -> tuple[Direction, ...]:
+        """The directions of links that carry nothing while it lasts."""
+        return ()
+
+    def rates_bps(self, outage: Outage, topology: Topology) -> Rates:
+        """What directions of links carry while it lasts, where that is less than their rate."""
+        return {}
+
+    def killed(self, outage: Outage, topology: Topology) -> Host | None:
+        """The host whose rank is killed when it begins."""
+        return None
+
+
+class Fail(OutageKind):
+    """``fail``: a link, a direction of it or a switch carries nothing."""
+
+    name = "fail"
+    keys: tuple[str, ...] = ("at", "after", "for", "on", *MATCH_KEYS)
+
+    def read(self, line: Line) -> Outage:
+        """See `FaultKind.read`."""
+        values = line.take_values(*self.keys)
+        if line.which:
+            raise line.error(f"{self.name} takes no number; say when: at=TIME or after=N")
+        if ("at" in values) == ("after" in values):
+            raise line.error("say when, either at=TIME or after=N packets")
+        self.check_values(line)
+        given = [key for key in ("on", *MATCH_KEYS) if key in values]
+        if "at" in values and given:
+            raise line.error(f"{', '.join(given)} choose packets, for after=N only")
+        return Outage(
+            self.name,
+            line.where,
+            line.optional_ns("at"),
+            line.count("after", values["after"]) if "after" in values else None,
+            read_match(line, values.get("on", "*")),
+            line.optional_ns("for"),
+            text=line.text,
+        )
+
+    def check_values(self, line: Line) -> None:
+        """Raise InputError for what this kind does not take."""
+
+    def down(self, outage: Outage, topology: Topology) -> tuple[Direction, ...]:
+        """See `OutageKind.down`."""
+        return outage.directions(topology)
+
+
+class Kill(Fail):
+    """``kill``: the rank of a host is gone for good."""
+
+    name = "kill"
+
+    def check_values(self, line: Line) -> None:
+        """See `Fail.check_values`."""
+        if "for" in line.values:
+            raise line.error("a killed rank does not come back; leave out for=")
+
+    def check(self, outage: Outage, topology: Topology) -> None:
+        """See `OutageKind.check`."""
+        self.killed(outage, topology)
+
+    def down(self, outage: Outage, topology: Topology) -> tuple[Direction, ...]:
+        """See `OutageKind.down`: links stay as they are."""
+        return ()
+
+    def killed(self, outage: Outage, topology: Topology) -> Host:
+        """See `OutageKind.killed`."""
+        node = topology.nodes.get(outage.where)
+        if not isinstance(node, Host):
+            raise InputError(
+                f"fault {outage.text!r}: kill is for the rank of a host, h0 to "
+                f"h{len(topology.hosts) - 1}, not {outage.where!r}"
+            )
+        return node
+
+
+class Slow(OutageKind):
+    """``slow``: links between switches go on at a part of their rate."""
+
+    name = "slow"
+    needs = ("links that become slow",)
+
+    def read(self, line: Line) -> Outage:
+        """See `FaultKind.read`."""
+        values = line.take_values("rate", "at", "for")
+        if line.which or "rate" not in values:
+            raise line.error("say how slow, as slow,rate=PART, like slow,rate=0.25")
+        return Outage(
+            self.name,
+            line.where,
+            line.duration_ns("at", "0ns"),
+            for_ns=line.optional_ns("for"),
+            rate=line.part("rate"),
+            text=line.text,
+        )
+
+    def check(self, outage: Outage, topology: Topology) -> None:
+        """See `OutageKind.check`."""
+        for each in outage.directions(topology):
+            if each.tier not in ("fabric_up", "fabric_down"):
+                raise InputError(
+                    f"fault {outage.text!r}: {each.name} is a host's link; slow is for links "
+                    "between switches: name one, a spine, fabric_up or fabric_down"
+                )
+
+    def rates_bps(self, outage: Outage, topology: Topology) -> Rates:
+        """See `OutageKind.rates_bps`."""
+        assert outage.rate is not None
+        return {
+            each.ends: max(1, round(each.link.rate_bps * outage.rate))
+            for each in outage.directions(topology)
+        }
+
+
+OUTAGE_KINDS = (Fail(), Kill(), Slow())
+register(*OUTAGE_KINDS)
+
+
+def slow_rates_bps(outages: Iterable[Outage], topology: Topology) -> Rates:
+    """What directions carry while these outages last: of several, the least."""
+    found: Rates = {}
+    for outage in outages:
+        for ends, rate_bps in outage.kind.rates_bps(outage, topology).items():
+            found[ends] = min(rate_bps, found.get(ends, rate_bps))
+    return found
