@@ -23,6 +23,7 @@ from tests.golden.traces import trace_entry
 
 from weft.base.errors import InputError, WeftError
 from weft.controller import Plan
+from weft.controller.entities import MulticastGroup, ProfileGroup, ProfileMember
 from weft.experiments.results.results import Results, Run
 from weft.experiments.results.table import summary_table
 from weft.experiments.runs.inputs import plan_at_start, program_of
@@ -148,10 +149,14 @@ def plan_entry(line: str) -> Entry:
     return entry
 
 
+_SORTS = {ProfileMember: "Member", ProfileGroup: "Group", MulticastGroup: "MulticastGroup"}
+"""What entities without a table are kept as."""
+
+
 def _counts(plan: Plan) -> dict[str, int]:
     names: Counter[str] = Counter()
     for held in plan.entities.values():
-        names.update(str(getattr(entity, "table", type(entity).__name__)) for entity in held)
+        names.update(str(getattr(entity, "table", _SORTS.get(type(entity)))) for entity in held)
     return dict(sorted(names.items()))
 
 
