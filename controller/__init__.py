@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from weft.controller.aggregation import AggregationJob
 from weft.controller.counters import AggregationCounters, LinkCounters
+from weft.controller.fabric_planner import fabric_plan
 from weft.controller.multicast import Tree
 from weft.controller.pinned_paths import Pin
-from weft.controller.plan import Plan, diff, fabric_plan
+from weft.controller.plan import Plan, diff
 
 if TYPE_CHECKING:
     from weft.controller.controller import Controller

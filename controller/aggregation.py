@@ -18,7 +18,7 @@ from ipaddress import AddressValueError, IPv4Address
 from weft.base.errors import InputError
 from weft.controller import fabric
 from weft.controller.entities import Action, Entity, Exact, MulticastGroup, entry
-from weft.controller.multicast import MAX_GROUPS, hosts_below, lowest_roots
+from weft.controller.multicast import hosts_below, lowest_roots, max_groups
 from weft.controller.routes import live_directions
 from weft.topo.clos import Direction, Topology
 
@@ -28,6 +28,16 @@ SWITCH_BASE_ADDRESS = 10 << 24 | 254 << 16
 MAX_CHILDREN = 64
 """Of one switch: its seen mask has so many bits."""
 MAX_EPOCH = (1 << 32) - 1
+
+
+def absent_control() -> dict[str, str]:
+    """What is said of a program that was compiled without aggregation, by the control's name."""
+    return {
+        fabric.name("aggregation_job").rpartition(".")[0]: (
+            "it was compiled without aggregation in the switch; compile p4/fabric.p4 with it, or "
+            "plan no jobs"
+        )
+    }
 
 
 @dataclass(frozen=True)
@@ -52,9 +62,9 @@ class AggregationJob:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hosts", tuple(self.hosts))
-        last = IPv4Address(JOB_BASE_ADDRESS + fabric.AGGREGATION_JOBS - 1)
+        last = IPv4Address(JOB_BASE_ADDRESS + fabric.size("aggregation_job") - 1)
         try:
-            known = 0 <= self.number < fabric.AGGREGATION_JOBS
+            known = 0 <= self.number < fabric.size("aggregation_job")
         except AddressValueError:
             known = False
         if not known:
@@ -71,10 +81,10 @@ class AggregationJob:
             raise InputError(f"{self}: epoch {self.epoch} is out of range: 1 to {MAX_EPOCH}")
         if self.slots < 1 or self.slots & self.slots - 1:
             raise InputError(f"{self}: slots {self.slots} is no power of 2, such as 64")
-        if self.pool_base < 0 or self.rows.stop > fabric.AGGREGATION_ROWS:
+        if self.pool_base < 0 or self.rows.stop > fabric.size("row_epoch"):
             raise InputError(
                 f"{self}: {self.slots} slots are {2 * self.slots} rows, from {self.pool_base} on; "
-                f"a switch has rows 0 to {fabric.AGGREGATION_ROWS - 1}: lower slots or pool_base"
+                f"a switch has rows 0 to {fabric.size('row_epoch') - 1}: lower slots or pool_base"
             )
 
     def __str__(self) -> str:
@@ -146,7 +156,7 @@ def aggregation_entries(
 
 def children_group(job: AggregationJob) -> int:
     """The id of a job's multicast group on every switch; the trees of multicast count from 1."""
-    return MAX_GROUPS + 1 + job.number
+    return max_groups() + 1 + job.number
 
 
 def _tree(
@@ -197,14 +207,14 @@ def _check_apart(one: AggregationTree, other: AggregationTree) -> None:
 
 def _entities(job: AggregationJob, node: AggregationNode, switch_address: int) -> list[Entity]:
     group = children_group(job)
-    destination = {fabric.DESTINATION: Exact(int(IPv4Address(job.address)))}
+    destination = {fabric.name("dst_addr"): Exact(int(IPv4Address(job.address)))}
     found: list[Entity] = [
         MulticastGroup(group, tuple(sorted(node.children))),
         entry(
-            fabric.AGGREGATION_JOB_TABLE,
+            fabric.name("aggregation_job"),
             destination,
             Action.of(
-                fabric.AGGREGATION_JOB,
+                fabric.name("job"),
                 job=job.number,
                 epoch=job.epoch,
                 pool_base=job.pool_base,
@@ -218,16 +228,16 @@ def _entities(job: AggregationJob, node: AggregationNode, switch_address: int) -
         ),
     ]
     senders = [
-        (port, Action.of(fabric.AGGREGATION_FROM_CHILD, child=child))
+        (port, Action.of(fabric.name("from_child"), child=child))
         for child, port in enumerate(node.children)
     ]
     if node.parent is not None:
-        senders.append((node.parent, Action(fabric.AGGREGATION_FROM_PARENT)))
+        senders.append((node.parent, Action(fabric.name("from_parent"))))
     for port, action in senders:
-        match = destination | {fabric.INGRESS_PORT: Exact(port)}
-        found.append(entry(fabric.AGGREGATION_PORT_TABLE, match, action))
+        match = destination | {fabric.name("ingress_port"): Exact(port)}
+        found.append(entry(fabric.name("aggregation_port"), match, action))
     for rank, port in node.owners.items():
-        match = destination | {fabric.AGGREGATION_OWNER: Exact(rank)}
-        action = Action.of(fabric.AGGREGATION_OWNER_PORT, port=port)
-        found.append(entry(fabric.AGGREGATION_OWNER_TABLE, match, action))
+        match = destination | {fabric.name("owner"): Exact(rank)}
+        action = Action.of(fabric.name("owner_port"), port=port)
+        found.append(entry(fabric.name("aggregation_owner"), match, action))
     return found

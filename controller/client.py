@@ -11,7 +11,7 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -111,7 +111,8 @@ class Program:
     Raises InputError if a file cannot be read or is not P4Info in text form.
     """
 
-    def __init__(self, files: ProgramPaths) -> None:
+    def __init__(self, files: ProgramPaths, optional: Mapping[str, str] | None = None) -> None:
+        """``optional``: see `Names`."""
         p4info = p4info_pb2.P4Info()
         try:
             text_format.Merge(files.p4info.read_text(), p4info, allow_unknown_field=True)
@@ -120,7 +121,7 @@ class Program:
             raise InputError(
                 f"compiled program {files.json}, {files.p4info}: {error}; compile it again"
             ) from error
-        self.names = Names(p4info)
+        self.names = Names(p4info, optional)
         self.config = p4runtime_pb2.ForwardingPipelineConfig(
             p4info=p4info, p4_device_config=device_config
         )

@@ -22,5 +22,7 @@ def plan_marking(topology: Topology, threshold_packets: int) -> dict[str, list[E
         )
     if not threshold_packets:
         return {}
-    action = Action.of(fabric.MARK_FROM, packets=threshold_packets)
-    return {switch.name: [DefaultAction(fabric.ECN_TABLE, action)] for switch in topology.switches}
+    action = Action.of(fabric.name("mark_from"), packets=threshold_packets)
+    return {
+        switch.name: [DefaultAction(fabric.name("ecn"), action)] for switch in topology.switches
+    }

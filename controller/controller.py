@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from weft.base.garbage import uncollected
 from weft.controller import fabric
-from weft.controller.aggregation import AggregationJob
+from weft.controller.aggregation import AggregationJob, absent_control
 from weft.controller.client import DEADLINE_S, Address, Program, ProgramPaths, Session, SwitchError
 from weft.controller.counters import (
     AggregationCounters,
@@ -72,9 +72,9 @@ class Controller:
             session.push_program(loaded)
 
         try:
-            loaded = Program(program)
-            rows_values = loaded.names.register_size(fabric.AGGREGATION_ROW_VALUES)
-            self._values = rows_values // fabric.AGGREGATION_ROWS
+            loaded = Program(program, absent_control())
+            rows_values = loaded.names.register_size(fabric.name("row_values"))
+            self._values = rows_values // fabric.size("row_epoch")
             self._together(start, list(self._sessions.values()))
         except BaseException:
             self.close()

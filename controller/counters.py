@@ -34,13 +34,13 @@ class LinkCounters:
 
 
 EVERYWHERE = (
-    fabric.PORT_EGRESS,
-    fabric.PORT_EGRESS_HEADERS,
-    fabric.PORT_EGRESS_VALUES,
-    fabric.INGRESS_LOST,
-    fabric.ECN_MARKED,
+    "port_egress",
+    "port_egress_headers",
+    "port_egress_values",
+    "ingress_lost",
+    "ecn_marked",
 )
-"""The counters that matter at every port of a switch."""
+"""The counters that matter at every port of a switch, by the ends of their names."""
 
 
 def cells_of(topology: Topology, switch: str) -> list[Cell]:
@@ -48,9 +48,9 @@ def cells_of(topology: Topology, switch: str) -> list[Cell]:
     cells = []
     for direction in topology.outward(switch):
         port = direction.source.number
-        cells += [(counter, port) for counter in EVERYWHERE]
+        cells += [(fabric.name(counter), port) for counter in EVERYWHERE]
         if topology.nodes[direction.destination.node].level == 0:
-            cells += [(fabric.PORT_INGRESS, port), (fabric.EGRESS_LOST, port)]
+            cells += [(fabric.name("port_ingress"), port), (fabric.name("egress_lost"), port)]
     return cells
 
 
@@ -69,15 +69,15 @@ def link_counters(
     for direction in topology.directions:
         source, destination = direction.source, direction.destination
         if topology.nodes[source.node].level == 0:
-            sent = read[destination.node][fabric.PORT_INGRESS, destination.number]
+            sent = read[destination.node][fabric.name("port_ingress"), destination.number]
             marked = 0
         else:
-            marked = read[source.node][fabric.ECN_MARKED, source.number][0]
+            marked = read[source.node][fabric.name("ecn_marked"), source.number][0]
             sent = _sent(read[source.node], source.number, values)
         if topology.nodes[destination.node].level == 0:
-            lost = read[source.node][fabric.EGRESS_LOST, source.number]
+            lost = read[source.node][fabric.name("egress_lost"), source.number]
         else:
-            lost = read[destination.node][fabric.INGRESS_LOST, destination.number]
+            lost = read[destination.node][fabric.name("ingress_lost"), destination.number]
         found[direction.ends] = LinkCounters(sent[0], sent[1], lost[0], lost[1], marked)
     return found
 
@@ -85,9 +85,9 @@ def link_counters(
 def _sent(read: Mapping[Cell, Sequence[int]], port: int, values: int) -> tuple[int, int]:
     """Packets and bytes out of a port: a counter does not know the bytes of what aggregation made
     longer or shorter, so that is counted by its two kinds."""
-    packets, size_bytes = read[fabric.PORT_EGRESS, port]
-    bare = read[fabric.PORT_EGRESS_HEADERS, port][0]
-    full = read[fabric.PORT_EGRESS_VALUES, port][0]
+    packets, size_bytes = read[fabric.name("port_egress"), port]
+    bare = read[fabric.name("port_egress_headers"), port][0]
+    full = read[fabric.name("port_egress_values"), port][0]
     size_bytes += (bare + full) * fabric.AGGREGATION_FRAME_BYTES + full * 4 * values
     return packets + bare + full, size_bytes
 
@@ -124,7 +124,7 @@ class AggregationCounters:
 def aggregation_cells(job: AggregationJob) -> list[Cell]:
     """All cells to read of a job on a switch of its tree, in the order of the figures."""
     names = [field.name for field in fields(AggregationCounters)]
-    return [(fabric.AGGREGATION + name, job.number) for name in names]
+    return [(fabric.name(f"aggregation.{name}"), job.number) for name in names]
 
 
 def aggregation_counters(

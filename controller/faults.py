@@ -17,14 +17,6 @@ from weft.topo.faults import LinkLoss
 CERTAIN = 1 << 32
 """A probability of 1 as a threshold, which 32 bits do not hold: action lose_all."""
 
-_INGRESS = (
-    fabric.INGRESS_FAULT_TABLE, fabric.INGRESS_PORT, fabric.INGRESS_LOSE, fabric.INGRESS_LOSE_ALL,
-)  # fmt: skip
-_EGRESS = (
-    fabric.EGRESS_FAULT_TABLE, fabric.EGRESS_PORT, fabric.EGRESS_LOSE, fabric.EGRESS_LOSE_ALL,
-)  # fmt: skip
-"""Where packets are lost: the table, its key, and the actions that lose some or all."""
-
 
 def losses(
     topology: Topology, loss: float = 0.0, faults: Iterable[LinkLoss] = ()
@@ -58,8 +50,11 @@ def plan_faults(
             continue
         into_host = topology.nodes[direction.destination.node].level == 0
         at = direction.source if into_host else direction.destination
-        table, field, some, everything = _EGRESS if into_host else _INGRESS
-        certain = threshold == CERTAIN
-        action = Action(everything) if certain else Action.of(some, threshold=threshold)
-        found.setdefault(at.node, []).append(entry(table, {field: Exact(at.number)}, action))
+        side = "egress" if into_host else "ingress"
+        control = f"Fabric{side.capitalize()}.fault."
+        action = Action.of(fabric.name(control + "lose"), threshold=threshold)
+        if threshold == CERTAIN:
+            action = Action(fabric.name(control + "lose_all"))
+        match = {fabric.name(f"{side}_port"): Exact(at.number)}
+        found.setdefault(at.node, []).append(entry(fabric.name(f"{side}_fault"), match, action))
     return found

@@ -18,9 +18,13 @@ from weft.controller.routes import live_directions
 from weft.topo.clos import Direction, Switch, Topology
 
 GROUP_BASE_ADDRESS = 239 << 24
-MAX_GROUPS = 32767 - fabric.AGGREGATION_JOBS
-"""From 239.0.0.0 on. Groups are numbered from 1 to 32767, the last ones for aggregation; on BMv2
-the numbers above are taken, for clone sessions."""
+LAST_GROUP = 32767
+"""The last number of a multicast group; on BMv2 the numbers above are taken, for clone sessions."""
+
+
+def max_groups() -> int:
+    """How many groups there can be, from 239.0.0.0 on: the last numbers are for aggregation."""
+    return LAST_GROUP - fabric.size("aggregation_job")
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,8 @@ def plan_trees(
     ports: dict[tuple[str, tuple[str, ...]], Mapping[str, tuple[int, ...]]] = {}
     trees = []
     for index, names in enumerate(groups):
-        if index >= MAX_GROUPS:
-            raise InputError(f"more than {MAX_GROUPS} multicast groups")
+        if index >= max_groups():
+            raise InputError(f"more than {max_groups()} multicast groups")
         members = tuple(dict.fromkeys(names))
         if members not in roots:
             roots[members] = lowest_roots(topology, below, members)
@@ -80,8 +84,10 @@ def tree_entities(trees: Iterable[Tree]) -> dict[str, list[Entity]]:
     found: dict[str, list[Entity]] = {}
     for tree in trees:
         group = tree.index + 1
-        match = {fabric.DESTINATION: Exact(tree.address)}
-        replicate = entry(fabric.MULTICAST_TABLE, match, Action.of(fabric.REPLICATE, group=group))
+        match = {fabric.name("dst_addr"): Exact(tree.address)}
+        replicate = entry(
+            fabric.name("multicast_route"), match, Action.of(fabric.name("replicate"), group=group)
+        )
         for switch, ports in tree.ports.items():
             found.setdefault(switch, []).extend((MulticastGroup(group, ports), replicate))
     return found

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from weft.base.errors import InputError
-from weft.controller import fabric
 from weft.controller.entities import (
     Action,
     DefaultAction,
@@ -33,7 +32,9 @@ REPLICA_INSTANCE = 1
 class Names:
     """Makes messages for one program. Raises InputError for a name that the program has not."""
 
-    def __init__(self, p4info: Any) -> None:
+    def __init__(self, p4info: Any, optional: Mapping[str, str] | None = None) -> None:
+        """``optional``: what is said of a program that lacks a control, by the control's name."""
+        self._optional = optional or {}
         self._tables = {table.preamble.name: table for table in p4info.tables}
         self._actions = {action.preamble.name: action for action in p4info.actions}
         self._profiles = {one.preamble.name: one.preamble.id for one in p4info.action_profiles}
@@ -60,18 +61,18 @@ class Names:
             self._fill_entry(entity, message.table_entry)
         elif isinstance(entity, DefaultAction):
             filled = message.table_entry
-            filled.table_id = _find("table", entity.table, self._tables).preamble.id
+            filled.table_id = self._find("table", entity.table, self._tables).preamble.id
             filled.is_default_action = True
             if entity.action is not None:
                 self._fill_action(entity.action, filled.action.action)
         elif isinstance(entity, ProfileMember):
             member = message.action_profile_member
-            member.action_profile_id = _find("action profile", entity.profile, self._profiles)
+            member.action_profile_id = self._find("action profile", entity.profile, self._profiles)
             member.member_id = entity.member_id
             self._fill_action(entity.action, member.action)
         elif isinstance(entity, ProfileGroup):
             group = message.action_profile_group
-            group.action_profile_id = _find("action profile", entity.profile, self._profiles)
+            group.action_profile_id = self._find("action profile", entity.profile, self._profiles)
             group.group_id = entity.group_id
             for member_id, weight in entity.members:
                 group.members.add(member_id=member_id, weight=weight)
@@ -84,19 +85,19 @@ class Names:
 
     def counter_id(self, counter: str) -> int:
         """The id of an indirect counter."""
-        return cast(int, _find("counter", counter, self._counters))
+        return cast(int, self._find("counter", counter, self._counters))
 
     def register_size(self, register: str) -> int:
         """How many cells a register has; 0 if the program has not got it."""
         return cast(int, self._registers.get(register, 0))
 
     def _fill_entry(self, entity: TableEntry, message: Any) -> None:
-        table = _find("table", entity.table, self._tables)
+        table = self._find("table", entity.table, self._tables)
         message.table_id = table.preamble.id
         message.priority = entity.priority
         fields = self._fields[entity.table]
         for name, match in entity.match:
-            field = _find(f"key field of table {entity.table}", name, fields)
+            field = self._find(f"key field of table {entity.table}", name, fields)
             _fill_match(f"{entity.table}, {name}", match, field, message.match.add())
         if isinstance(entity.target, MemberRef):
             message.action.action_profile_member_id = entity.target.member_id
@@ -105,11 +106,24 @@ class Names:
         else:
             self._fill_action(entity.target, message.action.action)
 
+    def _find(self, kind: str, name: str, known: Mapping[str, Any]) -> Any:
+        try:
+            return known[name]
+        except KeyError:
+            pass
+        more = ""
+        control = name.rpartition(".")[0]
+        if control in self._optional and not any(one.startswith(f"{control}.") for one in known):
+            more = f": {self._optional[control]}"
+        elif near := difflib.get_close_matches(name, known, n=1, cutoff=0.5):
+            more = f"; the nearest it has is {near[0]}"
+        raise InputError(f"the switches' program has no {kind} {name!r}{more}")
+
     def _fill_action(self, action: Action, message: Any) -> None:
-        message.action_id = _find("action", action.name, self._actions).preamble.id
+        message.action_id = self._find("action", action.name, self._actions).preamble.id
         params = self._params[action.name]
         for name, value in action.params:
-            param_id = _find(f"parameter of action {action.name}", name, params)
+            param_id = self._find(f"parameter of action {action.name}", name, params)
             message.params.add(param_id=param_id, value=encode(value))
 
 
@@ -136,19 +150,3 @@ def _fill_match(what: str, match: Match, field: Any, message: Any) -> None:
             filled.prefix_len = value
         else:
             setattr(filled, name, encode(value))
-
-
-def _find(kind: str, name: str, known: Mapping[str, Any]) -> Any:
-    try:
-        return known[name]
-    except KeyError:
-        if name.startswith(fabric.AGGREGATION) and not any(
-            one.startswith(fabric.AGGREGATION) for one in known
-        ):
-            raise InputError(
-                f"the switches' program has no {kind} {name!r}: it was compiled without "
-                "aggregation in the switch; compile p4/fabric.p4 with it, or plan no jobs"
-            ) from None
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        nearest = f"; the nearest it has is {near[0]}" if near else ""
-        raise InputError(f"the switches' program has no {kind} {name!r}{nearest}") from None

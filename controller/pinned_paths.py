@@ -114,17 +114,17 @@ def plan_pins(
             ends = topology.switch(source.leaf), topology.switch(destination.leaf)
             actions[way] = _choices(topology, paths.directions(*ends, pin.path), down)
         match = {
-            fabric.SOURCE: Exact(source.address),
-            fabric.DESTINATION: Exact(destination.address),
-            fabric.SOURCE_PORT: Exact(pin.source_port),
+            fabric.name("src_addr"): Exact(source.address),
+            fabric.name("dst_addr"): Exact(destination.address),
+            fabric.name("src_port"): Exact(pin.source_port),
         }
         for switch, action in actions[way]:
-            found.setdefault(switch, []).append(entry(fabric.PINNED_TABLE, match, action))
+            found.setdefault(switch, []).append(entry(fabric.name("pinned_path"), match, action))
     for switch, entries in found.items():
-        if len(entries) > fabric.PINNED_ENTRIES:
+        if len(entries) > fabric.size("pinned_path"):
             raise InputError(
                 f"{switch}: {len(entries)} pinned paths, and a switch holds "
-                f"{fabric.PINNED_ENTRIES}: choose paths by source ports, or fewer flows"
+                f"{fabric.size('pinned_path')}: choose paths by source ports, or fewer flows"
             )
     return found
 
@@ -140,6 +140,6 @@ def _choices(
         if direction.upward:
             here, there = (topology.node(name) for name in direction.ends)
             port = direction.source.number
-            action = Action.of(fabric.PIN, port=port, src_mac=here.mac, dst_mac=there.mac)
+            action = Action.of(fabric.name("pin"), port=port, src_mac=here.mac, dst_mac=there.mac)
             found.append((here.name, action))
     return found

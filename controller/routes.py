@@ -102,9 +102,11 @@ def plan_salts(topology: Topology, seed: int) -> dict[str, list[Entity]]:
     return {
         switch.name: [
             DefaultAction(
-                fabric.CONFIG_TABLE,
+                fabric.name("switch_config"),
                 Action.of(
-                    fabric.SET_SALT_BY_FLOW if switch.tier == "agg" else fabric.SET_SALT,
+                    fabric.name("set_salt_by_flow")
+                    if switch.tier == "agg"
+                    else fabric.name("set_salt"),
                     salt=salt_of(seed, switch.device_id),
                 ),
             )
@@ -192,12 +194,12 @@ def _entries(
             return MemberRef(ports[0])
         if ports not in groups:
             weighted = tuple((port, 1) for port in ports)
-            groups[ports] = ProfileGroup(fabric.ECMP, number, weighted)
+            groups[ports] = ProfileGroup(fabric.name("ecmp"), number, weighted)
         return GroupRef(groups[ports].group_id)
 
     def route(address: int, length: int, target: MemberRef | GroupRef) -> None:
-        prefix = {fabric.DESTINATION: Lpm(address, length)} if length else {}
-        routes.append(entry(fabric.ROUTE_TABLE, prefix, target))
+        prefix = {fabric.name("dst_addr"): Lpm(address, length)} if length else {}
+        routes.append(entry(fabric.name("ipv4_route"), prefix, target))
 
     if by_default:
         route(0, 0, towards(uplinks, UPLINK_GROUP))
@@ -208,7 +210,9 @@ def _entries(
         subnet = _subnet(hosts[0])
         if leaf.name == switch.name:
             if by_default:  # an unknown address of the own subnet must not go up and come back
-                members[DROP_MEMBER] = ProfileMember(fabric.ECMP, DROP_MEMBER, Action(fabric.DROP))
+                members[DROP_MEMBER] = ProfileMember(
+                    fabric.name("ecmp"), DROP_MEMBER, Action(fabric.name("forwarding.drop"))
+                )
                 route(subnet, SUBNET_BITS, MemberRef(DROP_MEMBER))
             for host, port in _own_hosts(topology, live):
                 route(host.address, 32, towards((port,), 0))
@@ -216,10 +220,10 @@ def _entries(
         ports = next_hops.get(leaf.name, ())
         if ports and not (by_default and ports == uplinks):
             route(subnet, SUBNET_BITS, towards(ports, UPLINK_GROUP + 1 + leaf.index))
-    if len(places) > fabric.SPRAY_PLACES:
+    if len(places) > fabric.size("spray_port"):
         raise InputError(
             f"{switch.name}: {len(places)} places to spray over, and a switch holds "
-            f"{fabric.SPRAY_PLACES}: choose paths ecmp, or a smaller network"
+            f"{fabric.size('spray_port')}: choose paths ecmp, or a smaller network"
         )
     return [*members.values(), *groups.values(), *sprayed.values(), *places, *routes]
 
@@ -239,8 +243,8 @@ def _entries_by_destination(
 
     def route(address: int, length: int, port: int) -> None:
         used.add(port)
-        prefix = {fabric.DESTINATION: Lpm(address, length)}
-        routes.append(entry(fabric.ROUTE_TABLE, prefix, MemberRef(port)))
+        prefix = {fabric.name("dst_addr"): Lpm(address, length)}
+        routes.append(entry(fabric.name("ipv4_route"), prefix, MemberRef(port)))
 
     for leaf in topology.switches_of("leaf"):
         hosts = topology.hosts_of(leaf.name)
@@ -312,5 +316,5 @@ def _subnet(host: Host) -> int:
 def _member(topology: Topology, switch: Switch, direction: Direction) -> ProfileMember:
     port = direction.source.number
     peer = topology.node(direction.destination.node)
-    action = Action.of(fabric.FORWARD, port=port, src_mac=switch.mac, dst_mac=peer.mac)
-    return ProfileMember(fabric.ECMP, port, action)
+    action = Action.of(fabric.name("forward"), port=port, src_mac=switch.mac, dst_mac=peer.mac)
+    return ProfileMember(fabric.name("ecmp"), port, action)

@@ -39,25 +39,28 @@ class Spraying:
         ``forward``: the action of each port. Raises InputError for a set that a switch has no room
         for.
         """
-        if not 0 < number < fabric.SPRAY_SETS:
+        sets = (
+            fabric.size("spray_turn") // 2
+        )  # two cells a set: for packets with data and for acknowledgements
+        if not 0 < number < sets:
             raise InputError(
-                f"spraying over {number} sets of ports: a switch tells {fabric.SPRAY_SETS - 1} "
+                f"spraying over {number} sets of ports: a switch tells {sets - 1} "
                 "apart: choose paths ecmp, or a smaller network"
             )
         places = self._order(number, forward)
         action = Action.of(
-            fabric.SPRAY, set=number, last=len(places) - 1, in_turn=int(self.in_turn)
+            fabric.name("spray"), set=number, last=len(places) - 1, in_turn=int(self.in_turn)
         )
         entries: list[Entity] = [
             entry(
-                fabric.SPRAY_TABLE,
-                {fabric.SPRAY_PLACE: Exact(number << 16 | index)},
+                fabric.name("spray_port"),
+                {fabric.name("place"): Exact(number << 16 | index)},
                 one,
                 referred=True,
             )
             for index, one in enumerate(places)
         ]
-        return ProfileMember(fabric.ECMP, FIRST_MEMBER + number, action), entries
+        return ProfileMember(fabric.name("ecmp"), FIRST_MEMBER + number, action), entries
 
     def _order(self, number: int, forward: Sequence[Action]) -> list[Action]:
         if not self.in_turn:

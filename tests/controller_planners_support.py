@@ -28,7 +28,7 @@ class Tables:
         self.routes = [
             entity
             for entity in entities
-            if isinstance(entity, TableEntry) and entity.table == fabric.ROUTE_TABLE
+            if isinstance(entity, TableEntry) and entity.table == fabric.name("ipv4_route")
         ]
 
     def actions_for(self, address: int) -> list[Action]:
@@ -36,7 +36,7 @@ class Tables:
         best: TableEntry | None = None
         best_length = -1
         for route in self.routes:
-            prefix = dict(route.match).get(fabric.DESTINATION, Lpm(0, 0))
+            prefix = dict(route.match).get(fabric.name("dst_addr"), Lpm(0, 0))
             assert isinstance(prefix, Lpm)
             shift = 32 - prefix.prefix_length
             if address >> shift == prefix.value >> shift and prefix.prefix_length > best_length:
@@ -45,9 +45,9 @@ class Tables:
             return []
         if isinstance(best.target, MemberRef):
             action = self.member(best.target.member_id)
-            return self.places(action) if action.name == fabric.SPRAY else [action]
+            return self.places(action) if action.name == fabric.name("spray") else [action]
         assert isinstance(best.target, GroupRef)
-        group = self.by_key["group", fabric.ECMP, best.target.group_id]
+        group = self.by_key["group", fabric.name("ecmp"), best.target.group_id]
         assert isinstance(group, ProfileGroup)
         assert len(group.members) > 1
         return [self.member(member_id) for member_id, weight in group.members if weight]
@@ -58,7 +58,7 @@ class Tables:
         found = []
         for index in range(params["last"] + 1):
             place = Exact(params["set"] << 16 | index)
-            key = "entry", fabric.SPRAY_TABLE, ((fabric.SPRAY_PLACE, place),), 0
+            key = "entry", fabric.name("spray_port"), ((fabric.name("place"), place),), 0
             one = self.by_key[key]
             assert isinstance(one, TableEntry) and isinstance(one.target, Action)
             found.append(one.target)
@@ -67,12 +67,17 @@ class Tables:
         return list(dict.fromkeys(found))
 
     def member(self, member_id: int) -> Action:
-        member = self.by_key["member", fabric.ECMP, member_id]
+        member = self.by_key["member", fabric.name("ecmp"), member_id]
         assert isinstance(member, ProfileMember)
         return member.action
 
     def multicast_ports(self, address: int) -> tuple[int, ...]:
-        key = "entry", fabric.MULTICAST_TABLE, ((fabric.DESTINATION, Exact(address)),), 0
+        key = (
+            "entry",
+            fabric.name("multicast_route"),
+            ((fabric.name("dst_addr"), Exact(address)),),
+            0,
+        )
         found = self.by_key.get(key)
         if found is None:
             return ()

@@ -30,13 +30,14 @@ from weft.controller import (
 )
 from weft.controller.aggregation import (
     AggregationTree,
+    absent_control,
     aggregation_entries,
     children_group,
     plan_aggregation,
 )
 from weft.controller.client import Program
 from weft.controller.entities import Action, Entity, Exact, MulticastGroup, TableEntry
-from weft.controller.multicast import MAX_GROUPS
+from weft.controller.multicast import max_groups
 from weft.switch.compiler import compile_cached
 from weft.switch.engine.dataplane import Dataplane
 from weft.topo.clos import Host, Topology, fat_tree, leaf_spine, single
@@ -87,7 +88,7 @@ class Tables:
                 continue
             assert isinstance(entity, TableEntry) and isinstance(entity.target, Action)
             match = {name: field.value for name, field in entity.match if isinstance(field, Exact)}
-            if match.pop(fabric.DESTINATION) == address:
+            if match.pop(fabric.name("dst_addr")) == address:
                 (rest,) = match.values() or (None,)
                 assert (entity.table, rest) not in self.found
                 self.found[entity.table, rest] = entity.target
@@ -129,10 +130,10 @@ class Round:
         self, switch: str, port: int, ranks: Counter[int], values: bool
     ) -> list[tuple[int, Counter[int], bool]]:
         tables = self.tables[switch]
-        job = tables.params(fabric.AGGREGATION_JOB_TABLE, None)
+        job = tables.params(fabric.name("aggregation_job"), None)
         assert job is not None, f"{switch} does not know the job"
-        sender = tables.found[fabric.AGGREGATION_PORT_TABLE, port]
-        if sender.name == fabric.AGGREGATION_FROM_CHILD:
+        sender = tables.found[fabric.name("aggregation_port"), port]
+        if sender.name == fabric.name("from_child"):
             bit = 1 << dict(sender.params)["child"]
             assert bit & job["children"] and not bit & self.seen.get(switch, 0)
             self.seen[switch] = self.seen.get(switch, 0) | bit
@@ -144,9 +145,9 @@ class Round:
             self.total += self.sums[switch]
             values = True
         else:
-            assert sender.name == fabric.AGGREGATION_FROM_PARENT
+            assert sender.name == fabric.name("from_parent")
             assert not job["is_root"] and port == job["parent_port"]
-        owner = (tables.params(fabric.AGGREGATION_OWNER_TABLE, self.owner) or {}).get("port")
+        owner = (tables.params(fabric.name("aggregation_owner"), self.owner) or {}).get("port")
         children = tables.groups[job["children_group"]]
         assert len(children) == job["children"].bit_length()
         return [(child, Counter(), values and child == owner) for child in children]
@@ -256,9 +257,9 @@ def test_the_entries_of_a_leaf() -> None:
         "FabricIngress.aggregation.from_child(child=0x1)",
         f"{table}port: hdr.ipv4.dst_addr = 0xefff0003, standard_metadata.ingress_port = 0x3 -> "
         "FabricIngress.aggregation.from_parent()",
-        f"{table}owner: {fabric.AGGREGATION_OWNER} = 0x0, hdr.ipv4.dst_addr = 0xefff0003 -> "
+        f"{table}owner: hdr.aggregation.owner = 0x0, hdr.ipv4.dst_addr = 0xefff0003 -> "
         "FabricIngress.aggregation.owner_port(port=0x1)",
-        f"{table}owner: {fabric.AGGREGATION_OWNER} = 0x1, hdr.ipv4.dst_addr = 0xefff0003 -> "
+        f"{table}owner: hdr.aggregation.owner = 0x1, hdr.ipv4.dst_addr = 0xefff0003 -> "
         "FabricIngress.aggregation.owner_port(port=0x2)",
     ]
 
@@ -268,7 +269,7 @@ def test_sixty_four_children_fill_the_mask() -> None:
     (job,) = [
         one
         for one in entries_of(topology, a_job(everybody(topology)[1:]))["leaf0"]
-        if isinstance(one, TableEntry) and one.table == fabric.AGGREGATION_JOB_TABLE
+        if isinstance(one, TableEntry) and one.table == fabric.name("aggregation_job")
     ]
     assert isinstance(job.target, Action)
     assert dict(job.target.params)["children"] == (1 << 64) - 1
@@ -285,7 +286,7 @@ def test_a_new_epoch_modifies_one_entry_a_switch() -> None:
     assert set(changes) == {"spine0", "leaf0", "leaf1", "leaf2", "leaf3"}
     for batches in changes.values():
         ((update,),) = batches
-        assert update.kind == "modify" and update.entity.key[1] == fabric.AGGREGATION_JOB_TABLE
+        assert update.kind == "modify" and update.entity.key[1] == fabric.name("aggregation_job")
 
 
 def test_a_job_that_goes_leaves_the_others_alone() -> None:
@@ -300,7 +301,7 @@ def test_a_job_that_goes_leaves_the_others_alone() -> None:
         assert all(update.kind == "delete" for update in entries)
         for update in entries:
             assert isinstance(update.entity, TableEntry)
-            assert dict(update.entity.match)[fabric.DESTINATION] == Exact(gone)
+            assert dict(update.entity.match)[fabric.name("dst_addr")] == Exact(gone)
         assert [update.entity.key for update in groups] == [("multicast", children_group(jobs[0]))]
 
 
@@ -311,8 +312,8 @@ def test_a_plan_holds_trees_and_their_groups_beside_those_of_multicast() -> None
     assert fabric_plan(topology).aggregation == Plan().aggregation == ()
     ids = [one.group_id for one in plan.entities["leaf0"] if isinstance(one, MulticastGroup)]
     assert len(set(ids)) == len(ids) == len(topology.hosts) + 1
-    last = AggregationJob(f"239.255.0.{fabric.AGGREGATION_JOBS - 1}", ["h0"], 1, 1, 0)
-    assert (children_group(a_job(["h0"])), children_group(last)) == (MAX_GROUPS + 1, 32767)
+    last = AggregationJob(f"239.255.0.{fabric.size('aggregation_job') - 1}", ["h0"], 1, 1, 0)
+    assert (children_group(a_job(["h0"])), children_group(last)) == (max_groups() + 1, 32767)
 
 
 # -- what is refused -----------------------------------------------------------------------------
@@ -379,7 +380,7 @@ def test_two_jobs_need_two_addresses() -> None:
 
 
 def test_a_program_without_aggregation_is_said_to_be_that() -> None:
-    names = Program(compiled(EVERY_ENTITY)).names
+    names = Program(compiled(EVERY_ENTITY), absent_control()).names
     entries = entries_of(single(2), a_job(["h0", "h1"]))["leaf0"]
     names.message(entries[0])
     with pytest.raises(InputError, match=r"aggregation_job': it was compiled without aggregation"):
@@ -541,7 +542,7 @@ def test_a_new_epoch_empties_the_rows_of_a_job_that_crashed(
 def test_planner_and_program_agree_on_rows_jobs_and_counters() -> None:
     source = (FABRIC.parent / "include" / "aggregation.p4").read_text()
     numbers = dict(re.findall(r"#define (AGGREGATION_\w+) (\d+)", source))
-    assert int(numbers["AGGREGATION_ROWS"]) == fabric.AGGREGATION_ROWS
-    assert int(numbers["AGGREGATION_JOBS"]) == fabric.AGGREGATION_JOBS
+    assert int(numbers["AGGREGATION_ROWS"]) == fabric.size("row_epoch")
+    assert int(numbers["AGGREGATION_JOBS"]) == fabric.size("aggregation_job")
     counters = re.findall(r"counter\(AGGREGATION_JOBS, [\w.:]+\) (\w+);", source)
     assert counters == [field.name for field in dataclasses.fields(AggregationCounters)]

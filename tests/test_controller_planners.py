@@ -22,9 +22,10 @@ from weft.controller.entities import (
     ProfileMember,
     TableEntry,
 )
+from weft.controller.fabric_planner import fabric_plan
 from weft.controller.faults import CERTAIN, losses, plan_faults
 from weft.controller.multicast import plan_trees, tree_entities
-from weft.controller.plan import Plan, Update, diff, fabric_plan, merge
+from weft.controller.plan import Plan, Update, diff, merge
 from weft.controller.routes import PATHS, UPLINK_GROUP, Paths, plan_routes, plan_salts
 from weft.topo.clos import Topology, fat_tree, leaf_spine, single
 from weft.topo.faults import LinkLoss
@@ -74,10 +75,10 @@ def walk(topology: Topology, tables: dict[str, Tables], source: str, address: in
         if not actions:
             lengths.add(0)
         for action in actions:
-            if action.name == fabric.DROP:
+            if action.name == fabric.name("forwarding.drop"):
                 lengths.add(0)
                 continue
-            assert action.name == fabric.FORWARD
+            assert action.name == fabric.name("forward")
             params = dict(action.params)
             (out,) = [d for d in topology.outward(here) if d.source.number == params["port"]]
             there = out.destination.node
@@ -438,8 +439,8 @@ def test_certain_loss_has_an_action_of_its_own_and_no_loss_no_entry() -> None:
         for switch, entities in plan.items()
     }
     assert targets == {
-        "spine0": [Action(fabric.INGRESS_LOSE_ALL)],
-        "leaf0": [Action(fabric.EGRESS_LOSE_ALL)],
+        "spine0": [Action(fabric.name("FabricIngress.fault.lose_all"))],
+        "leaf0": [Action(fabric.name("FabricEgress.fault.lose_all"))],
     }
 
 
@@ -508,9 +509,9 @@ def check_references(entity: Entity, present: dict[object, Entity]) -> None:
         for member_id, _ in entity.members:
             assert ("member", entity.profile, member_id) in present
     elif isinstance(entity, TableEntry) and isinstance(entity.target, MemberRef):
-        assert ("member", fabric.ECMP, entity.target.member_id) in present
+        assert ("member", fabric.name("ecmp"), entity.target.member_id) in present
     elif isinstance(entity, TableEntry) and isinstance(entity.target, GroupRef):
-        assert ("group", fabric.ECMP, entity.target.group_id) in present
+        assert ("group", fabric.name("ecmp"), entity.target.group_id) in present
 
 
 def as_state(plan: Plan) -> dict[str, dict[object, Entity]]:

@@ -79,7 +79,12 @@ def commands(entities: Sequence[Entity]) -> list[str]:
                 handle = handles["member", member]
                 found.append(f"act_prof_add_member_to_group {one.profile} {handle} {group}")
         elif isinstance(one, TableEntry):
-            names = [fabric.SOURCE, fabric.DESTINATION, fabric.SOURCE_PORT, fabric.SPRAY_PLACE]
+            names = [
+                fabric.name("src_addr"),
+                fabric.name("dst_addr"),
+                fabric.name("src_port"),
+                fabric.name("place"),
+            ]
             match = dict(one.match)
             keys = []
             for name in (name for name in names if name in match):

@@ -14,8 +14,9 @@ from weft.base.errors import InputError
 from weft.controller import Pin, Plan, fabric
 from weft.controller.congestion import plan_marking
 from weft.controller.entities import Action, DefaultAction, Entity, Exact, ProfileMember, TableEntry
+from weft.controller.fabric_planner import fabric_plan
 from weft.controller.pinned_paths import PathMap, plan_pins
-from weft.controller.plan import diff, fabric_plan
+from weft.controller.plan import diff
 from weft.controller.routes import PATHS, Paths, plan_routes
 from weft.topo.clos import Topology, fat_tree, leaf_spine, single
 
@@ -77,7 +78,7 @@ def test_the_entries_are_those_of_the_paths_and_no_path_has_a_dead_link(
         for here, there in hops:
             if topology.node(there).level > topology.node(here).level:
                 action = Action.of(
-                    fabric.PIN,
+                    fabric.name("pin"),
                     port=topology.port_to(here, there),
                     src_mac=topology.node(here).mac,
                     dst_mac=topology.node(there).mac,
@@ -89,10 +90,10 @@ def test_the_entries_are_those_of_the_paths_and_no_path_has_a_dead_link(
     found = set()
     for switch, entities in planned.items():
         for entity in entities:
-            assert isinstance(entity, TableEntry) and entity.table == fabric.PINNED_TABLE
+            assert isinstance(entity, TableEntry) and entity.table == fabric.name("pinned_path")
             assert isinstance(entity.target, Action)
-            keys = [dict(entity.match)[name] for name in (fabric.SOURCE, fabric.DESTINATION,
-                                                          fabric.SOURCE_PORT)]  # fmt: skip
+            names = map(fabric.name, ("src_addr", "dst_addr", "src_port"))
+            keys = [dict(entity.match)[name] for name in names]
             source, destination, port = (key.value for key in keys if isinstance(key, Exact))
             found.add((switch, source, destination, port, entity.target))
     assert found == expected
@@ -155,7 +156,7 @@ def test_a_set_in_turn_has_whole_rounds_whose_orders_a_seed_repeats(topology: To
         for switch, entities in plan_routes(topology, (), "spray-round-robin", seed).items():
             ports = []
             for entity in entities:
-                if isinstance(entity, TableEntry) and entity.table == fabric.SPRAY_TABLE:
+                if isinstance(entity, TableEntry) and entity.table == fabric.name("spray_port"):
                     assert isinstance(entity.target, Action)
                     ports.append(dict(entity.target.params)["port"])
             if ports:
@@ -181,10 +182,10 @@ def test_a_threshold_that_no_queue_depth_has_is_refused(threshold: int) -> None:
 def test_every_switch_marks_from_the_threshold_on() -> None:
     topology = fat_tree(4)
     plan = fabric_plan(topology, ecn_threshold_packets=65)
-    marking = DefaultAction(fabric.ECN_TABLE, Action.of(fabric.MARK_FROM, packets=65))
+    marking = DefaultAction(fabric.name("ecn"), Action.of(fabric.name("mark_from"), packets=65))
     assert all(marking in plan.entities[switch.name] for switch in topology.switches)
     assert not any(
-        fabric.ECN_TABLE in str(entity)
+        fabric.name("ecn") in str(entity)
         for entities in fabric_plan(topology).entities.values()
         for entity in entities
     )
@@ -193,11 +194,11 @@ def test_every_switch_marks_from_the_threshold_on() -> None:
 def check_whole(entities: dict[object, Entity]) -> None:
     """Every member that sprays names places that are there."""
     for entity in list(entities.values()):
-        if isinstance(entity, ProfileMember) and entity.action.name == fabric.SPRAY:
+        if isinstance(entity, ProfileMember) and entity.action.name == fabric.name("spray"):
             params = dict(entity.action.params)
             for index in range(params["last"] + 1):
                 place = Exact(params["set"] << 16 | index)
-                key = "entry", fabric.SPRAY_TABLE, ((fabric.SPRAY_PLACE, place),), 0
+                key = "entry", fabric.name("spray_port"), ((fabric.name("place"), place),), 0
                 assert key in entities
 
 

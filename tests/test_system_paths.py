@@ -145,7 +145,9 @@ def pins_of(
     info = text_format.Parse(program.p4info.read_text(), p4info_pb2.P4Info())
     query = p4runtime_pb2.Entity()
     (query.table_entry.table_id,) = (
-        table.preamble.id for table in info.tables if table.preamble.name == fabric.PINNED_TABLE
+        table.preamble.id
+        for table in info.tables
+        if table.preamble.name == fabric.name("pinned_path")
     )
     found = {}
     for entity in testbed.controller.session(switch).read([query]):

@@ -218,6 +218,42 @@ def test_a_p4_feature_is_an_include_and_a_planner_of_another_package(tmp_path: P
     assert not any(rank["statistics"]["congestion_marks"] for rank in without["ranks"])
 
 
+FAULT = '''
+"""A switch that forgets its way out: its links upwards carry nothing."""
+
+from weft.topo.faults import Outage, OutageKind
+
+
+class Mute(OutageKind):
+    name = "mute"
+
+    def read(self, line):
+        line.take_values("for")
+        return Outage(self.name, line.where, 0, for_ns=line.optional_ns("for"), text=line.text)
+
+    def down(self, outage, topology):
+        return [each for each in outage.directions(topology) if each.tier == "fabric_up"]
+
+
+FAULT = Mute()
+'''
+
+
+@pytest.mark.system
+def test_a_fault_is_one_file_of_another_package(tmp_path: Path) -> None:
+    package(tmp_path, "mute", FAULT, "weft.faults", "fault")
+    small = ["--world", "simulated", "--size", "64KiB", "--rate", "1Gbit", "--out", "out"]
+    words = ["run", "allgather", "--algorithm", "ring", *small, "--json"]
+    (run,) = json.loads(weft(tmp_path, *words, "--fault", "leaf0:mute,for=1ms"))["runs"]
+    (clean,) = json.loads(weft(tmp_path, *words))["runs"]
+    assert run["verified"] and run["completion_ns"] > clean["completion_ns"] + 500_000
+    lost = {(link["from"], link["to"]) for link in run["links"] if link["lost"]}
+    assert lost and lost <= {("leaf0", "spine0"), ("leaf0", "spine1")}
+    refused = weft(tmp_path, *words, "--fault", "leaf0:mute,at=1ms", status=2)
+    assert "unknown key of mute 'at'; choose from for" in refused
+    assert "(did you mean mute?)" in weft(tmp_path, *words, "--fault", "leaf0:mutt", status=2)
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [

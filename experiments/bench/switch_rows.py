@@ -250,19 +250,21 @@ def pair(a: str, b: str) -> list[str]:
 
 def unicast(port: int) -> list[Entity]:
     """Of fabric.p4: everything in 10/8 leaves by a port."""
-    call = Action.of(fabric.FORWARD, port=port, src_mac=_MAC, dst_mac=_MAC)
+    call = Action.of(fabric.name("forward"), port=port, src_mac=_MAC, dst_mac=_MAC)
     return [
-        ProfileMember(fabric.ECMP, port, call),
-        entry(fabric.ROUTE_TABLE, {fabric.DESTINATION: Lpm(10 << 24, 8)}, MemberRef(port)),
+        ProfileMember(fabric.name("ecmp"), port, call),
+        entry(
+            fabric.name("ipv4_route"), {fabric.name("dst_addr"): Lpm(10 << 24, 8)}, MemberRef(port)
+        ),
     ]
 
 
 def replicated() -> list[Entity]:
     """Of fabric.p4: a group to four ports."""
-    call = Action.of(fabric.REPLICATE, group=1)
+    call = Action.of(fabric.name("replicate"), group=1)
     return [
         MulticastGroup(1, tuple(range(2, 2 + FANOUT))),
-        entry(fabric.MULTICAST_TABLE, {fabric.DESTINATION: Exact(_GROUP)}, call),
+        entry(fabric.name("multicast_route"), {fabric.name("dst_addr"): Exact(_GROUP)}, call),
     ]
 
 

@@ -72,7 +72,7 @@ GROUPS = (
             "experiments/results/results.py", "experiments/runs/measured.py",
             "experiments/results/summary.py", "experiments/runs/fidelity.py",
             "experiments/results/spread.py", "experiments/results/comparison.py",
-            "experiments/results/path_figures.py", "experiments/scenario/outages.py",
+            "experiments/results/path_figures.py", "topo/worlds/emulated/outages.py",
             "experiments/theory/lanes.py", "experiments/results/telemetry.py",
         ),
     ),
