@@ -11,6 +11,7 @@ from typing import IO
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.tiers import TIERS, is_in
 
 settings.register_profile(
     "weft", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
@@ -32,8 +33,20 @@ def is_system(item: pytest.Item) -> bool:
     return item.get_closest_marker("system") is not None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where several processes share the tests, files with system tests come last."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--tier", choices=TIERS, default="all", help="the tests of a tier alone (tests/tiers.py)"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests of the tier. Where several processes share them, files with system tests come
+    last."""
+    tier = config.getoption("tier")
+    left_out = [item for item in items if not is_in(tier, item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if is_in(tier, item)]
     if PROCESS is not None:
         last = {item.path for item in items if is_system(item)}
         items.sort(key=lambda item: item.path in last)
