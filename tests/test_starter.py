@@ -133,14 +133,17 @@ def test_tests_run_in_the_checkout_with_pytests_own_arguments(checkout: Checkout
     assert done.stdout == f"python in {checkout.root}: [-m] [pytest] [-k] [a or b]\n"
 
 
-def test_all_tests_run_in_a_process_for_each_processor_and_pytests_status_is_the_commands(
-    checkout: Checkout,
+@pytest.mark.parametrize(
+    ("arguments", "tier"), [((), "whole"), (("--fast",), "fast"), (("--all",), "all")]
+)
+def test_a_tier_runs_in_a_process_for_each_processor_and_pytests_status_is_the_commands(
+    checkout: Checkout, arguments: tuple[str, ...], tier: str
 ) -> None:
     checkout.command("nproc", "#!/bin/sh\necho 2\n")
-    done = checkout.run("test", STATUS="1")
+    done = checkout.run("test", *arguments, STATUS="1")
     assert done.stdout == (
-        f"python in {checkout.root}: [-m] [pytest] [--numprocesses] [2] [--maxprocesses] [4]"
-        " [--dist] [loadfile] [--no-loadscope-reorder] [--durations] [10]\n"
+        f"python in {checkout.root}: [-m] [pytest] [--tier] [{tier}] [--numprocesses] [2]"
+        " [--maxprocesses] [4] [--dist] [loadfile] [--no-loadscope-reorder] [--durations] [10]\n"
     )
     assert done.returncode == 1
 
