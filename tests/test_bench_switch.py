@@ -17,6 +17,7 @@ from weft.switch.engine.dataplane import Dataplane, Queue
 from weft.switch.realtime.bare import received_frames
 
 
+@pytest.mark.slow
 def test_the_program_has_twelve_tables_and_frames_go_through_all_of_them() -> None:
     files = compile_cached(TWELVE_TABLES)
     dataplane = Dataplane(1, 5, packets=128, plain=True)

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from tests.bmv2_support import assert_same, bmv2, require_bmv2, weft
 from tests.engine_programs import features
 
@@ -53,6 +54,7 @@ mirroring_add 1 4
 """The same for simple_switch_CLI."""
 
 
+@pytest.mark.slow
 def test_the_features_program_does_the_same_compiled_and_plain() -> None:
     frames = list(commands())
     compiled = weft(features(), frames, configure, plain=False)

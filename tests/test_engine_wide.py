@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.bmv2_support import Sent, assert_same, bmv2, compile_with_p4c, require_bmv2, weft
@@ -116,6 +117,7 @@ def test_values_of_any_width_and_varbits_do_as_on_bmv2(tmp_path: Path) -> None:
     assert_same(mine, theirs)
 
 
+@pytest.mark.slow
 def test_the_compiled_form_does_the_same_as_the_plain_one() -> None:
     program = compile_program(PROGRAM).bmv2_json
     assert ours(program, plain=False) == ours(program, plain=True)

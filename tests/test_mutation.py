@@ -358,6 +358,7 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Group:
     return group
 
 
+@pytest.mark.slow
 @pytest.mark.system  # it forks, and limits tests by the clock, so that nothing is to run beside it
 def test_tests_kill_the_mutants_that_they_notice(tmp_path: Path, toys: Group) -> None:
     said: list[str] = []
@@ -400,6 +401,7 @@ def test_tests_kill_the_mutants_that_they_notice(tmp_path: Path, toys: Group) ->
         report.check_same(score)
 
 
+@pytest.mark.slow
 @pytest.mark.system  # as above
 def test_what_is_kept_damaged_or_of_tests_that_did_not_end_well_is_found_anew(
     tmp_path: Path, toys: Group, monkeypatch: pytest.MonkeyPatch
@@ -446,6 +448,7 @@ def test_what_is_kept_damaged_or_of_tests_that_did_not_end_well_is_found_anew(
     assert len(said) == 7  # that is as it would be another time
 
 
+@pytest.mark.slow
 @pytest.mark.system  # as above
 def test_a_mutant_that_cannot_be_put_in_place_is_imported(
     toys: Group, monkeypatch: pytest.MonkeyPatch

@@ -17,6 +17,7 @@ from tests.random_source import Generator
 HEADER = "header h_t { bit<8> a; int<8> b; bit<16> c; } header s_t { bit<8> k; }"
 
 
+@pytest.mark.slow
 def test_a_random_program_is_the_same_in_plain_and_compiled_form() -> None:
     assert checked(Generator(2026, 16).program(), Forms(compiled=True)) == ""
 

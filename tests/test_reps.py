@@ -50,10 +50,12 @@ def times_ms(folder: Path, paths: str, **more: Any) -> list[float]:
     return found
 
 
+@pytest.mark.slow
 def test_on_a_permutation_it_is_no_slower_than_spraying(tmp_path: Path) -> None:
     assert mean(times_ms(tmp_path, "reps")) < mean(times_ms(tmp_path, "spray"))
 
 
+@pytest.mark.slow
 def test_it_loses_least_where_a_link_is_at_a_quarter_of_its_rate(tmp_path: Path) -> None:
     slow = {"faults": (Fault.parse("leaf0-spine1:slow,rate=0.25"),)}
     reps = mean(times_ms(tmp_path, "reps", **slow))
