@@ -1,4 +1,4 @@
-"""Captures inside the process: a bounded ring that the packet loop fills, drained to pcap files."""
+"""Captures inside the process: the packet loop fills a bounded ring, which goes to pcap files."""
 
 from __future__ import annotations
 
@@ -42,8 +42,11 @@ class Captures:
         files: dict[Port, tuple[str | None, str | None]],
         ring_bytes: int = RING_BYTES,
     ) -> None:
-        """``files``: of (switch, port), where frames go that come in and that go out; both may be
-        one file. Raises InputError where a file cannot be written. Call while packets rest."""
+        """Begin captures. To be called while no packet is under way.
+
+        ``files`` names, for each (switch, port), the file for frames that come in and the file for
+        those that go out, which may be the same. Raises InputError if a file cannot be written.
+        """
         self._dataplane = dataplane
         paths = sorted({path for both in files.values() for path in both if path is not None})
         numbers = {path: number for number, path in enumerate(paths)}
@@ -64,8 +67,9 @@ class Captures:
             for place, path in zip((Q_CAPTURE_IN, Q_CAPTURE_OUT), both, strict=True):
                 row[place] = 0 if path is None else numbers[path] + 1
         self._offset_ns = time.time_ns() - time.monotonic_ns()
-        """One for all frames: two readings differ, and frames' times must not."""
-        self._failure = ""
+        """The same for all frames, as two readings of the clocks would differ."""
+        self.failure = ""
+        """Why a file misses packets that were captured; empty if no file does."""
         self._ended = threading.Event()
         self._draining = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="captures", daemon=True)
@@ -86,27 +90,23 @@ class Captures:
                 try:
                     _write(file, self._out[:size].tobytes())
                 except OSError as error:
-                    self._failure = f"{self._paths[number]}: {error.strerror}"
+                    self.failure = f"{self._paths[number]}: {error.strerror}"
             self._ring[ring.C_TAIL] = until
 
     def counts(self) -> list[dict[str, Any]]:
-        """Of every file its path, the packets that it holds or will hold, and those it lost."""
+        """Return, for each file, its path, the packets that it holds or will hold, and those it
+        lost."""
         return [
             {"path": path, "packets": int(captured), "lost": int(lost)}
             for path, (captured, lost) in zip(self._paths, self._counts, strict=False)
         ]
 
-    @property
-    def failure(self) -> str:
-        """Why a file misses packets that were captured; empty if none does."""
-        return self._failure
-
     def silence(self) -> None:
-        """Capture nothing more. Call while packets rest."""
+        """Capture nothing more. To be called while no packet is under way."""
         self._dataplane.port_words[:, [Q_CAPTURE_IN, Q_CAPTURE_OUT]] = 0
 
     def close(self) -> None:
-        """Write the rest and close the files; to be silenced before."""
+        """Write the rest and close the files. To be called after `silence`."""
         self._ended.set()
         self._thread.join()
         self.flush()

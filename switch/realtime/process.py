@@ -37,7 +37,7 @@ DROPS = {
     "repeats": layout.DROPS_REPEATS,
     "too_long": layout.DROPS_TOO_LONG,
 }
-"""What a switch drops, by the reason."""
+"""The word that counts the packets dropped for each reason."""
 
 
 def prepare() -> None:
@@ -49,27 +49,6 @@ def prepare() -> None:
     process.stop()
 
 
-class _Request:
-    """What another thread wants done between two batches."""
-
-    def __init__(self, action: Callable[[], None]) -> None:
-        self._action = action
-        self._done: Future[None] = Future()
-
-    def carry_out(self) -> None:
-        """Do it, in the loop's thread. Whoever asked gets what goes wrong; the loop goes on."""
-        try:
-            self._done.set_result(self._action())
-        except Exception as error:
-            self._done.set_exception(error)
-
-    def wait(self) -> None:
-        """Return when it is done; raises what it raised, and RunError if it is not done in time."""
-        if wait([self._done], TAKE_OVER_DEADLINE_S).not_done:
-            raise RunError("the packet loop does not answer: the switch process is broken")
-        self._done.result()
-
-
 class SwitchProcess:
     """All switches of a configuration, forwarding from ``start`` to ``stop``.
 
@@ -78,7 +57,7 @@ class SwitchProcess:
     """
 
     def __init__(self, config: Config, on_failure: Callable[[], None] = lambda: None) -> None:
-        """Open all ports; raises ``MachineError``. ``on_failure``: called if the loop dies."""
+        """Open all ports. Raises ``MachineError``. ``on_failure`` is called if the loop dies."""
         self.config = config
         self._on_failure = on_failure
         self._numbers = {switch.name: number for number, switch in enumerate(config.switches)}
@@ -118,16 +97,19 @@ class SwitchProcess:
         self.captures = self._begin_captures()
         self.notifier = Notifier(self.dataplane, self.sockets)
         self.packets_out = PacketsOut(self.dataplane)
-        self._requests: list[_Request] = []
+        self._requests: list[tuple[Callable[[], None], Future[None]]] = []
+        """What other threads want done between two batches, and where they wait for it."""
         self._lock = threading.Lock()
         self.building = threading.Lock()
         self._stopping = False
         self._takes_requests = False
-        """Whether the loop's thread does; changed, and requests made, with the lock held."""
+        """Whether the loop's thread takes requests. It changes, and requests are made, with the
+        lock held."""
         self._thread = threading.Thread(target=self._run, name="packet loop", daemon=True)
         self.failure: BaseException | None = None
         self.on_link: Callable[[int, int, bool], None] = lambda switch, port, up: None
-        """Told the switch and port of a patch link that has failed or come back, for both ends."""
+        """Called for both ends of a patch link that has failed or come back: the numbers of the
+        switch and the port, and whether the link is up."""
         self.controls = [
             EngineControl(
                 self, number, switch.name, tuple(sorted(port.number for port in switch.ports))
@@ -150,7 +132,7 @@ class SwitchProcess:
                     self.dataplane.patch(near, far)
 
     def _place(self, name: str, port: int) -> tuple[int, int]:
-        """The numbers of a switch and its port."""
+        """Return the numbers of a switch and its port."""
         return self._numbers[name], port
 
     def _begin_captures(self) -> Captures | None:
@@ -164,7 +146,8 @@ class SwitchProcess:
     # -- the loop's thread
 
     def start(self) -> None:
-        """Start forwarding; the loop is compiled first, so that it answers at once from then on."""
+        """Start forwarding. The loop is compiled before, so that it answers at once from then
+        on."""
         self.sockets.wake()
         loop.run_loop(self.dataplane.context, self.sockets.io)
         self.sockets.calm()
@@ -197,27 +180,32 @@ class SwitchProcess:
         finally:
             with self._lock:
                 self._takes_requests = False
-            self._take_requests()  # of those who asked just before
+            self._take_requests()  # those that were made just before
 
     def _take_requests(self) -> None:
         with self._lock:
             requests, self._requests = self._requests, []
         self.packets_out.take_in()
         for request in requests:
-            request.carry_out()
+            _carry_out(*request)
 
     def between_batches(self, action: Callable[[], None]) -> None:
-        """Run ``action`` in the loop's thread while no packet is under way in compiled code; what
-        it raises is raised here."""
-        request = _Request(action)
+        """Run ``action`` in the loop's thread while no packet is under way in compiled code.
+
+        Raises what the action raises, and RunError if the loop does not run it in time.
+        """
+        request = action, Future[None]()
         with self._lock:
             others = self._takes_requests and threading.current_thread() is not self._thread
             if others:
                 self._requests.append(request)
                 self.sockets.wake()
         if not others:
-            request.carry_out()
-        request.wait()
+            _carry_out(*request)
+        done = request[1]
+        if wait([done], TAKE_OVER_DEADLINE_S).not_done:
+            raise RunError("the packet loop does not answer: the switch process is broken")
+        done.result()
 
     # -- ``weft.switch.engine.surroundings.Host``
 
@@ -233,28 +221,28 @@ class SwitchProcess:
         self.between_batches(lambda: self.dataplane.install(switch, pipeline, image, fresh=fresh))
 
     def at_once(self, action: Callable[[], None]) -> None:
-        """Run an action between two batches."""
+        """Run an action between two batches of packets."""
         self.between_batches(action)
 
     def state(self, switch: int) -> SwitchState:
-        """What a switch has."""
+        """Return the state of a switch."""
         return self.dataplane.state(switch)
 
     def clock_ns(self) -> int:
-        """CLOCK_MONOTONIC."""
+        """Return the time of CLOCK_MONOTONIC."""
         return time.monotonic_ns()
 
     def expect(self, time_ns: int) -> None:
-        """Have a look at idle timeouts at that time."""
+        """Look at idle timeouts at that time."""
         self.notifier.expect(time_ns)
 
     def set_listener(self, switch: int, listener: Callable[[], None] | None) -> None:
-        """Have a function called, in the thread for events, when the switch has any."""
+        """Have a function called in the thread for events whenever the switch has events."""
         self.dataplane.set_listener(switch, listener)
         self.notifier.wake()
 
     def packet_out(self, switch: int, frame: bytes) -> None:
-        """A packet from the controller, for the packet loop to take in; waits if many do."""
+        """Give the packet loop a packet from the controller; waits if many packets wait."""
         room = self.packets_out.put(switch, frame)
         with self._lock:
             room = room and self._takes_requests
@@ -277,20 +265,20 @@ class SwitchProcess:
         self.between_batches(reset)
 
     def record_loads(self, start_ns: int, bin_ns: int) -> None:
-        """Count from that time of CLOCK_MONOTONIC on what links carry (`Dataplane.record_loads`).
+        """Count what links carry from that time of CLOCK_MONOTONIC on (`Dataplane.record_loads`).
 
-        What has come in at a port is counted when it was read. Raises ``InputError``.
+        What comes in at a port is counted at the time when it is read. Raises ``InputError``.
         """
         if not (0 <= start_ns < layout.NEVER_NS and 1 <= bin_ns < layout.NEVER_NS):
             raise InputError(f"loads from {start_ns} ns in bins of {bin_ns} ns: no such times")
         self.between_batches(lambda: self.dataplane.record_loads(start_ns, bin_ns))
 
     def end_loads(self) -> None:
-        """Count no more of it."""
+        """Stop counting what links carry."""
         self.between_batches(self.dataplane.end_loads)
 
     def set_link(self, name: str, port: int, *, up: bool) -> None:
-        """Let the patch link at a port fail, or come back. Raises ``InputError``."""
+        """Let the patch link at a port fail or come back. Raises ``InputError``."""
         if (name, port) not in self._ports:
             raise InputError(f"link at port {port} of {name!r}: there is no such port")
         far = self._ports[name, port].patch
@@ -305,7 +293,8 @@ class SwitchProcess:
         self.on_link(*self._place(*far), up)
 
     def end_captures(self) -> list[dict[str, Any]]:
-        """Write the captures out and end them; of every file its path, packets and lost ones."""
+        """Write the captures out and end them; return the path, packets and lost packets of each
+        file."""
         if self.captures is None:
             return []
         captures, self.captures = self.captures, None
@@ -316,7 +305,7 @@ class SwitchProcess:
         return captures.counts()
 
     def set_rates(self, rates_bps: Mapping[tuple[str, int], int]) -> None:
-        """Let links go on at other rates, by switch and port. Raises ``InputError``."""
+        """Change the rates of links, which are named by switch and port. Raises ``InputError``."""
         for (name, port), rate_bps in rates_bps.items():
             if (name, port) not in self._ports:
                 raise InputError(f"rate of port {port} of {name!r}: there is no such port")
@@ -333,7 +322,7 @@ class SwitchProcess:
         self.between_batches(change)
 
     def statistics(self) -> dict[str, Any]:
-        """Everything that was counted, as JSON would have it."""
+        """Return everything that was counted, in the form that JSON has."""
         drops = self.sockets.count_kernel_drops()
         sockets = {place[:2]: i for i, place in enumerate(self.sockets.ports)}
         ports: dict[str, list[dict[str, Any]]] = {
@@ -384,10 +373,18 @@ class SwitchProcess:
         return {name: int(words[place]) for name, place in DROPS.items()}
 
     def _cpu_seconds(self) -> float:
-        """CPU time of the packet loop's thread."""
+        """Return the CPU time of the packet loop's thread."""
         if not self._thread.is_alive() or self._thread.ident is None:
             return 0.0
         return time.clock_gettime(time.pthread_getcpuclockid(self._thread.ident))
+
+
+def _carry_out(action: Callable[[], Any], done: Future[Any]) -> None:
+    """Run an action for whoever waits for it, and who gets what it raises; the loop goes on."""
+    try:
+        done.set_result(action())
+    except Exception as error:
+        done.set_exception(error)
 
 
 def _quantiles(histogram: NDArray[np.int64], greatest: int) -> dict[str, int]:

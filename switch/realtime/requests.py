@@ -1,4 +1,4 @@
-"""What a line at the statistics socket asks of a switch process: checked whole, and then done.
+"""What a line at the statistics socket asks of a switch process; it is checked whole, then done.
 
 The lines:
 
@@ -29,49 +29,53 @@ REQUESTS = (
     "link SWITCH PORT up|down, trace SWITCH start PACKETS|take|end, or captures end"
 )
 SHOWN = 80
-"""Characters of a request, or of a word of it, that an error shows."""
+"""The most characters of a request, or of a word of it, that an error shows."""
 MOST_DIGITS = 19
-"""Of a number of 64 bits."""
+"""The digits of the largest number of 64 bits."""
 
 
 def done(process: SwitchProcess, line: bytes) -> dict[str, Any]:
-    """Do what a line asks for, or what is asked for without one; the answer. Raises `WeftError`."""
+    """Do what a line asks for, or what an empty line does, and return the answer.
+
+    Raises `WeftError`.
+    """
     try:
         words = line.decode().split()
     except UnicodeDecodeError:
         raise InputError(f"request {_shown(repr(line)[1:])} is no text in UTF-8") from None
-    if not words or words == ["reset"]:
-        document = process.statistics()
-        if words:
-            process.reset_lateness()
-        return document
-    if words == ["loads", "end"]:
-        process.end_loads()
-    elif words[0] == "loads" and len(words) == 3:
-        process.record_loads(_number("START_NS", words[1]), _number("BIN_NS", words[2]))
-    elif words[0] == "rates" and len(words) % 3 == 1:
-        triples = zip(words[1::3], words[2::3], words[3::3], strict=True)
-        process.set_rates(
-            {(name, _number("PORT", port)): _number("BPS", bps) for name, port, bps in triples}
-        )
-    elif words[0] == "link" and words[3:] in (["up"], ["down"]):
-        process.set_link(words[1], _number("PORT", words[2]), up=words[3] == "up")
-    elif words[0] == "trace" and words[2:3] == ["start"] and len(words) == 4:
-        process.traces.start(words[1], _number("PACKETS", words[3]))
-    elif words[0] == "trace" and words[2:] == ["take"]:
-        return process.traces.take(words[1])
-    elif words[0] == "trace" and words[2:] == ["end"]:
-        process.traces.end(words[1])
-    elif words == ["captures", "end"]:
-        return {"captures": process.end_captures()}
-    else:
-        said = _shown(repr(" ".join(words)))
-        raise InputError(f"request {said} is not understood: {REQUESTS}")
+    match words:
+        case [] | ["reset"]:
+            document = process.statistics()
+            if words:
+                process.reset_lateness()
+            return document
+        case ["loads", "end"]:
+            process.end_loads()
+        case ["loads", start, length]:
+            process.record_loads(_number("START_NS", start), _number("BIN_NS", length))
+        case ["rates", *rest] if len(rest) % 3 == 0:
+            triples = zip(rest[::3], rest[1::3], rest[2::3], strict=True)
+            process.set_rates(
+                {(name, _number("PORT", port)): _number("BPS", bps) for name, port, bps in triples}
+            )
+        case ["link", name, port, "up" | "down" as state]:
+            process.set_link(name, _number("PORT", port), up=state == "up")
+        case ["trace", name, "start", packets]:
+            process.traces.start(name, _number("PACKETS", packets))
+        case ["trace", name, "take"]:
+            return process.traces.take(name)
+        case ["trace", name, "end"]:
+            process.traces.end(name)
+        case ["captures", "end"]:
+            return {"captures": process.end_captures()}
+        case _:
+            said = _shown(repr(" ".join(words)))
+            raise InputError(f"request {said} is not understood: {REQUESTS}")
     return {}
 
 
 def _number(what: str, word: str) -> int:
-    """A whole number; whether it makes sense, the process knows."""
+    """Return the whole number that a word is; the process checks whether it makes sense."""
     if not (word.isascii() and word.isdecimal() and len(word) <= MOST_DIGITS):
         raise InputError(
             f"{what} {_shown(repr(word))} is no whole number of at most {MOST_DIGITS} digits"

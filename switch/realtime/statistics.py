@@ -17,16 +17,17 @@ from weft.switch.realtime import requests
 from weft.switch.realtime.process import SwitchProcess
 
 CLIENT_WAIT_S = 10.0
-"""For a client to end its request, and for it to read the answer."""
+"""The time that a client has to end its request, and again to read the answer."""
 MOST_REQUEST_BYTES = 1 << 20
 MOST_READ_BYTES = 16 << 20
-"""Of a client that sends more than a request."""
+"""The most bytes that are read of a client that sends more than a request."""
 READ_BYTES = 1 << 16
 LEAST_WAIT_S = 1e-3
 MOST_CLIENTS = 64
-"""At the same time; of more, the one that has been asking for longest is asked no more."""
+"""The most clients at the same time; if more come, the one that has been sending its request for
+longest is cut off."""
 RETRY_S = 0.1
-"""Before the next client is taken where this process has no descriptor for one."""
+"""The pause before the next client is taken, if this process has no descriptor for one."""
 
 
 class StatisticsSocket:
@@ -106,7 +107,7 @@ class StatisticsSocket:
         self._room.release()
 
     def _done(self, line: bytes) -> dict[str, Any]:
-        """Do what a line asks for; the answer."""
+        """Do what a line asks for, and return the answer."""
         try:
             with self._turn:
                 return requests.done(self._process, line)
@@ -128,8 +129,10 @@ class StatisticsSocket:
 
 
 def _request(connection: socket.socket) -> bytes:
-    """The line that a client sends; empty if it sends none and ends its stream. Raises InputError
-    for what is no whole line."""
+    """Return the line that a client sends, or nothing if it ends its stream without a line.
+
+    Raises InputError for what is no whole line.
+    """
     until = time.monotonic() + CLIENT_WAIT_S
     line, size, newline = bytearray(), 0, b""
     while not newline and size < MOST_READ_BYTES:
@@ -156,7 +159,7 @@ def _request(connection: socket.socket) -> bytes:
 
 
 def _pass_over(connection: socket.socket) -> None:
-    """Read what a client has sent besides: unread, it would end its stream with an error."""
+    """Read what else a client has sent; unread, it would end the client's stream with an error."""
     connection.setblocking(False)
     size = 0
     with contextlib.suppress(BlockingIOError):

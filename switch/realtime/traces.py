@@ -2,12 +2,13 @@
 
 The traced form of a program is compiled before packets see it, beside the packet loop, which
 forwards meanwhile; between two batches the switch then changes over. Taking a trace copies its
-array between two batches, and tells the events afterwards.
+array between two batches; the events are decoded afterwards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
@@ -18,34 +19,29 @@ from weft.switch.engine.trace import Decoder, Event
 from weft.switch.engine.tracer import MOST_PACKETS, Tracer
 
 
+@dataclass
 class Traces:
-    """The traces of a process, one a switch at a time."""
+    """The traces of a process: at most one of each switch at a time."""
 
-    def __init__(
-        self,
-        controls: Mapping[str, EngineControl],
-        dataplane: Dataplane,
-        building: Lock,
-        between_batches: Callable[[Callable[[], None]], None],
-    ) -> None:
-        """``controls``: of all switches, by name. ``building``: held while programs are compiled.
-        ``between_batches`` runs an action while no packet is under way."""
-        self._controls = controls
-        self._dataplane = dataplane
-        self._building = building
-        self._between_batches = between_batches
-        self._traces: dict[str, tuple[Tracer, Decoder]] = {}
+    controls: Mapping[str, EngineControl]
+    """Those of all switches, by name."""
+    dataplane: Dataplane
+    building: Lock
+    """Held while programs are compiled."""
+    between_batches: Callable[[Callable[[], None]], None]
+    """Runs an action while no packet is under way."""
+    _traces: dict[str, tuple[Tracer, Decoder]] = field(default_factory=dict)
 
     def _control(self, name: str) -> EngineControl:
-        if name not in self._controls:
-            known = ", ".join(self._controls)
+        if name not in self.controls:
+            known = ", ".join(self.controls)
             raise InputError(f"there is no switch {name!r}; there are: {known}")
-        return self._controls[name]
+        return self.controls[name]
 
     def start(self, name: str, packets: int = MOST_PACKETS) -> None:
-        """Trace the next packets of a switch, instead of what it has been tracing, if anything.
+        """Trace the next packets of a switch; a trace of it that goes on already ends.
 
-        Takes as long as compiling the program where its traced form has not been compiled before.
+        Takes as long as compiling the program if its traced form has not been compiled before.
         Raises ``InputError``, ``ProgramError``.
         """
         control = self._control(name)
@@ -53,22 +49,22 @@ class Traces:
             raise InputError(f"a trace of {packets} packets of {name!r}: 1 to {MOST_PACKETS}")
         tracer = Tracer(control, packets)
         self.end(name)
-        with self._building:
-            self._dataplane.prepare_trace(tracer)
-        self._between_batches(lambda: self._dataplane.start_trace(tracer))
+        with self.building:
+            self.dataplane.prepare_trace(tracer)
+        self.between_batches(lambda: self.dataplane.start_trace(tracer))
         self._traces[name] = tracer, Decoder()
 
     def take(self, name: str) -> dict[str, Any]:
-        """What has been traced since it was last taken: ``events``; and, since the start, how many
-        ``packets`` were traced, how many ``passed`` untraced, and how many ``lost_records`` found
-        no room. Raises ``InputError`` for a switch that is not traced.
+        """Return the ``events`` that were traced since this was last called; and how many
+        ``packets`` were traced since the start, how many ``passed`` untraced, and how many
+        ``lost_records`` found no room. Raises ``InputError`` for a switch that is not traced.
         """
         self._control(name)
         if name not in self._traces:
             raise InputError(f"switch {name!r} is not traced: start a trace of it first")
         tracer, decoder = self._traces[name]
         taken = []
-        self._between_batches(lambda: taken.append(tracer.take()))
+        self.between_batches(lambda: taken.append(tracer.take()))
         events: list[Event] = decoder.feed(taken[0])
         return {
             "events": events,
@@ -78,7 +74,7 @@ class Traces:
         }
 
     def end(self, name: str) -> None:
-        """Trace a switch no longer; nothing if it is not traced."""
+        """Trace a switch no longer; do nothing if it is not traced."""
         number = self._control(name).switch
         if self._traces.pop(name, None) is not None:
-            self._between_batches(lambda: self._dataplane.end_trace(number))
+            self.between_batches(lambda: self.dataplane.end_trace(number))
