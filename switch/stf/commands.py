@@ -20,7 +20,7 @@ from weft.switch.engine.control import (
 from weft.switch.engine.program import Cells, Program
 from weft.switch.stf.names import resolve
 from weft.switch.stf.replication import Replication
-from weft.switch.stf.statements import CheckCounter, CheckRegister, Command, Value, Word
+from weft.switch.stf.statements import CheckCounter, CheckRegister, Command, Value, Word, number_of
 from weft.switch.stf.tables import Tables
 
 REFUSALS = (AlreadyExists, TableFull, NotPermitted, StillInUse)
@@ -66,7 +66,7 @@ class _Cells:
     def place(self, name: str, index: Word | Value) -> tuple[Any, ...]:
         """A cell by its number, or by its entry's number or name."""
         if name not in self.direct:
-            return name, _number(index)
+            return name, number_of(index)
         table = self.tables.program.tables[self.direct[name]]
         return _place_of(self.tables.numbered_entry(table, index))
 
@@ -105,7 +105,7 @@ class Arrays:
     def register(self, check: CheckRegister) -> tuple[str, int]:
         """A register's value."""
         name = self._register(check.register)
-        index = _number(check.index)
+        index = number_of(check.index)
         return f"register {name}({index})", self.control.read_register(name, index)
 
     # -- commands
@@ -113,7 +113,7 @@ class Arrays:
     def carry_out(self, command: Command) -> str:
         """Do it; what it reads, in words."""
         if command.target is None:
-            return self._replicate(command.command, [_number(item) for item in command.numbers])
+            return self._replicate(command.command, [number_of(item) for item in command.numbers])
         if command.command.startswith("act_prof_"):
             member, group = command.numbers
             join = command.command.startswith("act_prof_add")
@@ -162,7 +162,7 @@ class Arrays:
                 does(*place, CounterCell(0, 0))
         else:
             index, *counts = command.numbers
-            does(*self.counters.place(name, index), CounterCell(*map(_number, counts)))
+            does(*self.counters.place(name, index), CounterCell(*map(number_of, counts)))
         return ""
 
     def _register(self, word: Word) -> str:
@@ -174,10 +174,10 @@ class Arrays:
             for index in range(self.program.registers[name].size):
                 self.control.write_register(name, index, 0)
             return ""
-        index = _number(command.numbers[0])
+        index = number_of(command.numbers[0])
         if verb == "read":
             return f"register {name}({index}) is {self.control.read_register(name, index)}"
-        self.control.write_register(name, index, _number(command.numbers[1]))
+        self.control.write_register(name, index, number_of(command.numbers[1]))
         return ""
 
     def _rate(self, verb: str, target: Word, command: Command) -> str:
@@ -212,11 +212,3 @@ def _rates_of(config: MeterConfig | None) -> str:
         return "no rates set"
     committed, peak = config.cir_per_s / 1e6, config.pir_per_s / 1e6
     return f"rates {committed:g}:{config.burst} {peak:g}:{config.peak_burst}"
-
-
-def _number(index: Word | Value) -> int:
-    if isinstance(index, Word):
-        raise index.place.error(f"{index.text!r} is a name: a number is needed here")
-    if index.wildcard_bits:
-        raise index.place.error("a number without wildcards is needed here")
-    return index.value

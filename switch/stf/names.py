@@ -9,13 +9,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
 
 from weft.switch.engine.control import ActionCall, Exact, Key, Lpm, Range, Ternary
 from weft.switch.engine.program import Action, KeyField, Program, Table
 from weft.switch.stf.statements import Argument, Call, Match, Value, Word
-
-Found = TypeVar("Found")
 
 _ELEMENT = re.compile(r"(.*)\$([0-9]+)(.*)")
 
@@ -47,15 +44,10 @@ def find_table(program: Program, word: Word) -> Table:
     return by_name[resolve(word, "table", by_name)]
 
 
-def find_action(actions: Sequence[Action], word: Word, where: str) -> Action:
-    """One of some actions by name; raises `InputError`."""
-    by_name = {action.name: action for action in actions}
-    return by_name[resolve(word, "action", by_name, where)]
-
-
 def action_call(actions: Sequence[Action], call: Call, where: str) -> ActionCall:
     """An action with its parameters in order; raises `InputError`."""
-    action = find_action(actions, call.name, where)
+    by_name = {action.name: action for action in actions}
+    action = by_name[resolve(call.name, "action", by_name, where)]
     given: dict[str, Value] = {}
     for place, argument in enumerate(call.arguments):
         name = _parameter(action, argument, place)
@@ -154,13 +146,12 @@ def keys_of(table: Table, matches: Sequence[Match]) -> tuple[Key, ...]:
 
 
 def _any_value(field: KeyField) -> Key:
-    if field.kind == "exact":
-        return Exact(0)
-    if field.kind == "lpm":
-        return Lpm(0, 0)
-    if field.kind == "range":
-        return Range(0, (1 << field.width) - 1)
-    return Ternary(0, 0)
+    known: dict[str, Key] = {
+        "exact": Exact(0),
+        "lpm": Lpm(0, 0),
+        "range": Range(0, (1 << field.width) - 1),
+    }
+    return known.get(field.kind, Ternary(0, 0))
 
 
 def _key(table: Table, field: KeyField, match: Match) -> Key:

@@ -88,24 +88,21 @@ class Failure:
         return lines
 
     def to_dict(self) -> dict[str, Any]:
-        """The failure as JSON has it."""
-        document: dict[str, Any] = {
+        """Return the failure in the form that JSON has; what is not known of it is left out."""
+        found = self.difference
+        frame = None if self.frame is None else self.frame.hex()
+        document = {
             "kind": self.kind,
             "line": self.place.line,
             "message": self.message,
             "statement": self.place.source_line.strip(),
+            "port": self.port,
+            "byte_offset": found and found.byte_offset,
+            "expected": found and found.expected,
+            "got": found.got if found else frame,
+            "path": self.path or None,
         }
-        if self.port is not None:
-            document["port"] = self.port
-        if self.difference is not None:
-            document["byte_offset"] = self.difference.byte_offset
-            document["expected"] = self.difference.expected
-            document["got"] = self.difference.got
-        elif self.frame is not None:
-            document["got"] = self.frame.hex()
-        if self.path:
-            document["path"] = self.path
-        return document
+        return {key: value for key, value in document.items() if value is not None}
 
 
 @dataclass(frozen=True)

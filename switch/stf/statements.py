@@ -56,6 +56,15 @@ class Value:
     place: Place
 
 
+def number_of(index: Word | Value) -> int:
+    """Return the number that a value is; raises `InputError` for a name, and for wildcards."""
+    if isinstance(index, Word):
+        raise index.place.error(f"{index.text!r} is a name: a number is needed here")
+    if index.wildcard_bits:
+        raise index.place.error("a number without wildcards is needed here")
+    return index.value
+
+
 @dataclass(frozen=True)
 class Match:
     """One field of a key: a value alone, or with a prefix length, a mask or an upper bound."""
