@@ -15,7 +15,7 @@ SIZE_UNITS = {
     "M": 1024**2, "MB": 1000**2, "MIB": 1024**2,
     "G": 1024**3, "GB": 1000**3, "GIB": 1024**3,
 }  # fmt: skip
-"""Bytes per unit. Bare K, M and G are binary, as in ``dd`` and NCCL's tests."""
+"""Bytes per unit. K, M and G alone are binary, as in ``dd`` and NCCL's tests."""
 
 RATE_UNITS = {
     "": 1, "BIT": 1, "BPS": 1,
@@ -23,10 +23,10 @@ RATE_UNITS = {
     "M": 10**6, "MBIT": 10**6, "MBPS": 10**6,
     "G": 10**9, "GBIT": 10**9, "GBPS": 10**9,
 }  # fmt: skip
-"""Bits per second per unit, decimal, as in ``tc`` (whose ``bps`` is bytes; here it is bits)."""
+"""Bits per second per unit. Units are decimal, as in ``tc``, whose ``bps``, however, is bytes."""
 
 MAX_DIGITS = 20
-"""Of a number, before its point and after it: more than any size or rate needs."""
+"""The most digits of a number before its point, and after it: more than any size or rate needs."""
 
 DURATION_UNITS = {"NS": 1, "US": 10**3, "MS": 10**6, "S": 10**9, "": 1}
 """Nanoseconds per unit."""
@@ -36,7 +36,7 @@ _NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]
 
 
 def shown(value: object) -> str:
-    """A value as an error message shows it: of a long one, how it starts and ends."""
+    """Return a value as an error message shows it; a long one is cut down to its start and end."""
     try:
         text = repr(value)
     except ValueError:  # Python writes no whole number of thousands of digits
@@ -45,7 +45,7 @@ def shown(value: object) -> str:
 
 
 def parse_number(text: object) -> float | None:
-    """The number that `text` is, in ASCII digits; None if it is none, or is infinite or NaN."""
+    """Return the number that `text` is, in ASCII digits; None if it is none, or infinite or NaN."""
     try:
         words = str(text)
     except ValueError:
@@ -75,17 +75,17 @@ def _parse(text: str | int, units: dict[str, int], name: str, example: str) -> i
 
 
 def parse_size(text: str | int, name: str = "size") -> int:
-    """Bytes of ``1MiB``, ``64K``, ``1000``. Raises `InputError`."""
+    """Return the bytes of ``1MiB``, ``64K`` or ``1000``. Raises `InputError`."""
     return _parse(text, SIZE_UNITS, name, "like 4096, 64KiB or 1MiB")
 
 
 def parse_rate(text: str | int, name: str = "rate") -> int:
-    """Bits per second of ``100Mbit``, ``1Gbit``, ``2500000``. Raises `InputError`."""
+    """Return the bits per second of ``100Mbit``, ``1Gbit`` or ``2500000``. Raises `InputError`."""
     return _parse(text, RATE_UNITS, name, "like 20Mbit, 100Mbit or 1Gbit")
 
 
 def parse_probability(text: str | float, name: str = "loss") -> float:
-    """A probability of ``0.01`` or ``1%``. Raises `InputError` outside [0, 1]."""
+    """Return the probability of ``0.01`` or ``1%``. Raises `InputError` outside [0, 1]."""
     number: object = text
     whole = 1
     if isinstance(text, str) and text.rstrip().endswith("%"):
@@ -97,49 +97,50 @@ def parse_probability(text: str | float, name: str = "loss") -> float:
 
 
 def parse_duration(text: str | int, name: str = "delay") -> int:
-    """Nanoseconds of ``10us``, ``1.5ms``, ``0``. Raises `InputError`."""
+    """Return the nanoseconds of ``10us``, ``1.5ms`` or ``0``. Raises `InputError`."""
     return _parse(text, DURATION_UNITS, name, "like 500ns, 10us or 1ms")
 
 
+def _scaled(value: float, step: int, units: Sequence[str]) -> tuple[float, str]:
+    """Return a value in the smallest of some units in which it is less than ``step``, and the unit.
+
+    Each unit is ``step`` times the one before it.
+    """
+    value = float(value)
+    for unit in units[:-1]:
+        if abs(value) < step:
+            return value, unit
+        value /= step
+    return value, units[-1]
+
+
 def format_size(size_bytes: int) -> str:
-    """``1 MiB``, ``7.01 MiB``, ``512 B``."""
-    value = float(size_bytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(value) < 1024 or unit == "GiB":
-            return f"{value:.4g} {unit}" if value < 1000 else f"{value:.0f} {unit}"
-        value /= 1024
-    raise AssertionError
+    """Write a size like ``1 MiB``, ``7.01 MiB`` or ``512 B``."""
+    value, unit = _scaled(size_bytes, 1024, ("B", "KiB", "MiB", "GiB"))
+    return f"{value:.4g} {unit}" if value < 1000 else f"{value:.0f} {unit}"
 
 
 def format_rate(rate_bps: float) -> str:
-    """``100 Mbit/s``."""
-    value = float(rate_bps)
-    for unit in ("bit/s", "kbit/s", "Mbit/s", "Gbit/s"):
-        if abs(value) < 1000 or unit == "Gbit/s":
-            return f"{value:.4g} {unit}"
-        value /= 1000
-    raise AssertionError
+    """Write a rate like ``100 Mbit/s``."""
+    value, unit = _scaled(rate_bps, 1000, ("bit/s", "kbit/s", "Mbit/s", "Gbit/s"))
+    return f"{value:.4g} {unit}"
 
 
 def format_duration(duration_ns: float) -> str:
-    """``598 ms``, ``1.26 s``, ``31.5 us``."""
-    value = float(duration_ns)
-    for unit, limit in (("ns", 1000), ("us", 1000), ("ms", 1000), ("s", float("inf"))):
-        if abs(value) < limit:
-            return f"{value:.4g} {unit}"
-        value /= 1000
-    raise AssertionError
+    """Write a duration like ``598 ms``, ``1.26 s`` or ``31.5 us``."""
+    value, unit = _scaled(duration_ns, 1000, ("ns", "us", "ms", "s"))
+    return f"{value:.4g} {unit}"
 
 
 MAX_SEED = (1 << 63) - 1
 MAX_SEEDS = 10_000
-"""Of one scenario."""
+"""The most seeds of one scenario."""
 
 _SEEDS = re.compile(r"\s*([0-9]{1,19})\s*(?:\.\.\s*([0-9]{1,19})\s*)?")
 
 
 def parse_seeds(value: object, name: str = "seeds") -> tuple[int, ...]:
-    """Seeds of ``1..20``, ``1,2,5``, ``1..5,9`` or ``[1, 2, 5]``, in that order.
+    """Return the seeds of ``1..20``, ``1,2,5``, ``1..5,9`` or ``[1, 2, 5]``, in that order.
 
     Raises `InputError` for what is neither, for a range that runs backwards, for too many, for one
     that is too large, and for one that is there twice.
@@ -182,7 +183,7 @@ def parse_seeds(value: object, name: str = "seeds") -> tuple[int, ...]:
 
 
 def format_seeds(seeds: Sequence[int]) -> str:
-    """``1..20``, ``1..5,9``: as `parse_seeds` reads them."""
+    """Write seeds like ``1..20`` or ``1..5,9``, as `parse_seeds` reads them."""
     ranges: list[list[int]] = []
     for seed in seeds:
         if ranges and ranges[-1][1] + 1 == seed:

@@ -23,11 +23,11 @@ from weft.switch.commands.stf import load_program
 from weft.switch.commands.switch_options import SwitchOptions, TlsFiles, parse_options
 from weft.switch.commands.switch_trace import LOG_LEVEL, TraceLines
 from weft.switch.engine.control import ProgramError
-from weft.switch.p4runtime.credentials import Credentials
 from weft.switch.realtime.config import Config, config_of
 
 if TYPE_CHECKING:
     from weft.switch.p4runtime.device import Device
+    from weft.switch.p4runtime.server import Credentials
     from weft.switch.realtime.process import SwitchProcess
 
 _log = logging.getLogger("weft.command")
@@ -36,13 +36,13 @@ _LEVELS = {"trace": LOG_LEVEL, "debug": 10, "info": 20, "warn": 30, "error": 40,
 
 
 MOST_PEM_BYTES = 1 << 20
-"""Of a certificate or a key."""
+"""The most bytes of a certificate or a key."""
 
 MOST_P4INFO_BYTES = 64 << 20
 
 
 def run_switch(arguments: Sequence[str]) -> None:
-    """Run a switch until Ctrl-C or a signal ends it; raises `WeftError`."""
+    """Run a switch until Ctrl-C or another signal ends it; raises `WeftError`."""
     options = parse_options(arguments)
     _set_up_log(options)
     for note in options.notes:
@@ -55,7 +55,7 @@ def run_switch(arguments: Sequence[str]) -> None:
 
 
 def _set_up_log(options: SwitchOptions) -> None:
-    """What is said goes to the log file too; what the server logs, to console and file."""
+    """Have what is said go to the log file too, and what the server logs to console and file."""
     handlers: list[logging.Handler] = []
     if options.log_console:
         handlers.append(logging.StreamHandler(sys.stdout))
@@ -78,21 +78,25 @@ def _set_up_log(options: SwitchOptions) -> None:
 
 
 class _LogFile(RotatingFileHandler):
-    """A log that takes the place of what was there; no link is followed."""
+    """A log file that takes the place of what was there before; no link is followed."""
 
     def _open(self) -> TextIOWrapper:
         return open(files.create(Path(self.baseFilename)), "w", encoding="utf-8")
 
 
 def _log_file(path: Path, options: SwitchOptions) -> logging.Handler:
-    """A log that begins a new file when it is full, and names older ones NAME.1.txt as BMv2."""
+    """Return a log that begins a new file when one is full, and names older ones NAME.1.txt as BMv2
+    does."""
     handler = _LogFile(path, maxBytes=options.log_file_bytes, backupCount=max(options.log_files, 1))
     handler.namer = lambda name: re.sub(r"\.txt(\.\d+)$", r"\1.txt", name)
     return handler
 
 
 def _credentials(tls: TlsFiles | None) -> Credentials | None:
-    """What the server shows and asks for; raises `InputError` for a file that cannot be read."""
+    """Return what the server shows and asks for; raises `InputError` for a file that it cannot
+    read."""
+    from weft.switch.p4runtime.server import Credentials
+
     if tls is None:
         return None
 
@@ -124,8 +128,9 @@ def _config(options: SwitchOptions) -> Config:
                 f"port {number}: there is no interface {interface!r} in this network namespace; "
                 f"it has: {', '.join(present)}"
             )
-        queue = options.queue(number)
-        port: dict[str, Any] = {"port": number, "interface": interface, **queue.__dict__}
+        port: dict[str, Any] = {
+            "port": number, "interface": interface, **options.queue(number),
+        }  # fmt: skip
         if captures is not None:
             port["pcap_in"] = str(captures / f"{interface}_in.pcap")
             port["pcap_out"] = str(captures / f"{interface}_out.pcap")
@@ -143,7 +148,7 @@ def _config(options: SwitchOptions) -> Config:
 
 
 def _serve(options: SwitchOptions, config: Config) -> None:
-    """Bring the switch up, say so, wait for a signal or the packet loop's failure, take it down."""
+    """Bring the switch up, say so, wait for a signal or a failed packet loop, and take it down."""
     from weft.switch.p4runtime.server import serve
     from weft.switch.realtime.link_states import LinkStates
     from weft.switch.realtime.process import SwitchProcess
@@ -188,7 +193,7 @@ def _end_captures(process: SwitchProcess) -> None:
 
 
 def _logs_packets(options: SwitchOptions) -> bool:
-    """Whether there is a log whose level, as with BMv2, has every packet's way in it."""
+    """Return whether there is a log whose level, as with BMv2, includes every packet's way."""
     logs = options.log_console or options.log_file is not None
     return logs and _LEVELS[options.log_level] <= _LEVELS["debug"]
 
@@ -213,9 +218,9 @@ def _ports(config: Config) -> list[str]:
 
 
 def _load(device: Device, text: str, p4info: str | None, program: Path) -> None:
-    """Load the program while clients' requests wait: they find it loaded, and keep theirs.
+    """Load the program while the requests of clients wait, so that they find it loaded.
 
-    With its P4Info clients find tables and all else as if one of them had brought it.
+    With its P4Info, clients find tables and all else as if one of them had loaded the program.
     """
     started = time.monotonic()
     with device.lock:
@@ -229,7 +234,7 @@ def _load(device: Device, text: str, p4info: str | None, program: Path) -> None:
 
 
 def _set_config(device: Device, text: str, p4info: str) -> bool:
-    """Whether the P4Info goes with the program."""
+    """Load a program with its P4Info, and return whether the two belong together."""
     from google.protobuf import text_format
 
     from weft.switch.messages import p4runtime_pb2
@@ -249,7 +254,8 @@ def _set_config(device: Device, text: str, p4info: str) -> bool:
 
 
 def _p4info(options: SwitchOptions) -> str | None:
-    """The P4Info of the program: what the compiler makes of a .p4, or the file beside a .json."""
+    """Return the P4Info that the compiler makes of a .p4, or that stands in a file beside a
+    .json."""
     from weft.switch.compiler import compile_cached
 
     program = options.program

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
@@ -46,7 +47,7 @@ REFUSED = {
 }
 
 JSON_VERSION = "2.24"
-"""Greatest version of BMv2's JSON that the engine knows."""
+"""The greatest version of BMv2's JSON that the engine knows."""
 
 
 @dataclass(frozen=True)
@@ -62,22 +63,15 @@ class TlsFiles:
 
 
 @dataclass(frozen=True)
-class QueueOptions:
-    """The link behind a port, in the keys of `weft.switch.realtime.config`."""
-
-    rate_bps: int = 0
-    delay_ns: int = 0
-    queue_bytes: int = 0
-    queue_packets: int = 0
-
-
-@dataclass(frozen=True)
 class SwitchOptions:
-    """What was asked for. ``interfaces``: (port, interface) in order."""
+    """What was asked for."""
 
     program: Path | None
     interfaces: tuple[tuple[int, str], ...]
-    queues: dict[int | None, QueueOptions]
+    """Ports and their interfaces, in the order in which they were given."""
+    queues: dict[int | None, dict[str, int]]
+    """The link behind a port, or behind all other ports (None), in the keys of
+    `weft.switch.realtime.config`."""
     device_id: int
     address: str
     cpu_port: int | None
@@ -87,9 +81,9 @@ class SwitchOptions:
     log_file: Path | None
     log_level: str
     log_file_bytes: int
-    """Size at which the log begins a new file."""
+    """The size at which the log begins a new file."""
     log_files: int
-    """Older files that are kept."""
+    """How many older files are kept."""
     tls: TlsFiles | None
     trace: str | None
     seed: int
@@ -97,9 +91,9 @@ class SwitchOptions:
     defines: tuple[str, ...]
     notes: tuple[str, ...]
 
-    def queue(self, port: int) -> QueueOptions:
-        """The link behind a port: its own, or that of all ports."""
-        return self.queues.get(port) or self.queues.get(None) or QueueOptions()
+    def queue(self, port: int) -> dict[str, int]:
+        """Return the link behind a port: its own, or that of all ports."""
+        return self.queues.get(port) or self.queues.get(None, {})
 
 
 def _version() -> str:
@@ -158,7 +152,7 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--enable-swap", {"action": _FLAG, "help": argparse.SUPPRESS}),
     ("--debugger", {"action": "store_const", "const": "", "help": argparse.SUPPRESS}),
 )  # fmt: skip
-"""What there is beside the program, `WITHOUT_EFFECT` and `REFUSED`, as argparse takes it."""
+"""The options besides `WITHOUT_EFFECT` and `REFUSED`: their flags and what argparse takes."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -172,7 +166,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def parse_options(arguments: Sequence[str]) -> SwitchOptions:
-    """Read a command line, with or without ``--``; raises `InputError`."""
+    """Return what a command line, with or without ``--``, asks for; raises `InputError`."""
     words = ["--trace=-" if word == "--trace" else word for word in arguments if word != "--"]
     given = _parser().parse_intermixed_args(_pcap_joined(words))
     for name, why in REFUSED.items():
@@ -183,7 +177,7 @@ def parse_options(arguments: Sequence[str]) -> SwitchOptions:
         for name, why in WITHOUT_EFFECT.items()
         if getattr(given, name) is not None
     )
-    cpu_port = None if given.cpu_port is None else _port(given.cpu_port, "--cpu-port", 511)
+    cpu_port = None if given.cpu_port is None else _whole(given.cpu_port, "--cpu-port", 511)
     interfaces = tuple(_interface(text) for text in given.interface)
     _check_ports(interfaces, cpu_port)
     return SwitchOptions(
@@ -193,7 +187,7 @@ def parse_options(arguments: Sequence[str]) -> SwitchOptions:
         device_id=_whole(given.device_id, "--device-id", (1 << 64) - 1),
         address=_address(given.grpc_server_addr),
         cpu_port=cpu_port or None,
-        drop_port=_port(given.drop_port, "--drop-port", 511),
+        drop_port=_whole(given.drop_port, "--drop-port", 511),
         pcap=None if given.pcap is None else Path(given.pcap),
         log_console=given.log_console,
         log_file=None if given.log_file is None else Path(f"{given.log_file}.txt"),
@@ -210,7 +204,7 @@ def parse_options(arguments: Sequence[str]) -> SwitchOptions:
 
 
 def _pcap_joined(arguments: list[str]) -> list[str]:
-    """``--pcap`` may stand alone, which is the current folder, or before its folder."""
+    """Join ``--pcap`` with its folder; if it stands alone, that is the current folder."""
     joined: list[str] = []
     skip = False
     for place, word in enumerate(arguments):
@@ -226,7 +220,8 @@ def _pcap_joined(arguments: list[str]) -> list[str]:
 
 
 def _tls(given: Any) -> TlsFiles | None:
-    """BMv2's rules: all of it needs --grpc-server-ssl, which needs a certificate and its key."""
+    """Return the files of TLS, by BMv2's rules: each of its options needs --grpc-server-ssl, which
+    needs a certificate and its key."""
     names = ("cert", "key", "cacert", "with_client_auth")
     values = {name: getattr(given, f"grpc_server_{name}") for name in names}
     if not given.grpc_server_ssl:
@@ -272,15 +267,11 @@ def _whole(text: str, what: str, most: int) -> int:
     return int(text)
 
 
-def _port(text: str, what: str, most: int = MOST_PORT) -> int:
-    return _whole(text, what, most)
-
-
 def _interface(text: str) -> tuple[int, str]:
     port, at, name = text.partition("@")
     if not at or not name:
         raise InputError(f"--interface {text!r}: write PORT@IFACE, like 1@veth1")
-    return _port(port, f"--interface {text!r}: port"), name
+    return _whole(port, f"--interface {text!r}: port", MOST_PORT), name
 
 
 def _check_ports(interfaces: Sequence[tuple[int, str]], cpu_port: int | None) -> None:
@@ -307,13 +298,13 @@ def _address(text: str) -> str:
     return text
 
 
-def _queues(texts: Sequence[str], ports: set[int]) -> dict[int | None, QueueOptions]:
-    queues: dict[int | None, QueueOptions] = {}
+def _queues(texts: Sequence[str], ports: set[int]) -> dict[int | None, dict[str, int]]:
+    queues: dict[int | None, dict[str, int]] = {}
     for text in texts:
         head, colon, rest = text.partition(":")
         port: int | None = None
         if colon and head != "*":
-            port = _port(head, f"--queue {text!r}: port")
+            port = _whole(head, f"--queue {text!r}: port", MOST_PORT)
             if port not in ports:
                 known = ", ".join(map(str, sorted(ports))) or "none"
                 raise InputError(f"--queue {text!r}: there is no port {port}; ports are: {known}")
@@ -323,24 +314,25 @@ def _queues(texts: Sequence[str], ports: set[int]) -> dict[int | None, QueueOpti
     return queues
 
 
-def _queue(whole: str, text: str) -> QueueOptions:
+def _queue(whole: str, text: str) -> dict[str, int]:
     values: dict[str, int] = {}
     for part in text.split(","):
         key, equals, value = part.partition("=")
-        what = f"--queue {whole!r}: {key}"
-        if key in ("rate", "delay", "bytes", "packets") and equals and key not in values:
-            if key == "packets":
-                values[key] = _whole(value, what, 1 << 20)
-            else:
-                values[key] = {"rate": parse_rate, "delay": parse_duration, "bytes": parse_size}[
-                    key
-                ](value, what)
-        else:
+        figure = _FIGURES.get(key)
+        if figure is None or not equals or figure[0] in values:
             raise InputError(
                 f"--queue {whole!r}: {part!r} is none of rate=10Mbit, delay=1ms, packets=64, "
                 "bytes=64KiB, each once, with commas"
             )
-    return QueueOptions(
-        values.get("rate", 0), values.get("delay", 0),
-        values.get("bytes", 0), values.get("packets", 0),
-    )  # fmt: skip
+        name, parse = figure
+        values[name] = parse(value, f"--queue {whole!r}: {key}")
+    return values
+
+
+_FIGURES: dict[str, tuple[str, Callable[[str, str], int]]] = {
+    "rate": ("rate_bps", parse_rate),
+    "delay": ("delay_ns", parse_duration),
+    "bytes": ("queue_bytes", parse_size),
+    "packets": ("queue_packets", partial(_whole, most=1 << 20)),
+}
+"""What ``--queue`` says of a link: the configuration's key for it, and how it is read."""
