@@ -177,7 +177,7 @@ def test_counters_count_packets_and_bytes_by_port_and_entry() -> None:
     assert control.read_counters("port_ingress")[4] == CounterCell(1, 300)
     keys = (Lpm(0x0A010000, 16),)
     assert control.read_direct_counter("route", keys) == CounterCell(2, 400)
-    assert control.read_default_counter("route") == CounterCell(1, 300)
+    assert control.read_direct_counter("route", None) == CounterCell(1, 300)
     control.write_direct_counter("route", keys, 0, CounterCell(1, 2))
     assert control.read_direct_counter("route", keys) == CounterCell(1, 2)
     dataplane.receive(0, 7, [packet("10.1.0.1")], 0)

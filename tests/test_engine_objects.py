@@ -194,11 +194,11 @@ def test_direct_counters_are_written_and_those_of_default_entries_too() -> None:
     dataplane, control = make()
     forward(control, 1, 2)
     control.write_direct_counter("I.forward", (Exact(1),), 0, CounterCell(5, 50))
-    control.write_default_counter("I.forward", CounterCell(7, 70))
+    control.write_direct_counter("I.forward", None, 0, CounterCell(7, 70))
     send(dataplane, frame(1, 1))
     send(dataplane, frame(2, 1))
     assert control.read_direct_counter("I.forward", (Exact(1),)) == CounterCell(6, 64)
-    assert control.read_default_counter("I.forward") == CounterCell(8, 84)
+    assert control.read_direct_counter("I.forward", None) == CounterCell(8, 84)
 
 
 def test_an_entry_in_the_place_of_a_deleted_one_has_a_direct_counter_of_its_own() -> None:
@@ -213,7 +213,7 @@ def test_an_entry_in_the_place_of_a_deleted_one_has_a_direct_counter_of_its_own(
     assert [
         control.read_direct_counter("I.forward", (Exact(number),)).packets for number in (1, 3, 4)
     ] == [1, 2, 3]
-    assert control.read_default_counter("I.forward").packets == 0
+    assert control.read_direct_counter("I.forward", None).packets == 0
 
 
 def test_digests_and_packets_for_the_controller_come_as_events_in_order() -> None:

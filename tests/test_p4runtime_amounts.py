@@ -298,7 +298,7 @@ def test_what_is_written_before_commit_is_kept_as_bytes_and_bounded(
         requests.write(device, request)
     assert caught.value.code == code_pb2.RESOURCE_EXHAUSTED
     configs.set_config(device, config_request(every_entity, "COMMIT"))
-    assert list(device.notes.multicast) == [1]
+    assert list(device.notes.replication) == [("multicast_group_entry", 1)]
 
 
 def test_an_answer_ends_where_it_is_too_large(
@@ -418,7 +418,7 @@ def test_a_large_batch_ends_where_another_client_or_program_comes(
     with pytest.raises(LocalError, match=f"{at} of {2 * at} updates failed") as caught:
         answered(switch.service.write)(batch)
     assert f"number {at + 1} is the first: {code}: {message}" in caught.value.details()
-    groups = switch.service.device.notes.multicast
+    groups = switch.service.device.notes.replication
     assert len(groups) == (at if event == "primary" else 0)
 
 

@@ -38,11 +38,9 @@ from weft.switch.p4runtime import configs, notifications, requests
 from weft.switch.p4runtime.arbitration import Arbitration
 from weft.switch.p4runtime.data_plane import DataPlane
 from weft.switch.p4runtime.device import Device
-from weft.switch.p4runtime.outboxes import MAX_WAITING, MAX_WAITING_BYTES, Outbox
 from weft.switch.p4runtime.refusals import MOST_NAMED, Refusal, as_refusal
-from weft.switch.p4runtime.server import P4RuntimeServer
-from weft.switch.p4runtime.stalls import unless_stalled
-from weft.switch.p4runtime.streams import Streams
+from weft.switch.p4runtime.server import P4RuntimeServer, unless_stalled
+from weft.switch.p4runtime.streams import MAX_WAITING, MAX_WAITING_BYTES, Outbox, Streams
 
 pytest_plugins = ["tests.p4runtime_fixtures"]
 

@@ -422,20 +422,21 @@ class SwitchControl(Protocol):
         """Raises NotFound, InvalidValue."""
 
     def read_direct_counter(
-        self, table: str, keys: tuple[Key, ...], priority: int = 0
+        self, table: str, keys: tuple[Key, ...] | None, priority: int = 0
     ) -> CounterCell:
-        """The direct counter of one entry. Raises NotFound (no such entry, no direct counter)."""
+        """Return the direct counter of an entry, or with ``keys`` None of the default entry, which
+        counts the packets that missed.
+
+        Raises NotFound (no such entry, no direct counter).
+        """
 
     def write_direct_counter(
-        self, table: str, keys: tuple[Key, ...], priority: int, cell: CounterCell
+        self, table: str, keys: tuple[Key, ...] | None, priority: int, cell: CounterCell
     ) -> None:
-        """Raises NotFound."""
+        """Set the direct counter of an entry, or with ``keys`` None of the default entry.
 
-    def read_default_counter(self, table: str) -> CounterCell:
-        """The direct counter of the table's default entry (packets that missed)."""
-
-    def write_default_counter(self, table: str, cell: CounterCell) -> None:
-        """Raises NotFound (no direct counter)."""
+        Raises NotFound (no such entry, no direct counter).
+        """
 
     def read_register(self, register: str, index: int) -> int:
         """Raises NotFound, InvalidValue."""

@@ -430,7 +430,7 @@ class EngineControl:
         self._counters(counter, index)[index] = cell.packets, cell.bytes
 
     def _direct_counter(
-        self, table: str, keys: tuple[Key, ...] | None, priority: int = 0
+        self, table: str, keys: tuple[Key, ...] | None, priority: int
     ) -> NDArray[np.int64]:
         """An entry's counter, live; ``keys`` None: the default entry's."""
         state = self._table(table)
@@ -440,20 +440,14 @@ class EngineControl:
         return counter
 
     def read_direct_counter(
-        self, table: str, keys: tuple[Key, ...], priority: int = 0
+        self, table: str, keys: tuple[Key, ...] | None, priority: int = 0
     ) -> CounterCell:
         return CounterCell(*self._direct_counter(table, keys, priority).tolist())
 
     def write_direct_counter(
-        self, table: str, keys: tuple[Key, ...], priority: int, cell: CounterCell
+        self, table: str, keys: tuple[Key, ...] | None, priority: int, cell: CounterCell
     ) -> None:
         self._direct_counter(table, keys, priority)[:] = cell.packets, cell.bytes
-
-    def read_default_counter(self, table: str) -> CounterCell:
-        return CounterCell(*self._direct_counter(table, None).tolist())
-
-    def write_default_counter(self, table: str, cell: CounterCell) -> None:
-        self._direct_counter(table, None)[:] = cell.packets, cell.bytes
 
     # -- registers
 

@@ -14,7 +14,7 @@ from weft.switch.p4runtime.refusals import invalid, unimplemented
 from weft.switch.p4runtime.translation import MOST_BITS
 
 MOST_DEPTH = 16
-"""Of types within types; a P4Info may be made to go in circles."""
+"""The most levels of types within types; a P4Info may have types that contain themselves."""
 
 
 def encode_data(spec: Any, types: Any, words: Iterator[int], message: Any, depth: int = 0) -> None:
@@ -25,39 +25,40 @@ def encode_data(spec: Any, types: Any, words: Iterator[int], message: Any, depth
     """
     _check_depth(depth)
     kind = spec.WhichOneof("type_spec")
-    if kind == "bitstring":
-        message.bitstring = _encode_bits(spec.bitstring, next(words))
-    elif kind == "bool":
-        message.bool = bool(next(words))
-    elif kind in ("tuple", "struct"):
-        members = spec.tuple.members
-        if kind == "struct":
-            found = _named(types.structs, spec.struct.name)
-            members = [member.type_spec for member in found.members]
-        filled = getattr(message, kind)
-        filled.SetInParent()
-        for member in members:
-            encode_data(member, types, words, filled.members.add(), depth + 1)
-    elif kind == "header":
-        message.header.is_valid = True
-        for member in _named(types.headers, spec.header.name).members:
-            message.header.bitstrings.append(_encode_bits(member.type_spec, next(words)))
-    elif kind == "serializable_enum":
-        message.enum_value = bytestrings.encode(next(words))
-    elif kind == "new_type":
-        original = _original(types, spec.new_type.name)
-        if original is None:
-            message.bitstring = bytestrings.encode(next(words))
-        else:
-            encode_data(original, types, words, message, depth + 1)
-    elif kind in ("enum", "error"):
-        setattr(message, kind, _member(spec, kind, types, next(words)))
-    else:
-        raise unimplemented(f"data of type {kind or 'none'} is not supported")
+    match kind:
+        case "bitstring":
+            message.bitstring = _encode_bits(spec.bitstring, next(words))
+        case "bool":
+            message.bool = bool(next(words))
+        case "tuple" | "struct":
+            members = spec.tuple.members
+            if kind == "struct":
+                found = _named(types.structs, spec.struct.name)
+                members = [member.type_spec for member in found.members]
+            filled = getattr(message, kind)
+            filled.SetInParent()
+            for member in members:
+                encode_data(member, types, words, filled.members.add(), depth + 1)
+        case "header":
+            message.header.is_valid = True
+            for member in _named(types.headers, spec.header.name).members:
+                message.header.bitstrings.append(_encode_bits(member.type_spec, next(words)))
+        case "serializable_enum":
+            message.enum_value = bytestrings.encode(next(words))
+        case "new_type":
+            original = _original(types, spec.new_type.name)
+            if original is None:
+                message.bitstring = bytestrings.encode(next(words))
+            else:
+                encode_data(original, types, words, message, depth + 1)
+        case "enum" | "error":
+            setattr(message, kind, _member(spec, kind, types, next(words)))
+        case _:
+            raise unimplemented(f"data of type {kind or 'none'} is not supported")
 
 
 def decode_data(spec: Any, types: Any, message: Any, what: str, depth: int = 0) -> int:
-    """The number that a ``P4Data`` of a scalar type is, unsigned as the data plane has it.
+    """Return the number that a ``P4Data`` of a scalar type is, unsigned as in the data plane.
 
     Raises Refusal: INVALID_ARGUMENT if it is of another type, OUT_OF_RANGE, UNIMPLEMENTED.
     """
@@ -86,7 +87,7 @@ def decode_data(spec: Any, types: Any, message: Any, what: str, depth: int = 0) 
 
 
 def _decode_translated(name: str, types: Any, message: Any, what: str) -> int:
-    """The number that a translated type's bitstring is; the data plane has the same one."""
+    """Return the number in the bitstring of a translated type; the data plane has the same one."""
     width = types.new_types[name].translated_type.sdn_bitwidth
     if not 0 < width <= MOST_BITS:
         raise unimplemented(f"{what}: type {name} is translated, but not to a bit<W>")
@@ -96,14 +97,14 @@ def _decode_translated(name: str, types: Any, message: Any, what: str) -> int:
 
 
 def _width(spec: Any) -> int:
-    """Bits of a ``bit<W>`` or ``int<W>`` in a P4Info."""
+    """Return the bits of a ``bit<W>`` or ``int<W>`` in a P4Info."""
     if not 0 < spec.bitwidth <= MOST_BITS:
         raise invalid(f"P4Info: bit width {spec.bitwidth}; it is 1 to {MOST_BITS}")
     return int(spec.bitwidth)
 
 
 def is_scalar(spec: Any, types: Any, depth: int = 0) -> bool:
-    """Whether a type is one number, which a register's cell can hold."""
+    """Return whether a type is one number, which a register's cell can hold."""
     _check_depth(depth)
     kind = spec.WhichOneof("type_spec")
     if kind == "new_type":
@@ -132,7 +133,7 @@ def _named(known: Any, name: str) -> Any:
 
 
 def _original(types: Any, name: str) -> Any | None:
-    """What a new type is made of; None if it is translated: then it reads as its number."""
+    """Return what a new type is made of; None if it is translated, and so reads as its number."""
     spec = _named(types.new_types, name)
     if spec.WhichOneof("representation") == "original_type":
         return spec.original_type
@@ -140,7 +141,7 @@ def _original(types: Any, name: str) -> Any | None:
 
 
 def _member(spec: Any, kind: str, types: Any, word: int) -> str:
-    """The name of an enum's or error's member, which the data plane numbers from 0."""
+    """Return the name of a member of an enum or error, which the data plane numbers from 0."""
     members = (
         list(types.error.members)
         if kind == "error"

@@ -1,4 +1,4 @@
-"""One switch as the server sees it: its control, its programs, and what only P4Runtime knows."""
+"""One switch as the server sees it: its control, its programs, and what P4Runtime alone knows."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from weft.switch.p4runtime.translation import Translations
 from weft.switch.p4runtime.turns import TurnLock
 
 EntryId = tuple[str, tuple[Key, ...] | None, int]
-"""Table, key and priority of an entry; key None stands for the default entry."""
+"""The table, key and priority of an entry; key None stands for the default entry."""
 
 
 @dataclass(frozen=True)
 class Opaque:
-    """What a client attaches to a table entry and gets back, unread by the switch."""
+    """What a client attaches to a table entry and gets back; the switch does not read it."""
 
     controller_metadata: int = 0
     metadata: bytes = b""
@@ -36,22 +36,19 @@ class Notes:
     """Entries with a one-shot action set, by action profile, as the client wrote the set."""
     groups: dict[tuple[str, int], Any] = field(default_factory=dict)
     """Groups of action selectors with watch ports, as the client wrote them."""
-    multicast: dict[int, Any] = field(default_factory=dict)
-    """Multicast groups as the client wrote them."""
-    clones: dict[int, Any] = field(default_factory=dict)
-    """Clone sessions as the client wrote them."""
+    replication: dict[tuple[str, int], Any] = field(default_factory=dict)
+    """Multicast groups and clone sessions as the client wrote them, by kind of entry and id."""
     digests: Digests = field(default_factory=Digests)
     idle: dict[EntryId, int] = field(default_factory=dict)
-    """Entries that were reported idle, and when that is due again (ns)."""
+    """For each entry that was reported idle, the time (ns) at which that is due again."""
 
     def copy(self) -> Notes:
-        """A copy that keeps this state whatever happens to the original."""
+        """Return a copy that keeps this state whatever happens to the original."""
         return Notes(
             dict(self.entries),
             {profile: dict(entries) for profile, entries in self.one_shots.items()},
             dict(self.groups),
-            dict(self.multicast),
-            dict(self.clones),
+            dict(self.replication),
             deepcopy(self.digests),
             dict(self.idle),
         )
@@ -59,7 +56,7 @@ class Notes:
 
 @dataclass(frozen=True)
 class Config:
-    """A forwarding pipeline config: the message as it came, and its P4Info looked through."""
+    """A forwarding pipeline config: the message as it came, and what its P4Info says."""
 
     message: Any
     info: ProgramInfo
@@ -77,17 +74,17 @@ class Staged:
     control: SwitchControl
     notes: Notes = field(default_factory=Notes)
     updates: list[bytes] = field(default_factory=list)
-    """What was written since, serialised."""
+    """The updates that were written since then, serialised."""
     updates_bytes: int = 0
 
     def keep(self, updates: list[bytes]) -> None:
-        """Have updates done again on COMMIT."""
+        """Keep updates, so that COMMIT carries them out again."""
         self.updates += updates
         self.updates_bytes += sum(map(len, updates))
 
 
 class Device:
-    """State of one switch; all use of it happens with ``lock`` held."""
+    """The state of one switch; whoever uses it holds ``lock``."""
 
     def __init__(self, control: SwitchControl, device_id: int) -> None:
         self.switch = control
@@ -102,12 +99,13 @@ class Device:
 
     @property
     def control(self) -> SwitchControl:
-        """What entities are written to and read from: the saved program's, or the switch."""
+        """What entities are written to and read from: a saved program's control, or the
+        switch's."""
         return self.switch if self.staged is None else self.staged.control
 
     @property
     def notes(self) -> Notes:
-        """The notes that go with ``control``."""
+        """The notes that belong to ``control``."""
         return self.running_notes if self.staged is None else self.staged.notes
 
     @notes.setter
@@ -132,7 +130,7 @@ class Device:
         return self.running.info
 
     def set_port_up(self, port: int, up: bool) -> None:
-        """Say that a port went up or down: groups with members that watch it follow."""
+        """Say whether a port is up; groups with members that watch the port follow."""
         with self.lock:
             self.switch.set_port_up(port, up)
             self.switch.publish()
@@ -140,7 +138,8 @@ class Device:
     # -- writes that packets see at once
 
     def live(self, write: Callable[[], None]) -> None:
-        """Write to a counter, meter or register: now, or with the rest of an atomic batch."""
+        """Write to a counter, meter or register now, or together with the rest of an atomic
+        batch."""
         if self._deferred is None:
             write()
         else:
@@ -152,22 +151,24 @@ class Device:
         return self._deferred is not None
 
     def begin(self) -> None:
-        """From now on keep back what packets would see at once."""
+        """From now on keep back the writes that packets would see at once."""
         self._deferred, self._undo = [], []
 
     def on_failure(self, actions: list[Callable[[], None]]) -> None:
-        """Have actions done if the batch is undone: its updates may reuse a deleted entry's
-        counter and meter."""
+        """Add actions to be done if the batch is undone, whose updates may reuse the counter and
+        meter of a deleted entry."""
         self._undo += actions
 
     def give_up(self) -> None:
-        """End ``begin`` with nothing written; the control has been restored."""
+        """End what ``begin`` began without writing anything; the control has been restored
+        before."""
         undo, self._deferred, self._undo = self._undo, None, []
         for action in undo:
             action()
 
     def take_deferred(self) -> Callable[[], None] | None:
-        """End ``begin``: what was kept back, as one action; None if there was nothing."""
+        """End what ``begin`` began; return the writes that were kept back as one action, None for
+        none."""
         writes, self._deferred, self._undo = self._deferred, None, []
         if not writes:
             return None

@@ -18,7 +18,7 @@ from weft.switch.p4runtime.refusals import denied, invalid, listed
 
 
 def decode_keys(table: Table | ValueSet, messages: Any) -> tuple[Key, ...]:
-    """The key of an entry or member, one ``Key`` per field in the order of the table or set.
+    """Return the key of an entry or member, one ``Key`` a field in the order of the table or set.
 
     Raises Refusal (INVALID_ARGUMENT, OUT_OF_RANGE) that names the table and the field.
     """
@@ -29,8 +29,11 @@ def decode_keys(table: Table | ValueSet, messages: Any) -> tuple[Key, ...]:
 def by_id(
     what: str, part: str, parts: Sequence[Field | Param], messages: Any, identifier: str
 ) -> dict[int, Any]:
-    """Messages by the field that names a part of something. Raises Refusal (INVALID_ARGUMENT) for
-    a part that there is not, and for one that is given twice."""
+    """Return messages about the parts of something by the ids of these parts.
+
+    ``identifier`` is the field of a message that has the id. Raises Refusal (INVALID_ARGUMENT) for
+    a part that does not exist, and for one that is given twice.
+    """
     known = {one.id for one in parts}
     given: dict[int, Any] = {}
     for message in messages:
@@ -92,23 +95,25 @@ def _decode_key(table: Table | ValueSet, field: Field, message: Any) -> Key:
 
 
 def encode_keys(table: Table | ValueSet, keys: tuple[Key, ...]) -> list[Any]:
-    """The fields of a key, each a ``FieldMatch``."""
+    """Return the fields of a key that do not match everything, each as a ``FieldMatch``."""
     messages = []
     for field, key in zip(table.fields, keys, strict=True):
-        match: dict[str, Any] = {}
-        if isinstance(key, Exact):
-            match = {"value": field.type.encode(key.value)}
-        elif isinstance(key, Lpm) and key.prefix_length:
-            match = {"value": bytestrings.encode(key.value), "prefix_len": key.prefix_length}
-        elif isinstance(key, Range) and (key.low or key.high != (1 << field.width) - 1):
-            match = {"low": bytestrings.encode(key.low), "high": bytestrings.encode(key.high)}
-        elif isinstance(key, Ternary) and key.mask:
-            match = {"value": field.type.encode(key.value)}
-            if field.kind is MatchKind.TERNARY:
-                match["mask"] = bytestrings.encode(key.mask)
-        if match:
-            found = {field.kind.value: match}
-            messages.append(p4runtime_pb2.FieldMatch(field_id=field.id, **found))
+        encoded: dict[str, Any]
+        match key:
+            case Exact():
+                encoded = {"value": field.type.encode(key.value)}
+            case Lpm() if key.prefix_length:
+                encoded = {"value": bytestrings.encode(key.value), "prefix_len": key.prefix_length}
+            case Range() if key.low or key.high != (1 << field.width) - 1:
+                encoded = {"low": bytestrings.encode(key.low), "high": bytestrings.encode(key.high)}
+            case Ternary() if key.mask:
+                encoded = {"value": field.type.encode(key.value)}
+                if field.kind is MatchKind.TERNARY:
+                    encoded["mask"] = bytestrings.encode(key.mask)
+            case _:
+                continue
+        found = {field.kind.value: encoded}
+        messages.append(p4runtime_pb2.FieldMatch(field_id=field.id, **found))
     return messages
 
 
@@ -116,7 +121,7 @@ _SCOPES = p4info_pb2.ActionRef
 
 
 def check_scope(table: Table, info: ProgramInfo, action_id: int, *, default: bool) -> None:
-    """Raise unless an action may stand in a table's entries, or be its default action."""
+    """Raise Refusal unless an action may stand in a table's entries, or be its default action."""
     scope = table.scopes.get(action_id)
     if scope is None:
         actions = (f"{info.actions[known].name} ({known})" for known in table.scopes)
@@ -130,7 +135,7 @@ def check_scope(table: Table, info: ProgramInfo, action_id: int, *, default: boo
 
 
 def decode_action(info: ProgramInfo, message: Any) -> ActionCall:
-    """An action with its parameters in the order of the source.
+    """Return an action with its parameters in the order of the source.
 
     Raises Refusal (INVALID_ARGUMENT, OUT_OF_RANGE) that names the action and the parameter.
     """
@@ -153,7 +158,7 @@ def decode_action(info: ProgramInfo, message: Any) -> ActionCall:
 
 
 def encode_action(info: ProgramInfo, call: ActionCall, message: Any) -> None:
-    """Fill an ``Action`` message; the program has the action."""
+    """Fill in an ``Action`` message for an action of the program."""
     action = info.actions.by_name[call.action]
     message.action_id = action.id
     for param, value in zip(action.params, call.params, strict=True):

@@ -1,4 +1,4 @@
-"""What a switch tells its controllers of itself: packets, digests, idle entries.
+"""What a switch tells its controllers on its own: packets, digests, idle entries.
 
 P4Runtime specification, sections "Packet I/O", "DigestEntry", "Table Idle Timeout Notification".
 No clock is read here and nothing is sent: whoever calls says what time it is, holds
@@ -21,28 +21,29 @@ from weft.switch.p4runtime.tables import encode_identity, fill_opaque
 
 @dataclass(frozen=True)
 class Message:
-    """A ``StreamMessageResponse`` and the role whose primary it is for (empty: all roles')."""
+    """A ``StreamMessageResponse``, and the role whose primary it is for; empty for all roles."""
 
     role: str
     response: Any
 
 
 def collect(device: Device, now_ns: int, epoch_ns: int) -> list[Message]:
-    """All that is to be told at ``now_ns`` (any clock); ``epoch_ns`` is the time since 1970."""
+    """Return what is to be told at ``now_ns`` of any clock; ``epoch_ns`` is the time since 1970."""
     events = device.switch.take_events()
     if device.running is None:
         return []
     messages = []
     idle: list[TableEntry] = []
     for event in events:
-        if isinstance(event, PacketIn):
-            packet = unpack(device.running.info.packet_headers.get("packet_in"), event.frame)
-            if packet is not None:
-                messages.append(Message("", p4runtime_pb2.StreamMessageResponse(packet=packet)))
-        elif isinstance(event, DigestEvent):
-            device.running_notes.digests.learn(event.digest, event.values, now_ns)
-        elif isinstance(event, IdleTimeout):
-            idle.append(event.entry)
+        match event:
+            case PacketIn():
+                packet = unpack(device.running.info.packet_headers.get("packet_in"), event.frame)
+                if packet is not None:
+                    messages.append(Message("", p4runtime_pb2.StreamMessageResponse(packet=packet)))
+            case DigestEvent():
+                device.running_notes.digests.learn(event.digest, event.values, now_ns)
+            case IdleTimeout():
+                idle.append(event.entry)
     idle += _idle_again(device, now_ns)
     messages += _idle_notifications(device, idle, now_ns, epoch_ns)
     messages += [Message(*one) for one in digest_lists(device, now_ns, epoch_ns)]
@@ -50,14 +51,14 @@ def collect(device: Device, now_ns: int, epoch_ns: int) -> list[Message]:
 
 
 def deadline(device: Device) -> int | None:
-    """When ``collect`` is to be called although no event waits."""
+    """Return when ``collect`` is to be called even if no event waits; None for never."""
     notes = device.running_notes
     times = (*notes.idle.values(), notes.digests.deadline())
     return min((time for time in times if time is not None), default=None)
 
 
 def _idle_again(device: Device, now_ns: int) -> list[TableEntry]:
-    """Entries that were reported and have had no hit for another timeout."""
+    """Return the entries that were reported and have had no hit for another timeout since."""
     again = []
     for entry_id, due_ns in list(device.running_notes.idle.items()):
         if due_ns > now_ns:
@@ -77,7 +78,7 @@ def _idle_again(device: Device, now_ns: int) -> list[TableEntry]:
 def _idle_notifications(
     device: Device, entries: Iterable[TableEntry], now_ns: int, epoch_ns: int
 ) -> list[Message]:
-    """One message for all idle entries of a table."""
+    """Return a message for each table that has idle entries, with all of these."""
     found: dict[str, list[Any]] = {}
     tables = device.running_info.tables.by_name
     notes = device.running_notes

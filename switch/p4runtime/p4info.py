@@ -1,4 +1,4 @@
-"""P4Info as the server needs it: ids to names, widths and kinds, and back."""
+"""What a P4Info says, in the form in which the server looks things up."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from weft.switch.messages import p4info_pb2
-from weft.switch.p4runtime.data_plane import DataPlane
+from weft.switch.p4runtime.data_plane import DataPlane, width_at
 from weft.switch.p4runtime.p4info_objects import (
     KINDS,
     Action,
@@ -31,7 +31,7 @@ from weft.switch.p4runtime.translation import Translations
 PACKET_HEADERS = ("packet_in", "packet_out")
 
 MOST_FOREIGN = 1024
-"""Objects of a P4Info that its BMv2 JSON does not have."""
+"""The most objects of a P4Info that its BMv2 JSON may lack."""
 
 _DROPPED = (
     "actions", "action_profiles", "counters", "direct_counters", "meters", "direct_meters",
@@ -42,10 +42,10 @@ _ROLE = re.compile(r'@p4runtime_role\s*\(\s*"([^"]*)"\s*\)')
 
 
 class ProgramInfo:
-    """All that a P4Info says, by id and by name.
+    """All objects of a P4Info, by id and by name.
 
-    ``program`` is the BMv2 JSON that belongs to it. Raises Refusal (INVALID_ARGUMENT) for a P4Info
-    that contradicts itself or the program, or asks for what the server does not do.
+    ``program`` is the BMv2 JSON that belongs to the P4Info. Raises Refusal (INVALID_ARGUMENT) for a
+    P4Info that contradicts itself or the program, or asks for what the server does not do.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class ProgramInfo:
                 )
 
     def tables_of(self, profile: Profile) -> list[Table]:
-        """The tables that an action profile implements."""
+        """Return the tables that an action profile implements."""
         return self._profile_tables.get(profile.id, [])
 
     # -- from messages
@@ -98,6 +98,7 @@ class ProgramInfo:
 
     def _action(self, message: Any) -> Action:
         name = message.preamble.name
+        widths = self._data_plane.actions.get(name, ())
         params = (
             Param(
                 param.id,
@@ -105,7 +106,7 @@ class ProgramInfo:
                 self._type(
                     f"parameter {param.name} of action {name}",
                     param,
-                    self._data_plane.param_width(name, position),
+                    width_at(widths, position),
                 ),
             )
             for position, param in enumerate(message.params)
@@ -129,8 +130,9 @@ class ProgramInfo:
 
     def _table(self, message: Any, counters: set[int], meters: Mapping[int, Meter]) -> Table:
         name = message.preamble.name
+        widths = self._data_plane.tables.get(name, ())
         fields = (
-            self._field(f"table {name}", match, self._data_plane.key_width(name, position))
+            self._field(f"table {name}", match, width_at(widths, position))
             for position, match in enumerate(message.match_fields)
         )
         resources = set(message.direct_resource_ids)
@@ -180,7 +182,7 @@ _Part = TypeVar("_Part", Field, Param)
 
 
 def _numbered(what: str, parts: Iterable[_Part]) -> tuple[_Part, ...]:
-    """The parts of something; INVALID_ARGUMENT unless each has an id of its own."""
+    """Return the parts of something; INVALID_ARGUMENT unless each has an id of its own."""
     found: dict[int, _Part] = {}
     for part in parts:
         if part.id == 0 or part.id in found:
@@ -192,7 +194,7 @@ def _numbered(what: str, parts: Iterable[_Part]) -> tuple[_Part, ...]:
 
 
 def _role(preamble: Any) -> str:
-    """The role that an object belongs to by ``@p4runtime_role``; empty: to every role."""
+    """Return the role that an object belongs to by ``@p4runtime_role``; empty for every role."""
     plain = (found.group(1) for found in map(_ROLE.match, preamble.annotations) if found)
     structured = (
         str(expression.string_value)
@@ -204,7 +206,7 @@ def _role(preamble: Any) -> str:
 
 
 def _identity(preamble: Any) -> tuple[int, str, str]:
-    """Id, name and role."""
+    """Return the id, name and role of an object."""
     return preamble.id, preamble.name, _role(preamble)
 
 
@@ -224,10 +226,9 @@ def _meter(message: Any, size: int) -> Meter:
 
 
 def _check_program(message: Any, data_plane: DataPlane) -> None:
-    """Raise INVALID_ARGUMENT where a P4Info is not that of its BMv2 JSON.
+    """Raise INVALID_ARGUMENT if a P4Info and a BMv2 JSON are not of one program.
 
-    Some actions, counters and so on that the JSON does not have are let pass: compilers drop what
-    nothing uses.
+    The JSON may lack some actions, counters and so on: compilers drop what nothing uses.
     """
     things = (thing.preamble.name for kind in _DROPPED for thing in getattr(message, kind))
     foreign = [name for name in things if not data_plane.knows(name)]
@@ -238,14 +239,14 @@ def _check_program(message: Any, data_plane: DataPlane) -> None:
         )
     for table in message.tables:
         name = table.preamble.name
-        fields = data_plane.key_fields(name)
-        if fields is None:
+        if name not in data_plane.tables:
             raise _not_of_one_program(f"the P4Info has table {name}, the BMv2 JSON does not")
+        fields = len(data_plane.tables[name])
         _check_count(f"table {name}", "key fields", len(table.match_fields), fields)
     for action in message.actions:
         name = action.preamble.name
-        params = data_plane.params(name)
-        if params is not None:
+        if name in data_plane.actions:
+            params = len(data_plane.actions[name])
             _check_count(f"action {name}", "parameters", len(action.params), params)
 
 

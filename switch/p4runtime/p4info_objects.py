@@ -16,7 +16,7 @@ from weft.switch.p4runtime.translation import ValueType
 
 
 class MatchKind(Enum):
-    """The match kinds of P4Runtime; the value is the name of the field in ``FieldMatch``."""
+    """The match kinds of P4Runtime; each value is the name of a field in ``FieldMatch``."""
 
     EXACT = "exact"
     LPM = "lpm"
@@ -26,24 +26,9 @@ class MatchKind(Enum):
 
 
 KINDS = {p4info_pb2.MatchField.MatchType.Value(kind.name): kind for kind in MatchKind}
-"""By their numbers in a P4Info."""
+"""The match kinds by their numbers in a P4Info."""
 
 _BY_PRIORITY = {MatchKind.TERNARY, MatchKind.RANGE, MatchKind.OPTIONAL}
-
-
-@dataclass(frozen=True)
-class Field:
-    """A key field of a table or value set."""
-
-    id: int
-    name: str
-    type: ValueType
-    kind: MatchKind
-
-    @property
-    def width(self) -> int:
-        """Bits of a value."""
-        return self.type.width
 
 
 @dataclass(frozen=True)
@@ -56,8 +41,20 @@ class Param:
 
 
 @dataclass(frozen=True)
+class Field(Param):
+    """A key field of a table or value set."""
+
+    kind: MatchKind
+
+    @property
+    def width(self) -> int:
+        """The bits of a value."""
+        return self.type.width
+
+
+@dataclass(frozen=True)
 class Action:
-    """An action; parameters in the order of the source."""
+    """An action, with its parameters in the order of the source."""
 
     id: int
     name: str
@@ -66,10 +63,10 @@ class Action:
 
 @dataclass(frozen=True)
 class Resource:
-    """Something that clients write or read by its id; ``role`` empty: all roles may."""
+    """Something that clients write or read by its id; with an empty ``role`` every role may."""
 
     kind: ClassVar[str]
-    """What messages call one of them."""
+    """What error messages call an object of this kind."""
 
     id: int
     name: str
@@ -77,7 +74,7 @@ class Resource:
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """What error messages call this object."""
         return f"{self.kind} {self.name}"
 
 
@@ -88,12 +85,12 @@ class Table(Resource):
     kind = "table"
     fields: tuple[Field, ...]
     scopes: Mapping[int, int]
-    """Its actions by id, each with P4Info's ActionRef.Scope."""
+    """P4Info's ActionRef.Scope of each of its actions, by the action's id."""
     profile_id: int
     const_default: bool
     is_const: bool
     preinitialised: bool
-    """Whether the program gives entries that clients may change."""
+    """Whether the program gives it entries that clients may change."""
     ages: bool
     direct_counter: int
     """The id of its direct counter, 0 if it has none."""
@@ -105,7 +102,7 @@ class Table(Resource):
         return any(field.kind in _BY_PRIORITY for field in self.fields)
 
     def has(self, what: Literal["counter", "meter"]) -> bool:
-        """Whether its entries have a direct counter or meter."""
+        """Return whether its entries have a direct counter or meter."""
         return bool(getattr(self, f"direct_{what}"))
 
     def check_has(self, what: Literal["counter", "meter"]) -> None:
@@ -116,10 +113,10 @@ class Table(Resource):
 
 @dataclass(frozen=True)
 class Profile(Resource):
-    """An action profile, or with ``selector`` an action selector; ``max_group_size`` 0 = unset.
+    """An action profile, or with ``selector`` an action selector.
 
-    ``by_members``: sizes count members, each of any weight up to ``max_member_weight`` (0 = any);
-    otherwise they count weights.
+    A ``max_group_size`` of 0 is unset. With ``by_members`` sizes count members, each of a weight up
+    to ``max_member_weight`` (0 allows any weight); otherwise they count weights.
     """
 
     kind = "action profile"
@@ -131,7 +128,7 @@ class Profile(Resource):
 
 @dataclass(frozen=True)
 class Array(Resource):
-    """An indirect counter: cells from 0 to ``size - 1``."""
+    """An indirect counter, with cells from 0 to ``size - 1``."""
 
     kind = "counter"
     size: int
@@ -139,7 +136,7 @@ class Array(Resource):
 
 @dataclass(frozen=True)
 class Meter(Array):
-    """A meter, indirect or (size 0) direct; ``type`` is a ``MeterSpec.Type``."""
+    """An indirect meter, or with ``size`` 0 a direct one; ``type`` is a ``MeterSpec.Type``."""
 
     kind = "meter"
     type: int
@@ -155,7 +152,7 @@ class Register(Array):
 
 @dataclass(frozen=True)
 class ValueSet(Resource):
-    """A parser value set: at most ``size`` members of these fields."""
+    """A parser value set, which has at most ``size`` members of these fields."""
 
     kind = "value set"
     fields: tuple[Field, ...]
@@ -174,7 +171,7 @@ class Digest(Resource):
 class PacketHeader:
     """A controller header, ``packet_in`` or ``packet_out``, with its fields in their order.
 
-    ``widths`` are those of the data plane.
+    ``widths`` are the bits of the fields in the data plane.
     """
 
     name: str
@@ -183,7 +180,7 @@ class PacketHeader:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes in front of the payload."""
+        """The bytes of the header in front of the payload."""
         return (sum(self.widths) + 7) // 8
 
 
@@ -191,7 +188,7 @@ _T = TypeVar("_T", Action, Table, Profile, Array, Meter, Register, ValueSet, Dig
 
 
 class Objects(dict[int, _T]):
-    """The objects of one kind in a P4Info by their ids, in its order; ``by_name`` has them by name.
+    """The objects of one kind in a P4Info by id, in its order; ``by_name`` has them by name.
 
     Raises Refusal (INVALID_ARGUMENT) where an id or a name is missing or occurs twice.
     """
@@ -208,12 +205,12 @@ class Objects(dict[int, _T]):
             self[thing.id] = self.by_name[thing.name] = thing
 
     def find(self, wanted: int) -> _T:
-        """The object of an id; INVALID_ARGUMENT if there is none."""
+        """Return the object with an id; INVALID_ARGUMENT if there is none."""
         if wanted not in self:
             names = listed((f"{thing.name} ({thing.id})" for thing in self.values()), self)
             raise invalid(f"no {self._kind} has id {wanted}; there are {names}")
         return self[wanted]
 
     def chosen(self, wanted: int) -> list[_T]:
-        """What a query means by an id: that object, or by 0 all of them."""
+        """Return what a query means by an id: the object with that id, or for 0 all objects."""
         return [self.find(wanted)] if wanted else list(self.values())

@@ -15,7 +15,7 @@ from weft.switch.p4runtime.refusals import exhausted, invalid
 from weft.switch.p4runtime.replication import decode_port
 
 MAX_GROUP_SIZE = 4096
-"""Greatest sum of weights of a group: the engine has one slot for each."""
+"""The greatest sum of a group's weights: the engine has one slot for each unit of weight."""
 
 
 def write_member(device: Device, kind: int, message: Any) -> None:
@@ -62,17 +62,14 @@ def write_group(device: Device, kind: int, message: Any) -> None:
         refuse_mixing(device, profile)
         device.control.insert_group(group)
     else:
-        _modify_group(device, what, group)
+        for old in device.control.groups(group.profile):
+            if old.group_id == group.group_id and old.max_size != group.max_size:
+                sizes = f"from {old.max_size} to {group.max_size}"
+                raise invalid(f"{what}: max_size cannot change {sizes}")
+        device.control.modify_group(group)
     device.notes.groups.pop((profile.name, group.group_id), None)
     if watched:
         device.notes.groups[profile.name, group.group_id] = deepcopy(message)
-
-
-def _modify_group(device: Device, what: str, group: ProfileGroup) -> None:
-    for old in device.control.groups(group.profile):
-        if old.group_id == group.group_id and old.max_size != group.max_size:
-            raise invalid(f"{what}: max_size cannot change from {old.max_size} to {group.max_size}")
-    device.control.modify_group(group)
 
 
 def _check_max_size(what: str, max_size: int, profile: Profile) -> None:
@@ -106,7 +103,7 @@ def check_size(what: str, members: Sequence[Any], profile: Profile, limit: int) 
 
 
 def check_one_shot(what: str, actions: Sequence[Any], profile: Profile) -> None:
-    """As ``check_size``, but INVALID_ARGUMENT beyond the P4Info's ``max_group_size``."""
+    """Do as ``check_size``, but raise INVALID_ARGUMENT beyond the P4Info's ``max_group_size``."""
     limit = profile.max_group_size
     size = len(actions) if profile.by_members else sum(max(one.weight, 0) for one in actions)
     if limit and size > limit:
@@ -116,7 +113,8 @@ def check_one_shot(what: str, actions: Sequence[Any], profile: Profile) -> None:
 
 
 def decode_watch(device: Device, what: str, members: Sequence[Any]) -> tuple[int | None, ...]:
-    """The port that each member's liveness depends on, None for none; () if none has one.
+    """Return the port that each member's liveness depends on (None: on none), or () if none has
+    one.
 
     Raises INVALID_ARGUMENT for a port that the switch does not have.
     """
@@ -138,8 +136,11 @@ def _watched(device: Device, what: str, member: Any) -> int | None:
 
 
 def refuse_mixing(device: Device, profile: Profile, who: str = "") -> None:
-    """Raise INVALID_ARGUMENT where a selector has one-shot action sets, and so takes no members or
-    groups; ``who`` wants it to, for the message."""
+    """Raise INVALID_ARGUMENT if a selector has one-shot action sets, and so takes no members or
+    groups.
+
+    ``who`` is the beginning of the message.
+    """
     if device.notes.one_shots.get(profile.name):
         raise invalid(
             f"{who}action selector {profile.name} is programmed with one-shot action sets; members "
@@ -148,7 +149,7 @@ def refuse_mixing(device: Device, profile: Profile, who: str = "") -> None:
 
 
 def copy_watch(written: Sequence[Any], messages: Sequence[Any]) -> None:
-    """Have members watch what they did as the client wrote them."""
+    """Let members watch the ports that they had as the client wrote them."""
     for original, message in zip(written, messages, strict=True):
         kind = original.WhichOneof("watch_kind")
         if kind is not None:
@@ -156,7 +157,7 @@ def copy_watch(written: Sequence[Any], messages: Sequence[Any]) -> None:
 
 
 def read_members(device: Device, query: Any) -> Iterator[Any]:
-    """One member, or all of a profile (member id 0), or all (profile id 0 too)."""
+    """Yield one member, all of a profile (member id 0), or all of all profiles (profile id 0)."""
     for profile in device.info.profiles.chosen(query.action_profile_id):
         for member in device.control.members(profile.name):
             if query.member_id in (0, member.member_id):
@@ -168,7 +169,7 @@ def read_members(device: Device, query: Any) -> Iterator[Any]:
 
 
 def read_groups(device: Device, query: Any) -> Iterator[Any]:
-    """One group, or all of a selector (group id 0), or all (profile id 0 too)."""
+    """Yield one group, all of a selector (group id 0), or all of all selectors (profile id 0)."""
     for profile in device.info.profiles.chosen(query.action_profile_id):
         for group in device.control.groups(profile.name) if profile.selector else ():
             if query.group_id in (0, group.group_id):

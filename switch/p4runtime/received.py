@@ -1,4 +1,4 @@
-"""Requests as they come: looked over as bytes, as messages take hundreds of times their size.
+"""Requests as they arrive: looked over as bytes, as messages take hundreds of times their size.
 
 A request that is too large is refused before anything is made of it. The updates of a Write and
 the queries of a Read become messages one by one, when their turn comes.
@@ -15,50 +15,53 @@ from weft.switch.p4runtime.refusals import Refusal, exhausted, invalid
 from weft.switch.p4runtime.wire import fields
 
 MAX_REQUEST_BYTES = 64 << 20
-"""Greatest request: a program may be large."""
+"""The size of the greatest request: a program may be large."""
 
 MOST_ELEMENTS = 1 << 17
-"""Updates of one Write, queries of one Read: what fills two large tables. Each takes some 0.15 ms,
-mostly to become a message."""
+"""The most updates of one Write, or queries of one Read: these fill two large tables. Each takes
+some 0.15 ms, mostly to become a message."""
 
 MOST_MESSAGE_BYTES = 1 << 20
-"""One update, one query, one message of a stream, or anything else but a pipeline config."""
+"""The most bytes of one update, query or message of a stream, or of anything else but a pipeline
+config."""
 
 MOST_P4INFO_BYTES = 4 << 20
-"""A pipeline config without its ``p4_device_config``. The P4Info of `fabric.p4` has 10,000."""
+"""The most bytes of a pipeline config without its ``p4_device_config``. The P4Info of `fabric.p4`
+has 10,000."""
 
 Parser = Callable[[bytes], Any]
 
 
 class Elements(Sized, Protocol):
-    """Messages of one kind; what is no message of that kind comes as `Malformed`."""
+    """Messages of one kind; `Malformed` stands for each that is no message of that kind."""
 
     def __iter__(self) -> Iterator[Any]: ...
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A Write or Read: the request without its updates or queries, and those."""
+    """A Write or Read: ``head`` is the request without its elements, which are updates or
+    queries."""
 
     head: Any
     elements: Elements
 
 
+@dataclass(frozen=True)
 class Malformed:
     """Stands for a message that is no protobuf of the expected kind, or is too large."""
 
-    def __init__(self, error: Exception) -> None:
-        self.error = error
+    error: Exception
 
     def refusal(self) -> Refusal:
-        """What the sender is told."""
+        """Return what the sender is told."""
         if isinstance(self.error, Refusal):
             return self.error
         return invalid(f"malformed protobuf: {type(self.error).__name__} {self.error}".rstrip())
 
 
 def parser(kind: Any, most_bytes: int = MOST_MESSAGE_BYTES) -> Parser:
-    """Makes messages of a kind."""
+    """Return a parser of one kind of messages."""
 
     def parse(data: bytes) -> Any:
         _check("this request", len(data), most_bytes)
@@ -68,7 +71,7 @@ def parser(kind: Any, most_bytes: int = MOST_MESSAGE_BYTES) -> Parser:
 
 
 def batch_parser(kind: Any, field: str) -> Parser:
-    """Makes a `Batch` of a request whose ``field`` repeats."""
+    """Return a parser that makes a `Batch` of a request whose ``field`` repeats."""
     descriptor = kind.DESCRIPTOR.fields_by_name[field]
     element: Any = getattr(p4runtime_pb2, descriptor.message_type.name)
 
@@ -95,7 +98,7 @@ def batch_parser(kind: Any, field: str) -> Parser:
 
 
 def config_parser() -> Parser:
-    """Makes messages of requests to set a pipeline config."""
+    """Return a parser of requests to set a pipeline config."""
     kind = p4runtime_pb2.SetForwardingPipelineConfigRequest
     config = kind.DESCRIPTOR.fields_by_name["config"]
     device_config = config.message_type.fields_by_name["p4_device_config"].number
@@ -114,23 +117,23 @@ def config_parser() -> Parser:
     return _never_raising(parse)
 
 
+@dataclass(frozen=True)
 class _Elements:
-    """The messages of a repeated field, made of their bytes when their turn comes."""
+    """The messages of a repeated field; each is made of its bytes when its turn comes."""
 
-    def __init__(self, data: bytes, number: int, kind: Any, count: int) -> None:
-        self._data = data
-        self._number = number
-        self._kind = kind
-        self._count = count
+    data: bytes
+    number: int
+    kind: Any
+    count: int
 
     def __len__(self) -> int:
-        return self._count
+        return self.count
 
     def __iter__(self) -> Iterator[Any]:
-        parse = _never_raising(self._kind.FromString)
-        for number, _, start, end in fields(self._data):
-            if number == self._number:
-                yield parse(self._data[start:end])
+        parse = _never_raising(self.kind.FromString)
+        for number, _, start, end in fields(self.data):
+            if number == self.number:
+                yield parse(self.data[start:end])
 
 
 def _check(what: str, size: int, most: int) -> None:
@@ -139,7 +142,10 @@ def _check(what: str, size: int, most: int) -> None:
 
 
 def _never_raising(parse: Parser) -> Parser:
-    """A parser that gives `Malformed`: gRPC would log a traceback for what a client did wrong."""
+    """Return a parser that returns `Malformed` where another raises an error.
+
+    gRPC would log a traceback for what a client did wrong.
+    """
 
     def answer(data: bytes) -> Any:
         try:

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
 from weft.switch.engine.amounts import MOST_REPLICAS
 from weft.switch.engine.control import CloneSession, MulticastGroup, Replica
-from weft.switch.messages import DELETE, INSERT, p4runtime_pb2
+from weft.switch.messages import DELETE, INSERT, MODIFY, p4runtime_pb2
 from weft.switch.p4runtime import bytestrings
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.refusals import exhausted, invalid
 
 PORT_BITS = 9
-"""v1model's port numbers."""
+"""The bits of v1model's port numbers."""
 INSTANCE_BITS = 16
-"""v1model's egress_rid."""
+"""The bits of v1model's egress_rid."""
 SDN_PORT_BITS = 32
 SDN_PORT_CPU = 0xFFFFFFFD
-"""P4Runtime's number of the CPU port, whatever its number in the data plane."""
+"""P4Runtime's number of the CPU port, whatever number it has in the data plane."""
 
 
 def decode_port(device: Device, what: str, data: bytes) -> int:
-    """A port's number in the data plane; OUT_OF_RANGE, INVALID_ARGUMENT."""
+    """Return the data plane's number of a port; raises Refusal (OUT_OF_RANGE, INVALID_ARGUMENT)."""
     return _data_plane_port(device, what, bytestrings.decode(data, SDN_PORT_BITS, what))
 
 
@@ -35,46 +35,48 @@ def _data_plane_port(device: Device, what: str, port: int) -> int:
     return port
 
 
+_ENTRIES = {
+    "multicast_group_entry": ("multicast group", "multicast_group_id"),
+    "clone_session_entry": ("clone session", "session_id"),
+}
+"""For each kind of entry, what messages call it and the field that has its id."""
+
+
 def write_replication(device: Device, kind: int, message: Any) -> None:
     """Insert, modify or delete a multicast group or a clone session."""
     device.info  # noqa: B018 - a program must run
     found = message.WhichOneof("type")
-    if found == "multicast_group_entry":
-        _write_group(device, kind, message.multicast_group_entry)
-    elif found == "clone_session_entry":
-        _write_session(device, kind, message.clone_session_entry)
-    else:
+    if found is None:
         raise invalid("packet_replication_engine_entry is neither multicast group nor session")
-
-
-def _write_group(device: Device, kind: int, message: Any) -> None:
-    control, group_id = device.control, message.multicast_group_id
-    if not group_id:
-        raise invalid("a multicast group's id cannot be 0")
+    what, identifier = _ENTRIES[found]
+    entry = getattr(message, found)
+    number = getattr(entry, identifier)
+    if not number:
+        raise invalid(f"a {what}'s id cannot be 0")
+    control, written = device.control, device.notes.replication
+    does: Mapping[tuple[str, int], Callable[[Any], None]] = {
+        ("multicast group", INSERT): control.insert_multicast_group,
+        ("multicast group", MODIFY): control.modify_multicast_group,
+        ("multicast group", DELETE): control.delete_multicast_group,
+        ("clone session", INSERT): control.insert_clone_session,
+        ("clone session", MODIFY): control.modify_clone_session,
+        ("clone session", DELETE): control.delete_clone_session,
+    }
     if kind == DELETE:
-        control.delete_multicast_group(group_id)
-        device.notes.multicast.pop(group_id, None)
+        does[what, kind](number)
+        written.pop((found, number), None)
         return
-    replicas = _decode(device, f"multicast group {group_id}", message.replicas)
-    put = control.insert_multicast_group if kind == INSERT else control.modify_multicast_group
-    put(MulticastGroup(group_id, replicas))
-    device.notes.multicast[group_id] = deepcopy(message)
-
-
-def _write_session(device: Device, kind: int, message: Any) -> None:
-    control, session_id = device.control, message.session_id
-    if not session_id:
-        raise invalid("a clone session's id cannot be 0")
-    if kind == DELETE:
-        control.delete_clone_session(session_id)
-        device.notes.clones.pop(session_id, None)
-        return
-    if message.packet_length_bytes < 0:
-        raise invalid(f"clone session {session_id}: packet length below 0")
-    replicas = _decode(device, f"clone session {session_id}", message.replicas)
-    put = control.insert_clone_session if kind == INSERT else control.modify_clone_session
-    put(CloneSession(session_id, replicas, message.packet_length_bytes))
-    device.notes.clones[session_id] = deepcopy(message)
+    bytes_kept = getattr(entry, "packet_length_bytes", 0)
+    if bytes_kept < 0:
+        raise invalid(f"{what} {number}: packet length below 0")
+    replicas = _decode(device, f"{what} {number}", entry.replicas)
+    made = (
+        MulticastGroup(number, replicas)
+        if found == "multicast_group_entry"
+        else CloneSession(number, replicas, bytes_kept)
+    )
+    does[what, kind](made)
+    written[found, number] = deepcopy(entry)
 
 
 def _decode(device: Device, what: str, messages: Any) -> tuple[Replica, ...]:
@@ -98,7 +100,7 @@ def _decode(device: Device, what: str, messages: Any) -> tuple[Replica, ...]:
 
 
 def _encode(replicas: tuple[Replica, ...], written: Any) -> Iterator[Any]:
-    """Replicas as the client wrote them, ports canonical."""
+    """Yield replicas as the client wrote them, with their ports as canonical bytestrings."""
     for position, replica in enumerate(replicas):
         original = written.replicas[position] if written is not None else None
         if original is not None and original.WhichOneof("port_kind") == "egress_port":
@@ -110,14 +112,15 @@ def _encode(replicas: tuple[Replica, ...], written: Any) -> Iterator[Any]:
 
 
 def read_replication(device: Device, query: Any) -> Iterator[Any]:
-    """One or (id 0) all multicast groups, or one or all clone sessions; unset selects both."""
+    """Yield one or (id 0) all multicast groups, or clone sessions; a query with neither selects
+    both."""
     device.info  # noqa: B018 - a program must run
     found = query.WhichOneof("type")
     messages = p4runtime_pb2
     for group in device.control.multicast_groups():
         wanted = (0, group.group_id) if found != "clone_session_entry" else ()
         if query.multicast_group_entry.multicast_group_id in wanted:
-            written = device.notes.multicast.get(group.group_id)
+            written = device.notes.replication.get(("multicast_group_entry", group.group_id))
             group_entry = messages.MulticastGroupEntry(
                 multicast_group_id=group.group_id,
                 metadata=written.metadata if written is not None else b"",
@@ -127,7 +130,7 @@ def read_replication(device: Device, query: Any) -> Iterator[Any]:
     for session in device.control.clone_sessions():
         wanted = (0, session.session_id) if found != "multicast_group_entry" else ()
         if query.clone_session_entry.session_id in wanted:
-            written = device.notes.clones.get(session.session_id)
+            written = device.notes.replication.get(("clone_session_entry", session.session_id))
             session_entry = messages.CloneSessionEntry(
                 session_id=session.session_id,
                 packet_length_bytes=session.packet_length_bytes,

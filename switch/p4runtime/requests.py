@@ -13,8 +13,6 @@ from weft.switch.messages import DELETE, INSERT, MODIFY, p4runtime_pb2
 from weft.switch.p4runtime import (
     arrays,
     digest_entries,
-    direct,
-    meters,
     profiles,
     replication,
     roles,
@@ -53,13 +51,13 @@ Reader = Callable[[Device, Any], Iterator[Any]]
 
 WRITERS: dict[str, Writer] = {
     "table_entry": tables.write_table_entry,
-    "direct_counter_entry": direct.write_direct_counter,
-    "direct_meter_entry": direct.write_direct_meter,
+    "direct_counter_entry": tables.write_direct_counter,
+    "direct_meter_entry": tables.write_direct_meter,
     "action_profile_member": profiles.write_member,
     "action_profile_group": profiles.write_group,
     "packet_replication_engine_entry": replication.write_replication,
     "counter_entry": arrays.write_counter,
-    "meter_entry": meters.write_meter,
+    "meter_entry": arrays.write_meter,
     "register_entry": arrays.write_register,
     "value_set_entry": value_sets.write_value_set,
     "digest_entry": digest_entries.write_digest,
@@ -67,13 +65,13 @@ WRITERS: dict[str, Writer] = {
 
 READERS: dict[str, Reader] = {
     "table_entry": tables.read_table_entries,
-    "direct_counter_entry": direct.read_direct_counters,
-    "direct_meter_entry": direct.read_direct_meters,
+    "direct_counter_entry": tables.read_direct_counters,
+    "direct_meter_entry": tables.read_direct_meters,
     "action_profile_member": profiles.read_members,
     "action_profile_group": profiles.read_groups,
     "packet_replication_engine_entry": replication.read_replication,
     "counter_entry": arrays.read_counters,
-    "meter_entry": meters.read_meters,
+    "meter_entry": arrays.read_meters,
     "register_entry": arrays.read_registers,
     "value_set_entry": value_sets.read_value_sets,
     "digest_entry": digest_entries.read_digests,

@@ -6,8 +6,8 @@
     ...
     server.stop()
 
-One server per switch, many in a process: threads are started as clients come. Whatever a client
-sends, the answer is a status with a message, and the server runs on.
+Each switch has a server of its own, and a process may have many: threads are started as clients
+come. Whatever a client sends, the answer is a status with a message, and the server runs on.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from operator import methodcaller
 from typing import Any, NoReturn
 
@@ -30,9 +32,7 @@ from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime import configs, requests
 from weft.switch.p4runtime.addresses import check_address
 from weft.switch.p4runtime.arbitration import Arbitration, role_key
-from weft.switch.p4runtime.credentials import Credentials
 from weft.switch.p4runtime.device import Device
-from weft.switch.p4runtime.notifier import Notifier
 from weft.switch.p4runtime.outcomes import DETAILS_METADATA, Outcomes
 from weft.switch.p4runtime.received import (
     MAX_REQUEST_BYTES,
@@ -51,62 +51,103 @@ from weft.switch.p4runtime.refusals import (
     fitting,
 )
 from weft.switch.p4runtime.roles import Scope
-from weft.switch.p4runtime.stalls import unless_stalled
 from weft.switch.p4runtime.streams import Streams
 
 _log = logging.getLogger(__name__)
 
 SERVICE = "p4.v1.P4Runtime"
 MAX_CALLS = 128
-"""Calls at the same time, streams among them: each that has begun holds a thread, also if its
-client sends no request or reads no answer."""
+"""The most calls at the same time, streams among them. Each call that has begun holds a thread,
+even if its client sends no request or reads no answer."""
 KEEPALIVE_MS = 30_000
-"""How often a silent client is asked whether it is there: one that vanished stays primary else."""
+"""How often a silent client is asked whether it is there; one that vanished would stay primary."""
 LEAST_PING_MS = 5_000
-"""How often clients may ask the same of the server."""
+"""The least time between two such questions of a client to the server."""
+IDLE_S = 1.0
+"""The longest sleep of a server's notifier: a digest that was configured meanwhile may be due
+earlier than the notifier knew."""
+STALL_S = 60.0
+"""How long a client may take to read one message of an answer."""
 
 _BUILDING = threading.Lock()
-"""Programs are built one after the other: who waits may find his built."""
+"""Programs are built one after the other: a request that waits may find its program built."""
 
 _STATUS = {status.value[0]: status for status in grpc.StatusCode}
 
 
-class P4RuntimeServer:
-    """A running server; ``address`` is where clients reach it, ``device`` what they reach."""
+@dataclass(frozen=True)
+class Credentials:
+    """What a server with TLS shows to its clients and asks of them, as PEM texts."""
 
-    def __init__(
-        self,
-        server: Any,
-        pool: ThreadPoolExecutor,
-        notifier: Notifier,
-        address: str,
-        device: Device,
-    ) -> None:
+    certificate: bytes
+    key: bytes
+    client_ca: bytes | None = None
+    """The authority that signs the certificates of clients."""
+    client_needed: bool = False
+    """Whether a client without a certificate of that authority is turned away."""
+
+
+class P4RuntimeServer:
+    """A running server: clients reach ``device`` at ``address``.
+
+    Its notifier, a thread, hands the switch's packets, digests and idle entries to the clients. It
+    wakes up when the packet loop has events, or when a digest list or an idle entry is due.
+    """
+
+    def __init__(self, server: Any, pool: ThreadPoolExecutor, address: str, service: Service):
         self.address = address
-        self.device = device
+        self.device = service.device
         self._server = server
         self._pool = pool
-        self._notifier = notifier
+        self._streams = service.streams
+        self._wake = threading.Event()
+        self._stopping = False
+        switch = self.device.switch
+        self._notifier = threading.Thread(
+            target=self._notify, name=f"{switch.name} notifier", daemon=True
+        )
+        switch.set_listener(self._wake.set)
+        self._notifier.start()
 
     def set_port_up(self, port: int, up: bool) -> None:
-        """Say that a port went up or down: groups with members that watch it follow."""
+        """Say whether a port is up; groups with members that watch the port follow."""
         self.device.set_port_up(port, up)
 
     def stop(self, grace_s: float = 0.0) -> None:
-        """Stop serving: no new calls, and those that go on are cancelled after ``grace_s``."""
+        """Take no new calls, and cancel those that are still under way after ``grace_s``."""
         self._server.stop(grace_s).wait()
         self._pool.shutdown(wait=False)
-        self._notifier.stop()
+        self.device.switch.set_listener(None)
+        self._stopping = True
+        self._wake.set()
+        self._notifier.join()
+
+    def _notify(self) -> None:
+        timeout_s: float | None = None
+        while True:
+            self._wake.wait(timeout_s)
+            self._wake.clear()
+            if self._stopping:
+                return
+            try:
+                now_ns = time.monotonic_ns()
+                due_ns = self._streams.tell_due(now_ns, time.time_ns())
+                timeout_s = None
+                if due_ns is not None:
+                    timeout_s = min(max((due_ns - now_ns) / 1e9, 0.0), IDLE_S)
+            except Exception:
+                _log.exception("%s: events could not be told", self.device.switch.name)
+                timeout_s = IDLE_S
 
 
 def serve(
     control: SwitchControl, device_id: int, address: str, credentials: Credentials | None = None
 ) -> P4RuntimeServer:
-    """Serve P4Runtime for one switch on ``address``, from threads of its own.
+    """Serve P4Runtime for one switch on ``address``, in threads of its own.
 
-    ``address``: ``unix:PATH``, a socket that its owner alone may use, or ``HOST:PORT`` (port 0 lets
-    the kernel choose one; the handle's ``address`` has it). ``credentials``: those of TLS. Raises
-    InputError for a device id, address or credentials that cannot be, MachineError if the address
+    ``address`` is ``unix:PATH``, a socket that its owner alone may use, or ``HOST:PORT``. With port
+    0 the kernel chooses one, and the returned server's ``address`` has it. ``credentials`` are for
+    TLS. Raises InputError for a device id or address that cannot be, MachineError if the address
     cannot be listened on.
     """
     if not 0 <= device_id < 1 << 64:
@@ -147,20 +188,18 @@ def serve(
     server.start()
     if not address.startswith("unix:") and address.endswith(":0"):
         address = f"{address.removesuffix(':0')}:{port}"
-    notifier = Notifier(service.device, service.streams)
-    notifier.start()
-    return P4RuntimeServer(server, pool, notifier, address, service.device)
+    return P4RuntimeServer(server, pool, address, service)
 
 
 class Service:
-    """The RPCs: gRPC on one side, a ``Device`` on the other."""
+    """The remote procedure calls of the service, carried out on a ``Device``."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
         self.streams = Streams(device, Arbitration(device.device_id))
 
     def handlers(self) -> Any:
-        """The service as gRPC wants it."""
+        """Return the service in the form in which gRPC takes it."""
 
         def unary(behaviour: Callable[[Any, Any], Any], parse: Parser) -> Any:
             return grpc.unary_unary_rpc_method_handler(guarded(behaviour), parse, _serialise)
@@ -242,6 +281,27 @@ class Service:
 _serialise = methodcaller("SerializeToString")
 
 
+def unless_stalled(
+    messages: Sequence[bytes], cancel: Callable[[], object], stall_s: float = STALL_S
+) -> Iterator[bytes]:
+    """Yield the messages of an answer, and call ``cancel`` if one of them is not taken in time.
+
+    A call whose client does not read the answer would hold a thread of the server for good. An
+    answer of one message fits into what gRPC keeps for a client, and needs no watch.
+    """
+    if len(messages) < 2:
+        yield from messages
+        return
+    for message in messages:
+        watch = threading.Timer(stall_s, cancel)
+        watch.daemon = True
+        watch.start()
+        try:
+            yield message
+        finally:
+            watch.cancel()
+
+
 def _abort(context: Any, error: Exception) -> NoReturn:
     refusal = as_refusal(error)
     if refusal.code == code_pb2.INTERNAL:
@@ -257,6 +317,8 @@ def _abort_batch(context: Any, what: str, outcomes: Outcomes) -> None:
 
 
 def guarded(behaviour: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return a handler that answers a malformed request, and an error, with a status."""
+
     def answer(request: Any, context: Any) -> Any:
         with _refusals(context):
             if isinstance(request, Malformed):
@@ -269,6 +331,8 @@ def guarded(behaviour: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 def guarded_stream(
     behaviour: Callable[[Any, Any], Iterator[Any]], *, check: bool = True
 ) -> Callable[[Any, Any], Iterator[Any]]:
+    """Do as `guarded` does, for a handler that answers with a stream."""
+
     def answer(request: Any, context: Any) -> Iterator[Any]:
         with _refusals(context):
             if check and isinstance(request, Malformed):
@@ -280,7 +344,7 @@ def guarded_stream(
 
 @contextlib.contextmanager
 def _refusals(context: Any) -> Iterator[None]:
-    """End the call with the status of whatever goes wrong inside."""
+    """End the call with the status of whatever goes wrong inside the block."""
     try:
         yield
     except Exception as error:

@@ -1,10 +1,10 @@
-"""The stream of one client: arbitration and packets in both directions, notices of the switch."""
+"""The streams of clients: arbitration and packets in both directions, and notices of the switch."""
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -14,7 +14,6 @@ from weft.switch.p4runtime.arbitration import Arbitration, Client, Notice
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.digest_entries import acknowledge
 from weft.switch.p4runtime.notifications import Message
-from weft.switch.p4runtime.outboxes import Outbox
 from weft.switch.p4runtime.packets import pack
 from weft.switch.p4runtime.received import Malformed
 from weft.switch.p4runtime.refusals import (
@@ -29,15 +28,72 @@ from weft.switch.p4runtime.refusals import (
 from weft.switch.p4runtime.roles import Scope
 
 MAX_STREAMS = 16
-"""Open streams of one switch."""
+"""The most streams of one switch that are open at the same time."""
+
+MAX_WAITING = 1024
+"""The most messages that wait for a client that does not read."""
+
+MAX_WAITING_BYTES = 32 << 20
+"""The most bytes that these messages take together: a list of digests may be large."""
 
 MOST_ECHO_BYTES = 4096
-"""A faulty packet that is larger is not sent back with the error."""
+"""A faulty packet that is larger than this is not sent back with the error."""
 
 
-@dataclass(frozen=True)
-class _End:
-    refusal: Refusal | None = None
+class Outbox:
+    """The messages that wait to be sent to one client, which may read slowly or never, in order.
+
+    None among them ends the stream, and a `Refusal` ends it with that status. Thread-safe; bounded
+    as long as everybody looks at ``full`` before adding a message.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[Any] = deque()
+        self._bytes = 0
+        self._change = threading.Condition()
+
+    @property
+    def full(self) -> bool:
+        """Whether so much waits that nothing should be added."""
+        return len(self._waiting) > MAX_WAITING or self._bytes > MAX_WAITING_BYTES
+
+    def put(self, message: Any) -> None:
+        """Add a message, or what ends the stream."""
+        with self._change:
+            self._waiting.append(message)
+            self._bytes += _size(message)
+            self._change.notify()
+
+    def put_latest(self, message: Any) -> None:
+        """Add an arbitration update. If too much waits, the older updates are dropped, as each one
+        tells all that there is to know."""
+        with self._change:
+            if self.full:
+                kept = [one for one in self._waiting if not _arbitrates(one)]
+                self._bytes = sum(map(_size, kept))
+                self._waiting = deque(kept)
+        self.put(message)
+
+    def get(self) -> Any:
+        """Take the next message, and wait for it if there is none."""
+        with self._change:
+            self._change.wait_for(lambda: self._waiting)
+            message = self._waiting.popleft()
+            self._bytes -= _size(message)
+            return message
+
+    def take_all(self) -> list[Any]:
+        """Take all messages that wait."""
+        with self._change:
+            return [self.get() for _ in range(len(self._waiting))]
+
+
+def _size(message: Any) -> int:
+    return int(message.ByteSize()) if hasattr(message, "ByteSize") else 0
+
+
+def _arbitrates(message: Any) -> bool:
+    return hasattr(message, "WhichOneof") and message.WhichOneof("update") == "arbitration"
 
 
 class Streams:
@@ -47,9 +103,10 @@ class Streams:
         self._device = device
         self._arbitration = arbitration
         self._lock = threading.Lock()
-        """Held for a moment, around ``_arbitration`` and ``_outboxes``."""
+        """Held for moments, while ``_arbitration`` and ``_outboxes`` are used."""
         self._in_order = threading.Lock()
-        """Held by one change of the arbitration at a time, until all clients are told."""
+        """Held by one change of the arbitration at a time, until all clients have been told of
+        it."""
         self._outboxes: dict[Client, Outbox] = {}
 
     def check_primary(self, request: Any) -> None:
@@ -58,27 +115,26 @@ class Streams:
             self._arbitration.check_primary(request)
 
     def serve(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:
-        """Answer one client until its stream ends. Raises the Refusal that ends it."""
+        """Answer one client until its stream ends. Raises the Refusal that ends the stream."""
         client, outbox = self.open()
         try:
-            if not context.add_callback(lambda: outbox.put(_End())):
+            if not context.add_callback(lambda: outbox.put(None)):
                 return
             threading.Thread(
                 target=self._take, args=(client, outbox, requests), daemon=True
             ).start()
-            while True:
-                message = outbox.get()
-                if not isinstance(message, _End):
-                    yield message
-                elif message.refusal is not None:
-                    raise message.refusal
-                else:
-                    return
+            while (message := outbox.get()) is not None:
+                if isinstance(message, Refusal):
+                    raise message
+                yield message
         finally:
             self.close(client)
 
     def open(self) -> tuple[Client, Outbox]:
-        """Begin a stream: who it is, and what it will be told. Raises the Refusal of one more."""
+        """Begin a stream, and return its client and what waits for that client.
+
+        Raises Refusal if there are too many streams.
+        """
         client = Client()
         outbox = Outbox()
         with self._lock:
@@ -90,11 +146,11 @@ class Streams:
         return client, outbox
 
     def outbox(self, client: Client) -> Outbox:
-        """What an open stream is told."""
+        """Return what waits for the client of an open stream."""
         return self._outboxes[client]
 
     def close(self, client: Client) -> None:
-        """End a stream: its client takes part in the arbitration no more."""
+        """End a stream; its client takes part in the arbitration no more."""
         with self._in_order:
             with self._lock:
                 del self._outboxes[client]
@@ -102,8 +158,11 @@ class Streams:
             self._tell(notices)
 
     def tell_due(self, now_ns: int, epoch_ns: int) -> int | None:
-        """Tell the primaries of the switch's packets, digests and idle entries at ``now_ns``, which
-        since 1970 is ``epoch_ns``; the time at which more is due, if known."""
+        """Tell the primaries of the switch's packets, digests and idle entries.
+
+        ``now_ns`` is the time of any clock, ``epoch_ns`` the time since 1970. Returns the time at
+        which more will be due, in the clock of ``now_ns``, or None if that is not known.
+        """
         with self._device.lock:
             messages = notifications.collect(self._device, now_ns, epoch_ns)
             due_ns = notifications.deadline(self._device)
@@ -121,18 +180,19 @@ class Streams:
                     outbox.put(message.response)
 
     def _take(self, client: Client, outbox: Outbox, requests: Iterator[Any]) -> None:
-        end = _End()
+        end: Refusal | None = None
         try:
             for request in requests:
                 self.take_one(client, outbox, request)
-        except Refusal as refusal:
-            end = _End(refusal)
-        except Exception:  # gRPC's way to say that the stream is gone
-            pass
+        except Exception as error:  # one that is no Refusal is gRPC's way to say: it is gone
+            end = error if isinstance(error, Refusal) else None
         outbox.put(end)
 
     def take_one(self, client: Client, outbox: Outbox, request: Any) -> None:
-        """Take one message of a stream; answers go to outboxes. Raises the Refusal that ends it."""
+        """Take one message of a stream, and put answers into outboxes.
+
+        Raises the Refusal that ends the stream.
+        """
         if isinstance(request, Malformed):
             raise request.refusal()
         if outbox.full:
@@ -147,7 +207,8 @@ class Streams:
             outbox.put(_stream_error(kind, request, as_refusal(error)))
 
     def _take_message(self, client: Client, kind: str | None, request: Any) -> None:
-        """Take what is no arbitration update; raises what is to be told as a ``StreamError``."""
+        """Take a message that is no arbitration update. Raises what a ``StreamError`` is to
+        tell."""
         if kind not in ("packet", "digest_ack"):
             raise unimplemented(f"{kind or 'an empty message'}: not supported by this switch")
         with self._lock:
@@ -173,7 +234,7 @@ class Streams:
             self._tell([notice for notice in notices if not notice.primary])
             primary = [notice for notice in notices if notice.primary]
             if primary:
-                with self._device.lock:  # writes that the former primary had begun are through
+                with self._device.lock:  # so writes that the former primary had begun are done
                     if changed:
                         self._device.running_notes.digests.forget()
                 self._tell(primary)
@@ -187,7 +248,7 @@ class Streams:
 
 
 _ERRORS = {"packet": ("packet_out", "packet_out"), "digest_ack": ("digest_list_ack",) * 2}
-"""By kind of message: the field of a ``StreamError``, and in it the one that has the message."""
+"""For each kind of message, the field of a ``StreamError``, and the field in it for the message."""
 
 
 def _stream_error(kind: str | None, request: Any, refusal: Refusal) -> Any:

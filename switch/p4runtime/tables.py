@@ -1,4 +1,7 @@
-"""Table entries (specification section "TableEntry")."""
+"""Table entries with their direct counters and meters.
+
+P4Runtime specification, sections "TableEntry", "DirectCounterEntry" and "DirectMeterEntry".
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from weft.switch.engine.control import (
     ActionCall,
@@ -21,7 +24,15 @@ from weft.switch.engine.control import (
     Target,
 )
 from weft.switch.messages import DELETE, INSERT, MODIFY, p4runtime_pb2
-from weft.switch.p4runtime.arrays import decode_cell, encode_cell
+from weft.switch.p4runtime.arrays import (
+    UNUSED,
+    check_reset,
+    decode_cell,
+    decode_config,
+    encode_cell,
+    encode_config,
+    encode_counts,
+)
 from weft.switch.p4runtime.device import Device, EntryId, Notes, Opaque
 from weft.switch.p4runtime.keys import (
     check_scope,
@@ -30,20 +41,13 @@ from weft.switch.p4runtime.keys import (
     encode_action,
     encode_keys,
 )
-from weft.switch.p4runtime.meters import (
-    UNUSED,
-    check_reset,
-    decode_config,
-    encode_config,
-    encode_counts,
-)
-from weft.switch.p4runtime.p4info_objects import Table
+from weft.switch.p4runtime.p4info_objects import Profile, Table
 from weft.switch.p4runtime.profiles import check_one_shot, copy_watch, decode_watch, refuse_mixing
 from weft.switch.p4runtime.reconcile import restored
 from weft.switch.p4runtime.refusals import denied, invalid
 
 Identity = tuple[str, tuple[Key, ...], int]
-"""Table, key and priority of an entry that is not the default entry."""
+"""The table, key and priority of an entry other than the default entry."""
 
 
 def write_table_entry(device: Device, kind: int, message: Any) -> None:
@@ -60,7 +64,7 @@ def write_table_entry(device: Device, kind: int, message: Any) -> None:
         raise denied(f"{table.label} has const entries")
     if not table.fields:
         raise invalid(f"{table.label} has no key: it has a default entry only")
-    entry_id = identity(table, message)
+    entry_id = _identity(table, message)
     if kind == DELETE:
         if device.atomic:
             device.control.find_entry(*entry_id)
@@ -72,7 +76,7 @@ def write_table_entry(device: Device, kind: int, message: Any) -> None:
 
 
 def _put(device: Device, table: Table, kind: int, entry_id: Identity, message: Any) -> None:
-    """Insert or modify an entry with all that comes with it; what is wrong changes nothing."""
+    """Insert or modify an entry with all that comes with it; a wrong message changes nothing."""
     control = device.control
     name, keys, priority = entry_id
     resources = _resources(table, message)
@@ -99,7 +103,7 @@ def _put(device: Device, table: Table, kind: int, entry_id: Identity, message: A
 
 
 def _note_opaque(device: Device, entry_id: EntryId, message: Any) -> None:
-    """Keep what a client attaches to an entry, in place of what it had."""
+    """Keep what a client attaches to an entry, in place of what was attached to it before."""
     device.notes.entries.pop(entry_id, None)
     if message.controller_metadata or message.metadata:
         device.notes.entries[entry_id] = Opaque(message.controller_metadata, message.metadata)
@@ -114,8 +118,8 @@ def _profile_name(device: Device, table: Table) -> str:
     return device.info.profiles.find(table.profile_id).name
 
 
-def identity(table: Table, message: Any) -> Identity:
-    """Table, key and priority of an entry; raises Refusal."""
+def _identity(table: Table, message: Any) -> Identity:
+    """Return the table, key and priority of the entry that a message means; raises Refusal."""
     keys = decode_keys(table, message.match)
     if table.by_priority and message.priority <= 0:
         raise invalid(
@@ -151,8 +155,8 @@ Resources = tuple[CounterCell | None, MeterConfig | None, bool]
 
 
 def _resources(table: Table, message: Any) -> Resources:
-    """What a message sets an entry's direct counter and meter to, and whether it sets the meter's
-    counters back to 0."""
+    """Return what a message sets an entry's direct counter and meter to, and whether it sets the
+    meter's counters back to 0."""
     cell = decode_cell(table.label, message, "counter_data")
     meter = table.direct_meter
     if meter is None:
@@ -166,59 +170,29 @@ def _write_resources(
 ) -> None:
     cell, config, reset = resources
     if cell is not None:
-        write_cell(device, entry_id, cell)
+        device.live(partial(device.control.write_direct_counter, *entry_id, cell))
     if table.direct_meter is not None and not (fresh and config is None):
-        write_meter(device, entry_id, config, reset=reset and not fresh)
+        _write_meter(device, entry_id, config, reset=reset and not fresh)
 
 
-def write_cell(device: Device, entry_id: EntryId, cell: CounterCell) -> None:
-    """Set the direct counter of an entry or of the default entry."""
-    name, keys, priority = entry_id
-    control = device.control
-    if keys is None:
-        device.live(partial(control.write_default_counter, name, cell))
-    else:
-        device.live(partial(control.write_direct_counter, name, keys, priority, cell))
-
-
-def read_cell(device: Device, entry_id: EntryId) -> CounterCell:
-    """The direct counter of an entry or of the default entry."""
-    name, keys, priority = entry_id
-    if keys is None:
-        return device.control.read_default_counter(name)
-    return device.control.read_direct_counter(name, keys, priority)
-
-
-def write_meter(
+def _write_meter(
     device: Device, entry_id: EntryId, config: MeterConfig | None, *, reset: bool
 ) -> None:
-    """Set the direct meter of an entry, and with ``reset`` its counters back to 0."""
+    """Set the direct meter of an entry, and with ``reset`` set its counters back to 0."""
     control = device.control
     device.live(partial(control.write_direct_meter, *entry_id, config))
     if reset:
         device.live(partial(control.write_direct_meter_counts, *entry_id, UNUSED))
 
 
-def read_config(device: Device, table: Table, entry_id: EntryId) -> Any:
-    """The ``MeterConfig`` of an entry's direct meter; None if it is always green."""
-    assert table.direct_meter is not None
-    return encode_config(table.direct_meter, device.control.read_direct_meter(*entry_id))
-
-
-def read_counts(device: Device, entry_id: EntryId) -> Any:
-    """The ``MeterCounterData`` of an entry's direct meter."""
-    return encode_counts(device.control.read_direct_meter_counts(*entry_id))
-
-
 def _write_default(device: Device, table: Table, kind: int, message: Any) -> None:
     if kind != MODIFY:
         raise invalid(f"{table.label}: the default entry can only be modified")
-    check_default(table, message)
+    entry_id = _default_id(table, message)
     if table.const_default:
         raise denied(f"{table.label} has a const default action")
     if table.profile_id:
         raise denied(f"{table.label}: the default of a table with action profile is NoAction")
-    entry_id: EntryId = (table.name, None, 0)
     if not message.HasField("action"):
         device.control.reset_default(table.name)
         device.notes.entries.pop(entry_id, None)
@@ -234,10 +208,14 @@ def _write_default(device: Device, table: Table, kind: int, message: Any) -> Non
     _write_resources(device, table, entry_id, resources, fresh=False)
 
 
-def check_default(table: Table, message: Any) -> None:
-    """Raise INVALID_ARGUMENT if something that means the default entry has a key."""
+def _default_id(table: Table, message: Any) -> EntryId:
+    """Return what identifies the default entry, which a message means.
+
+    Raises INVALID_ARGUMENT if the message has a key all the same.
+    """
     if message.match or message.priority:
         raise invalid(f"{table.label}: the default entry has neither match nor priority")
+    return table.name, None, 0
 
 
 def _decode_target(device: Device, table: Table, message: Any) -> Target:
@@ -249,22 +227,23 @@ def _decode_target(device: Device, table: Table, message: Any) -> Target:
         check_scope(table, info, message.action.action_id, default=False)
         return decode_action(info, message.action)
     profile = info.profiles.find(table.profile_id)
-    if kind == "action_profile_member_id":
-        target: Target = MemberTarget(message.action_profile_member_id)
-    elif kind == "action_profile_group_id" and profile.selector:
-        target = GroupTarget(message.action_profile_group_id)
-    elif kind == "action_profile_action_set" and profile.selector:
-        return _decode_one_shot(device, table, message.action_profile_action_set)
-    else:
-        allowed = "a member, a group or an action set" if profile.selector else "a member"
-        raise invalid(f"{table.label} of action profile {profile.name} takes {allowed}")
+    target: Target
+    match kind:
+        case "action_profile_member_id":
+            target = MemberTarget(message.action_profile_member_id)
+        case "action_profile_group_id" if profile.selector:
+            target = GroupTarget(message.action_profile_group_id)
+        case "action_profile_action_set" if profile.selector:
+            return _decode_one_shot(device, table, profile, message.action_profile_action_set)
+        case _:
+            allowed = "a member, a group or an action set" if profile.selector else "a member"
+            raise invalid(f"{table.label} of action profile {profile.name} takes {allowed}")
     refuse_mixing(device, profile, f"{table.label}: ")
     return target
 
 
-def _decode_one_shot(device: Device, table: Table, message: Any) -> OneShot:
+def _decode_one_shot(device: Device, table: Table, profile: Profile, message: Any) -> OneShot:
     info = device.info
-    profile = info.profiles.find(table.profile_id)
     if device.control.members(profile.name):
         raise invalid(
             f"{table.label}: action selector {profile.name} is programmed with members and "
@@ -283,16 +262,17 @@ def _decode_one_shot(device: Device, table: Table, message: Any) -> OneShot:
 
 
 def read_table_entries(device: Device, query: Any) -> Iterator[Any]:
-    """The entries that a ``TableEntry`` query selects; a default-valued field selects all."""
+    """Yield the entries that a ``TableEntry`` query selects; a field with its default selects
+    all."""
     if not query.table_id and query.match:
         raise invalid("a query of all tables (table_id 0) has no match")
     for table in device.info.tables.chosen(query.table_id):
         _check_query(table, query)
         if query.is_default_action:
-            check_default(table, query)
-            found = iter([_default_entry(device, table)])
+            entry_id = _default_id(table, query)
+            found = iter([(entry_id, _default_entry(device, table, entry_id))])
         else:
-            entries = select(device, table, query)
+            entries = _select(device, table, query)
             found = (_entry(device, table, entry, query) for entry in entries)
         for entry_id, message in found:
             fill_opaque(device.notes, entry_id, message)
@@ -309,14 +289,13 @@ def _check_query(table: Table, query: Any) -> None:
             raise invalid(f"{table.label} was not declared with support_timeout")
 
 
-def _default_entry(device: Device, table: Table) -> tuple[EntryId, Any]:
-    entry_id: EntryId = (table.name, None, 0)
+def _default_entry(device: Device, table: Table, entry_id: EntryId) -> Any:
     message = encode_identity(table, entry_id)
     message.is_const = table.const_default
     call = device.control.default(table.name) or ActionCall("NoAction")
     if call.action in device.info.actions.by_name:
         encode_action(device.info, call, message.action.action)
-    return entry_id, message
+    return message
 
 
 def _entry(device: Device, table: Table, entry: TableEntry, query: Any) -> tuple[EntryId, Any]:
@@ -332,8 +311,8 @@ def _entry(device: Device, table: Table, entry: TableEntry, query: Any) -> tuple
 
 
 def encode_identity(table: Table, entry_id: EntryId) -> Any:
-    """A ``TableEntry`` with what tells an entry from others: table, match and priority, or that it
-    is the default entry."""
+    """Return a ``TableEntry`` with what tells an entry from others: its table, match and priority,
+    or that it is the default entry."""
     _, keys, priority = entry_id
     if keys is None:
         return p4runtime_pb2.TableEntry(table_id=table.id, is_default_action=True)
@@ -345,26 +324,29 @@ def encode_identity(table: Table, entry_id: EntryId) -> Any:
 def _fill_resources(
     device: Device, table: Table, entry_id: EntryId, query: Any, message: Any
 ) -> None:
-    """Of the direct resources what a query asks for."""
+    """Fill in those of an entry's direct resources that a query asks for."""
+    control = device.control
     if query.HasField("counter_data") and table.direct_counter:
-        message.counter_data.CopyFrom(encode_cell(read_cell(device, entry_id)))
+        cell = control.read_direct_counter(*entry_id)
+        message.counter_data.CopyFrom(encode_cell(cell))
     if query.HasField("meter_config") and table.direct_meter is not None:
-        config = read_config(device, table, entry_id)
+        config = control.read_direct_meter(*entry_id)
         if config is not None:
-            message.meter_config.CopyFrom(config)
+            message.meter_config.CopyFrom(encode_config(table.direct_meter, config))
     if query.HasField("meter_counter_data") and table.direct_meter is not None:
-        message.meter_counter_data.CopyFrom(read_counts(device, entry_id))
+        counts = control.read_direct_meter_counts(*entry_id)
+        message.meter_counter_data.CopyFrom(encode_counts(counts))
 
 
 def fill_opaque(notes: Notes, entry_id: EntryId, message: Any) -> None:
-    """Set the metadata that a client attached to an entry."""
+    """Fill in the metadata that a client attached to an entry."""
     opaque = notes.entries.get(entry_id, Opaque())
     message.controller_metadata = opaque.controller_metadata
     message.metadata = opaque.metadata
 
 
 def _selected(query: Any, message: Any) -> bool:
-    """Whether an entry passes the filters that are no part of its key."""
+    """Return whether an entry passes the filters of a query that are no part of its key."""
     action_id = query.action.action.action_id
     return (
         query.controller_metadata in (0, message.controller_metadata)
@@ -373,11 +355,11 @@ def _selected(query: Any, message: Any) -> bool:
     )
 
 
-def select(device: Device, table: Table, query: Any) -> list[TableEntry]:
-    """The entries of a table that match a query's key and priority, where it has them."""
+def _select(device: Device, table: Table, query: Any) -> list[TableEntry]:
+    """Return the entries of a table that match a query's key and priority, where it has them."""
     if query.match and (query.priority or not table.by_priority):
         try:
-            return [device.control.find_entry(*identity(table, query))]
+            return [device.control.find_entry(*_identity(table, query))]
         except NotFound:
             return []
     wanted = decode_keys(table, query.match) if query.match else None
@@ -391,18 +373,97 @@ def select(device: Device, table: Table, query: Any) -> list[TableEntry]:
 def _encode_target(
     device: Device, table: Table, entry_id: EntryId, target: Target, message: Any
 ) -> None:
-    if isinstance(target, ActionCall):
-        if target.action in device.info.actions.by_name:
-            encode_action(device.info, target, message.action)
-    elif isinstance(target, MemberTarget):
-        message.action_profile_member_id = target.member_id
-    elif isinstance(target, GroupTarget):
-        message.action_profile_group_id = target.group_id
-    else:
-        written = device.notes.one_shots.get(_profile_name(device, table), {}).get(entry_id)
-        actions = message.action_profile_action_set.action_profile_actions
-        message.action_profile_action_set.SetInParent()
-        for call, weight in target.actions:
-            encode_action(device.info, call, actions.add(weight=weight).action)
-        if written is not None:
-            copy_watch(written.action_profile_actions, actions)
+    match target:
+        case ActionCall():
+            if target.action in device.info.actions.by_name:
+                encode_action(device.info, target, message.action)
+        case MemberTarget():
+            message.action_profile_member_id = target.member_id
+        case GroupTarget():
+            message.action_profile_group_id = target.group_id
+        case OneShot():
+            written = device.notes.one_shots.get(_profile_name(device, table), {}).get(entry_id)
+            actions = message.action_profile_action_set.action_profile_actions
+            message.action_profile_action_set.SetInParent()
+            for call, weight in target.actions:
+                encode_action(device.info, call, actions.add(weight=weight).action)
+            if written is not None:
+                copy_watch(written.action_profile_actions, actions)
+
+
+# -- direct counters and meters as entities of their own -------------------------------------------
+
+Resource = Literal["counter", "meter"]
+
+
+def write_direct_counter(device: Device, kind: int, message: Any) -> None:
+    """Set the counter of one entry, which is only allowed to MODIFY."""
+    table, entry_id = _existing(device, "counter", kind, message.table_entry)
+    cell = decode_cell(table.label, message, "data")
+    if cell is not None:
+        device.live(partial(device.control.write_direct_counter, *entry_id, cell))
+
+
+def read_direct_counters(device: Device, query: Any) -> Iterator[Any]:
+    """Yield the counters of one entry, of a table's entries, or of all entries of all tables."""
+    for table, entry_id in _chosen(device, "counter", query.table_entry):
+        yield p4runtime_pb2.DirectCounterEntry(
+            table_entry=encode_identity(table, entry_id),
+            data=encode_cell(device.control.read_direct_counter(*entry_id)),
+        )
+
+
+def write_direct_meter(device: Device, kind: int, message: Any) -> None:
+    """Set the rates of one entry's meter, which is only allowed to MODIFY.
+
+    Without a config every packet is green.
+    """
+    table, entry_id = _existing(device, "meter", kind, message.table_entry)
+    assert table.direct_meter is not None
+    reset = check_reset(table.direct_meter, message, "counter_data")
+    config = decode_config(table.direct_meter, message, "config")
+    _write_meter(device, entry_id, config, reset=reset)
+
+
+def read_direct_meters(device: Device, query: Any) -> Iterator[Any]:
+    """Yield the meters of one entry, of a table's entries, or of all entries of all tables."""
+    control = device.control
+    for table, entry_id in _chosen(device, "meter", query.table_entry):
+        assert table.direct_meter is not None
+        counted = query.HasField("counter_data")
+        counts = control.read_direct_meter_counts(*entry_id) if counted else None
+        yield p4runtime_pb2.DirectMeterEntry(
+            table_entry=encode_identity(table, entry_id),
+            config=encode_config(table.direct_meter, control.read_direct_meter(*entry_id)),
+            counter_data=encode_counts(counts),
+        )
+
+
+def _existing(device: Device, what: Resource, kind: int, message: Any) -> tuple[Table, EntryId]:
+    """Return the table and the entry that a write means; NOT_FOUND if there is no such entry."""
+    if kind != MODIFY:
+        raise invalid(f"a direct {what} can only be modified: it comes and goes with its entry")
+    table = device.info.tables.find(message.table_id)
+    table.check_has(what)
+    if message.is_default_action:
+        return table, _default_id(table, message)
+    entry_id = _identity(table, message)
+    device.control.find_entry(*entry_id)
+    return table, entry_id
+
+
+def _chosen(device: Device, what: Resource, message: Any) -> Iterator[tuple[Table, EntryId]]:
+    """Yield the entries that a query means; NOT_FOUND if it has a match that no entry has."""
+    for table in device.info.tables.chosen(message.table_id):
+        if message.table_id:
+            table.check_has(what)
+        if not table.has(what):
+            continue
+        if message.is_default_action:
+            yield table, _default_id(table, message)
+            continue
+        found = _select(device, table, message)
+        if message.match and not found:
+            raise NotFound(f"{table.label} has no entry with this match and priority")
+        for entry in found:
+            yield table, (table.name, entry.keys, entry.priority)
