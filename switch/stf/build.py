@@ -13,8 +13,7 @@ from weft.switch.stf.statements import (
     Add,
     Argument,
     Call,
-    CheckCounter,
-    CheckRegister,
+    Check,
     Command,
     Expect,
     Match,
@@ -23,9 +22,8 @@ from weft.switch.stf.statements import (
     NoPacket,
     Packet,
     Place,
-    RemoveAll,
+    Remove,
     RemoveEntry,
-    RemoveHandle,
     SetDefault,
     Statement,
     Value,
@@ -146,9 +144,7 @@ class _Builder(Transformer[Token, Any]):
         return Add(self.at, table, priority, tuple(matches), call, handle)
 
     def remove_handle(self, word: Token) -> Statement:
-        if word.lower() == "all":
-            return RemoveAll(self.at)
-        return RemoveHandle(self.at, self._word(word))
+        return Remove(self.at, None if word.lower() == "all" else self._word(word))
 
     def remove_entry(self, table: Word, priority: int | None, *matches: Match) -> Statement:
         return RemoveEntry(self.at, table, priority, matches)
@@ -170,21 +166,20 @@ class _Builder(Transformer[Token, Any]):
     def wait(self, seconds: Token | None) -> Statement:
         return Wait(self.at, 1 if seconds is None else int(seconds))
 
-    def check_counter(self, counter: Word, index: Any, *check: Any) -> Statement:
+    def check_counter(self, array: Word, index: Any, *check: Any) -> Statement:
         counted, comparison, value = check
-        return CheckCounter(
+        return Check(
             self.at,
-            counter,
+            "counter",
+            array,
             index,
             "packets" if counted is None else counted.lower(),
             None if comparison is None else str(comparison),
             0 if value is None else number_of(value),
         )
 
-    def check_register(
-        self, register: Word, index: Any, comparison: Token, value: Value
-    ) -> Statement:
-        return CheckRegister(self.at, register, index, str(comparison), number_of(value))
+    def check_register(self, array: Word, index: Any, comparison: Token, value: Value) -> Statement:
+        return Check(self.at, "register", array, index, "", str(comparison), number_of(value))
 
     def numbers(self, *numbers: Value) -> Statement:
         return Command(self.at, self.keyword, None, numbers)

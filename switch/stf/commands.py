@@ -1,4 +1,4 @@
-"""Counters, registers, meters, multicast, mirroring: as BMv2's command line has them."""
+"""Counters, registers, meters, multicast and mirroring, by the commands of BMv2's command line."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from weft.switch.engine.control import (
     MeterConfig,
     NotPermitted,
     StillInUse,
-    SwitchControl,
     TableEntry,
     TableFull,
 )
-from weft.switch.engine.program import Cells, Program
+from weft.switch.engine.program import Cells
 from weft.switch.stf.names import resolve
 from weft.switch.stf.replication import Replication
-from weft.switch.stf.statements import CheckCounter, CheckRegister, Command, Value, Word, number_of
+from weft.switch.stf.statements import Check, Command, Value, Word, number_of
 from weft.switch.stf.tables import Tables
 
 REFUSALS = (AlreadyExists, TableFull, NotPermitted, StillInUse)
-"""What BMv2 refuses too, and p4c's runner goes on after."""
+"""The errors that BMv2 reports too, and after which p4c's runner goes on."""
 
 _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "==": operator.eq,
@@ -37,22 +36,22 @@ _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 
 
 def holds(got: int, comparison: str, wanted: int) -> bool:
-    """Whether a comparison holds."""
+    """Return whether a comparison holds."""
     return _COMPARISONS[comparison](got, wanted)
 
 
 class _Cells:
-    """The counters of a program, or its meters: arrays of cells, and direct ones, a cell an entry.
+    """A program's counters, registers or meters: arrays of cells, and direct ones.
 
-    A *place* is what the switch's control wants to know of a cell.
+    A direct counter or meter has a cell for each entry of its table. The *place* of a cell is what
+    the switch's control wants to know of it.
     """
 
-    def __init__(
-        self, kind: str, arrays: Mapping[str, Cells | Meter], document: Any, tables: Tables
-    ) -> None:
+    def __init__(self, kind: str, arrays: Mapping[str, Cells | Meter], tables: Tables) -> None:
         self.kind = kind
         self.sizes = {name: array.size for name, array in arrays.items()}
         self.tables = tables
+        document: Any = tables.program.document
         self.direct = {
             entry["name"]: str(entry["binding"])
             for entry in document.get(f"{kind}_arrays", ())
@@ -60,18 +59,32 @@ class _Cells:
         }
 
     def find(self, word: Word) -> str:
-        """The array that a name means."""
+        """Return the array that a name means."""
         return resolve(word, self.kind, dict.fromkeys([*self.sizes, *self.direct]))
 
-    def place(self, name: str, index: Word | Value) -> tuple[Any, ...]:
-        """A cell by its number, or by its entry's number or name."""
+    def read(self, name: str, index: Word | Value) -> Any:
+        """Return what a cell has; the cell is named by its number, or by its entry's number or
+        name."""
+        return self._access("read", name)(*self._place(name, index))
+
+    def write(self, name: str, index: Word | Value | None, value: Any) -> None:
+        """Set a cell, or with ``index`` None all cells of an array."""
+        places = self._places(name) if index is None else [self._place(name, index)]
+        for place in places:
+            self._access("write", name)(*place, value)
+
+    def _access(self, verb: str, name: str) -> Callable[..., Any]:
+        kind = f"direct_{self.kind}" if name in self.direct else self.kind
+        access: Callable[..., Any] = getattr(self.tables.control, f"{verb}_{kind}")
+        return access
+
+    def _place(self, name: str, index: Word | Value) -> tuple[Any, ...]:
         if name not in self.direct:
             return name, number_of(index)
         table = self.tables.program.tables[self.direct[name]]
         return _place_of(self.tables.numbered_entry(table, index))
 
-    def places(self, name: str) -> list[tuple[Any, ...]]:
-        """All cells."""
+    def _places(self, name: str) -> list[tuple[Any, ...]]:
         if name not in self.direct:
             return [(name, index) for index in range(self.sizes[name])]
         return [_place_of(entry) for entry in self.tables.control.entries(self.direct[name])]
@@ -82,54 +95,63 @@ def _place_of(entry: TableEntry) -> tuple[Any, ...]:
 
 
 class Arrays:
-    """The arrays of a program, and what is replicated, by the names of commands."""
+    """A program's arrays, and what the switch replicates, as commands reach them."""
 
-    def __init__(self, control: SwitchControl, program: Program, tables: Tables) -> None:
-        self.control = control
-        self.program = program
+    def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        self.replication = Replication(control)
-        self.counters = _Cells("counter", program.counters, program.document, tables)
-        self.meters = _Cells("meter", program.meters, program.document, tables)
+        self.replication = Replication(tables.control)
+        program = tables.program
+        self.cells = {
+            "counter": _Cells("counter", program.counters, tables),
+            "register": _Cells("register", program.registers, tables),
+            "meter": _Cells("meter", program.meters, tables),
+        }
 
-    # -- checks: what was read, in words, and its value
-
-    def counter(self, check: CheckCounter) -> tuple[str, int]:
-        """A counter's packets or bytes."""
-        name = self.counters.find(check.counter)
-        cell = self._read_counter(name, check.index)
+    def check(self, check: Check) -> tuple[str, int]:
+        """Return what a check reads, in words, and the value of it."""
+        cells = self.cells[check.kind]
+        name = cells.find(check.array)
+        got: CounterCell | int = cells.read(name, check.index)
         index = check.index.value if isinstance(check.index, Value) else check.index.text
-        count = cell.packets if check.counted == "packets" else cell.bytes
-        return f"counter {name}({index}) in {check.counted}", count
-
-    def register(self, check: CheckRegister) -> tuple[str, int]:
-        """A register's value."""
-        name = self._register(check.register)
-        index = number_of(check.index)
-        return f"register {name}({index})", self.control.read_register(name, index)
-
-    # -- commands
+        what = f"{check.kind} {name}({index})"
+        if isinstance(got, int):
+            return what, got
+        count = got.packets if check.counted == "packets" else got.bytes
+        return f"{what} in {check.counted}", count
 
     def carry_out(self, command: Command) -> str:
-        """Do it; what it reads, in words."""
+        """Carry out a command, and return what it reads, in words."""
+        numbers = command.numbers
         if command.target is None:
-            return self._replicate(command.command, [number_of(item) for item in command.numbers])
+            return self._replicate(command.command, [number_of(item) for item in numbers])
         if command.command.startswith("act_prof_"):
-            member, group = command.numbers
+            member, group = numbers
             join = command.command.startswith("act_prof_add")
             self.tables.regroup(command.target, member, group, join)
             return ""
         kind, _, verb = command.command.partition("_")
-        does = {"counter": self._count, "register": self._store}.get(kind, self._rate)
-        return does(verb, command.target, command)
+        cells = self.cells[kind]
+        name = cells.find(command.target)
+        match verb:
+            case "read" | "get_rates":
+                return _said(kind, name, numbers[0], cells.read(name, numbers[0]))
+            case "reset":
+                cells.write(name, None, CounterCell(0, 0) if kind == "counter" else 0)
+            case "write":
+                values = [number_of(item) for item in numbers[1:]]
+                value = CounterCell(*values) if kind == "counter" else values[0]
+                cells.write(name, numbers[0], value)
+            case "set_rates" | "array_set_rates":
+                config = _config(command)
+                for index in numbers or (None,):
+                    cells.write(name, index, config)
+        return ""
 
     def _replicate(self, command: str, numbers: list[int]) -> str:
         replication = self.replication
         does: dict[str, Callable[..., str | None]] = {
-            "mc_node_create": lambda instance, *ports: (
-                f"node {replication.create_node(instance, ports)} was created"
-            ),
-            "mc_node_update": lambda handle, *ports: replication.update_node(handle, ports),
+            "mc_node_create": replication.create_node,
+            "mc_node_update": replication.update_node,
             "mc_node_associate": replication.associate,
             "mc_node_dissociate": replication.dissociate,
             "mc_node_destroy": replication.destroy_node,
@@ -142,62 +164,24 @@ class Arrays:
                 f"session {session} mirrors to {replication.describe_mirror(session)}"
             ),
         }
-        return does[command](*numbers) or ""
+        said = does[command](*numbers)
+        if said is None:
+            replication.apply()
+        return said or ""
 
-    def _read_counter(self, name: str, index: Word | Value) -> CounterCell:
-        place = self.counters.place(name, index)
-        if name in self.counters.direct:
-            return self.control.read_direct_counter(*place)
-        return self.control.read_counter(*place)
 
-    def _count(self, verb: str, target: Word, command: Command) -> str:
-        name = self.counters.find(target)
-        if verb == "read":
-            cell = self._read_counter(name, command.numbers[0])
-            return f"counter {name} is {cell.packets} packets, {cell.bytes} bytes"
-        write = self.control.write_counter, self.control.write_direct_counter
-        does: Callable[..., None] = write[name in self.counters.direct]
-        if verb == "reset":
-            for place in self.counters.places(name):
-                does(*place, CounterCell(0, 0))
-        else:
-            index, *counts = command.numbers
-            does(*self.counters.place(name, index), CounterCell(*map(number_of, counts)))
-        return ""
-
-    def _register(self, word: Word) -> str:
-        return resolve(word, "register", self.program.registers)
-
-    def _store(self, verb: str, target: Word, command: Command) -> str:
-        name = self._register(target)
-        if verb == "reset":
-            for index in range(self.program.registers[name].size):
-                self.control.write_register(name, index, 0)
-            return ""
-        index = number_of(command.numbers[0])
-        if verb == "read":
-            return f"register {name}({index}) is {self.control.read_register(name, index)}"
-        self.control.write_register(name, index, number_of(command.numbers[1]))
-        return ""
-
-    def _rate(self, verb: str, target: Word, command: Command) -> str:
-        name = self.meters.find(target)
-        direct = name in self.meters.direct
-        if verb == "get_rates":
-            read = self.control.read_direct_meter if direct else self.control.read_meter
-            rates = read(*self.meters.place(name, command.numbers[0]))
-            return f"meter {name} has {_rates_of(rates)}"
-        config = _config(command)
-        places = [self.meters.place(name, index) for index in command.numbers]
-        write = self.control.write_meter, self.control.write_direct_meter
-        does: Callable[..., None] = write[direct]
-        for place in places or self.meters.places(name):
-            does(*place, config)
-        return ""
+def _said(kind: str, name: str, index: Word | Value, got: Any) -> str:
+    """Return in words what a cell has."""
+    if kind == "counter":
+        return f"counter {name} is {got.packets} packets, {got.bytes} bytes"
+    if kind == "register":
+        return f"register {name}({number_of(index)}) is {got}"
+    return f"meter {name} has {_rates_of(got)}"
 
 
 def _config(command: Command) -> MeterConfig:
-    """Rates are in units of a microsecond, as BMv2's command line has them."""
+    """Return the rates that a command sets; it has them in units of a microsecond, as BMv2's
+    command line does."""
     if len(command.rates) != 2:
         raise command.place.error(
             f"{command.command} takes two pairs of RATE:BURST, committed and peak, not "

@@ -15,7 +15,8 @@ from weft.switch.stf.report import Difference, Failure
 from weft.switch.stf.statements import Expect, Packet
 
 MOST_ALIGNED = 1000
-"""Of more frames at a port, each is held against the expectation in the same place."""
+"""The most frames at a port that are aligned; of more, each is held against the expectation in the
+same place."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Output:
 
 
 def difference(expect: Expect, frame: bytes) -> Difference | None:
-    """Where a frame is not as expected, or None."""
+    """Return where a frame is not as expected, or None."""
     if expect.digits is None:
         return None
     wanted, found = expect.digits.lower(), frame.hex()
@@ -42,7 +43,7 @@ def difference(expect: Expect, frame: bytes) -> Difference | None:
 
 
 def compare_port(port: int, expected: Sequence[Expect], outputs: Sequence[Output]) -> list[Failure]:
-    """Everything that is not as expected at a port."""
+    """Return everything that is not as expected at a port."""
     failures = []
     for number, (expect, output) in enumerate(_pairs(expected, outputs), 1):
         if expect is None and output is not None:
@@ -89,8 +90,8 @@ def _differs(port: int, number: int, expect: Expect, output: Output, found: Diff
 def _pairs(
     expected: Sequence[Expect], outputs: Sequence[Output]
 ) -> list[tuple[Expect | None, Output | None]]:
-    """Which frame is held against which expectation: in order, each once, and as many as can be
-    go together that match."""
+    """Return which frame is held against which expectation: in order, each once, and so that as
+    many as possible match."""
     if max(len(expected), len(outputs)) > MOST_ALIGNED:
         return list(zip_longest(expected, outputs))
     matching = [[difference(e, o.frame) is None for o in outputs] for e in expected]
@@ -119,7 +120,8 @@ def _pairs(
 def _rejoin(
     pairs: list[tuple[Expect | None, Output | None]],
 ) -> list[tuple[Expect | None, Output | None]]:
-    """Hold what is missing against what is unexpected in the same stretch: it differs."""
+    """Hold what is missing against what is unexpected in the same stretch of pairs: the two
+    differ."""
     joined: list[tuple[Expect | None, Output | None]] = []
     stretch: list[tuple[Expect | None, Output | None]] = []
 

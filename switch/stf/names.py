@@ -18,7 +18,7 @@ _ELEMENT = re.compile(r"(.*)\$([0-9]+)(.*)")
 
 
 def resolve(word: Word, kind: str, names: Iterable[str], where: str = "the program") -> str:
-    """The one name that a word stands for; raises `InputError`."""
+    """Return the one name that a word stands for; raises `InputError`."""
     known = list(names)
     if word.text in known:
         return word.text
@@ -39,13 +39,13 @@ def resolve(word: Word, kind: str, names: Iterable[str], where: str = "the progr
 
 
 def find_table(program: Program, word: Word) -> Table:
-    """A table by name; raises `InputError`."""
+    """Return the table that a name means; raises `InputError`."""
     by_name = {table.name: table for table in program.tables.values()}
     return by_name[resolve(word, "table", by_name)]
 
 
 def action_call(actions: Sequence[Action], call: Call, where: str) -> ActionCall:
-    """An action with its parameters in order; raises `InputError`."""
+    """Return an action with its parameters in order; raises `InputError`."""
     by_name = {action.name: action for action in actions}
     action = by_name[resolve(call.name, "action", by_name, where)]
     given: dict[str, Value] = {}
@@ -105,7 +105,7 @@ def _fitting(value: Value, width: int, what: str) -> int:
 
 
 def find_key(table: Table, word: Word) -> int:
-    """Which field of a table's key a name means; raises `InputError`."""
+    """Return the place of the field of a table's key that a name means; raises `InputError`."""
     names = [key.name for key in table.keys]
     text = word.text
     element = _ELEMENT.fullmatch(text)
@@ -137,7 +137,7 @@ def _spellings(text: str) -> list[str]:
 
 
 def keys_of(table: Table, matches: Sequence[Match]) -> tuple[Key, ...]:
-    """A whole key; what is not given matches anything, or is 0 where it is exact."""
+    """Return a whole key. A field that is not given matches anything, or is 0 if it is exact."""
     keys = [_any_value(field) for field in table.keys]
     for match in matches:
         place = find_key(table, match.name)
@@ -196,7 +196,7 @@ def _key(table: Table, field: KeyField, match: Match) -> Key:
 
 
 def _prefix_length(field: KeyField, match: Match, what: str) -> int:
-    """Given, or as long as the digits before the wildcards are."""
+    """Return the prefix length that is given, or the length of the digits before the wildcards."""
     if match.prefix_length is not None:
         if match.prefix_length > field.width:
             raise match.value.place.error(

@@ -57,7 +57,7 @@ RULES = {
     "act_prof_add_member_to_group": "grouping",
     "act_prof_remove_member_from_group": "grouping",
 }
-"""Statements, and the grammar's rule for what follows the name of each."""
+"""For each statement, the grammar's rule for what follows its name."""
 
 _TERMINALS = {
     "WORD": "a name",
@@ -102,10 +102,10 @@ class _Raw:
 
 
 MOST_BYTES = 16 << 20
-"""Of a test file."""
+"""The most bytes of a test file."""
 
 MAXIMUM_LISTED = 10
-"""Errors of a test that a message lists; of the others it gives the number."""
+"""How many errors of a test a message lists; it only counts the others."""
 
 
 def read_test(path: Path) -> Test:
@@ -119,7 +119,7 @@ def read_test(path: Path) -> Test:
 
 
 def parse_test(text: str, file: str) -> Test:
-    """The statements of a test; raises `InputError` with all that is wrong."""
+    """Return the statements of a test; raises `InputError` with all that is wrong."""
     lines = text.split("\n")
     statements: list[Statement] = []
     wrong: list[str] = []
@@ -219,7 +219,7 @@ def _parse(raw: _Raw, lines: list[str], file: str) -> Statement:
 
 
 def _whole_word(line: str, column: int) -> tuple[int, str]:
-    """The column and text of the word, up to white space, that a column is in."""
+    """Return the column and text of the word that a column is in; words end at white space."""
     for word in re.finditer(r"\S+", line):
         if word.start() < column <= word.end():
             return word.start() + 1, word[0]
@@ -227,6 +227,6 @@ def _whole_word(line: str, column: int) -> tuple[int, str]:
 
 
 def _end_of(text: str) -> tuple[int, int]:
-    """Line and column just after the last thing written."""
+    """Return the line and column just after the last thing written."""
     written = text.rstrip().split("\n")
     return len(written), len(written[-1]) + 1

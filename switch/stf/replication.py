@@ -20,8 +20,11 @@ Item = TypeVar("Item")
 
 @dataclass
 class Replication:
-    """Nodes (handles from 0 on) are copies to ports; groups are made of nodes; a session mirrors to
-    a port or to a group."""
+    """The nodes, groups and sessions of a switch; `apply` brings them there.
+
+    Nodes, whose handles begin with 0, are copies to ports; groups are made of nodes; a session
+    mirrors to a port or to a group.
+    """
 
     control: SwitchControl
     nodes: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
@@ -31,30 +34,27 @@ class Replication:
     next_node: int = 0
 
     def create_group(self, group: int) -> None:
-        """A group without nodes."""
+        """Make a group without nodes."""
         if group in self.groups:
             raise AlreadyExists(f"multicast group {group} exists already")
         self.groups[group] = []
-        self._apply()
 
     def destroy_group(self, group: int) -> None:
         """Forget a group."""
         self._group(group)
         del self.groups[group]
-        self._apply()
 
-    def create_node(self, instance: int, ports: tuple[int, ...]) -> int:
-        """A node's handle."""
+    def create_node(self, instance: int, *ports: int) -> str:
+        """Make a node, and return what its handle is, in words."""
         handle = self.next_node
         self.next_node += 1
         self.nodes[handle] = (instance, ports)
-        return handle
+        return f"node {handle} was created"
 
-    def update_node(self, handle: int, ports: tuple[int, ...]) -> None:
+    def update_node(self, handle: int, *ports: int) -> None:
         """Give a node other ports."""
         instance, _ = self._node(handle)
         self.nodes[handle] = (instance, ports)
-        self._apply()
 
     def destroy_node(self, handle: int) -> None:
         """Forget a node."""
@@ -63,43 +63,37 @@ class Replication:
         for handles in self.groups.values():
             if handle in handles:
                 handles.remove(handle)
-        self._apply()
 
     def associate(self, group: int, handle: int) -> None:
-        """Let a node be of a group."""
+        """Add a node to a group."""
         self._node(handle)
         self._group(group).append(handle)
-        self._apply()
 
     def dissociate(self, group: int, handle: int) -> None:
-        """Let a node be of a group no more."""
+        """Take a node out of a group."""
         self._node(handle)
         if handle not in self._group(group):
             raise NotFound(f"node {handle} is not of multicast group {group}")
         self.groups[group].remove(handle)
-        self._apply()
 
     def mirror_to_port(self, session: int, port: int) -> None:
-        """Let clones of a session leave at a port, and at no group's any more."""
+        """Let clones of a session leave at a port, and no longer where a group's copies go."""
         self.to_group.pop(session, None)
         self.to_port[session] = port
-        self._apply()
 
     def mirror_to_group(self, session: int, group: int) -> None:
-        """Let clones of a session go where a group's copies go, and to no port any more."""
+        """Let clones of a session go where a group's copies go, and no longer to a port."""
         self.to_port.pop(session, None)
         self.to_group[session] = group
-        self._apply()
 
     def remove_mirror(self, session: int) -> None:
         """Forget a session."""
         self.describe_mirror(session)
         self.to_port.pop(session, None)
         self.to_group.pop(session, None)
-        self._apply()
 
     def describe_mirror(self, session: int) -> str:
-        """Where clones of a session go."""
+        """Return in words where clones of a session go."""
         if session in self.to_port:
             return f"port {self.to_port[session]}"
         if session in self.to_group:
@@ -113,7 +107,7 @@ class Replication:
         return _need("multicast group", "groups", self.groups, group)
 
     def _replicas(self, group: int) -> tuple[Replica, ...]:
-        """The copies of a group: its nodes in order, the ports of each in theirs."""
+        """Return the copies of a group: its nodes in order, and the ports of each node in order."""
         return tuple(
             Replica(port, self.nodes[handle][0])
             for handle in self.groups.get(group, ())
@@ -121,13 +115,13 @@ class Replication:
         )
 
     def _mirrored(self, session: int) -> tuple[Replica, ...]:
-        """The copies of a session."""
+        """Return the copies of a session."""
         if session in self.to_port:
             return (Replica(self.to_port[session]),)
         return self._replicas(self.to_group[session])
 
-    def _apply(self) -> None:
-        """Let the switch have what is set up here."""
+    def apply(self) -> None:
+        """Bring what is set up here into the switch."""
         control, groups = self.control, self.groups.keys() - {0}  # to 0 no packet is multicast
         _agree(
             {group.group_id for group in control.multicast_groups()},
@@ -160,7 +154,7 @@ def _agree(
     modify: Callable[[Item], None],
     insert: Callable[[Item], None],
 ) -> None:
-    """Let the switch have what is wanted, and nothing else."""
+    """Bring what is wanted into the switch, and remove everything else."""
     for number in present - wanted.keys():
         delete(number)
     for number, item in wanted.items():

@@ -9,12 +9,12 @@ from weft.switch.stf.statements import Place
 
 BYTES_PER_ROW = 16
 ROWS_AROUND = 1
-"""Rows of a frame that are shown before and after the one that differs."""
+"""How many rows of a frame are shown before and after the one that differs."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Where a frame is not what was expected; both as hex digits, `*` for any digit."""
+    """Where a frame is not what was expected. Both are hex digits, with `*` for any digit."""
 
     digit: int
     expected: str
@@ -22,11 +22,11 @@ class Difference:
 
     @property
     def byte_offset(self) -> int:
-        """The first byte that differs, or that one of the two does not have."""
+        """The first byte that differs, or that only one of the two has."""
         return self.digit // 2
 
     def rows(self) -> list[str]:
-        """Both, row by row, with a marker under the digits that differ."""
+        """Return both, row by row, with a marker under the digits that differ."""
         width = 2 * BYTES_PER_ROW
         rows = []
         middle = self.digit // width
@@ -70,7 +70,7 @@ class Failure:
     path: str = ""
 
     def lines(self) -> list[str]:
-        """The failure as text."""
+        """Return the failure as lines of text."""
         lines = [f"{self.place.file}:{self.place.line}: {self.message}"]
         if self.place.source_line.strip():
             lines.append(f"{self.place.line:>6} | {self.place.source_line.strip()[:120]}")
@@ -107,7 +107,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Path:
-    """What a packet of the test, and all that was made of it, went through, as text."""
+    """What a packet of the test went through, with all that was made of it, as text."""
 
     place: Place
     text: str
@@ -115,7 +115,8 @@ class Path:
 
 @dataclass
 class Report:
-    """The outcome of one test; ``notes`` are what it asked to read, ``paths`` those of packets."""
+    """The outcome of one test. ``notes`` have what it asked to read, ``paths`` those of its
+    packets."""
 
     file: str
     packets: int = 0
@@ -131,7 +132,7 @@ class Report:
         return not self.failures
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON has it."""
+        """Return the report in the form that JSON has."""
         document: dict[str, Any] = {
             "test": self.file,
             "passed": self.passed,

@@ -1,4 +1,4 @@
-"""Carry out a test on a switch of its own, in virtual time."""
+"""Carrying out a test on a switch of its own, in virtual time."""
 
 from __future__ import annotations
 
@@ -19,17 +19,15 @@ from weft.switch.stf.compare import Output, compare_port
 from weft.switch.stf.report import Failure, Path, Report
 from weft.switch.stf.statements import (
     Add,
-    CheckCounter,
-    CheckRegister,
+    Check,
     Command,
     Expect,
     NewGroup,
     NewMember,
     NoPacket,
     Packet,
-    RemoveAll,
+    Remove,
     RemoveEntry,
-    RemoveHandle,
     SetDefault,
     Statement,
     Test,
@@ -39,7 +37,7 @@ from weft.switch.stf.tables import Tables
 
 PACKET_GAP_NS = 1_000_000
 SETTLE_NS = 1_000_000_000
-"""Time that passes before a packet where the test changed something, as p4c's runner lets pass."""
+"""The time that passes before a packet after the test changed something, as in p4c's runner."""
 
 
 def run_test(
@@ -52,10 +50,10 @@ def run_test(
 ) -> Report:
     """Run a test on a new switch with a program.
 
-    ``strict``: a packet that leaves at a port that no statement names is a failure too. ``trace``:
-    the report has the path of every packet. A failure has that of its packet all the same: the
-    test is run once more for it. Raises `InputError` for a test that does not fit the program, or
-    a program that cannot be loaded.
+    With ``strict`` a packet that leaves at a port that no statement names is a failure, too. With
+    ``trace`` the report has the path of every packet. A failure has the path of its packet in any
+    case: the test is run once more for it. Raises `InputError` for a test that does not fit the
+    program, or a program that cannot be loaded.
     """
     report = _Run(test, bmv2_json, compiled, strict, trace).report()
     if report.failures and not trace:
@@ -82,7 +80,7 @@ class _Run:
         self.control.commit_program()
         program = self.dataplane.build(bmv2_json).program
         self.tables = Tables(self.control, program)
-        self.arrays = commands.Arrays(self.control, program, self.tables)
+        self.arrays = commands.Arrays(self.tables)
         self.tracer = Tracer(self.control) if trace else None
         if self.tracer is not None:
             self.dataplane.start_trace(self.tracer)
@@ -92,14 +90,13 @@ class _Run:
         self.now_ns = 0
         self.changed = True
         self.broken = False
-        """Packets multiplied without end: what comes after them in the test is left out."""
+        """Whether packets multiplied without end, and the rest of the test is left out."""
         self.last: Packet | None = None
         self.silent: list[NoPacket] = []
         self.does: dict[type[Statement], Callable[[Any], None]] = {
             Add: self.tables.add,
             SetDefault: self.tables.set_default,
-            RemoveAll: lambda _: self.tables.remove_all(),
-            RemoveHandle: self.tables.remove_handle,
+            Remove: self.tables.remove,
             RemoveEntry: self.tables.remove_entry,
             NewMember: self.tables.new_member,
             NewGroup: self.tables.new_group,
@@ -107,13 +104,12 @@ class _Run:
             Expect: self.expected.append,
             NoPacket: self._expect_nothing,
             Wait: self._wait,
-            CheckCounter: self._check,
-            CheckRegister: self._check,
+            Check: self._check,
             Command: self._command,
         }
 
     def report(self) -> Report:
-        """Carry everything out, then compare."""
+        """Carry everything out, then compare what left the switch with what the test expects."""
         for statement in self.test.statements:
             if self.broken:
                 break
@@ -156,7 +152,7 @@ class _Run:
             )
 
     def _collect(self, packet: Packet) -> None:
-        """Take what leaves until nothing is under way."""
+        """Take what leaves the switch until nothing is under way."""
         until = self.now_ns
         while True:
             for departure in self.dataplane.transmit(until):
@@ -174,7 +170,7 @@ class _Run:
             until = max(deadline, until)
 
     def _note_path(self, packet: Packet) -> None:
-        """Keep what the packet went through, for the report and for what came of it."""
+        """Keep what the packet went through, for the report and for the frames that came of it."""
         if self.tracer is None:
             return
         text = packets_text(self.decoder.feed(self.tracer.take()))
@@ -185,7 +181,8 @@ class _Run:
         ]
 
     def _path_before(self, failure: Failure) -> Failure:
-        """A packet that is missing: what the one went through that the test sent last before."""
+        """Return a failure, with the path of the packet sent last before it if a packet is
+        missing."""
         earlier = [one for one in self.result.paths if one.place.line < failure.place.line]
         if failure.kind != "missing" or not earlier:
             return failure
@@ -241,14 +238,11 @@ class _Run:
         if note:
             self.result.notes.append(f"{command.place.file}:{command.place.line}: {note}")
 
-    def _check(self, check: CheckCounter | CheckRegister) -> None:
+    def _check(self, check: Check) -> None:
         self.result.expectations += 1
-        if isinstance(check, CheckCounter):
-            kind, what, got = "counter", *self.arrays.counter(check)
-        else:
-            kind, what, got = "register", *self.arrays.register(check)
+        what, got = self.arrays.check(check)
         if check.comparison is None:
             self.result.notes.append(f"{check.place.file}:{check.place.line}: {what} is {got}")
         elif not commands.holds(got, check.comparison, check.value):
             message = f"{what} is {got}, expected {check.comparison} {check.value}"
-            self.result.failures.append(Failure(kind, check.place, message))
+            self.result.failures.append(Failure(check.kind, check.place, message))

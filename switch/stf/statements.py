@@ -1,4 +1,4 @@
-"""What an STF test says, as data; positions are kept for messages."""
+"""What an STF test says, as data, with the positions in its text for messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weft.base.errors import InputError
 
 @dataclass(frozen=True)
 class Place:
-    """A stretch of a test's text; line and column count from 1."""
+    """A stretch of a test's text; lines and columns are counted from 1."""
 
     file: str
     line: int
@@ -18,11 +18,11 @@ class Place:
     length: int = 1
 
     def error(self, message: str) -> InputError:
-        """What is wrong there, with the line and a marker under the place."""
+        """Return an error about this place, with its line and a marker under it."""
         return InputError(self.describe(message))
 
     def describe(self, message: str, severity: str = "error") -> str:
-        """A message about this place, as compilers write it."""
+        """Return a message about this place, as compilers write it."""
         text = f"{self.file}:{self.line}:{self.column}: {severity}: {message}"
         if not self.source_line.strip():
             return text
@@ -45,8 +45,8 @@ class Word:
 class Value:
     """A number: its value (wildcard digits are 0), and the mask of the digits that were written.
 
-    ``digits_bits`` is the number of bits that the digits stand for, None of a decimal number or an
-    address, which stand for the whole field; ``wildcards`` counts the ``*`` digits at the end.
+    ``digits_bits`` is the number of bits that the digits stand for, or None for a decimal number or
+    an address, which stand for the whole field; ``wildcard_bits`` are those of the ``*`` digits.
     """
 
     value: int
@@ -78,7 +78,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of an action, by name or, without one, by place; a word is a handle's name."""
+    """An argument of an action, named or in its place; a word as value is the name of a handle."""
 
     name: Word | None
     value: Value | Word
@@ -119,15 +119,10 @@ class SetDefault(Statement):
 
 
 @dataclass(frozen=True)
-class RemoveAll(Statement):
-    """Remove all the entries that the test added."""
+class Remove(Statement):
+    """Remove an entry by the name that it was given, or with None all that the test added."""
 
-
-@dataclass(frozen=True)
-class RemoveHandle(Statement):
-    """Remove an entry by the name that it was given."""
-
-    handle: Word
+    handle: Word | None
 
 
 @dataclass(frozen=True)
@@ -149,9 +144,9 @@ class Packet(Statement):
 
 @dataclass(frozen=True)
 class Expect(Statement):
-    """Expect a frame at a port: hex digits with ``*`` for any; None for whatever it holds.
+    """Expect a frame at a port: hex digits with ``*`` for any digit, or None for any frame.
 
-    ``exact``: the frame must not be longer than that.
+    With ``exact`` the frame must not be longer than that.
     """
 
     port: int
@@ -161,7 +156,7 @@ class Expect(Statement):
 
 @dataclass(frozen=True)
 class NoPacket(Statement):
-    """The frame sent last leaves nowhere."""
+    """Expect that the frame that was sent last leaves nowhere."""
 
 
 @dataclass(frozen=True)
@@ -172,23 +167,17 @@ class Wait(Statement):
 
 
 @dataclass(frozen=True)
-class CheckCounter(Statement):
-    """Compare a counter; without ``comparison`` it only has to exist."""
+class Check(Statement):
+    """Compare a cell of a counter or register; without ``comparison`` it is only read.
 
-    counter: Word
+    ``kind`` is counter or register, ``counted`` what of a counter is compared: packets or bytes.
+    """
+
+    kind: str
+    array: Word
     index: Word | Value
     counted: str
     comparison: str | None
-    value: int
-
-
-@dataclass(frozen=True)
-class CheckRegister(Statement):
-    """Compare a cell of a register."""
-
-    register: Word
-    index: Word | Value
-    comparison: str
     value: int
 
 
@@ -211,7 +200,7 @@ class NewGroup(Statement):
 
 @dataclass(frozen=True)
 class Command(Statement):
-    """A command of BMv2's command line: its name, the object it is about, and numbers."""
+    """A command of BMv2's command line: its name, the object that it is about, and numbers."""
 
     command: str
     target: Word | None

@@ -23,19 +23,20 @@ from weft.switch.stf.statements import (
     NewGroup,
     NewMember,
     Place,
+    Remove,
     RemoveEntry,
-    RemoveHandle,
     SetDefault,
     Value,
     Word,
 )
 
 LOWEST_BMV2_PRIORITY = 10_000
-"""p4c's runner turns a test's priority P, of which the greatest wins, into BMv2's 10000 - P, of
-which the least does; entries of the program have BMv2's."""
+"""p4c's runner turns a test's priority P, the greatest of which wins, into BMv2's 10000 - P, the
+least of which wins; entries of the program have BMv2's priorities."""
 GREATEST_PRIORITY = 1 << 30
 OWN_MEMBERS = 1 << 20
-"""Members that an entry with an action makes for itself in an indirect table: ids from there on."""
+"""The first id of the members that entries with an action make for themselves in indirect
+tables."""
 
 
 class Tables:
@@ -71,14 +72,11 @@ class Tables:
         call = action_call(table.actions, statement.call, f"table {table.name!r}")
         self.control.set_default(table.name, call)
 
-    def remove_all(self) -> None:
-        """Remove all that was added."""
-        for entry in list(self.added):
+    def remove(self, statement: Remove) -> None:
+        """Remove an entry by its name, or all that were added."""
+        handle = statement.handle
+        for entry in list(self.added) if handle is None else [self.entry(handle)]:
             self._remove(entry)
-
-    def remove_handle(self, statement: RemoveHandle) -> None:
-        """Remove an entry by its name."""
-        self._remove(self.entry(statement.handle))
 
     def remove_entry(self, statement: RemoveEntry) -> None:
         """Remove an entry by its key."""
@@ -93,7 +91,7 @@ class Tables:
         self.handles = {name: item for name, item in self.handles.items() if item != entry}
 
     def entry(self, handle: Word) -> TableEntry:
-        """The entry of a name, with or without ``$``."""
+        """Return the entry of a name, which may begin with ``$``."""
         found = self.handles.get(handle.text.lstrip("$"))
         if found is None:
             known = ", ".join(self.handles) or "none"
@@ -101,7 +99,8 @@ class Tables:
         return found
 
     def numbered_entry(self, table: Table, index: Word | Value) -> TableEntry:
-        """An entry by its name, or by its number: the program's first, then in order of adding."""
+        """Return an entry by its name or number; the program's come first, then those added, in
+        order."""
         if isinstance(index, Word):
             return self.entry(index)
         entries = self.control.entries(table.name)
@@ -153,7 +152,7 @@ class Tables:
         return list(found.values())
 
     def new_member(self, statement: NewMember) -> None:
-        """Create a member: they are numbered from 0 on."""
+        """Create a member; members are numbered from 0 on."""
         profile = self._profile(statement.profile)
         where = f"action profile {profile!r}"
         call = action_call(self._actions(profile), statement.call, where)
@@ -164,7 +163,7 @@ class Tables:
             self.members[statement.handle] = (profile, number)
 
     def new_group(self, statement: NewGroup) -> None:
-        """Create a group: they are numbered from 0 on."""
+        """Create a group; groups are numbered from 0 on."""
         profile = self._profile(statement.profile)
         number = self.made.setdefault(f"group {profile}", 0)
         self.control.insert_group(ProfileGroup(profile, number + 1, ()))
