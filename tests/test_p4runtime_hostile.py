@@ -36,8 +36,8 @@ from weft.switch.engine.dataplane import Dataplane
 from weft.switch.messages import p4info_pb2, p4runtime_pb2
 from weft.switch.p4runtime import configs, notifications, requests
 from weft.switch.p4runtime.arbitration import Arbitration
-from weft.switch.p4runtime.data_plane import DataPlane
 from weft.switch.p4runtime.device import Device
+from weft.switch.p4runtime.p4info import DataPlane
 from weft.switch.p4runtime.refusals import MOST_NAMED, Refusal, as_refusal
 from weft.switch.p4runtime.server import P4RuntimeServer, unless_stalled
 from weft.switch.p4runtime.streams import MAX_WAITING, MAX_WAITING_BYTES, Outbox, Streams

@@ -19,7 +19,7 @@ from weft.switch.engine.control import ActionCall, Lpm, MemberTarget, ProfileMem
 from weft.switch.engine.dataplane import Dataplane, Departure, Queue
 from weft.switch.engine.events import advance_some
 from weft.switch.engine.pipeline import receive_frame
-from weft.switch.realtime import requests
+from weft.switch.realtime import statistics
 from weft.switch.realtime.captures import Captures
 from weft.switch.realtime.config import read_config
 from weft.switch.realtime.process import SwitchProcess
@@ -211,16 +211,16 @@ def test_the_process_carries_frames_over_patch_links_and_loses_them_on_request(
         assert counted(0, "patch") == ["b", 2] and counted(0, "kernel_drops") == 0
         process.between_batches(lambda: None)  # the frame is counted, and then dropped
         assert process.statistics()["switches"][1]["drops"]["no_program"] == 1
-        assert requests.done(process, b"link b 2 down") == {}
+        assert statistics.done(process, b"link b 2 down") == {}
         process.between_batches(send)
         wait_until(lambda: counted(0, "lost_packets") == 1, "the frame is lost")
         assert (counted(1, "rx_packets"), counted(0, "tx_packets")) == (1, 2)
         for line in (b"link c 2 up", b"link a 7 up", b"link a 1 x"):
             with pytest.raises(InputError):
-                requests.done(process, line)
-        (capture,) = requests.done(process, b"captures end")["captures"]
+                statistics.done(process, line)
+        (capture,) = statistics.done(process, b"captures end")["captures"]
         assert (capture["packets"], capture["lost"]) == (1, 0)
-        assert requests.done(process, b"captures end") == {"captures": []}
+        assert statistics.done(process, b"captures end") == {"captures": []}
     finally:
         process.stop()
     (held,) = RawPcapReader(str(tmp_path / "b1.pcap"))

@@ -14,7 +14,7 @@ from weft.base.errors import InputError
 from weft.base.files import read_text
 from weft.experiments.commands.network import SHAPE
 from weft.experiments.commands.scenario_options import scenario_options
-from weft.switch.commands.arguments import Defines, Includes, macros
+from weft.switch.commands.command_line import Defines, Includes, macros
 
 RunOption = Annotated[
     Text, typer.Option("--run", metavar="ID", help="Which testbed, if several are up.")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from weft.base import files, signals
 from weft.base.errors import InputError, MachineError, RunError
 from weft.base.units import format_duration, format_rate, format_size
-from weft.switch.commands.arguments import macros
+from weft.switch.commands.command_line import macros
 from weft.switch.commands.stf import load_program
 from weft.switch.commands.switch_options import SwitchOptions, TlsFiles, parse_options
 from weft.switch.commands.switch_trace import LOG_LEVEL, TraceLines

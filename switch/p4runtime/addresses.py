@@ -9,12 +9,13 @@ from pathlib import Path
 from weft.base.errors import InputError, MachineError
 
 MAX_UNIX_PATH_BYTES = 107
-"""Length of a Unix socket's path that the kernel takes (unix(7))."""
+"""The greatest length of a Unix socket's path that the kernel takes (unix(7))."""
 
 
 def check_address(who: str, address: str) -> None:
-    """Raise `WeftError`, with the reason, for an address that gRPC could not listen on: gRPC
-    itself prints the reason and does not tell it.
+    """Raise `WeftError`, with the reason, for an address that gRPC could not listen on.
+
+    gRPC itself prints the reason and does not return it.
 
     ``who`` is to listen on ``address``, which is ``unix:PATH`` or ``HOST:PORT``.
     """

@@ -1,9 +1,15 @@
-"""Who may write: arbitration between clients by election id, without any I/O.
+"""Who may write, which arbitration between clients decides, and what a role may write and read.
 
-P4Runtime specification, section "Client Arbitration and Controller Replication". For every role the
-primary is the live client with the greatest election id that the switch has ever seen; all others
-are backups. A role is a name, or, for clients of P4Runtime before 1.4, a number. Roles take no
-``config``: what they may do, the program says (``weft.switch.p4runtime.roles``).
+P4Runtime specification, sections "Client Arbitration and Controller Replication" and "Role Config".
+No I/O is done here. For every role the primary is the live client with the greatest election id
+that the switch has ever seen; all others are backups. A role is a name, or, for clients of
+P4Runtime before 1.4, a number.
+
+Roles are agreed upon outside of P4Runtime, and take no ``config``. Here it is the program that
+assigns its objects to roles, by the annotation ``@p4runtime_role("name")`` at tables, action
+profiles, counters and so on, as PINS programs have it. An object with that annotation belongs to
+that role: no other role may write it, except for the default role, which has full access. An object
+without annotation may be written by all roles.
 """
 
 from __future__ import annotations
@@ -14,6 +20,7 @@ from typing import Any
 from google.rpc import code_pb2
 
 from weft.switch.messages import p4runtime_pb2
+from weft.switch.p4runtime.p4info import ProgramInfo
 from weft.switch.p4runtime.refusals import (
     denied,
     exhausted,
@@ -23,18 +30,18 @@ from weft.switch.p4runtime.refusals import (
 )
 
 RoleKey = str | int
-"""A role's name, or its number; both empty and 0 stand for the default role, whose key is ""."""
+"""A role's name, or its number. The default role, which is empty or 0, has the key ""."""
 
 MOST_ROLES = 1024
-"""Roles that a switch remembers: each keeps its greatest election id for good."""
+"""The most roles that a switch remembers: each keeps its greatest election id for good."""
 
 MOST_ROLE_BYTES = 1024
-"""Of a role's name."""
+"""The most bytes of a role's name."""
 
 _PRIMARY = (code_pb2.OK, "this client is the primary")
 _BACKUP = (code_pb2.ALREADY_EXISTS, "another client is the primary")
 _NO_PRIMARY = (code_pb2.NOT_FOUND, "there is no primary")
-"""What a client is told of its standing: a status's code and message."""
+"""The code and message of the status by which a client is told its standing."""
 
 
 @dataclass(eq=False)
@@ -68,12 +75,12 @@ class Notice:
 
 
 def election_number(message: Any) -> int:
-    """A Uint128 message as a number."""
+    """Return the number that a Uint128 message has."""
     return int(message.high) << 64 | int(message.low)
 
 
 def role_key(name: str, number: int) -> RoleKey:
-    """The role that a message means by ``name`` and the deprecated ``id``."""
+    """Return the role that a message means by its ``name`` and its deprecated ``id``."""
     return name or number or ""
 
 
@@ -138,15 +145,16 @@ class Arbitration:
         return self._notices(role, role.clients) if was_primary else []
 
     def is_primary(self, client: Client) -> bool:
-        """Whether a client is the primary of its role."""
+        """Return whether a client is the primary of its role."""
         return client.joined and self._roles[client.role].primary is client
 
     def primaries(self) -> list[Client]:
-        """The primaries of all roles that have one."""
+        """Return the primaries of all roles that have one."""
         return [role.primary for role in self._roles.values() if role.primary is not None]
 
     def _notices(self, role: _Role, clients: list[Client]) -> list[Notice]:
         primary = role.primary
+        others = _NO_PRIMARY if primary is None else _BACKUP
         notices = []
         for client in sorted(clients, key=lambda one: one is primary):
             update = p4runtime_pb2.MasterArbitrationUpdate(device_id=self.device_id)
@@ -156,17 +164,14 @@ class Arbitration:
                 update.role.name = client.role
             if role.highest is not None:
                 update.election_id.high, update.election_id.low = divmod(role.highest, 1 << 64)
-            if client is primary:
-                standing = _PRIMARY
-            else:
-                standing = _NO_PRIMARY if primary is None else _BACKUP
+            standing = _PRIMARY if client is primary else others
             update.status.code, update.status.message = standing
             message = p4runtime_pb2.StreamMessageResponse(arbitration=update)
             notices.append(Notice(client, message, client is primary))
         return notices
 
     def check_primary(self, request: Any) -> None:
-        """Raise unless a request's role and election id are the primary's.
+        """Raise Refusal unless a request's role and election id are the primary's.
 
         NOT_FOUND for a role that no client ever had, else PERMISSION_DENIED.
         """
@@ -182,3 +187,52 @@ class Arbitration:
                 f"election id {given if given is not None else '(unset)'} is not the primary's: "
                 f"{now}; send a MasterArbitrationUpdate on a stream first"
             )
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a role may reach; the default role, whose name is empty, may reach everything."""
+
+    name: str = ""
+
+    def owns(self, role: str) -> bool:
+        """Return whether an object of a role (empty for every role) is within reach."""
+        return not self.name or role in ("", self.name)
+
+    def check_write(self, info: ProgramInfo, kind: str, message: Any) -> None:
+        """Raise PERMISSION_DENIED if an entity belongs to another role."""
+        role = role_of(info, kind, message) if self.name else ""
+        if not self.owns(role):
+            raise denied(f"role {self.name!r} may not write this: it belongs to role {role!r}")
+
+    def sees(self, info: ProgramInfo, kind: str, message: Any) -> bool:
+        """Return whether a client with this role may read an entity."""
+        return not self.name or self.owns(role_of(info, kind, message))
+
+
+FULL = Scope()
+
+_OBJECTS = {
+    "table_entry": ("table_id", "tables"),
+    "action_profile_member": ("action_profile_id", "profiles"),
+    "action_profile_group": ("action_profile_id", "profiles"),
+    "counter_entry": ("counter_id", "counters"),
+    "meter_entry": ("meter_id", "meters"),
+    "register_entry": ("register_id", "registers"),
+    "value_set_entry": ("value_set_id", "value_sets"),
+    "digest_entry": ("digest_id", "digests"),
+}
+"""For each kind of entity, the field that names the object it belongs to, and the objects of that
+kind in a `ProgramInfo`."""
+
+
+def role_of(info: ProgramInfo, kind: str, message: Any) -> str:
+    """Return the role that an entity's object belongs to; empty if it belongs to none or is
+    unknown."""
+    if kind in ("direct_counter_entry", "direct_meter_entry"):
+        kind, message = "table_entry", message.table_entry
+    if kind not in _OBJECTS:
+        return ""
+    identifier, objects = _OBJECTS[kind]
+    found = getattr(info, objects).get(getattr(message, identifier))
+    return found.role if found is not None else ""

@@ -23,11 +23,12 @@ Cell = TypeVar("Cell")
 MOST_COUNT = (1 << 63) - 1
 
 MOST_CELLS = 1 << 20
-"""Read or written at once: an array may have 2^28, which as messages no memory holds."""
+"""The most cells that are read or written at once: an array may have 2^28, for whose messages no
+memory is large enough."""
 
 
 def indices(array: Array, message: Any) -> range:
-    """The cells that a message means: the one of its index, or all where it has none.
+    """Return the cells that a message means: the one with its index, or all if it has no index.
 
     Raises Refusal: INVALID_ARGUMENT below 0, OUT_OF_RANGE above the last, RESOURCE_EXHAUSTED for
     all of too many.
@@ -43,7 +44,8 @@ def indices(array: Array, message: Any) -> range:
 
 
 def all_cells(array: Array) -> range:
-    """All cells of an array; RESOURCE_EXHAUSTED if they are too many to be named together."""
+    """Return all cells of an array; RESOURCE_EXHAUSTED if they are too many to be meant
+    together."""
     if array.size > MOST_CELLS:
         raise exhausted(
             f"{array.label} has {array.size} cells: with more than {MOST_CELLS} give an index"
@@ -52,8 +54,10 @@ def all_cells(array: Array) -> range:
 
 
 def decode_cell(what: str, message: Any, field: str) -> CounterCell | None:
-    """The ``CounterData`` in a field of a message, None if it is not set; INVALID_ARGUMENT below
-    0."""
+    """Return the ``CounterData`` in a field of a message, None if it is not set.
+
+    Raises Refusal (INVALID_ARGUMENT) if a count is below 0.
+    """
     data = getattr(message, field)
     if data.packet_count < 0 or data.byte_count < 0:
         raise invalid(f"{what}: a counter cannot be set below 0")
@@ -61,7 +65,7 @@ def decode_cell(what: str, message: Any, field: str) -> CounterCell | None:
 
 
 def encode_cell(cell: CounterCell) -> Any:
-    """A ``CounterData``, whose numbers end at 2^63 - 1."""
+    """Return a ``CounterData``, whose numbers end at 2^63 - 1."""
     return p4runtime_pb2.CounterData(
         packet_count=min(cell.packets, MOST_COUNT), byte_count=min(cell.bytes, MOST_COUNT)
     )
@@ -89,7 +93,10 @@ def cells_of(
     read_one: Callable[[str, int], Cell],
     read_all: Callable[[str], list[Cell]],
 ) -> Iterator[tuple[Any, Cell]]:
-    """The cells that a query means, each with its ``Index``: one, or all without index or array."""
+    """Yield the cells that a query means, each with its ``Index``.
+
+    These are one cell, or all if the query has no index or names no array.
+    """
     found: Iterator[tuple[int, Cell]]
     if array_id and query.HasField("index"):
         (index,) = indices(array, query)
@@ -102,7 +109,7 @@ def cells_of(
 
 
 def write_counter(device: Device, kind: int, message: Any) -> None:
-    """Set one cell, or all of a counter; only MODIFY."""
+    """Set one cell of a counter, or all, which is only allowed to MODIFY."""
     counter = device.info.counters.find(message.counter_id)
     control = device.control
     cell = decode_cell(counter.label, message, "data")
@@ -115,7 +122,7 @@ def write_counter(device: Device, kind: int, message: Any) -> None:
 
 
 def read_counters(device: Device, query: Any) -> Iterator[Any]:
-    """One cell, all of a counter (no index), or all of all counters (counter id 0)."""
+    """Yield one cell, all of a counter (no index), or all of all counters (counter id 0)."""
     one, several = device.control.read_counter, device.control.read_counters
     for counter in device.info.counters.chosen(query.counter_id):
         for index, cell in cells_of(counter, query.counter_id, query, one, several):
@@ -125,7 +132,7 @@ def read_counters(device: Device, query: Any) -> Iterator[Any]:
 
 
 def write_register(device: Device, kind: int, message: Any) -> None:
-    """Set one cell, or all of a register; only MODIFY."""
+    """Set one cell of a register, or all, which is only allowed to MODIFY."""
     types = device.info.message.type_info
     register = _scalar(device, device.info.registers.find(message.register_id))
     value = decode_data(register.type_spec, types, message.data, register.label)
@@ -137,7 +144,7 @@ def write_register(device: Device, kind: int, message: Any) -> None:
 
 
 def read_registers(device: Device, query: Any) -> Iterator[Any]:
-    """One cell, all of a register (no index), or all of all registers (register id 0)."""
+    """Yield one cell, all of a register (no index), or all of all registers (register id 0)."""
     types = device.info.message.type_info
     one = device.control.read_register
 
@@ -165,7 +172,7 @@ def _scalar(device: Device, register: Register) -> Register:
 
 _TWO_COLOUR = p4info_pb2.MeterSpec.SINGLE_RATE_TWO_COLOR
 _THREE_COLOUR = p4info_pb2.MeterSpec.SINGLE_RATE_THREE_COLOR
-"""Both of a single rate."""
+"""The two types of meters that have a single rate."""
 
 UNUSED: MeterCounts = (CounterCell(0, 0), CounterCell(0, 0), CounterCell(0, 0))
 
@@ -173,7 +180,8 @@ _COLOURS = ("green", "yellow", "red")
 
 
 def check_reset(meter: Meter, message: Any, field: str) -> bool:
-    """Whether a write sets the counters of each colour back to 0, all that it can set them to.
+    """Return whether a write sets the counters of each colour back to 0; it can set them to nothing
+    else.
 
     ``field`` is the name of its ``MeterCounterData``. Raises Refusal (INVALID_ARGUMENT).
     """
@@ -195,8 +203,10 @@ def encode_counts(counts: MeterCounts | None) -> Any:
 
 
 def decode_config(meter: Meter, message: Any, field: str) -> MeterConfig | None:
-    """The ``MeterConfig`` in a field of a message, checked against the type of the meter, None if
-    it is not set; INVALID_ARGUMENT."""
+    """Return the ``MeterConfig`` in a field of a message, None if it is not set.
+
+    Raises Refusal (INVALID_ARGUMENT) if it does not suit the type of the meter.
+    """
     if not message.HasField(field):
         return None
     given = getattr(message, field)
@@ -219,7 +229,7 @@ def decode_config(meter: Meter, message: Any, field: str) -> MeterConfig | None:
 
 
 def encode_config(meter: Meter, config: MeterConfig | None) -> Any:
-    """A ``MeterConfig`` message as the client wrote it, None for none."""
+    """Return a ``MeterConfig`` message as the client wrote it; None for None."""
     if config is None:
         return None
     extra = config.peak_burst - config.burst if meter.type == _THREE_COLOUR else 0
@@ -233,7 +243,10 @@ def encode_config(meter: Meter, config: MeterConfig | None) -> Any:
 
 
 def write_meter(device: Device, kind: int, message: Any) -> None:
-    """Set the rates of one cell, or of all; without config always green. Only MODIFY."""
+    """Set the rates of one cell, or of all, which is only allowed to MODIFY.
+
+    Without a config every packet is green.
+    """
     meter = device.info.meters.find(message.meter_id)
     config = decode_config(meter, message, "config")
     reset = check_reset(meter, message, "counter_data")
@@ -248,7 +261,7 @@ def write_meter(device: Device, kind: int, message: Any) -> None:
 
 
 def read_meters(device: Device, query: Any) -> Iterator[Any]:
-    """One cell, all of a meter (no index), or all of all meters (meter id 0)."""
+    """Yield one cell, all of a meter (no index), or all of all meters (meter id 0)."""
     control = device.control
     one, several = control.read_meter, control.read_meters
     counted = query.HasField("counter_data")

@@ -11,12 +11,12 @@ from weft.switch.p4runtime.refusals import out_of_range
 
 
 def encode(value: int) -> bytes:
-    """The canonical string of an unsigned value."""
+    """Return the canonical string of an unsigned value."""
     return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
 
 
 def decode(data: bytes, width: int, what: str) -> int:
-    """The value of a string for a ``bit<width>``; OUT_OF_RANGE if empty or too large.
+    """Return the value of a string for a ``bit<width>``; OUT_OF_RANGE if it is empty or too large.
 
     ``what`` names the field in the error message.
     """
@@ -32,14 +32,15 @@ def decode(data: bytes, width: int, what: str) -> int:
 
 
 def encode_signed(word: int, width: int) -> bytes:
-    """The canonical string of an ``int<width>`` whose two's complement is ``word``."""
+    """Return the canonical string of an ``int<width>`` whose two's complement is ``word``."""
     value = word - (1 << width) if width and word >> (width - 1) else word
     bits = (value if value >= 0 else ~value).bit_length() + 1 if value else 1
     return value.to_bytes((bits + 7) // 8, "big", signed=True)
 
 
 def decode_signed(data: bytes, width: int, what: str) -> int:
-    """The two's complement in ``width`` bits of a string for an ``int<width>``; OUT_OF_RANGE."""
+    """Return the two's complement, in ``width`` bits, of a string for an ``int<width>``;
+    OUT_OF_RANGE if it is empty or too large."""
     if not data:
         raise out_of_range(f"{what}: empty bytestring; 0 is one byte \\x00")
     value = int.from_bytes(data, "big", signed=True)

@@ -1,4 +1,4 @@
-"""Set- and GetForwardingPipelineConfig on a device: the caller holds ``device.lock``."""
+"""Set- and GetForwardingPipelineConfig on a device; the caller holds ``device.lock``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from weft.switch.engine.dataplane import Dataplane, Queue
 from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime import reconcile
 from weft.switch.p4runtime.device import Config, Device, Notes, Staged
-from weft.switch.p4runtime.device_config import bmv2_json
 from weft.switch.p4runtime.p4info import ProgramInfo
 from weft.switch.p4runtime.refusals import Refusal, invalid, not_found
 from weft.switch.p4runtime.requests import write_one
+from weft.switch.p4runtime.wire import bmv2_json
 
 _SET = p4runtime_pb2.SetForwardingPipelineConfigRequest
 _GET = p4runtime_pb2.GetForwardingPipelineConfigRequest
@@ -29,7 +29,8 @@ _WITH_CONFIG = {
 
 
 MOST_VALUES = 1 << 21
-"""Of one JSON: as Python's objects they take fifty times their text. `fabric.p4` has 80,000."""
+"""The most values of one JSON: as Python's objects they take fifty times the size of their text.
+`fabric.p4` has 80,000."""
 
 
 def set_config(device: Device, request: Any) -> None:
@@ -61,22 +62,25 @@ def set_config(device: Device, request: Any) -> None:
 
 
 def _commit(device: Device, config: Config) -> None:
-    """Let the program run that the switch has saved, with nothing written."""
+    """Let the program run that the switch has saved; nothing has been written to it."""
     device.switch.commit_program()
     reconcile.free_entries(device.switch, config.info)
     device.running, device.staged, device.running_notes = config, None, Notes()
 
 
 def build(device: Device, request: Any) -> None:
-    """Build the program of a request without ``device.lock``, as that may take long: others are
-    served meanwhile, and ``set_config`` finds it done. Raises as ``set_config`` does."""
+    """Build the program of a request without ``device.lock``, as that may take long.
+
+    Others are served meanwhile, and ``set_config`` finds the program built. Raises as
+    ``set_config`` does.
+    """
     if request.action in _WITH_CONFIG and request.HasField("config"):
         text, _ = _program(request.config)
         device.switch.load_program(text, load="verify")
 
 
 def _commit_staged(device: Device) -> None:
-    """Let the saved program run, and replay what was written since it was saved."""
+    """Let the saved program run, and carry out again what was written since it was saved."""
     staged = device.staged
     if staged is None:
         raise not_found("COMMIT: no config was saved before; use VERIFY_AND_SAVE first")
@@ -87,7 +91,7 @@ def _commit_staged(device: Device) -> None:
 
 
 def stand_in(control: SwitchControl, bmv2_json: str, info: ProgramInfo) -> SwitchControl:
-    """A switch with the ports of another that runs a program, and forwards nothing."""
+    """Return a switch that has the ports of another and runs a program, but forwards nothing."""
     dataplane = Dataplane(1, max(control.ports, default=0) + 1, packets=64, plain=True)
     for port in control.ports:
         dataplane.set_port(0, port, Queue())
@@ -99,7 +103,8 @@ def stand_in(control: SwitchControl, bmv2_json: str, info: ProgramInfo) -> Switc
 
 
 def _reconcile(device: Device, config: Config, text: str) -> None:
-    """Change the program and keep what was written; INVALID_ARGUMENT if that does not fit it."""
+    """Change the program and keep what was written; INVALID_ARGUMENT if that does not fit the
+    program."""
     trial = stand_in(device.switch, text, config.info)
     old, info = device.switch, device.running_info
     missing = set(device.running_notes.digests.learners) - set(config.info.digests.by_name)
@@ -129,7 +134,7 @@ def _read_config(device: Device, message: Any) -> tuple[Config, str]:
 
 
 def _program(message: Any) -> tuple[str, Any]:
-    """The program in a config, as text and as JSON; raises Refusal (INVALID_ARGUMENT)."""
+    """Return the program in a config, as text and as JSON; raises Refusal (INVALID_ARGUMENT)."""
     try:
         return _read_program(message.p4_device_config)
     except ControlError as error:
@@ -140,7 +145,7 @@ def _program(message: Any) -> tuple[str, Any]:
 
 @lru_cache(maxsize=1)
 def _read_program(device_config: bytes) -> tuple[str, Any]:
-    """A program as text and as JSON; every switch of a fabric is given the same one."""
+    """Return a program as text and as JSON; every switch of a fabric is given the same program."""
     data = bmv2_json(device_config)
     check_text(data)
     values = data.count(b",") + data.count(b"[") + data.count(b"{")
@@ -158,7 +163,7 @@ def _refuse(constant: str) -> Any:
 
 
 def get_config(device: Device, request: Any) -> Any:
-    """The config that entities refer to, or the parts of it that are asked for."""
+    """Return the config that entities refer to, or the parts of it that are asked for."""
     wanted = request.response_type
     if wanted not in _GET.ResponseType.values():
         raise invalid(f"response_type {wanted} is none of the four")

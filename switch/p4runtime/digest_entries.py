@@ -34,7 +34,7 @@ def write_digest(device: Device, kind: int, message: Any) -> None:
 
 
 def read_digests(device: Device, query: Any) -> Iterator[Any]:
-    """One digest's limits, or (id 0) those of all that are switched on."""
+    """Yield one digest's limits, or (id 0) those of all digests that are switched on."""
     for digest in device.info.digests.chosen(query.digest_id):
         learner = device.notes.digests.learners.get(digest.name)
         if learner is not None:
@@ -51,7 +51,8 @@ def acknowledge(device: Device, message: Any) -> None:
 
 
 def digest_lists(device: Device, now_ns: int, epoch_ns: int) -> Iterator[tuple[str, Any]]:
-    """``StreamMessageResponse`` messages that are due, each with the role of its digest."""
+    """Yield the ``StreamMessageResponse`` messages that are due, each with the role of its
+    digest."""
     info = device.running_info
     for name, list_id, messages in device.running_notes.digests.lists(now_ns):
         digest = info.digests.by_name[name]

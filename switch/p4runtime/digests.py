@@ -1,4 +1,4 @@
-"""Digests: lists for the controller, what is not sent again until it is acknowledged.
+"""Digests: lists of messages for the controller, which are not sent again until acknowledged.
 
 P4Runtime specification, section "DigestEntry". A machine without I/O: it is told what the data
 plane has learned and the time, and says which lists are due and when it wants to be called.
@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 MOST_LIST_SIZE = 1024
-"""Messages in one list where the client sets no limit."""
+"""How many messages a list has at most if the client sets no limit."""
 
 MOST_CACHED = 1 << 16
-"""Messages of a digest that wait for an acknowledgement; beyond, the oldest are forgotten."""
+"""How many messages of a digest wait for an acknowledgement; the oldest beyond are forgotten."""
 
 Values = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """A digest's ``DigestEntry.Config``."""
+    """The limits in a digest's ``DigestEntry.Config``."""
 
     max_timeout_ns: int = 0
     max_list_size: int = 0
@@ -29,16 +29,16 @@ class Limits:
 
 @dataclass
 class Learner:
-    """One digest that is switched on."""
+    """A digest that is switched on."""
 
     limits: Limits
     buffer: dict[Values, None] = field(default_factory=dict)
     first_ns: int = 0
-    """When the first message came into the empty buffer."""
+    """The time at which the first message came into the empty buffer."""
     sent: dict[int, tuple[int, tuple[Values, ...]]] = field(default_factory=dict)
-    """Lists that wait for their acknowledgement: when they were sent, and what is in them."""
+    """The lists that wait for their acknowledgement: when each was sent, and its messages."""
     cached: dict[Values, int] = field(default_factory=dict)
-    """What is in those lists, and the list of each."""
+    """The messages in those lists, and the list that each is in."""
 
     def learn(self, values: Values, now_ns: int) -> None:
         """Take a message of the data plane, unless it is buffered or sent already."""
@@ -56,7 +56,7 @@ class Learner:
             self.acknowledge(list_id)
 
     def acknowledge(self, list_id: int) -> None:
-        """A list was acknowledged: its messages may be sent again."""
+        """Take the acknowledgement of a list: its messages may be sent again."""
         _, messages = self.sent.pop(list_id, (0, ()))
         for values in messages:
             if self.cached.get(values) == list_id:
@@ -64,18 +64,16 @@ class Learner:
 
     @property
     def list_size(self) -> int:
-        """Messages that make a list full."""
+        """The number of messages that make a list full."""
         return min(self.limits.max_list_size or MOST_LIST_SIZE, MOST_LIST_SIZE)
 
     def due(self, now_ns: int) -> bool:
-        """Whether a list is to be sent."""
-        if not self.buffer:
-            return False
+        """Return whether a list is to be sent."""
         waited = now_ns - self.first_ns >= self.limits.max_timeout_ns
-        return waited or len(self.buffer) >= self.list_size
+        return bool(self.buffer) and (waited or len(self.buffer) >= self.list_size)
 
     def take(self, list_id: int, now_ns: int) -> tuple[Values, ...]:
-        """The messages of the next list."""
+        """Take the messages of the next list out of the buffer, and return them."""
         messages = tuple(list(self.buffer)[: self.list_size])
         for values in messages:
             del self.buffer[values]
@@ -86,7 +84,7 @@ class Learner:
         return messages
 
     def deadline(self) -> int | None:
-        """When a list will be due, or a cached one be forgotten."""
+        """Return when a list will be due, or a cached one be forgotten; None for never."""
         times = [self.first_ns + self.limits.max_timeout_ns] if self.buffer else []
         if self.sent:
             sent_ns, _ = next(iter(self.sent.values()))
@@ -106,14 +104,14 @@ class Digests:
         self.learners.setdefault(name, Learner(limits)).limits = limits
 
     def learn(self, name: str, values: Values, now_ns: int) -> None:
-        """Take what the data plane has learned; of no use while the digest is off."""
+        """Take what the data plane has learned; it is dropped while the digest is off."""
         learner = self.learners.get(name)
         if learner is not None:
             learner.expire(now_ns)
             learner.learn(values, now_ns)
 
     def lists(self, now_ns: int) -> Iterator[tuple[str, int, tuple[Values, ...]]]:
-        """The lists that are due: digest, list id, messages."""
+        """Yield the lists that are due: the digest, the list's id and its messages."""
         for name, learner in self.learners.items():
             learner.expire(now_ns)
             while learner.due(now_ns):
@@ -121,12 +119,13 @@ class Digests:
                 yield name, self._list_id, learner.take(self._list_id, now_ns)
 
     def forget(self) -> None:
-        """Another client is the primary: what was sent to the last one may be sent again."""
+        """Forget what was sent, as another client has become the primary and is to be sent it
+        again."""
         for learner in self.learners.values():
             learner.sent.clear()
             learner.cached.clear()
 
     def deadline(self) -> int | None:
-        """When ``lists`` is to be called next."""
+        """Return when ``lists`` is to be called next; None for never."""
         times = [learner.deadline() for learner in self.learners.values()]
         return min((time for time in times if time is not None), default=None)

@@ -1,20 +1,22 @@
-"""Match keys and actions: P4Runtime messages to the engine's terms and back.
+"""Match keys, actions and parser value sets: P4Runtime messages to the engine's terms and back.
 
-P4Runtime specification, sections "Match Format" and "Action Specification". What comes in may be
-non-canonical bytestrings; what goes out is canonical, and a field that matches anything is omitted.
+P4Runtime specification, sections "Match Format", "Action Specification" and "ValueSetEntry". What
+comes in may be non-canonical bytestrings; what goes out is canonical, and a field that matches
+anything is omitted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.switch.engine.control import ActionCall, Exact, Key, Lpm, Range, Ternary
-from weft.switch.messages import p4info_pb2, p4runtime_pb2
+from weft.switch.messages import MODIFY, p4info_pb2, p4runtime_pb2
 from weft.switch.p4runtime import bytestrings
+from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.p4info import ProgramInfo
 from weft.switch.p4runtime.p4info_objects import Field, MatchKind, Param, Table, ValueSet
-from weft.switch.p4runtime.refusals import denied, invalid, listed
+from weft.switch.p4runtime.refusals import already_exists, denied, exhausted, invalid, listed
 
 
 def decode_keys(table: Table | ValueSet, messages: Any) -> tuple[Key, ...]:
@@ -54,8 +56,7 @@ def _decode_key(table: Table | ValueSet, field: Field, message: Any) -> Key:
     if message is None:
         if kind is MatchKind.EXACT:
             raise invalid(f"{what}: missing; an exact field must be given")
-        anything: dict[MatchKind, Key]
-        anything = {MatchKind.LPM: Lpm(0, 0), MatchKind.RANGE: Range(0, ones)}
+        anything: dict[MatchKind, Key] = {MatchKind.LPM: Lpm(0, 0), MatchKind.RANGE: Range(0, ones)}
         return anything.get(kind, Ternary(0, 0))
     found = message.WhichOneof("field_match_type")
     if found != kind.value:
@@ -163,3 +164,29 @@ def encode_action(info: ProgramInfo, call: ActionCall, message: Any) -> None:
     message.action_id = action.id
     for param, value in zip(action.params, call.params, strict=True):
         message.params.add(param_id=param.id, value=param.type.encode(value))
+
+
+def write_value_set(device: Device, kind: int, message: Any) -> None:
+    """Replace all members of a parser's value set, which is only allowed to MODIFY."""
+    if kind != MODIFY:
+        raise invalid("a value set can only be modified, neither inserted nor deleted")
+    value_set = device.info.value_sets.find(message.value_set_id)
+    if len(message.members) > value_set.size:
+        raise exhausted(
+            f"{value_set.label} has room for {value_set.size} members, not {len(message.members)}"
+        )
+    members = [decode_keys(value_set, member.match) for member in message.members]
+    if len(set(members)) < len(members):
+        raise already_exists(f"{value_set.label}: the same member twice")
+    device.control.set_value_set(value_set.name, members)
+
+
+def read_value_sets(device: Device, query: Any) -> Iterator[Any]:
+    """Yield one value set with all its members, or (id 0) all value sets."""
+    if query.members:
+        raise invalid("a query for value sets selects by id only: leave the members out")
+    for value_set in device.info.value_sets.chosen(query.value_set_id):
+        entry = p4runtime_pb2.ValueSetEntry(value_set_id=value_set.id)
+        for member in device.control.value_set(value_set.name):
+            entry.members.add(match=encode_keys(value_set, member))
+        yield entry

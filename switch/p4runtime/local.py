@@ -20,7 +20,7 @@ from weft.switch.p4runtime.server import Service, guarded
 
 
 class LocalError(grpc.RpcError):
-    """A refused call, with what a client reads of gRPC's errors."""
+    """A refused call, with what clients read of gRPC's errors."""
 
     def __init__(self, code: Any, details: str, metadata: tuple[tuple[str, Any], ...]) -> None:
         super().__init__(f"{code.name}: {details}")
@@ -33,16 +33,16 @@ class LocalError(grpc.RpcError):
         return self._code
 
     def details(self) -> str:
-        """The message."""
+        """The message of the status."""
         return self._details
 
     def trailing_metadata(self) -> tuple[tuple[str, Any], ...]:
-        """(key, value) pairs, errors of single updates among them."""
+        """Pairs of key and value; the errors of single updates are among them."""
         return self._metadata
 
 
 class _Call:
-    """What a handler wants of gRPC's context."""
+    """What a handler uses of gRPC's context."""
 
     def __init__(self) -> None:
         self._code: Any = None
@@ -52,7 +52,7 @@ class _Call:
         return self._code
 
     def cancel(self) -> None:
-        """Nobody cancels a call within the process: its answer is taken at once."""
+        """Do nothing: the answer of a call within the process is taken at once."""
 
     def set_trailing_metadata(self, metadata: tuple[tuple[str, Any], ...]) -> None:
         self._metadata = tuple(metadata)
@@ -91,7 +91,8 @@ class LocalSwitch:
         )
 
     def arbitrate(self, election_id: tuple[int, int]) -> tuple[Client, Any]:
-        """Open a stream and take part in the arbitration: the client, and the answer to it."""
+        """Open a stream, take part in the arbitration, and return the client and the answer to
+        it."""
 
         def enter(request: Any, call: Any) -> tuple[Client, Any]:
             client, outbox = self.service.streams.open()
@@ -114,7 +115,7 @@ class LocalSwitch:
 
 
 def answered(behaviour: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """A call with its answer, or the error of its status."""
+    """Return a call that returns its answer, or raises the error of its status."""
 
     def call(request: Any, timeout: float | None = None, wait_for_ready: bool = False) -> Any:
         return guarded(behaviour)(request, _Call())

@@ -26,22 +26,24 @@ DETAILS_METADATA = "grpc-status-details-bin"
 """The trailing metadata in which gRPC carries a serialised google.rpc.Status."""
 
 DETAILS_BYTES = 5500
-"""Of that Status. In base64 it takes a third more, and beside it come the message once more and
-32 bytes for each field: together less than 8,192 bytes."""
+"""The most bytes of that Status. In base64 it takes a third more, and beside it come the message
+once more and 32 bytes for each field: together less than 8,192 bytes."""
 
 MESSAGE_BYTES = 512
-"""Of the message of that Status."""
+"""The most bytes of the message of that Status."""
 
 _LEAST_TEXT_BYTES = 512
-"""For the messages of errors where each element has one."""
+"""The least room for the messages of errors, if each element has an error."""
 _NOTE_BYTES = 64
-"""For how many more failed."""
+"""The room for the note that says how many more failed."""
 _FRAME_BYTES = 8
-"""What a message takes beside its text: its key, and longer lengths around it."""
+"""The bytes that a message takes beside its text: its key, and longer lengths around it."""
 
 
 class Outcomes:
     """A canonical code for each element of a batch, and the messages of the first errors.
+
+    Iterating yields a `Refusal` for each element that failed, and None for each that succeeded.
 
     As an iterable: for each element a `Refusal`, or None if it succeeded.
     """
@@ -51,10 +53,10 @@ class Outcomes:
         self._texts: dict[int, str] = {}
         self._room = DETAILS_BYTES
         self._cause: int | None = None
-        """The first element that failed, and not because another did."""
+        """The first element that failed by itself, and not because another element failed."""
 
     def add(self, refusal: Refusal | None, times: int = 1) -> None:
-        """Take what came of the next element, or of so many that came to the same."""
+        """Add what came of the next element, or of the next ``times`` elements."""
         first = len(self._codes)
         self._codes += bytes([code_pb2.OK if refusal is None else refusal.code]) * times
         if refusal is None:
@@ -68,7 +70,7 @@ class Outcomes:
             self._keep(number, refusal.message)
 
     def extend(self, later: Outcomes) -> None:
-        """Take what came of the elements that follow."""
+        """Add what came of the elements that follow."""
         first = len(self._codes)
         self._codes += later._codes
         if self._cause is None and later._cause is not None:
@@ -93,11 +95,11 @@ class Outcomes:
 
     @property
     def failed(self) -> int:
-        """How many elements failed."""
+        """The number of elements that failed."""
         return len(self) - self._codes.count(code_pb2.OK)
 
     def status(self, what: str) -> Any:
-        """The google.rpc.Status of a batch of ``what`` in which something failed."""
+        """Return the google.rpc.Status of a batch of ``what`` in which something failed."""
         status = status_pb2.Status(code=code_pb2.UNKNOWN)
         status.message = f"{self.failed} of {len(self)} {what} failed"
         left = DETAILS_BYTES - status.ByteSize() - _FRAME_BYTES
@@ -112,7 +114,8 @@ class Outcomes:
         return status
 
     def _add_first(self, status: Any, what: str) -> None:
-        """Details of as many of the first elements as there is room for, and what is left out."""
+        """Add details of as many of the first elements as there is room for, and say what is left
+        out."""
         left = DETAILS_BYTES - MESSAGE_BYTES - _NOTE_BYTES
         errors = []
         failed = 0
@@ -140,15 +143,15 @@ _DOTS = "..."
 
 
 def _bare_bytes(code: int) -> int:
-    """What an element without message takes in a Status."""
+    """Return how many bytes an element without message takes in a Status."""
     status = status_pb2.Status()
     status.details.add().Pack(p4runtime_pb2.Error(canonical_code=code))
     return int(status.ByteSize())
 
 
 def _cut(text: str, most_bytes: int) -> str:
-    """A text of so many bytes at most; one that is cut ends in dots, so that no number of it reads
-    as another."""
+    """Return a text cut to so many bytes at most. A text that is cut ends in dots, so that no
+    number in it reads as another."""
     data = text.encode()
     if len(data) <= most_bytes:
         return text

@@ -14,11 +14,11 @@ from weft.switch.p4runtime.p4info_objects import PacketHeader
 from weft.switch.p4runtime.refusals import Refusal, invalid
 
 PADDING = ("_pad", "pad")
-"""How the names of fields begin that only fill a header to whole bytes."""
+"""The beginnings of the names of fields that only fill a header to whole bytes."""
 
 
 def pack(header: PacketHeader | None, message: Any) -> bytes:
-    """The frame of a ``PacketOut``.
+    """Return the frame of a ``PacketOut``.
 
     Raises Refusal (INVALID_ARGUMENT) unless each field of the header is given once, and nothing
     else; the specification wants such packets dropped. Only padding may be left out, as clients
@@ -49,7 +49,7 @@ def pack(header: PacketHeader | None, message: Any) -> bytes:
 
 
 def unpack(header: PacketHeader | None, frame: bytes) -> Any | None:
-    """The ``PacketIn`` of a frame; None for one that is too short for its header."""
+    """Return the ``PacketIn`` of a frame, or None if the frame is too short for its header."""
     message = p4runtime_pb2.PacketIn()
     if header is None:
         message.payload = frame

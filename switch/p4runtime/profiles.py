@@ -81,7 +81,8 @@ def _check_max_size(what: str, max_size: int, profile: Profile) -> None:
 
 
 def check_size(what: str, members: Sequence[Any], profile: Profile, limit: int) -> None:
-    """Raise unless all weights are right and the size is within ``limit`` (0 = the switch's).
+    """Raise Refusal unless all weights are right and the size is within ``limit`` (0 is the
+    switch's limit).
 
     ``members`` are messages with ``weight``. Raises Refusal: INVALID_ARGUMENT for a weight,
     RESOURCE_EXHAUSTED for the size.

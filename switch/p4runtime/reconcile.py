@@ -20,7 +20,7 @@ _ZERO = CounterCell(0, 0)
 
 
 def check_fits(old: SwitchControl, info: ProgramInfo, trial: SwitchControl) -> None:
-    """Write all that a switch with the program ``info`` holds to one with another program.
+    """Write all that a switch with the program ``info`` holds to a switch with another program.
 
     Raises ControlError for the first thing that does not fit.
     """
@@ -45,7 +45,7 @@ def check_fits(old: SwitchControl, info: ProgramInfo, trial: SwitchControl) -> N
 
 
 def taken(control: SwitchControl, info: ProgramInfo) -> list[Write]:
-    """Writes that bring the value sets and cells of a switch back under its next program."""
+    """Return the writes that bring a switch's value sets and cells back under its next program."""
     writes: list[Write] = []
     for value_set in info.value_sets.by_name:
         writes.append(partial(control.set_value_set, value_set, control.value_set(value_set)))
@@ -76,7 +76,7 @@ def taken(control: SwitchControl, info: ProgramInfo) -> list[Write]:
 def restored(
     control: SwitchControl, table: Table, entry: tuple[str, tuple[Key, ...], int]
 ) -> list[Write]:
-    """Writes that give an entry the direct counter and meter again that it has now."""
+    """Return the writes that give an entry the direct counter and meter again that it has now."""
     writes: list[Write] = []
     if table.direct_counter:
         cell = control.read_direct_counter(*entry)
@@ -90,7 +90,7 @@ def restored(
 
 
 def give_back(control: SwitchControl, writes: list[Write]) -> None:
-    """Do the writes of ``taken``; what the next program does not have is left out."""
+    """Do the writes of ``taken``; those to what the next program does not have are left out."""
     for write in writes:
         with contextlib.suppress(ControlError):
             write()

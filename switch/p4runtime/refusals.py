@@ -1,4 +1,4 @@
-"""Requests, or single elements of a batch, that the server refuses: why, and by which code."""
+"""Why the server refuses requests, or single elements of a batch, and by which status code."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from weft.base.errors import WeftError
 from weft.switch.engine import control
 
 MOST_MESSAGE = 2000
-"""Bytes of an error's message: it may quote what the client sent."""
+"""The most bytes of an error's message, which may quote what the client sent."""
 
 MOST_NAMED = 8
-"""Names of what there is, in the refusal of what there is not."""
+"""How many names of known things a refusal lists when something is unknown."""
 
 
 class Refusal(Exception):
@@ -28,21 +28,21 @@ class Refusal(Exception):
 
 
 invalid = partial(Refusal, code_pb2.INVALID_ARGUMENT)
-"""Wrong whatever the state of the switch."""
+"""The request is wrong, whatever the state of the switch."""
 out_of_range = partial(Refusal, code_pb2.OUT_OF_RANGE)
-"""A value, or an index, that is too large."""
+"""A value or an index is too large."""
 exhausted = partial(Refusal, code_pb2.RESOURCE_EXHAUSTED)
-"""More than there is room for."""
+"""There is no room for so much."""
 failed_precondition = partial(Refusal, code_pb2.FAILED_PRECONDITION)
-"""Not in this state of the switch."""
+"""The request is not possible in this state of the switch."""
 already_exists = partial(Refusal, code_pb2.ALREADY_EXISTS)
-"""Would be there twice."""
+"""The thing exists already."""
 unimplemented = partial(Refusal, code_pb2.UNIMPLEMENTED)
-"""Right by the specification, but this server does not do it."""
+"""The request is right by the specification, but this server cannot do it."""
 not_found = partial(Refusal, code_pb2.NOT_FOUND)
-"""Names something that is not there."""
+"""The request names something that does not exist."""
 denied = partial(Refusal, code_pb2.PERMISSION_DENIED)
-"""This client, or any client, may not do it."""
+"""This client, or any client, may not do this."""
 
 _CODES: tuple[tuple[type[WeftError], int], ...] = (
     (control.NoProgram, code_pb2.FAILED_PRECONDITION),
@@ -59,7 +59,7 @@ _CODES: tuple[tuple[type[WeftError], int], ...] = (
 
 
 def as_refusal(error: Exception) -> Refusal:
-    """What the client is told about an error that came up while its request was served."""
+    """Return what the client is told about an error that came up while its request was served."""
     if isinstance(error, Refusal):
         return error
     for kind, code in _CODES:
@@ -69,15 +69,18 @@ def as_refusal(error: Exception) -> Refusal:
 
 
 def listed(names: Iterable[str], things: Sized) -> str:
-    """The first names of things, and how many more there are; "none" if there are none."""
+    """Return the first names of things, and how many more there are; "none" if there are none."""
     left = len(things) - MOST_NAMED
     more = f" and {left} more" if left > 0 else ""
     return (", ".join(islice(names, MOST_NAMED)) or "none") + more
 
 
 def fitting(text: str, most_bytes: int) -> str:
-    """The beginning of a text that takes so many bytes at most as the message of a gRPC status,
-    where all but plain ASCII is three bytes for one."""
+    """Return the beginning of a text that takes so many bytes at most as the message of a gRPC
+    status.
+
+    All characters but those of plain ASCII take three bytes for one there.
+    """
     left = most_bytes
     for place, character in enumerate(text[: most_bytes + 1]):
         plain = " " <= character <= "~" and character != "%"

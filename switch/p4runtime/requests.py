@@ -1,4 +1,4 @@
-"""What Write and Read do to a device, without gRPC: the caller holds ``device.lock``."""
+"""What Write and Read do to a device, without gRPC; the caller holds ``device.lock``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from weft.switch.messages import DELETE, INSERT, MODIFY, p4runtime_pb2
 from weft.switch.p4runtime import (
     arrays,
     digest_entries,
+    keys,
     profiles,
     replication,
-    roles,
     tables,
-    value_sets,
 )
+from weft.switch.p4runtime.arbitration import FULL, Scope
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.outcomes import Outcomes
 from weft.switch.p4runtime.received import Batch, Elements, Malformed
@@ -34,17 +34,18 @@ from weft.switch.p4runtime.refusals import (
 API_VERSION = "1.4.1"
 
 ENTITIES_PER_RESPONSE = 512
-"""A read's answer is a stream of messages of so many entities."""
+"""How many entities one message of an answer has; the answer is a stream of messages."""
 
 MOST_ANSWER_BYTES = 1 << 28
-"""Of one read, as the answer is kept until the client has taken it: the query that goes beyond is
-the last that is answered."""
+"""The size of one read's answer, which is kept until the client has taken it; the query that goes
+beyond it is the last that is answered."""
 
 UPDATES_AT_ONCE = 1024
-"""Of a batch that goes on where something fails: then others have their turn."""
+"""How many updates of a batch that goes on after errors are applied before others have their
+turn."""
 
 MOST_STAGED_BYTES = 1 << 28
-"""Of the updates that wait for COMMIT to be replayed."""
+"""The most bytes of the updates that COMMIT is to carry out again."""
 
 Writer = Callable[[Device, int, Any], None]
 Reader = Callable[[Device, Any], Iterator[Any]]
@@ -59,7 +60,7 @@ WRITERS: dict[str, Writer] = {
     "counter_entry": arrays.write_counter,
     "meter_entry": arrays.write_meter,
     "register_entry": arrays.write_register,
-    "value_set_entry": value_sets.write_value_set,
+    "value_set_entry": keys.write_value_set,
     "digest_entry": digest_entries.write_digest,
 }
 
@@ -73,7 +74,7 @@ READERS: dict[str, Reader] = {
     "counter_entry": arrays.read_counters,
     "meter_entry": arrays.read_meters,
     "register_entry": arrays.read_registers,
-    "value_set_entry": value_sets.read_value_sets,
+    "value_set_entry": keys.read_value_sets,
     "digest_entry": digest_entries.read_digests,
 }
 
@@ -84,14 +85,14 @@ _WRITE = p4runtime_pb2.WriteRequest
 
 @dataclass(frozen=True)
 class Part:
-    """Some updates of a Write, to be applied with the lock held."""
+    """Some updates of a Write, to be applied while the lock is held."""
 
     atomicity: int
     updates: Elements
 
 
 def parts(batch: Batch) -> Iterator[Part]:
-    """A Write in parts, which are one after the other what all of it is, but let others in."""
+    """Yield a Write in parts; others may have their turn between these."""
     updates = batch.elements
     if batch.head.atomicity != _WRITE.CONTINUE_ON_ERROR or len(updates) <= UPDATES_AT_ONCE:
         yield Part(batch.head.atomicity, updates)
@@ -101,9 +102,9 @@ def parts(batch: Batch) -> Iterator[Part]:
         yield Part(batch.head.atomicity, some)
 
 
-def write(device: Device, request: Any, role: roles.Scope = roles.FULL) -> Outcomes:
-    """Apply the updates of a `Part`, or of a WriteRequest, in order and publish them as one
-    version; one outcome per update.
+def write(device: Device, request: Any, role: Scope = FULL) -> Outcomes:
+    """Apply the updates of a `Part`, or of a WriteRequest, in order, publish them as one version,
+    and return one outcome per update.
 
     With ROLLBACK_ON_ERROR and DATAPLANE_ATOMIC all updates take effect or none, packets see all at
     once, and where one fails the others are ABORTED. Raises Refusal where not even the first update
@@ -131,7 +132,7 @@ def write(device: Device, request: Any, role: roles.Scope = roles.FULL) -> Outco
 
 
 def _write_all_or_none(
-    device: Device, updates: Elements, role: roles.Scope, done: list[bytes]
+    device: Device, updates: Elements, role: Scope, done: list[bytes]
 ) -> Outcomes:
     control = device.control
     snapshot, notes = control.snapshot(), device.notes.copy()
@@ -156,8 +157,11 @@ def _write_all_or_none(
     return outcomes
 
 
-def _outcome(device: Device, update: Any, role: roles.Scope, done: list[bytes]) -> Refusal | None:
-    """Why an update failed, or None, and then ``done`` has it if it is to be done again."""
+def _outcome(device: Device, update: Any, role: Scope, done: list[bytes]) -> Refusal | None:
+    """Apply an update, and return why it failed, or None.
+
+    An update that COMMIT is to carry out again is added to ``done``.
+    """
     try:
         if isinstance(update, Malformed):
             raise update.refusal()
@@ -169,8 +173,8 @@ def _outcome(device: Device, update: Any, role: roles.Scope, done: list[bytes]) 
     return None
 
 
-def write_one(device: Device, update: Any, role: roles.Scope = roles.FULL) -> None:
-    """Apply one update; it is not published yet. Raises Refusal or the engine's errors."""
+def write_one(device: Device, update: Any, role: Scope = FULL) -> None:
+    """Apply one update without publishing it. Raises Refusal or the engine's errors."""
     kind = update.entity.WhichOneof("entity")
     message = getattr(update.entity, kind) if kind else None
     role.check_write(device.info, kind or "", message)
@@ -183,12 +187,11 @@ def write_one(device: Device, update: Any, role: roles.Scope = roles.FULL) -> No
     WRITERS[kind](device, update.type, message)
 
 
-def read(
-    device: Device, queries: Elements, role: roles.Scope = roles.FULL
-) -> tuple[list[bytes], Outcomes]:
-    """Serialised responses with what queries select, and one outcome per query.
+def read(device: Device, queries: Elements, role: Scope = FULL) -> tuple[list[bytes], Outcomes]:
+    """Return serialised responses with what queries select, and one outcome per query.
 
-    Serialised at once, as a large counter's entities take fifty times the memory as messages.
+    Responses are serialised at once, as a large counter's entities take fifty times the memory as
+    messages.
     """
     device.info  # noqa: B018 - a program must run
     responses: list[bytes] = []
@@ -220,7 +223,7 @@ def read(
 
 
 def _read_one(device: Device, query: Any) -> Iterator[tuple[str, Any]]:
-    """What a query selects: kinds of entities, and the messages of such entities."""
+    """Return what a query selects: pairs of a kind of entity and the message of such an entity."""
     if isinstance(query, Malformed):
         raise query.refusal()
     kind = query.WhichOneof("entity")
@@ -234,6 +237,6 @@ def _read_one(device: Device, query: Any) -> Iterator[tuple[str, Any]]:
 
 
 def check_device(device: Device, device_id: int) -> None:
-    """Raise NOT_FOUND unless a request means this device."""
+    """Raise NOT_FOUND unless a request names this device."""
     if device_id != device.device_id:
         raise not_found(f"no device {device_id} here; this is device {device.device_id}")

@@ -31,7 +31,7 @@ from weft.switch.engine.control import SwitchControl
 from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime import configs, requests
 from weft.switch.p4runtime.addresses import check_address
-from weft.switch.p4runtime.arbitration import Arbitration, role_key
+from weft.switch.p4runtime.arbitration import Arbitration, Scope, role_key
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.outcomes import DETAILS_METADATA, Outcomes
 from weft.switch.p4runtime.received import (
@@ -50,7 +50,6 @@ from weft.switch.p4runtime.refusals import (
     failed_precondition,
     fitting,
 )
-from weft.switch.p4runtime.roles import Scope
 from weft.switch.p4runtime.streams import Streams
 
 _log = logging.getLogger(__name__)
@@ -218,7 +217,7 @@ class Service:
                     self.get_config, parser(p4runtime_pb2.GetForwardingPipelineConfigRequest)
                 ),
                 "StreamChannel": grpc.stream_stream_rpc_method_handler(
-                    guarded_stream(self.streams.serve, check=False),
+                    guarded_stream(self.streams.serve),
                     parser(p4runtime_pb2.StreamMessageRequest),
                     _serialise,
                 ),
@@ -320,32 +319,31 @@ def guarded(behaviour: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Return a handler that answers a malformed request, and an error, with a status."""
 
     def answer(request: Any, context: Any) -> Any:
-        with _refusals(context):
-            if isinstance(request, Malformed):
-                raise request.refusal()
+        with _refusals(context, request):
             return behaviour(request, context)
 
     return answer
 
 
 def guarded_stream(
-    behaviour: Callable[[Any, Any], Iterator[Any]], *, check: bool = True
+    behaviour: Callable[[Any, Any], Iterator[Any]],
 ) -> Callable[[Any, Any], Iterator[Any]]:
     """Do as `guarded` does, for a handler that answers with a stream."""
 
     def answer(request: Any, context: Any) -> Iterator[Any]:
-        with _refusals(context):
-            if check and isinstance(request, Malformed):
-                raise request.refusal()
+        with _refusals(context, request):
             yield from behaviour(request, context)
 
     return answer
 
 
 @contextlib.contextmanager
-def _refusals(context: Any) -> Iterator[None]:
-    """End the call with the status of whatever goes wrong inside the block."""
+def _refusals(context: Any, request: Any) -> Iterator[None]:
+    """End the call with the status of whatever is wrong with the request, or goes wrong inside the
+    block."""
     try:
+        if isinstance(request, Malformed):
+            raise request.refusal()
         yield
     except Exception as error:
         if context.code() is not None:  # already aborted

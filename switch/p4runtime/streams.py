@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime import notifications
-from weft.switch.p4runtime.arbitration import Arbitration, Client, Notice
+from weft.switch.p4runtime.arbitration import Arbitration, Client, Notice, Scope
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.digest_entries import acknowledge
 from weft.switch.p4runtime.notifications import Message
@@ -25,7 +25,6 @@ from weft.switch.p4runtime.refusals import (
     fitting,
     unimplemented,
 )
-from weft.switch.p4runtime.roles import Scope
 
 MAX_STREAMS = 16
 """The most streams of one switch that are open at the same time."""

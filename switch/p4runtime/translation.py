@@ -23,16 +23,16 @@ from weft.switch.p4runtime import bytestrings
 from weft.switch.p4runtime.refusals import exhausted, invalid, out_of_range
 
 MOST_BITS = 1 << 16
-"""Of one value: more is no program that a switch runs."""
+"""The most bits of one value: no program that a switch runs has more."""
 
 MOST_STRING_BYTES = 1024
-"""Of one translated string: all of a device's strings are kept."""
+"""The most bytes of one translated string: all strings of a device are kept."""
 
 MOST_STRINGS = 1 << 17
-"""Of one type."""
+"""The most strings of one type."""
 
 MOST_TYPES = 1 << 12
-"""Types of a device that are translated to strings, in all programs that it was given."""
+"""The most types of a device that are translated to strings, in all programs that it was given."""
 
 _MAPPINGS = re.compile(r"@p4runtime_translation_mappings\s*\((.*)\)\s*$", re.DOTALL)
 _MAPPING = re.compile(r'\{\s*"((?:[^"\\]|\\.)*)"\s*,\s*(?:\d+w)?(0[xX][0-9a-fA-F]+|\d+)\s*,?\s*\}')
@@ -61,8 +61,10 @@ class StringMap:
         return number
 
     def number(self, data: bytes, what: str) -> int:
-        """The number of a string, a new one if need be. Raises Refusal: not UTF-8, too long, no
-        number left."""
+        """Return the number of a string, and give it one if it has none.
+
+        Raises Refusal for a string that is not UTF-8 or is too long, or if no number is left.
+        """
         try:
             text = data.decode()
         except UnicodeDecodeError:
@@ -92,7 +94,7 @@ class StringMap:
         return self._add(text, self._next)
 
     def string(self, number: int) -> bytes:
-        """The string of a number: its decimal digits if no client has named it."""
+        """Return the string of a number, which is its decimal digits if no client has named it."""
         return self._strings.get(number, str(number)).encode()
 
 
@@ -104,13 +106,14 @@ class ValueType:
     strings: StringMap | None = None
 
     def decode(self, data: bytes, what: str) -> int:
-        """The number that a client means; ``what`` names the field in errors (OUT_OF_RANGE)."""
+        """Return the number that a client means; ``what`` names the field in errors
+        (OUT_OF_RANGE)."""
         if self.strings is not None:
             return self.strings.number(data, what)
         return bytestrings.decode(data, self.width, what)
 
     def encode(self, value: int) -> bytes:
-        """What a client reads."""
+        """Return what a client reads for a value."""
         return bytestrings.encode(value) if self.strings is None else self.strings.string(value)
 
 
@@ -121,7 +124,7 @@ class Translations:
         self._maps: dict[tuple[str, str, int], StringMap] = {}
 
     def value_type(self, what: str, message: Any, types: Any, data_width: int | None) -> ValueType:
-        """The type of something with ``bitwidth`` and ``type_name`` in a P4Info.
+        """Return the type of something that has ``bitwidth`` and ``type_name`` in a P4Info.
 
         ``types``: P4Info's ``type_info``; ``data_width``: its width in the BMv2 JSON, if known.
         Raises Refusal (INVALID_ARGUMENT).
@@ -159,7 +162,7 @@ class Translations:
 
 
 def _given(annotations: Any) -> dict[str, int]:
-    """Strings and numbers of ``@p4runtime_translation_mappings``."""
+    """Return the strings and numbers in ``@p4runtime_translation_mappings``."""
     return {
         re.sub(r"\\(.)", r"\1", text): int(number, 0)
         for found in map(_MAPPINGS.match, annotations)

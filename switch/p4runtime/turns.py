@@ -1,4 +1,4 @@
-"""A lock that goes round: whoever has waited longest is next.
+"""A lock that goes round: the thread that has waited longest gets it next.
 
 A thread that frees a ``threading.Lock`` and takes it again mostly gets it, whoever waits.
 """
@@ -10,11 +10,11 @@ from collections import deque
 
 
 class TurnLock:
-    """To be held by ``with``."""
+    """A lock for ``with`` statements."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        """Held for a moment, around the two below."""
+        """Held for moments, while the two below are used."""
         self._held = False
         self._waiting: deque[threading.Lock] = deque()
 

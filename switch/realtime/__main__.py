@@ -24,7 +24,7 @@ from weft.switch.realtime.statistics import StatisticsSocket
 
 
 def main(arguments: list[str]) -> int:
-    """Run until told to end; the exit status."""
+    """Run until told to end, and return the exit status."""
     if len(arguments) != 1:
         print("usage: python -m weft.switch.realtime CONFIG.json | --prepare", file=sys.stderr)
         return 2
@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
 
 
 def run(config: Config, ended: queue.SimpleQueue[None]) -> None:
-    """Bring everything up, say ``ready``, wait until it is to end, take everything down."""
+    """Bring everything up, say ``ready``, wait for the end, and take everything down."""
     from weft.switch.p4runtime.server import serve
 
     process = SwitchProcess(config, on_failure=lambda: ended.put(None))
@@ -66,7 +66,7 @@ def run(config: Config, ended: queue.SimpleQueue[None]) -> None:
 
 
 def _wait_for_stdin(ended: queue.SimpleQueue[None]) -> None:
-    """Say so once stdin is closed; read the descriptor itself, not Python's buffer."""
+    """Say so once stdin is closed. The descriptor itself is read, not Python's buffer."""
     while os.read(0, 4096):
         continue
     ended.put(None)

@@ -22,10 +22,10 @@ from weft.switch.realtime.loop import (
 
 FRAME_BYTES = 10_240
 COUNTER_BYTES = 32
-"""Room for the text of a counter."""
+"""The bytes of room for the text of a counter."""
 SLEEP_NS = 20_000
 LOST_AFTER_NS = 20_000_000
-"""Frames that are not through after so long without any that is are taken for lost."""
+"""Frames are taken for lost if none has come through for this long."""
 
 _poll: Any = types.ExternalFunction("poll", types.int32(types.int64, types.uint64, types.int32))
 _pread: Any = types.ExternalFunction(
@@ -55,7 +55,7 @@ class Messages:
             self.headers[i, 2:4] = self.vectors[i].ctypes.data, 1
 
     def fill(self, frames: list[bytes]) -> None:
-        """Make them messages of these frames, taken in turn."""
+        """Make them messages of these frames, which are taken in turn."""
         for i in range(BATCH):
             frame = np.frombuffer(frames[i % len(frames)], np.uint8)
             self.buffers[i, : len(frame)] = frame
@@ -64,7 +64,7 @@ class Messages:
 
 @jit
 def forward(source: int, target: int, headers: Any, vectors: Any, poll: Any) -> None:
-    """Send what comes in at one socket out at another; at once back if the first is negative."""
+    """Send what comes in at one socket out at another; return at once if the first is negative."""
     if source < 0:
         return
     poll[0] = source | (1 << 32)
@@ -84,7 +84,7 @@ def forward(source: int, target: int, headers: Any, vectors: Any, poll: Any) -> 
 
 @jit
 def received_frames(files: Any, text: Any) -> int:
-    """Frames received at some interfaces, by their statistics in sysfs."""
+    """Return how many frames some interfaces received, by their statistics in sysfs."""
     total = 0
     for i in range(files.size):
         length = _pread(files[i], text.ctypes.data, text.size, 0)

@@ -11,17 +11,17 @@ from weft.base.errors import InputError
 from weft.base.files import read_text
 
 MOST_PORT = 510
-"""BMv2's ports have 9 bits, and 511 means drop."""
+"""The greatest port: ports have 9 bits in BMv2, and 511 means drop."""
 
 DROP_PORT = 511
 
 MOST_BYTES = 64 << 20
-"""Of a configuration file."""
+"""The most bytes of a configuration file."""
 
 
 @dataclass(frozen=True)
 class PortConfig:
-    """A port: the interface it is, and the link behind it (rate 0 = no limit of its own).
+    """A port: its interface, and the link behind it, which with rate 0 has no limit of its own.
 
     A port at a patch link has no interface: ``patch`` names the switch and the port of this
     process that the link leads to. ``pcap_in``, ``pcap_out``: files that hold what comes in and
@@ -55,6 +55,10 @@ class SwitchConfig:
 class Config:
     """All switches of the process.
 
+    Timers that are closer together than ``coalesce_ns`` fire as one. With ``captured``, captures at
+    the interfaces are to see the frames that the switches send, which costs a little for every
+    frame.
+
     ``coalesce_ns``: timers closer together fire as one. ``captured``: the frames that the switches
     send are to be seen by captures at their interfaces, which costs a little of every one.
     """
@@ -69,7 +73,7 @@ class Config:
 
 
 def read_config(path: Path) -> Config:
-    """Read a configuration file; raises ``InputError``."""
+    """Read a configuration from a file; raises ``InputError``."""
     try:
         document = json.loads(read_text(path, MOST_BYTES))
     except (OSError, ValueError) as error:
@@ -78,7 +82,7 @@ def read_config(path: Path) -> Config:
 
 
 def config_of(document: Any, source: str) -> Config:
-    """The configuration that a JSON document has; ``source`` is where it is from, for messages.
+    """Return the configuration in a JSON document; ``source`` says in errors where it is from.
 
     Raises ``InputError``.
     """
@@ -116,7 +120,7 @@ def _config(document: Any) -> Config:
 
 
 def _check_special_ports(config: Config) -> None:
-    """Drop and CPU port are no others' numbers. Raises ``InputError``."""
+    """Raise ``InputError`` if the drop port or a CPU port has the number of another port."""
     if not 0 <= config.drop_port <= DROP_PORT:
         raise InputError(f"drop_port {config.drop_port}: ports have 9 bits, 0 to {DROP_PORT}")
     for switch in config.switches:
@@ -173,7 +177,7 @@ def _end(item: Any) -> tuple[str, int]:
 
 
 def _check_patches(switches: tuple[SwitchConfig, ...]) -> None:
-    """Each end of a patch link names the other. Raises ``InputError``."""
+    """Raise ``InputError`` unless each end of a patch link names the other end."""
     leads = {
         (switch.name, port.number): port.patch
         for switch in switches

@@ -28,14 +28,14 @@ _HEADER = struct.Struct("=IHHII")
 _LINK = struct.Struct("=BxHiII")
 
 PortListener = Callable[[int, bool], None]
-"""Called with a port and whether it is up, from a thread of its own."""
+"""A function that is called with a port and whether it is up, in a thread of its own."""
 
 
 class LinkStates:
     """Tells each switch's listener when a port goes down or comes back; all are up at first."""
 
     def __init__(self, process: SwitchProcess, listeners: Sequence[PortListener]) -> None:
-        """``listeners``: one a switch, in the order of the configuration."""
+        """``listeners`` has one for each switch, in the order of the configuration."""
         self._listeners = listeners
         self._up: dict[tuple[int, int], bool] = {}
         self._ports: dict[int, tuple[int, int]] = {}
@@ -89,7 +89,7 @@ class LinkStates:
 
 
 def link_changes(data: bytes) -> Iterator[tuple[int, bool]]:
-    """Of rtnetlink's messages: the index of each interface, and whether it is up."""
+    """Yield, from rtnetlink's messages, the index of each interface and whether it is up."""
     at = 0
     while at + _HEADER.size + _LINK.size <= len(data):
         length, kind, *_ = _HEADER.unpack_from(data, at)

@@ -59,7 +59,7 @@ from weft.switch.engine.queues import (
 from weft.switch.engine.telemetry import count_load
 
 BATCH = 64
-"""Frames of one recvmmsg or sendmmsg."""
+"""The most frames of one recvmmsg or sendmmsg."""
 
 # Words of io.
 (
@@ -143,14 +143,14 @@ _write: Any = types.ExternalFunction("write", types.int64(types.int32, types.int
 
 @jit
 def clock(time: Words) -> int:
-    """CLOCK_MONOTONIC in ns."""
+    """Return the time of CLOCK_MONOTONIC in ns."""
     _clock_gettime(CLOCK_MONOTONIC, time.ctypes.data)
     return time[0] * 1_000_000_000 + time[1]  # type: ignore[no-any-return]
 
 
 @jit
 def errno() -> int:
-    """The C library's errno of this thread."""
+    """Return the C library's errno of this thread."""
     word = int64_view(_errno_location() & ~7, 1)[0]
     if _errno_location() & 4:
         word >>= 32
@@ -188,7 +188,8 @@ def record_spacing(io: Words, socket: Words, rate_bps: int, length: int, now: in
 
 @jit
 def fill_receive_slots(context: Words, io: Words) -> int:
-    """Give each receive slot a buffer of the pool; how many slots, from the first on, have one."""
+    """Give each receive slot a buffer of the pool, and return how many of the first slots have
+    one."""
     vectors = int64_view(io[IO_RECEIVE_VECTORS], 2 * BATCH)
     buffers = int64_view(io[IO_RECEIVE_BUFFERS], BATCH)
     messages = int64_view(io[IO_RECEIVE], BATCH * MESSAGE_WORDS)
@@ -229,7 +230,7 @@ def put_tag_back(context: Words, io: Words, slot: int, row: Words) -> None:
 
 @jit
 def receive_batch(context: Words, io: Words, socket: Words, time: Words) -> int:
-    """Receive up to BATCH frames of a port and put them into the switch; how many there were."""
+    """Receive up to BATCH frames of a port, put them into the switch, and return their number."""
     slots = fill_receive_slots(context, io)
     if slots == 0:
         context[NO_BUFFER] += 1
@@ -294,7 +295,7 @@ def sort_departures(context: Words, io: Words) -> None:
 
 @jit
 def send_socket(context: Words, io: Words, socket: Words, time: Words) -> bool:
-    """Send what waits at a socket; False if the kernel took only a part."""
+    """Send what waits at a socket, and return False if the kernel took only a part of it."""
     messages = int64_view(io[IO_SEND], BATCH * MESSAGE_WORDS)
     vectors = int64_view(io[IO_SEND_VECTORS], 4 * BATCH)
     port = port_row(context, socket[F_SWITCH] * context[PORT_COUNT] + socket[F_PORT])
@@ -348,7 +349,7 @@ def send_departures(context: Words, io: Words, time: Words) -> None:
 
 @jit
 def wait(context: Words, io: Words, time: Words, last_wake: int) -> int:
-    """Sleep until a frame, the event descriptor, or the next deadline; ppoll's result."""
+    """Sleep until a frame, the event descriptor or the next deadline, and return ppoll's result."""
     now = clock(time)
     until = next_deadline(context)
     if io[IO_PENDING_COUNT] > 0:

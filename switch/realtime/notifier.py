@@ -24,12 +24,12 @@ from weft.switch.realtime import loop
 from weft.switch.realtime.ports import PortSockets
 
 LEAST_SCAN_NS = 10_000_000
-"""Idle timeouts are looked for no more often."""
+"""The least time between two looks for idle timeouts."""
 
 LONGEST_WAIT_NS = 1_000_000_000
 
 MOST_WAITING_PACKETS = 256
-"""Packets from controllers that wait for the packet loop; who brings more waits for it."""
+"""How many packets from controllers may wait for the packet loop; who brings more waits for it."""
 
 
 class Notifier:
@@ -46,11 +46,11 @@ class Notifier:
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Begin to tell listeners of events."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End; the packet loop must have ended."""
+        """Tell no more events. The packet loop must have ended before."""
         self._stopping = True
         self.wake()
         if self._thread.is_alive():
@@ -58,11 +58,11 @@ class Notifier:
         os.close(self._descriptor)
 
     def wake(self) -> None:
-        """Have a look at once."""
+        """Look for events at once."""
         os.write(self._descriptor, struct.pack("=Q", 1))
 
     def expect(self, time_ns: int) -> None:
-        """Something is due at a time of CLOCK_MONOTONIC."""
+        """Look for events at a time of CLOCK_MONOTONIC, at which something is due."""
         if time_ns < self._until_ns:
             self.wake()
 
@@ -85,7 +85,7 @@ class Notifier:
 
 
 class PacketsOut:
-    """Packets from controllers, for the packet loop to take in."""
+    """The packets from controllers that wait for the packet loop to take them in."""
 
     def __init__(self, dataplane: Dataplane) -> None:
         self._dataplane = dataplane
@@ -101,13 +101,14 @@ class PacketsOut:
         receive_frame.compile(tuple(kind_of(one) for one in arguments))
 
     def put(self, switch: int, frame: bytes) -> bool:
-        """Let a packet wait; False if so many do that they are to be taken in first."""
+        """Let a packet wait, and return False if so many wait that they are to be taken in
+        first."""
         with self._lock:
             self._waiting.append((switch, frame))
             return len(self._waiting) < MOST_WAITING_PACKETS
 
     def take_in(self) -> None:
-        """Take in what controllers have sent; in the loop's thread."""
+        """Take in what controllers have sent; called in the loop's thread."""
         with self._lock:
             packets, self._waiting = self._waiting, []
         for switch, frame in packets:

@@ -27,7 +27,7 @@ SEND_BUFFER_BYTES = 16 << 20
 
 
 def open_port(interface: str, visible: bool = False) -> socket.socket:
-    """A raw socket on an interface of this namespace; raises ``MachineError``.
+    """Return a raw socket on an interface of this namespace; raises ``MachineError``.
 
     Frames that bypass the queueing discipline are cheaper to send, but no other packet socket
     sees them leave: with ``visible`` they do not, so that captures hold both directions.
@@ -66,7 +66,8 @@ class PortSockets:
         coalesce_ns: int,
         visible: bool = False,
     ) -> None:
-        """``ports``: (switch, port, interface). ``visible``: see ``open_port``."""
+        """Open the sockets; each of ``ports`` is (switch, port, interface). ``visible`` is as for
+        ``open_port``."""
         self.ports = ports
         self.sockets: list[socket.socket] = []
         self.event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -136,7 +137,7 @@ class PortSockets:
         return io
 
     def _messages(self, vectors: NDArray[np.int64], each: int) -> NDArray[np.int64]:
-        """A struct mmsghdr[BATCH] whose messages have ``each`` iovecs."""
+        """Return a struct mmsghdr[BATCH] whose messages have ``each`` iovecs."""
         messages = self._array(loop.BATCH * loop.MESSAGE_WORDS)
         for i in range(loop.BATCH):
             messages[i * loop.MESSAGE_WORDS + 2] = vectors.ctypes.data + i * each * 16
@@ -155,7 +156,7 @@ class PortSockets:
             return
 
     def count_kernel_drops(self) -> list[int]:
-        """Frames that the kernel dropped at each port because the loop was too slow."""
+        """Return how many frames the kernel dropped at each port because the loop was too slow."""
         for i, port in enumerate(self.sockets):
             try:
                 data = port.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8)
@@ -165,18 +166,19 @@ class PortSockets:
         return list(self.kernel_drops)
 
     def send_errors(self, number: int) -> int:
-        """Frames that the kernel refused to send at a port."""
+        """Return how many frames the kernel refused to send at a port."""
         return int(self.rows[number, loop.F_SEND_ERRORS])
 
     def close(self) -> None:
-        """Close all descriptors; the loop must not run."""
+        """Close all descriptors. The loop must not run any more."""
         for port in self.sockets:
             port.close()
         os.close(self.event)
 
 
 def lateness(histogram: NDArray[np.int64], fraction: float) -> int:
-    """A quantile in ns of a histogram that ``loop.record_lateness`` filled (bucket's upper end)."""
+    """Return a quantile, in ns, of a histogram that ``loop.record_lateness`` filled: the upper end
+    of its bucket."""
     total = int(histogram.sum())
     if total == 0:
         return 0

@@ -1,4 +1,21 @@
-"""The statistics socket: whoever connects gets one JSON document."""
+"""The statistics socket: whoever connects asks something of a switch process by one line.
+
+The lines, each of which is checked whole before anything is done:
+
+- ``reset``: the statistics of lateness and queues' depths start anew, after the document;
+- ``loads START_NS BIN_NS``: what links carry is counted from that time of CLOCK_MONOTONIC on,
+  in bins of that length, until ``loads end``;
+- ``rates [SWITCH PORT BPS] ...``: the links behind these ports go on at these rates;
+- ``link SWITCH PORT up|down``: the patch link at this port comes back, or loses everything;
+- ``trace SWITCH start PACKETS``: so many of a switch's next packets are traced; takes as long
+  as compiling its program if that has not been done before;
+- ``trace SWITCH take``: the answer is that of `weft.switch.realtime.traces.Traces.take`;
+- ``trace SWITCH end``: the switch is traced no longer;
+- ``captures end``: the captures inside the process are written out and end; the answer's
+  ``captures`` says of each file what it holds and lost.
+
+Without a line, or with ``reset``, the answer is the process's statistics; otherwise it is empty.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +30,6 @@ from typing import Any
 
 from weft.base.errors import InputError, MachineError, WeftError
 from weft.base.private_files import keep_private
-from weft.switch.realtime import requests
 from weft.switch.realtime.process import SwitchProcess
 
 CLIENT_WAIT_S = 10.0
@@ -31,11 +47,11 @@ RETRY_S = 0.1
 
 
 class StatisticsSocket:
-    """Answers requests (`weft.switch.realtime.requests`) on a Unix socket, from threads of its own.
+    """Answers requests on a Unix socket, in threads of its own.
 
     A client sends one line, or none and the end of its stream; it gets a JSON document and the end
-    of the stream. The document is the request's answer, or has an ``error``. Requests are done one
-    after the other; clients that are slow to ask, or to read, keep no other from it.
+    of the stream. The document is the answer of `done`, or has an ``error``. Requests are done one
+    after the other; a client that is slow to ask or to read keeps no other client waiting.
     """
 
     def __init__(self, process: SwitchProcess, path: str) -> None:
@@ -43,7 +59,7 @@ class StatisticsSocket:
         self._path = path
         self._turn = threading.Lock()
         self._asking: dict[socket.socket, None] = {}
-        """Clients that are sending their requests, in the order in which they came."""
+        """The clients that are sending their requests, in the order in which they came."""
         self._lock = threading.Lock()
         self._room = threading.Semaphore(MOST_CLIENTS)
         self._closed = threading.Event()
@@ -76,7 +92,7 @@ class StatisticsSocket:
                 self._leave(connection)
 
     def _make_room(self) -> None:
-        """Wait until there are fewer clients than the most."""
+        """Wait until there is room for one more client."""
         if self._room.acquire(blocking=False):
             return
         with self._lock, contextlib.suppress(OSError):
@@ -110,7 +126,7 @@ class StatisticsSocket:
         """Do what a line asks for, and return the answer."""
         try:
             with self._turn:
-                return requests.done(self._process, line)
+                return done(self._process, line)
         except WeftError as error:
             return {"error": str(error)}
         except Exception as error:
@@ -165,3 +181,66 @@ def _pass_over(connection: socket.socket) -> None:
     with contextlib.suppress(BlockingIOError):
         while size < MOST_READ_BYTES and (part := connection.recv(READ_BYTES)):
             size += len(part)
+
+
+REQUESTS = (
+    "reset, loads START_NS BIN_NS, loads end, rates [SWITCH PORT BPS] ..., "
+    "link SWITCH PORT up|down, trace SWITCH start PACKETS|take|end, or captures end"
+)
+SHOWN = 80
+"""The most characters of a request, or of a word of it, that an error shows."""
+MOST_DIGITS = 19
+"""The digits of the largest number of 64 bits."""
+
+
+def done(process: SwitchProcess, line: bytes) -> dict[str, Any]:
+    """Do what a line asks for, or what an empty line does, and return the answer.
+
+    Raises `WeftError`.
+    """
+    try:
+        words = line.decode().split()
+    except UnicodeDecodeError:
+        raise InputError(f"request {_shown(repr(line)[1:])} is no text in UTF-8") from None
+    match words:
+        case [] | ["reset"]:
+            document = process.statistics()
+            if words:
+                process.reset_lateness()
+            return document
+        case ["loads", "end"]:
+            process.end_loads()
+        case ["loads", start, length]:
+            process.record_loads(_number("START_NS", start), _number("BIN_NS", length))
+        case ["rates", *rest] if len(rest) % 3 == 0:
+            triples = zip(rest[::3], rest[1::3], rest[2::3], strict=True)
+            process.set_rates(
+                {(name, _number("PORT", port)): _number("BPS", bps) for name, port, bps in triples}
+            )
+        case ["link", name, port, "up" | "down" as state]:
+            process.set_link(name, _number("PORT", port), up=state == "up")
+        case ["trace", name, "start", packets]:
+            process.traces.start(name, _number("PACKETS", packets))
+        case ["trace", name, "take"]:
+            return process.traces.take(name)
+        case ["trace", name, "end"]:
+            process.traces.end(name)
+        case ["captures", "end"]:
+            return {"captures": process.end_captures()}
+        case _:
+            said = _shown(repr(" ".join(words)))
+            raise InputError(f"request {said} is not understood: {REQUESTS}")
+    return {}
+
+
+def _number(what: str, word: str) -> int:
+    """Return the whole number that a word is; the process checks whether it makes sense."""
+    if not (word.isascii() and word.isdecimal() and len(word) <= MOST_DIGITS):
+        raise InputError(
+            f"{what} {_shown(repr(word))} is no whole number of at most {MOST_DIGITS} digits"
+        )
+    return int(word)
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
