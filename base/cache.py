@@ -1,4 +1,4 @@
-"""Where compiled programs and generated code are kept between runs."""
+"""The folder in which compiled programs and generated code are kept between runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def cache_dir() -> Path:
-    """The cache folder of this user, created if need be.
+    """Return the cache folder of this user, which is created if need be.
 
     ``$WEFT_CACHE`` if set; else the first of these that can be used: a folder in the checkout's own
     ``.cache``, when running from a checkout; ``~/.cache/weft``; a folder for temporary files. It is
@@ -64,7 +64,7 @@ def _made(path: Path) -> Path:
 
 
 def _distrust(path: Path) -> str:
-    """Why code from a folder that is there may be somebody else's; empty if it cannot."""
+    """Return why code from a folder may be somebody else's; empty if it cannot be."""
     state = path.lstat()
     if stat.S_ISLNK(state.st_mode):
         return "it is a symbolic link, and code is run from it"

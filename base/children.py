@@ -1,4 +1,4 @@
-"""How child processes are started, whatever folder one is in, and how their ends are told."""
+"""How child processes are started from any folder, and how their ends are described."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from weft.base.cache import PACKAGE
 from weft.base.errors import RunError
 
 DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
-"""Prefix of a command: PR_SET_PDEATHSIG, which execution keeps, so that it dies with its parent."""
+"""The prefix of a command that is to die with its parent: PR_SET_PDEATHSIG, which execution
+keeps."""
 
 _START = (
     "import sys; sys.path[:] = filter(None, sys.path); "
@@ -21,7 +22,7 @@ _START = (
 
 
 def python_command(module: str, *arguments: str) -> list[str]:
-    """The command that does what ``python -m module arguments`` does, but for one thing.
+    """Return the command that does what ``python -m module arguments`` does, but for one thing.
 
     ``python -m`` looks for every module in the current folder first, so that a ``random.py`` of
     the user's would take the library's place; only Python 3.11 and later can be told not to.
@@ -30,13 +31,15 @@ def python_command(module: str, *arguments: str) -> list[str]:
 
 
 def python_path(known: str | None) -> str:
-    """PYTHONPATH for such a process: where Weft is, then ``known``, but not the current folder."""
+    """Return PYTHONPATH for such a process: where Weft is, then ``known``, but not the current
+    folder."""
     paths = [str(PACKAGE.parent), *(known or "").split(os.pathsep)]
     return os.pathsep.join(filter(None, paths))
 
 
 def how_it_ended(status: int) -> str:
-    """How a process ended, in words, from a status as subprocess has it: negative for a signal."""
+    """Return in words how a process ended, from a status as subprocess has it: negative for a
+    signal."""
     if status >= 0:
         return f"ended with status {status}"
     try:
@@ -89,6 +92,6 @@ def run_tool(
 
 
 def last_words(done: subprocess.CompletedProcess[str]) -> str:
-    """Why a command failed: the last line of its stderr, or else its status."""
+    """Return why a command failed: the last line of its stderr, or else its status."""
     lines = done.stderr.strip().splitlines()
     return lines[-1] if lines else f"it {how_it_ended(done.returncode)} and said nothing"

@@ -1,7 +1,10 @@
-"""What commands of the command line have in common, and how they read it."""
+"""What the commands of the command line have in common: types of options, and how these are
+read."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional
 
@@ -17,7 +20,8 @@ Texts = Optional[list[str]]  # noqa: UP045
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """The terminal; a file or a pipe is given lines as long as the widest table."""
+    """Return the console of the terminal. Output to a file or a pipe has lines as long as the
+    widest table."""
     console = Console(stderr=stderr)
     if not console.is_terminal:
         console.width = max(console.width, 100)
@@ -39,3 +43,15 @@ def output_folder(out: str | None) -> Path | None:
 
 def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None and value != []}
+
+
+def macros(define: Sequence[str] | None) -> dict[str, str | None]:
+    """Return the macros that ``-D`` defines, by name; raises `InputError` for what is no name."""
+    pairs = [text.partition("=") for text in define or []]
+    for key, equals, value in pairs:
+        if not re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII):
+            raise InputError(
+                f"-D {key + equals + value!r}: write NAME or NAME=VALUE, the name of letters, "
+                "digits and _, like -D PORTS=64"
+            )
+    return {key: value if equals else None for key, equals, value in pairs}

@@ -22,11 +22,11 @@ _WORDS: Mapping[Any, str] = {
 
 
 class Damage(Exception):
-    """What is not as declared, and where."""
+    """Says what in a document is not as declared, and where."""
 
 
 def read(kind: type[T], document: object, place: str = "") -> T:
-    """The `kind` (a dataclass) that `document` says.
+    """Return the `kind`, which is a dataclass, that `document` describes.
 
     A field with ``metadata["key"]`` has that name in the document; names in the class's ``DERIVED``
     are passed over. Raises `Damage` for a missing or unknown key, for a value that is not what the
@@ -38,13 +38,13 @@ def read(kind: type[T], document: object, place: str = "") -> T:
 
 
 def read_as(kind: Any, value: object, place: str) -> Any:
-    """As `read`, of any type that a field may have."""
+    """Do as `read`, for any type that a field may have."""
     check_plain(value, place)
     return _read(kind, value, place)
 
 
 def check_plain(value: object, place: str) -> None:
-    """Raise `Damage` for a number or a text that nothing can be done with, anywhere in `value`."""
+    """Raise `Damage` for a number or a text anywhere in `value` that nothing can be done with."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             check_plain(key, place)

@@ -12,15 +12,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 SAMPLE_S = 1.0
-"""Time between two looks at what a process does."""
+"""The time between two looks at what a process does."""
 WORKING_SHARE = 0.02
-"""Of a processor: who gets less does not work. Threads that wait use less."""
+"""A process works if it gets this share of a processor; threads that wait use less."""
 MOST_STEP_S = 5.0
-"""That counts between two looks: beyond that the one who looks was stopped, too."""
+"""The most time that counts between two looks; if more passes, the one who looks was stopped,
+too."""
 
 
 def processor_s(pid: int) -> float:
-    """User and system time that a process has used so far; 0 if it has ended."""
+    """Return the user and system time that a process has used so far; 0 if it has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -30,7 +31,8 @@ def processor_s(pid: int) -> float:
 
 
 class Effort:
-    """What counts of the time since it was made; to be looked at every second or so."""
+    """The part of the time since it was made that counts; it is to be looked at every second or
+    so."""
 
     def __init__(
         self, pid: int, now_s: float, used_s: Callable[[int], float] = processor_s
@@ -42,7 +44,7 @@ class Effort:
         self._counted_s = 0.0
 
     def counted_s(self, now_s: float) -> float:
-        """Seconds that count so far."""
+        """Return the seconds that count so far."""
         step_s = now_s - self._looked_s
         if step_s < SAMPLE_S:
             return self._counted_s + step_s

@@ -11,7 +11,7 @@ from typing import Any
 
 @cache
 def brought(group: str, *needs: str, taken: Collection[str] = ()) -> dict[str, Any]:
-    """The objects of a group of entry points, by their own names.
+    """Return the objects of a group of entry points by their own names.
 
     One that cannot be loaded, that is no object with a ``name`` and all of the attributes `needs`,
     or whose name is `taken` (or another package's already) is left out, and standard error says
@@ -35,7 +35,7 @@ def brought(group: str, *needs: str, taken: Collection[str] = ()) -> dict[str, A
 
 
 def _checked(one: Any, needs: Collection[str], taken: Collection[str]) -> str:
-    """Its name. Raises TypeError or ValueError."""
+    """Return the name of an object. Raises TypeError or ValueError if it cannot be used."""
     if isinstance(one, type):
         raise TypeError(f"it is the class {one.__name__}: name an instance of it")
     lacking = [name for name in needs if not hasattr(one, name)]

@@ -6,7 +6,8 @@ reached step by step, and a symbolic link on the way is followed only where whoe
 one. Under sudo what is made here belongs, from its first moment, to whoever called sudo; what Weft
 keeps for itself does not.
 
-All functions raise `OSError`, whose ``strerror`` says what is wrong as part of a sentence.
+All functions but `told_as_input` raise `OSError`, whose ``strerror`` says what is wrong as part of
+a sentence.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from weft.base.errors import InputError
+
 MOST_LINKS = 40
-"""Symbolic links that are followed on the way to a folder, as in the kernel."""
+"""The most symbolic links that are followed on the way to a folder, as in the kernel."""
 
 _LOOK = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ_STEP_BYTES = 1 << 20
@@ -42,10 +45,10 @@ def write_whole(
     stream = _open_stream(path)
     if stream is None:
         with _made_file(path, folders, keep) as descriptor:
-            _write(descriptor, data)
+            write_all(descriptor, data)
         return
     try:
-        _write(stream, data)
+        write_all(stream, data)
     finally:
         os.close(stream)
 
@@ -63,7 +66,7 @@ def create(path: Path) -> int:
 
 
 def make_folder(path: Path) -> list[Path]:
-    """Make a folder and those above it, where they are not there; returns those that were made.
+    """Make a folder and those above it if they do not exist, and return those that were made.
 
     The folder itself may not be a symbolic link, whoever made it.
     """
@@ -73,7 +76,8 @@ def make_folder(path: Path) -> list[Path]:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, or a symbolic link itself; nothing if there is none, or if it is a folder."""
+    """Delete a file, or a symbolic link itself; do nothing if there is none, or if it is a
+    folder."""
     with contextlib.suppress(FileNotFoundError, IsADirectoryError), _folder_of(path) as folder:
         state = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
         if not stat.S_ISDIR(state.st_mode):
@@ -81,13 +85,13 @@ def remove(path: Path) -> None:
 
 
 def remove_empty_folder(path: Path) -> None:
-    """Delete a folder in which there is nothing; nothing where there is something in it."""
+    """Delete a folder if it is empty; do nothing otherwise."""
     with contextlib.suppress(OSError), _folder_of(path) as folder:
         os.rmdir(path.name, dir_fd=folder)
 
 
 def names_in(path: Path) -> list[str]:
-    """The names in a folder that is no symbolic link; none if there is no such folder."""
+    """Return the names in a folder that is no symbolic link; none if there is no such folder."""
     try:
         look = _open_folder(path, None, own=True)
     except (FileNotFoundError, NotADirectoryError):
@@ -103,7 +107,7 @@ def names_in(path: Path) -> list[str]:
 
 
 def read_bounded(path: Path, most_bytes: int) -> bytes:
-    """The content of a regular file of at most so many bytes.
+    """Return the content of a regular file of at most so many bytes.
 
     Devices, pipes and sockets, which may never end, are refused; so is a file that is larger, or
     that grows beyond the bound while it is read.
@@ -112,10 +116,11 @@ def read_bounded(path: Path, most_bytes: int) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb", buffering=0) as file:
         state = os.fstat(descriptor)
-        if stat.S_ISDIR(state.st_mode):
+        mode = state.st_mode
+        if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(state.st_mode):
-            kind = "a device" if _is_device(state.st_mode) else "a pipe or a socket"
+        if not stat.S_ISREG(mode):
+            kind = "a device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "a pipe or a socket"
             raise OSError(errno.EINVAL, f"it is {kind}, and a regular file is needed", str(path))
         data = bytearray()
         while step := file.read(min(_READ_STEP_BYTES, most_bytes + 1 - len(data))):
@@ -136,13 +141,23 @@ def read_text(path: Path, most_bytes: int, encoding: str = "utf-8", errors: str 
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _is_device(mode: int) -> bool:
-    return stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
+@contextlib.contextmanager
+def told_as_input(what: str) -> Iterator[None]:
+    """Raise InputError, which begins with ``what``, for an error with a file within the block."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{what}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{what}: it is no text") from None
 
 
 def _open_stream(path: Path) -> int | None:
-    """A descriptor of a character device or a pipe that is root's or one's own, or that a link of
-    theirs leads to, such as /dev/stdout; None for anything else."""
+    """Return a descriptor of a character device or a pipe such as /dev/stdout; None for anything
+    else.
+
+    It must be root's or one's own, or a link of theirs must lead to it.
+    """
     if not hasattr(os, "O_PATH"):
         return None
     looked = _looked_at(path, os.O_NOFOLLOW)
@@ -178,7 +193,7 @@ def _is_stream(mode: int) -> bool:
 
 @contextlib.contextmanager
 def _made_file(path: Path, folders: bool, keep: bool) -> Iterator[int]:
-    """A new file's descriptor; once the block has ended well, the file has its name."""
+    """Yield the descriptor of a new file; once the block has ended well, the file gets its name."""
     with _folder_of(path, make=folders, keep=keep) as folder:
         draft = f".{path.name[:200]}.{secrets.token_hex(4)}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -210,7 +225,7 @@ def _folder_of(path: Path, *, make: bool = False, keep: bool = False) -> Iterato
 
 
 def _open_folder(path: Path, made: list[Path] | None, *, own: bool = False) -> int:
-    """A descriptor of a folder, by which files in it can be named.
+    """Return a descriptor of a folder, by which files in it can be named.
 
     Args:
         made: folders that are not there are made, and appended to it; None: they are an error.
@@ -224,7 +239,7 @@ def _open_folder(path: Path, made: list[Path] | None, *, own: bool = False) -> i
 def _walk(
     here: int, place: Path, parts: Sequence[str], made: list[Path] | None, own: bool, links: int
 ) -> int:
-    """Go on from the folder `here`, which is closed, into one after the other of `parts`."""
+    """Go on from the folder `here`, which is closed, into each of `parts` in turn."""
     try:
         for number, name in enumerate(parts):
             place /= name
@@ -250,7 +265,7 @@ def _walk(
 
 
 def _follow(here: int, place: Path, owner: int, links: int) -> int:
-    """A descriptor of the folder that the link `place`, in the folder `here`, leads to."""
+    """Return a descriptor of the folder that the link `place`, in the folder `here`, leads to."""
     if links == 0:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(place))
     target = Path(os.readlink(place.name, dir_fd=here))
@@ -291,7 +306,8 @@ def _give(descriptor: int) -> None:
             os.fchown(descriptor, int(user), int(group))
 
 
-def _write(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of some bytes to a descriptor."""
     left = memoryview(data)
     while left:
         left = left[os.write(descriptor, left) :]

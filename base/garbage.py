@@ -9,8 +9,11 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """Within it nothing is collected: a program's syntax tree or a plan's messages are all kept
-    until the end, and looking through them again and again takes a fifth of the time."""
+    """Switch the garbage collector off within the block.
+
+    A program's syntax tree or a plan's messages are all kept until the end, and looking through
+    them again and again takes a fifth of the time.
+    """
     collects = gc.isenabled()
     gc.disable()
     try:

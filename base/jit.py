@@ -101,12 +101,12 @@ class Jit:
         )
 
     def inline(self, function: Function) -> Function:
-        """As `internal`, for a small function that is put into each of its callers."""
+        """Do as `internal` does, for a small function that is put into each of its callers."""
         return self.internal(function, forceinline=True)
 
 
 def _internal(function: Function) -> Function:
-    """`Jit.internal` for the functions below, which are part of every room's code."""
+    """Do as `Jit.internal` does, for the functions below, which are part of every room's code."""
     made: Function = numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(
         function
     )
@@ -117,7 +117,8 @@ R = TypeVar("R", bound="Record")
 
 
 class Record(ctypes.Structure):
-    """Words in memory by their names; a class below it, made by `record`, says which.
+    """A view of words in memory by their names; a class derived from it, made by `record`, has the
+    names.
 
     In compiled code ``Row(table, index)`` is row ``index`` (by default 0) of the rows at an
     address; in Python ``Row.at(table, index)`` is the same, with Python's numbers. Nothing keeps
@@ -125,42 +126,43 @@ class Record(ctypes.Structure):
     """
 
     dtype: ClassVar[np.dtype[np.void]]
-    """The same for numpy: ``np.zeros(rows, Row.dtype)`` is a table."""
+    """The same as a numpy type: ``np.zeros(rows, Row.dtype)`` is a table."""
     kernel_form: ClassVar[Any]
-    """What a call of the class makes: the plain form of what it makes in compiled code."""
+    """What a call of the class makes in plain Python: the form of what it makes in compiled
+    code."""
     memory: object
-    """What must live as long as this view of it; Python's alone."""
+    """What must live as long as this view of it; only Python uses it."""
 
     def __new__(cls, address: int, index: int = 0) -> Any:
         return cls.kernel_form.at(int(address), int(index))
 
     def __init__(self, address: int, index: int = 0) -> None:
-        """`__new__` has done everything; the fields of a new view are what is in memory."""
+        """Do nothing, as `__new__` has done everything; the fields of a new view are what is in
+        memory."""
 
     @classmethod
     def at(cls: type[R], address: int, index: int = 0) -> R:
-        """For Python: a row of the rows at an address."""
+        """Return, for Python, a row of the rows at an address."""
         return cls.from_address(address + index * ctypes.sizeof(cls))
 
     @classmethod
     def zeroed(cls: type[R]) -> R:
-        """A record with memory of its own, of zeros."""
+        """Return a record with memory of its own, which is full of zeros."""
         return cls.from_buffer(bytearray(ctypes.sizeof(cls)))
 
     @classmethod
     def within(cls: type[R], memory: Words) -> R:
-        """The record at the beginning of an array, whose memory it keeps."""
+        """Return the record at the beginning of an array, and keep the array's memory."""
         return cls.from_buffer(memory)  # type: ignore[arg-type]
 
     @property
     def location(self) -> int:
-        """Its address, for compiled code."""
+        """The address of the record, for compiled code."""
         return ctypes.addressof(self)
 
 
 def record(cls: type[R]) -> type[R]:
-    """Make a class into a view of memory: of its annotated attributes, in the order in which they
-    stand in it.
+    """Make a class into a view of memory, by its annotated attributes in their order.
 
     An ``int`` is an int64. ``Annotated[Words, n]`` are n of them, an array. A record, or a
     dataclass of ints, is a part of this one, with names of its own.
@@ -175,7 +177,7 @@ def record(cls: type[R]) -> type[R]:
 
 
 def _lay_out(cls: Any, described: Any) -> None:
-    """Give a structure the fields that a class describes, and the dtype."""
+    """Give a structure the fields that a class describes, and its dtype."""
     hints = get_type_hints(described, include_extras=True)
     fields: list[tuple[str, Any]] = []
     formats: list[tuple[str, Any]] = []
@@ -197,7 +199,7 @@ def _lay_out(cls: Any, described: Any) -> None:
 
 
 def _part(hint: Any) -> Any:
-    """The structure of a part: a record, or what is made of a dataclass of ints."""
+    """Return the structure of a part: a record, or what is made of a dataclass of ints."""
     if issubclass(hint, Record):
         return hint
     part: Any = type(hint.__name__, (ctypes.Structure,), {})
@@ -210,8 +212,8 @@ def _words_property(stored: str) -> property:
 
 
 def _plain_form(cls: Any) -> Any:
-    """A structure's form for kernels that run as Python: its numbers are numpy's, and wrap when
-    they are stored."""
+    """Return a structure's form for kernels that run as Python: its numbers are numpy's, and wrap
+    when they are stored."""
 
     def number(field: Any) -> property:
         return property(
@@ -260,12 +262,12 @@ def _teach_numba(cls: type[Record]) -> None:
 
 
 def words_in(described: type[Record]) -> int:
-    """How many words a record takes."""
+    """Return how many words a record takes."""
     return ctypes.sizeof(described) // 8
 
 
 def words_of(part: object) -> Words:
-    """All words of a record or of a part of one, in Python; no copy."""
+    """Return all words of a record, or of a part of one, in Python, without a copy."""
     return np.frombuffer(part, np.int64)  # type: ignore[call-overload, no-any-return]
 
 
@@ -320,7 +322,7 @@ def _fence(ordering: str) -> Any:
 
 
 release_fence = _fence("release")
-"""release_fence(): who sees what is stored after it sees all that was stored before it."""
+"""release_fence(): whoever sees what is stored after it sees all that was stored before it."""
 full_fence = _fence("seq_cst")
 """full_fence(): nothing after it is read before what was stored before it can be seen."""
 
@@ -337,11 +339,11 @@ _pointer = intrinsic(_view)
 
 @_internal
 def words_at(address: int, count: int) -> Words:
-    """The int64[count] array at an address."""
+    """Return the int64[count] array at an address."""
     return _carray(_pointer(address), count, np.int64)  # type: ignore[no-any-return]
 
 
 @_internal
 def items_at(address: int, count: int, dtype: Any) -> Any:
-    """The array of so many items of a numpy type at an address."""
+    """Return the array of so many items of a numpy type at an address."""
     return _carray(_pointer(address), count, dtype)

@@ -29,12 +29,13 @@ def open_private(path: Path, mode: str) -> IO[Any]:
 
 
 def keep_private(path: str | Path) -> None:
-    """Let the owner of a socket that has been made alone connect to it."""
+    """Allow the owner alone to connect to a socket that has been made."""
     os.chmod(path, FILE_MODE)
 
 
 def doubt(status: os.stat_result) -> str:
-    """Why somebody other than root and this user may have written something; empty if nobody can.
+    """Return why somebody other than root and this user may have written something; empty if nobody
+    can.
 
     For root, that is anything that is not root's.
     """

@@ -13,7 +13,7 @@ from rich.progress import Progress as RichProgress
 
 
 class Progress:
-    """Stages one after another; each ends as a line with its duration.
+    """Shows stages one after another; each ends as a line with its duration.
 
     On a terminal the current stage is a live bar; elsewhere only finished stages are printed.
     """
@@ -34,7 +34,7 @@ class Progress:
 
     @staticmethod
     def silent() -> Progress:
-        """One that shows nothing."""
+        """Return an object that shows nothing."""
         return Progress(Console(quiet=True), quiet=True)
 
     def __enter__(self) -> Progress:
@@ -56,7 +56,7 @@ class Progress:
 
     @contextmanager
     def stage(self, name: str, description: str) -> Iterator[Callable[[float], None]]:
-        """A stage of the work; yields a function that takes the fraction done, 0 to 1.
+        """Show a stage of the work; yields a function that takes the fraction done, 0 to 1.
 
         Durations of stages of the same name add up in `timings_s`.
         """

@@ -20,9 +20,9 @@ from typing import Any
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOOK_S = 0.1
-"""Between two looks at a signal that has come."""
+"""The time between two looks at a signal that has come."""
 WATCH_S = 0.5
-"""Between two calls of what is `watched`."""
+"""The time between two calls of the functions that are `watched`."""
 
 
 class Ended(SystemExit):
@@ -34,18 +34,18 @@ class Ended(SystemExit):
 
 @dataclass
 class _State:
-    """The main thread's alone, as handlers run there."""
+    """What has come and what is to be done; only the main thread uses it, as handlers run there."""
 
     first: int = 0
     """The first ending signal that came, or 0."""
     held: int = 0
-    """Blocks of `signals_held` that are entered."""
+    """How many blocks of `signals_held` are entered."""
     blocks: int = 0
-    """Blocks of `ending_on_signals` that are entered."""
+    """How many blocks of `ending_on_signals` are entered."""
     before: dict[int, Any] = field(default_factory=dict)
-    """Handlers that were in place of this module's."""
+    """The handlers that were in place of this module's."""
     checks: list[Callable[[], None]] = field(default_factory=list)
-    """What is `watched`."""
+    """The functions that are `watched`."""
 
 
 _state = _State()
@@ -76,7 +76,7 @@ def _tick(_number: int, _frame: FrameType | None) -> None:
 
 
 def _set_timer() -> None:
-    """Let the timer go as often as is needed now; not at all if it is not."""
+    """Let the timer go as often as is needed now, or not at all."""
     interval_s = LOOK_S if _state.first else WATCH_S if _state.checks else 0.0
     if interval_s and signal.SIGALRM not in _state.before:
         _install(signal.SIGALRM, _tick)
@@ -86,8 +86,8 @@ def _set_timer() -> None:
 
 
 def _under_way() -> bool:
-    """Whether what is interrupted runs since an `Ended` was raised: in a ``finally``, an
-    ``except``, or at the end of a ``with``."""
+    """Return whether the interrupted code runs because an `Ended` was raised: in a ``finally``, in
+    an ``except``, or at the end of a ``with``."""
     error = sys.exc_info()[1]
     seen = set()
     while error is not None and id(error) not in seen:
@@ -104,7 +104,7 @@ def _install(number: int, handler: Callable[[int, FrameType | None], None]) -> N
 
 
 def end_on_signals() -> None:
-    """From now on the three signals raise `Ended`; `leave` is to be the last that the process does.
+    """Let the three signals raise `Ended` from now on; the process must call `leave` last.
 
     Call in the main thread. A SIGHUP that is ignored stays so, as nohup wants it.
     """
@@ -122,8 +122,10 @@ def end_on_signals() -> None:
 
 
 def heeded() -> None:
-    """A signal has had its effect, and the process ends as it would without: later signals are
-    ignored. Nothing if none came."""
+    """Say that a signal has had its effect, and the process ends as it would without.
+
+    Later signals are ignored. Does nothing if no signal came.
+    """
     if _state.first:
         for number in ENDING:
             signal.signal(number, signal.SIG_IGN)
@@ -132,8 +134,8 @@ def heeded() -> None:
 
 
 def leave() -> None:
-    """Raise `Ended` if a signal came, whatever has become of what it raised before; from then on
-    signals are ignored."""
+    """Raise `Ended` if a signal came, whatever became of what it raised before; later signals are
+    ignored."""
     first = _state.first
     heeded()
     if first:
@@ -142,7 +144,7 @@ def leave() -> None:
 
 @contextmanager
 def ending_on_signals() -> Iterator[None]:
-    """Within the block, SIGTERM and SIGHUP raise `Ended` where they would kill.
+    """Let SIGTERM and SIGHUP raise `Ended` within the block, where they would kill otherwise.
 
     So context managers get to clean up, as they do at Ctrl-C. A handler that somebody else has
     set stays. Does nothing outside the main thread.
@@ -170,7 +172,7 @@ def ending_on_signals() -> Iterator[None]:
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """Within the block, SIGINT, SIGTERM and SIGHUP wait; the first that came is raised after it.
+    """Let SIGINT, SIGTERM and SIGHUP wait within the block; the first that came is raised after it.
 
     So a second Ctrl-C does not cut a clean-up short. Does nothing outside the main thread.
     """
@@ -201,8 +203,10 @@ def signals_held() -> Iterator[None]:
 
 @contextmanager
 def watched(check: Callable[[], None]) -> Iterator[None]:
-    """Within the block ``check`` is called twice a second, wherever the main thread is: also while
-    it waits for input. It may raise, and raises again for as long as that has not ended the block.
+    """Call ``check`` twice a second within the block, wherever the main thread is, even if it waits
+    for input.
+
+    It may raise, and raises again until that has ended the block.
 
     Not once a signal ends the block, nor while signals are held. To be called in the main thread.
     """

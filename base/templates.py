@@ -13,8 +13,11 @@ from weft.base.errors import MachineError
 
 
 def environment(folder: Path) -> Environment:
-    """What fills in the templates of a folder: what they are given is escaped (but in a ``.txt``),
-    and a name that they are not given is an error."""
+    """Return what fills in the templates of a folder.
+
+    What templates are given is escaped, except in a ``.txt``; a name that they are not given is an
+    error.
+    """
     return Environment(
         loader=FileSystemLoader(folder),
         autoescape=lambda name: not (name or "").endswith(".txt"),

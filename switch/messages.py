@@ -26,7 +26,7 @@ from weft.base.errors import MachineError
 _SERIALISED = re.compile(
     r"""(?:serialized_pb=|AddSerializedFile\()\s*(b'(?:[^'\\]|\\.)*'|b"(?:[^"\\]|\\.)*")"""
 )
-"""The descriptor in a module that protobuf 3.20's compiler generated, or a later one's."""
+"""The descriptor in a module that the compiler of protobuf 3.20, or a later one, generated."""
 
 _POOL = descriptor_pool.DescriptorPool()
 for _needed in (any_pb2, status_pb2):
@@ -34,7 +34,8 @@ for _needed in (any_pb2, status_pb2):
 
 
 def _module(proto: str) -> Any:
-    """The message classes of ``p4/PROTO.proto``; those of the files that it imports come first.
+    """Return the message classes of ``p4/PROTO.proto``; those of the files that it imports come
+    first.
 
     Raises MachineError where the package p4runtime is not installed, or is not as it was.
     """
@@ -66,7 +67,7 @@ SERVICE = str(_SERVICE.full_name)
 
 
 def stub_of(channel: Any) -> Any:
-    """The calls of the service on a gRPC channel: ``stub_of(channel).Write(request)``."""
+    """Return the calls of the service on a gRPC channel: ``stub_of(channel).Write(request)``."""
     calls = SimpleNamespace()
     for method in _SERVICE.methods:
         asked = "stream" if method.client_streaming else "unary"

@@ -21,6 +21,7 @@ from tests.p4runtime_support import (
     compiled,
     config_request,
     make_dataplane,
+    taken,
 )
 
 from weft.switch.engine.dataplane import Dataplane
@@ -146,7 +147,7 @@ def test_no_stream_message_makes_the_server_fail(device: Device, data: st.DataOb
                 streams.take_one(client, outbox, request)
         except Refusal as refusal:
             assert refusal.code != code_pb2.INTERNAL
-        for told in outbox.take_all():
+        for told in taken(outbox):
             assert told.error.canonical_code != code_pb2.INTERNAL
 
 

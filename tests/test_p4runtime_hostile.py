@@ -29,6 +29,7 @@ from tests.p4runtime_support import (
     compiled,
     config_request,
     make_dataplane,
+    taken,
 )
 
 from weft.switch.engine.build import MOST_BUILT
@@ -232,16 +233,16 @@ def test_what_waits_for_a_client_that_does_not_read_is_bounded(
         request.arbitration.election_id.low = election_id
         request.arbitration.election_id.SetInParent()
         streams.take_one(busy, read, request)
-        (answer,) = read.take_all()
+        (answer,) = taken(read)
         assert answer.arbitration.status.code == code_pb2.OK
-    waiting = unread.take_all()
+    waiting = taken(unread)
     assert len(waiting) <= MAX_WAITING + 1
     assert waiting[-1].arbitration.election_id.low == 3 * MAX_WAITING - 1
     large = p4runtime_pb2.StreamMessageResponse()
     large.packet.payload = bytes(1 << 20)
     while not read.full:
         read.put(large)
-    assert (MAX_WAITING_BYTES >> 20) - 1 <= len(read.take_all()) <= MAX_WAITING_BYTES >> 20
+    assert (MAX_WAITING_BYTES >> 20) - 1 <= len(taken(read)) <= MAX_WAITING_BYTES >> 20
     assert not read.full
 
 

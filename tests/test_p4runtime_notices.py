@@ -27,6 +27,7 @@ from tests.p4runtime_support import (
     config_request,
     ids_of,
     substituted,
+    taken,
 )
 
 from weft.switch.engine.dataplane import Dataplane, Queue
@@ -107,7 +108,7 @@ class Bench:
     def told(self, now_ns: int = S) -> list[Any]:
         """What the controller has been told since the last call."""
         self.streams.tell_due(now_ns, now_ns)
-        return self.streams.outbox(self.client).take_all()
+        return taken(self.streams.outbox(self.client))
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,12 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from weft.base.command_line import Text, Texts, make_console
+from weft.base.command_line import Text, Texts, macros, make_console
 from weft.base.errors import InputError
 from weft.base.files import read_text
 from weft.experiments.commands.network import SHAPE
 from weft.experiments.commands.scenario_options import scenario_options
-from weft.switch.commands.command_line import Defines, Includes, macros
+from weft.switch.commands.command_line import Defines, Includes
 
 RunOption = Annotated[
     Text, typer.Option("--run", metavar="ID", help="Which testbed, if several are up.")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
 
-from weft.base.command_line import Place, Text, Texts, make_console, output_file
+from weft.base.command_line import Place, Text, Texts, macros, make_console, output_file
 from weft.base.errors import InputError
 
 Includes = Annotated[
@@ -20,18 +18,6 @@ Includes = Annotated[
 Defines = Annotated[
     Texts, typer.Option("-D", help="NAME or NAME=VALUE for the preprocessor; may be repeated.")
 ]
-
-
-def macros(define: Sequence[str] | None) -> dict[str, str | None]:
-    """What ``-D`` defines, by name; raises `InputError` for what is no name."""
-    pairs = [text.partition("=") for text in define or []]
-    for key, equals, value in pairs:
-        if not re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII):
-            raise InputError(
-                f"-D {key + equals + value!r}: write NAME or NAME=VALUE, the name of letters, "
-                "digits and _, like -D PORTS=64"
-            )
-    return {key: value if equals else None for key, equals, value in pairs}
 
 
 def p4c(

@@ -1,4 +1,4 @@
-"""``weft p4c``: compile a P4 program, say what is to be said of it, write what was asked for."""
+"""``weft p4c``: compile a P4 program, print its warnings, and write what was asked for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.switch.compiler.outputs import p4info_bytes, write_file
 
 
 def check_kinds(option: str, kinds: Sequence[str]) -> frozenset[str]:
-    """The kinds of warnings that an option names; "all" stands for all of them."""
+    """Return the kinds of warnings that an option names; "all" stands for all of them."""
     for kind in kinds:
         if kind != "all" and kind not in WARNINGS:
             known = ", ".join(["all", *WARNINGS])
@@ -23,7 +23,8 @@ def check_kinds(option: str, kinds: Sequence[str]) -> frozenset[str]:
 
 
 def place_outputs(program: Path, out: str | None, p4info: Sequence[str]) -> tuple[Path, list[Path]]:
-    """The files for the JSON and for P4Info. Without `p4info`, it goes beside the JSON."""
+    """Return the files for the JSON and for P4Info; without `p4info` the latter goes beside the
+    JSON."""
     if out is not None and out.endswith(".json") and not Path(out).is_dir():
         json = Path(out)
     else:
@@ -59,7 +60,10 @@ def compile_to_files(
     disabled: Sequence[str] = (),
     fatal: Sequence[str] = (),
 ) -> list[Path]:
-    """Compile and write; the files that were written. Nothing is written if anything is wrong.
+    """Compile a program, write the outputs, and return the files that were written.
+
+    Nothing is written if anything is wrong. `out` is a folder, or a file whose name ends in .json.
+    Raises `CompileError` and `InputError`.
 
     `out` is a folder, or a file whose name ends in .json. Raises `CompileError` and `InputError`.
     """

@@ -17,7 +17,7 @@ from weft.switch.engine.control import ProgramError
 from weft.switch.stf import Report, read_test, run_test
 
 MOST_JSON_BYTES = 256 << 20
-"""Of a program in BMv2 JSON."""
+"""The most bytes of a program in BMv2 JSON."""
 
 
 @dataclass(frozen=True)
@@ -29,23 +29,21 @@ class Outcome:
     error: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the outcome in the form that JSON has."""
         if self.report is None:
             return {"test": self.file, "passed": False, "error": self.error}
         return self.report.to_dict()
 
 
 def load_program(program: Path, include: Sequence[Path], defines: Mapping[str, str | None]) -> str:
-    """The BMv2 JSON of a program: read, or compiled from a .p4. Raises `InputError`."""
+    """Return the BMv2 JSON of a program, which is read, or compiled from a .p4. Raises
+    `InputError`."""
     from weft.switch.compiler import compile_cached
 
     if program.suffix == ".p4":
         program = compile_cached(program, include_dirs=include, defines=defines).json
-    try:
+    with files.told_as_input(f"cannot read the program {str(program)!r}"):
         return files.read_text(program, MOST_JSON_BYTES)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise InputError(f"cannot read the program {str(program)!r}: {reason}") from None
 
 
 def run_tests(
@@ -78,14 +76,14 @@ def run_tests(
 
 
 def exit_status(outcomes: Sequence[Outcome]) -> int:
-    """0: all expectations hold; 1: some do not; 2: a file is wrong."""
+    """Return 0 if all expectations hold, 1 if some do not, 2 if a file is wrong."""
     if any(outcome.report is None for outcome in outcomes):
         return 2
     return 0 if all(outcome.report and outcome.report.passed for outcome in outcomes) else 1
 
 
 def print_json(program: Path, outcomes: Sequence[Outcome]) -> None:
-    """Everything as one JSON document."""
+    """Print everything as one JSON document."""
     document = {
         "program": str(program),
         "passed": exit_status(outcomes) == 0,
@@ -96,7 +94,7 @@ def print_json(program: Path, outcomes: Sequence[Outcome]) -> None:
 
 
 def print_text(outcomes: Sequence[Outcome], console: Console, errors: Console) -> None:
-    """A line for each test, and what is wrong with it."""
+    """Print a line for each test, and what is wrong with it."""
 
     def say(text: str, style: str = "", to: Console = console) -> None:
         to.print(

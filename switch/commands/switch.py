@@ -9,16 +9,16 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.base import files, signals
+from weft.base.command_line import macros
 from weft.base.errors import InputError, MachineError, RunError
 from weft.base.units import format_duration, format_rate, format_size
-from weft.switch.commands.command_line import macros
 from weft.switch.commands.stf import load_program
 from weft.switch.commands.switch_options import SwitchOptions, TlsFiles, parse_options
 from weft.switch.commands.switch_trace import LOG_LEVEL, TraceLines
@@ -60,12 +60,8 @@ def _set_up_log(options: SwitchOptions) -> None:
     if options.log_console:
         handlers.append(logging.StreamHandler(sys.stdout))
     if options.log_file is not None:
-        try:
+        with files.told_as_input(f"cannot write the log {str(options.log_file)!r}"):
             handlers.append(_log_file(options.log_file, options))
-        except OSError as error:
-            raise InputError(
-                f"cannot write the log {str(options.log_file)!r}: {error.strerror}"
-            ) from None
         _log.addHandler(handlers[-1])
     logging.addLevelName(LOG_LEVEL, "TRACE")
     server = logging.getLogger("weft.switch")
@@ -101,12 +97,8 @@ def _credentials(tls: TlsFiles | None) -> Credentials | None:
         return None
 
     def read(path: Path, option: str) -> bytes:
-        try:
+        with files.told_as_input(f"--grpc-server-{option} {str(path)!r} cannot be read"):
             return files.read_bounded(path, MOST_PEM_BYTES)
-        except OSError as error:
-            raise InputError(
-                f"--grpc-server-{option} {str(path)!r} cannot be read: {error.strerror}"
-            ) from None
 
     return Credentials(
         certificate=read(tls.certificate, "cert"),
@@ -268,12 +260,7 @@ def _p4info(options: SwitchOptions) -> str | None:
         return made.p4info.read_text("utf-8")
     for ending in (".p4info.txtpb", ".p4info.txt"):
         beside = program.with_name(program.stem + ending)
-        try:
+        what = f"P4Info {str(beside)!r} beside the program cannot be read"
+        with files.told_as_input(what), suppress(FileNotFoundError):
             return files.read_text(beside, MOST_P4INFO_BYTES, errors="replace")
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise InputError(
-                f"P4Info {str(beside)!r} beside the program cannot be read: {error.strerror}"
-            ) from None
     return None

@@ -1,4 +1,4 @@
-"""The command line of ``weft switch``: simple_switch_grpc's, and a few options of its own."""
+"""The command line of ``weft switch``: the options of simple_switch_grpc, and a few of its own."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ class TlsFiles:
     certificate: Path
     key: Path
     client_ca: Path | None
-    """What clients' certificates are checked against, where they have one."""
+    """The authority that clients' certificates are checked against, if they have any."""
     client_needed: bool
     """Whether a client must have one."""
 
 
 @dataclass(frozen=True)
 class SwitchOptions:
-    """What was asked for."""
+    """What the command line asks for."""
 
     program: Path | None
     interfaces: tuple[tuple[int, str], ...]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from weft.base import files
-from weft.base.errors import InputError, WeftError
+from weft.base.errors import WeftError
 from weft.switch.engine.trace_text import json_lines, log_line
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from weft.switch.realtime.process import SwitchProcess
 
 STEP_S = 0.1
-"""Between two looks at a trace."""
+"""The time between two looks at a trace."""
 
 LOG_LEVEL = 5
-"""BMv2's "trace", of which Python's logging has none."""
+"""The log level of BMv2's "trace", which Python's logging does not have."""
 
 _log = logging.getLogger("weft.switch.packets")
 
@@ -49,14 +49,15 @@ class TraceLines:
         self._thread.start()
 
     def _run(self) -> None:
-        """Write until the end; a trace that fails ends alone, and says so."""
+        """Write until the end. A trace that fails says so and ends, while the switch goes on."""
         try:
             self._follow()
         except (WeftError, OSError) as error:
             print(f"weft: the trace ends: {error}", file=sys.stderr)
 
     def _follow(self) -> None:
-        """A log alone does not keep the switch from being ready: it begins when it can."""
+        """Follow the switch until the end. If there is only a log, the trace begins once a program
+        runs, so that the switch is ready before."""
         control = self._process.controls[0]
         if self._file is None:
             while not control.program_loaded:
@@ -103,7 +104,5 @@ def _open(file: str | None) -> TextIO | None:
         return None
     if file == "-":
         return sys.stdout
-    try:
+    with files.told_as_input(f"cannot write the trace {file!r}"):
         return open(files.create(Path(file)), "w", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write the trace {file!r}: {error.strerror}") from None

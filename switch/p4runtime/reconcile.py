@@ -46,9 +46,10 @@ def check_fits(old: SwitchControl, info: ProgramInfo, trial: SwitchControl) -> N
 
 def taken(control: SwitchControl, info: ProgramInfo) -> list[Write]:
     """Return the writes that bring a switch's value sets and cells back under its next program."""
-    writes: list[Write] = []
-    for value_set in info.value_sets.by_name:
-        writes.append(partial(control.set_value_set, value_set, control.value_set(value_set)))
+    writes: list[Write] = [
+        partial(control.set_value_set, value_set, control.value_set(value_set))
+        for value_set in info.value_sets.by_name
+    ]
     for counter in info.counters.by_name:
         writes += [
             partial(control.write_counter, counter, index, cell)
@@ -84,8 +85,10 @@ def restored(
     if table.direct_meter is not None:
         config = control.read_direct_meter(*entry)
         counts = control.read_direct_meter_counts(*entry)
-        writes.append(partial(control.write_direct_meter, *entry, config))
-        writes.append(partial(control.write_direct_meter_counts, *entry, counts))
+        writes += [
+            partial(control.write_direct_meter, *entry, config),
+            partial(control.write_direct_meter_counts, *entry, counts),
+        ]
     return writes
 
 

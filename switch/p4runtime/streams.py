@@ -81,11 +81,6 @@ class Outbox:
             self._bytes -= _size(message)
             return message
 
-    def take_all(self) -> list[Any]:
-        """Take all messages that wait."""
-        with self._change:
-            return [self.get() for _ in range(len(self._waiting))]
-
 
 def _size(message: Any) -> int:
     return int(message.ByteSize()) if hasattr(message, "ByteSize") else 0

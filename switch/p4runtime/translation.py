@@ -156,16 +156,12 @@ class Translations:
                     f"P4Info: type {name}: {MOST_TYPES} types were translated to strings, which "
                     "is the limit; restart the switch"
                 )
-            found = StringMap(name, width, _given(spec.annotations))
+            known = {
+                re.sub(r"\\(.)", r"\1", text): int(number, 0)
+                for mappings in map(_MAPPINGS.match, spec.annotations)
+                if mappings
+                for text, number in _MAPPING.findall(mappings.group(1))
+            }
+            found = StringMap(name, width, known)
             self._maps[uri, name, width] = found
         return found
-
-
-def _given(annotations: Any) -> dict[str, int]:
-    """Return the strings and numbers in ``@p4runtime_translation_mappings``."""
-    return {
-        re.sub(r"\\(.)", r"\1", text): int(number, 0)
-        for found in map(_MAPPINGS.match, annotations)
-        if found
-        for text, number in _MAPPING.findall(found.group(1))
-    }

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from weft.base import files
-from weft.base.errors import InputError
 from weft.switch.engine import captures as ring
 from weft.switch.engine.dataplane import Dataplane
 from weft.switch.engine.layout import CAPTURE, HEADROOM, Q_CAPTURE_IN, Q_CAPTURE_OUT
@@ -88,7 +87,7 @@ class Captures:
             for number, file in enumerate(self._files):
                 size = ring.drain(self._ring, number, until, self._offset_ns, self._out)
                 try:
-                    _write(file, self._out[:size].tobytes())
+                    files.write_all(file, self._out[:size].tobytes())
                 except OSError as error:
                     self.failure = f"{self._paths[number]}: {error.strerror}"
             self._ring[ring.C_TAIL] = until
@@ -116,15 +115,8 @@ class Captures:
 
 
 def _created(path: str) -> int:
-    try:
+    with files.told_as_input(f"capture file {path} cannot be written"):
         files.make_folder(Path(path).parent)
         file = files.create(Path(path))
         os.write(file, FILE_HEADER)
-    except OSError as error:
-        raise InputError(f"capture file {path} cannot be written: {error.strerror}") from None
-    return file
-
-
-def _write(file: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(file, data) :]
+        return file

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import select
-import struct
 import threading
 import time
 from typing import Any
@@ -59,7 +58,7 @@ class Notifier:
 
     def wake(self) -> None:
         """Look for events at once."""
-        os.write(self._descriptor, struct.pack("=Q", 1))
+        os.eventfd_write(self._descriptor, 1)
 
     def expect(self, time_ns: int) -> None:
         """Look for events at a time of CLOCK_MONOTONIC, at which something is due."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import struct
@@ -146,14 +147,12 @@ class PortSockets:
 
     def wake(self) -> None:
         """Make the loop return."""
-        os.write(self.event, struct.pack("=Q", 1))
+        os.eventfd_write(self.event, 1)
 
     def calm(self) -> None:
         """Take the wake-up back, so that the loop can run again."""
-        try:
-            os.read(self.event, 8)
-        except BlockingIOError:
-            return
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self.event)
 
     def count_kernel_drops(self) -> list[int]:
         """Return how many frames the kernel dropped at each port because the loop was too slow."""

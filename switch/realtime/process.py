@@ -93,8 +93,17 @@ class SwitchProcess:
                 if port.patch is None:
                     places.append((number, port.number, port.interface))
         self.sockets = PortSockets(self.dataplane, places, config.coalesce_ns, config.captured)
-        self._join_ports()
-        self.captures = self._begin_captures()
+        for (name, port_number), port in self._ports.items():
+            if port.patch is not None:
+                near, far = self._place(name, port_number), self._place(*port.patch)
+                if near < far:
+                    self.dataplane.patch(near, far)
+        files = {
+            self._place(*place): (port.pcap_in, port.pcap_out)
+            for place, port in self._ports.items()
+            if port.pcap_in or port.pcap_out
+        }
+        self.captures = Captures(self.dataplane, files) if files else None
         self.notifier = Notifier(self.dataplane, self.sockets)
         self.packets_out = PacketsOut(self.dataplane)
         self._requests: list[tuple[Callable[[], None], Future[None]]] = []
@@ -123,25 +132,9 @@ class SwitchProcess:
             self.between_batches,
         )
 
-    def _join_ports(self) -> None:
-        """Make the patch links."""
-        for (name, number), port in self._ports.items():
-            if port.patch is not None:
-                near, far = self._place(name, number), self._place(*port.patch)
-                if near < far:
-                    self.dataplane.patch(near, far)
-
     def _place(self, name: str, port: int) -> tuple[int, int]:
         """Return the numbers of a switch and its port."""
         return self._numbers[name], port
-
-    def _begin_captures(self) -> Captures | None:
-        files = {
-            self._place(*place): (port.pcap_in, port.pcap_out)
-            for place, port in self._ports.items()
-            if port.pcap_in or port.pcap_out
-        }
-        return Captures(self.dataplane, files) if files else None
 
     # -- the loop's thread
 
@@ -354,7 +347,10 @@ class SwitchProcess:
                     "name": switch.name,
                     "device_id": switch.device_id,
                     "program_loaded": self.controls[number].program_loaded,
-                    "drops": self._drops(number),
+                    "drops": {
+                        name: int(self.dataplane.switches[number][place])
+                        for name, place in DROPS.items()
+                    },
                     "events_lost": self.state(number).events_lost,
                     "ports": ports[switch.name],
                 }
@@ -367,10 +363,6 @@ class SwitchProcess:
             "wake_ups": int(self.sockets.io[loop.IO_WAKE_UPS]),
             "cpu_seconds": self._cpu_seconds(),
         }
-
-    def _drops(self, switch: int) -> dict[str, int]:
-        words = self.dataplane.switches[switch]
-        return {name: int(words[place]) for name, place in DROPS.items()}
 
     def _cpu_seconds(self) -> float:
         """Return the CPU time of the packet loop's thread."""

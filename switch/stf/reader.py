@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from lark import Lark, Token, UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
 from weft.base.errors import InputError
-from weft.base.files import read_text
+from weft.base.files import read_text, told_as_input
 from weft.switch.stf.build import build
 from weft.switch.stf.statements import Place, Statement, Test
 
@@ -110,11 +110,8 @@ MAXIMUM_LISTED = 10
 
 def read_test(path: Path) -> Test:
     """Read a test file; raises `InputError` with everything that is wrong with its text."""
-    try:
+    with told_as_input(f"cannot read the test {str(path)!r}"):
         text = read_text(path, MOST_BYTES)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise InputError(f"cannot read the test {str(path)!r}: {reason}") from None
     return parse_test(text, str(path))
 
 
@@ -214,8 +211,7 @@ def _parse(raw: _Raw, lines: list[str], file: str) -> Statement:
         return fail(error.line, error.column, found, set(error.allowed or ()))
     except UnexpectedEOF as error:
         return fail(*_end_of(raw.text), "", set(error.expected))
-    tree_any: Any = tree
-    return build(raw.keyword, raw.place, tree_any, place)
+    return build(raw.keyword, raw.place, tree, place)
 
 
 def _whole_word(line: str, column: int) -> tuple[int, str]:

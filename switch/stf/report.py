@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 from weft.switch.stf.statements import Place
@@ -35,7 +36,8 @@ class Difference:
             wanted = self.expected[row * width : (row + 1) * width]
             found = self.got[row * width : (row + 1) * width]
             marks = "".join(
-                " " if _same(wanted, found, i) else "^" for i in range(max(len(wanted), len(found)))
+                " " if other and digit in ("*", other) else "^"
+                for digit, other in zip_longest(wanted, found, fillvalue="")
             )
             rows.append(f"  {row * BYTES_PER_ROW:04x}  expected  {_spaced(wanted)}".rstrip())
             rows.append(f"        got       {_spaced(found)}".rstrip())
@@ -44,12 +46,6 @@ class Difference:
         if last > middle + ROWS_AROUND:
             rows.append("  ...")
         return rows
-
-
-def _same(wanted: str, found: str, at: int) -> bool:
-    if at >= len(wanted) or at >= len(found):
-        return False
-    return wanted[at] in ("*", found[at])
 
 
 def _spaced(digits: str) -> str:
