@@ -61,38 +61,45 @@ def _decode_key(table: Table | ValueSet, field: Field, message: Any) -> Key:
     found = message.WhichOneof("field_match_type")
     if found != kind.value:
         raise invalid(f"{what}: a match of kind {found or 'none'} where the table has {kind.value}")
-    match = getattr(message, kind.value)
-    if kind in (MatchKind.EXACT, MatchKind.OPTIONAL):
-        value = field.type.decode(match.value, what)
-        return Exact(value) if kind is MatchKind.EXACT else Ternary(value, ones)
-    if kind is MatchKind.LPM:
-        value = bytestrings.decode(match.value, field.width, what)
-        length = match.prefix_len
-        if not 0 < length <= field.width:
-            raise invalid(
-                f"{what}: prefix length {length} is not in 1 to {field.width}; leave the field out "
-                "to match anything"
-            )
-        if value & (ones >> length):
-            raise invalid(f"{what}: {value:#x}/{length} has bits set beyond the prefix")
-        return Lpm(value, length)
-    if kind is MatchKind.TERNARY:
-        value = field.type.decode(match.value, what)
-        mask = bytestrings.decode(match.mask, field.width, f"{what}, mask")
-        if mask == 0:
-            raise invalid(f"{what}: mask 0; leave the field out to match anything")
-        if field.type.strings is not None and mask != ones:
-            raise invalid(f"{what}: mask {mask:#x}; of a string all bits match, or leave it out")
-        if value & ~mask:
-            raise invalid(f"{what}: {value:#x} &&& {mask:#x} has bits set outside the mask")
-        return Ternary(value, mask)
-    low = bytestrings.decode(match.low, field.width, f"{what}, low")
-    high = bytestrings.decode(match.high, field.width, f"{what}, high")
-    if low > high:
-        raise invalid(f"{what}: range from {low:#x} to {high:#x} is empty")
-    if low == 0 and high == ones:
-        raise invalid(f"{what}: the range is everything; leave the field out to match anything")
-    return Range(low, high)
+    given = getattr(message, kind.value)
+    match kind:
+        case MatchKind.EXACT:
+            return Exact(field.type.decode(given.value, what))
+        case MatchKind.OPTIONAL:
+            return Ternary(field.type.decode(given.value, what), ones)
+        case MatchKind.LPM:
+            value = bytestrings.decode(given.value, field.width, what)
+            length = given.prefix_len
+            if not 0 < length <= field.width:
+                raise invalid(
+                    f"{what}: prefix length {length} is not in 1 to {field.width}; leave the field "
+                    "out to match anything"
+                )
+            if value & (ones >> length):
+                raise invalid(f"{what}: {value:#x}/{length} has bits set beyond the prefix")
+            return Lpm(value, length)
+        case MatchKind.TERNARY:
+            value = field.type.decode(given.value, what)
+            mask = bytestrings.decode(given.mask, field.width, f"{what}, mask")
+            if mask == 0:
+                raise invalid(f"{what}: mask 0; leave the field out to match anything")
+            if field.type.strings is not None and mask != ones:
+                raise invalid(
+                    f"{what}: mask {mask:#x}; of a string all bits match, or leave it out"
+                )
+            if value & ~mask:
+                raise invalid(f"{what}: {value:#x} &&& {mask:#x} has bits set outside the mask")
+            return Ternary(value, mask)
+        case MatchKind.RANGE:
+            low = bytestrings.decode(given.low, field.width, f"{what}, low")
+            high = bytestrings.decode(given.high, field.width, f"{what}, high")
+            if low > high:
+                raise invalid(f"{what}: range from {low:#x} to {high:#x} is empty")
+            if low == 0 and high == ones:
+                raise invalid(
+                    f"{what}: the range is everything; leave the field out to match anything"
+                )
+            return Range(low, high)
 
 
 def encode_keys(table: Table | ValueSet, keys: tuple[Key, ...]) -> list[Any]:

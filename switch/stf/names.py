@@ -163,18 +163,20 @@ def _key(table: Table, field: KeyField, match: Match) -> Key:
             raise value.place.error(
                 f"{what} is {field.kind}: {sign!r} is for {' and '.join(kinds)}"
             )
-    if field.kind in ("exact", "range", "optional"):
-        if field.kind == "optional" and value.wildcard_bits and not value.mask:
+    width = field.width
+    match field.kind:
+        case "exact":
+            return Exact(_fitting(value, width, what))
+        case "optional" if value.wildcard_bits and not value.mask:
             return Ternary(0, 0)
-        low = _fitting(value, field.width, what)
-        if field.kind == "exact":
-            return Exact(low)
-        if field.kind == "optional":
-            return Ternary(low, most)
-        high = low if match.high is None else _fitting(match.high, field.width, what)
-        if high < low:
-            raise value.place.error(f"{what}: the range {low}..{high} is empty")
-        return Range(low, high)
+        case "optional":
+            return Ternary(_fitting(value, width, what), most)
+        case "range":
+            low = _fitting(value, width, what)
+            high = low if match.high is None else _fitting(match.high, width, what)
+            if high < low:
+                raise value.place.error(f"{what}: the range {low}..{high} is empty")
+            return Range(low, high)
     if value.value >> field.width:
         _fitting(value, field.width, what)
     if match.mask is not None:
