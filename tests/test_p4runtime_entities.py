@@ -114,10 +114,10 @@ def test_members_whose_watch_port_is_down_are_left_out(
         return {departure.port for departure in dataplane.transmit(10**12)}
 
     assert ports() == {1, 2}
-    server.set_port_up(2, False)
+    server.device.set_port_up(2, False)
     assert ports() == {1}
-    server.set_port_up(2, True)
-    server.set_port_up(1, False)
+    server.device.set_port_up(2, True)
+    server.device.set_port_up(1, False)
     assert ports() == {2}
     assert client.read("action_profile_group {}") == [client.entity(watching)]
 

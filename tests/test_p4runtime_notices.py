@@ -103,12 +103,12 @@ class Bench:
         request = text_format.Parse(
             substituted(text, self.ids), p4runtime_pb2.StreamMessageRequest()
         )
-        self.streams.take_one(self.client, self.streams.outbox(self.client), request)
+        self.streams.take_one(self.client, self.streams._outboxes[self.client], request)
 
     def told(self, now_ns: int = S) -> list[Any]:
         """What the controller has been told since the last call."""
         self.streams.tell_due(now_ns, now_ns)
-        return taken(self.streams.outbox(self.client))
+        return taken(self.streams._outboxes[self.client])
 
 
 @pytest.fixture(scope="module")

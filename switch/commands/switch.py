@@ -161,7 +161,7 @@ def _serve(options: SwitchOptions, config: Config) -> None:
             trace = TraceLines(process, options.trace, logged=logged)
         server = serve(process.controls[0], options.device_id, options.address, credentials)
         at_end.callback(server.stop)
-        at_end.callback(LinkStates(process, [server.set_port_up]).close)
+        at_end.callback(LinkStates(process, [server.device.set_port_up]).close)
         if trace is not None:
             at_end.callback(trace.close)
         _say(f"P4Runtime: device {options.device_id} on {server.address}")

@@ -108,10 +108,6 @@ class P4RuntimeServer:
         switch.set_listener(self._wake.set)
         self._notifier.start()
 
-    def set_port_up(self, port: int, up: bool) -> None:
-        """Say whether a port is up; groups with members that watch the port follow."""
-        self.device.set_port_up(port, up)
-
     def stop(self, grace_s: float = 0.0) -> None:
         """Take no new calls, and cancel those that are still under way after ``grace_s``."""
         self._server.stop(grace_s).wait()

@@ -139,10 +139,6 @@ class Streams:
             self._outboxes[client] = outbox
         return client, outbox
 
-    def outbox(self, client: Client) -> Outbox:
-        """Return what waits for the client of an open stream."""
-        return self._outboxes[client]
-
     def close(self, client: Client) -> None:
         """End a stream; its client takes part in the arbitration no more."""
         with self._in_order:

@@ -34,13 +34,10 @@ class TurnLock:
                 if waits:
                     self._waiting.remove(turn)
             if not waits:
-                self._pass_on()
+                self.__exit__()
             raise
 
     def __exit__(self, *exception: object) -> None:
-        self._pass_on()
-
-    def _pass_on(self) -> None:
         with self._guard:
             if self._waiting:
                 self._waiting.popleft().release()

@@ -54,7 +54,7 @@ def run(config: Config, ended: queue.SimpleQueue[None]) -> None:
         for switch, control in zip(config.switches, process.controls, strict=True):
             servers.append(serve(control, switch.device_id, switch.address))
             at_end.callback(servers[-1].stop)
-        links = LinkStates(process, [server.set_port_up for server in servers])
+        links = LinkStates(process, [server.device.set_port_up for server in servers])
         at_end.callback(links.close)
         if config.stats_socket is not None:
             at_end.callback(StatisticsSocket(process, config.stats_socket).close)
