@@ -133,15 +133,16 @@ class AnnotationWriter:
 
     def _literal(self, target: Any, node: syntax.Expression) -> None:
         value = node.constant
-        if isinstance(value, bool):
-            target.bool_value = value
-        elif isinstance(value, str):
-            target.string_value = value
-        elif isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
-            target.int64_value = value
-        else:
-            self.reporter.error(
-                node.span,
-                "a structured annotation holds strings, truth values and numbers of 64 bits; "
-                "write a larger number as a string",
-            )
+        match value:
+            case bool():
+                target.bool_value = value
+            case str():
+                target.string_value = value
+            case int() if -(1 << 63) <= value < 1 << 63:
+                target.int64_value = value
+            case _:
+                self.reporter.error(
+                    node.span,
+                    "a structured annotation holds strings, truth values and numbers of 64 bits; "
+                    "write a larger number as a string",
+                )

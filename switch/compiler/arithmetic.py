@@ -21,10 +21,11 @@ def truth(node: Expression) -> Expression:
     """A number as a truth value."""
     if is_truth(node):
         return node
-    if isinstance(node, Number):
-        return Truth(node.value != 0)
-    if isinstance(node, OperatorCall) and node.operator == "b2d":
-        return node.right
+    match node:
+        case Number():
+            return Truth(node.value != 0)
+        case OperatorCall() if node.operator == "b2d":
+            return node.right
     return OperatorCall("d2b", None, node)
 
 
@@ -32,19 +33,21 @@ def number(node: Expression) -> Expression:
     """A truth value as a number."""
     if not is_truth(node):
         return node
-    if isinstance(node, Truth):
-        return Number(int(node.value))
-    if isinstance(node, OperatorCall) and node.operator == "d2b":
-        return node.right
+    match node:
+        case Truth():
+            return Number(int(node.value))
+        case OperatorCall() if node.operator == "d2b":
+            return node.right
     return OperatorCall("b2d", None, node)
 
 
 def negate(node: Expression) -> Expression:
     """Logical not."""
-    if isinstance(node, Truth):
-        return Truth(not node.value)
-    if isinstance(node, OperatorCall) and node.operator == "not":
-        return node.right
+    match node:
+        case Truth():
+            return Truth(not node.value)
+        case OperatorCall() if node.operator == "not":
+            return node.right
     return OperatorCall("not", None, node)
 
 
@@ -69,10 +72,11 @@ def wrapped(node: Expression, kind: Type) -> Expression:
     kind = base_type(kind)
     if isinstance(node, Number):
         return Number(constants.wrap(node.value, kind))
-    if isinstance(kind, BitType):
-        return OperatorCall("&", node, Number(mask_of(kind.width)))
-    if isinstance(kind, IntType):
-        return OperatorCall("two_comp_mod", node, Number(kind.width))
+    match kind:
+        case BitType():
+            return OperatorCall("&", node, Number(mask_of(kind.width)))
+        case IntType():
+            return OperatorCall("two_comp_mod", node, Number(kind.width))
     return node
 
 
@@ -80,10 +84,11 @@ def unary(operator: str, operand: Expression, kind: Type) -> Expression:
     """``-``, ``~`` or ``+`` of a number."""
     if isinstance(operand, Number):
         return Number(constants.unary(operator, operand.value, kind))
-    if operator == "-":
-        return wrapped(OperatorCall("-", Number(0), operand), kind)
-    if operator == "~":
-        return wrapped(OperatorCall("~", None, operand), kind)
+    match operator:
+        case "-":
+            return wrapped(OperatorCall("-", Number(0), operand), kind)
+        case "~":
+            return wrapped(OperatorCall("~", None, operand), kind)
     return operand
 
 
@@ -96,13 +101,16 @@ def binary(
         return Truth(value) if isinstance(value, bool) else Number(value)
     bare = base_type(kind)
     width = getattr(bare, "width", 0)
-    if operator in ("/", "%"):
-        raise constants.EvaluationError(f"'{operator}' needs values that are known at compile time")
-    if operator == "++":
-        return concatenate(left, right, kind, right_kind)
-    if operator in ("|+|", "|-|"):
-        cast = "usat_cast" if isinstance(bare, BitType) else "sat_cast"
-        return OperatorCall(cast, OperatorCall(operator[1], left, right), Number(width))
+    match operator:
+        case "/" | "%":
+            raise constants.EvaluationError(
+                f"'{operator}' needs values that are known at compile time"
+            )
+        case "++":
+            return concatenate(left, right, kind, right_kind)
+        case "|+|" | "|-|":
+            cast = "usat_cast" if isinstance(bare, BitType) else "sat_cast"
+            return OperatorCall(cast, OperatorCall(operator[1], left, right), Number(width))
     if operator in ("<<", ">>") and isinstance(right, Number) and right.value >= max(width, 1):
         # BMv2 limits how far it shifts.
         if operator == "<<" or isinstance(bare, BitType):

@@ -15,65 +15,69 @@ MAXIMUM_BITS = 1 << 16
 def wrap(value: int, kind: Type) -> int:
     """The value as the type holds it: modulo 2^width, two's complement if signed."""
     kind = base_type(kind)
-    if isinstance(kind, BitType):
-        return value & ((1 << kind.width) - 1)
-    if isinstance(kind, IntType) and kind.width:
-        value &= (1 << kind.width) - 1
-        return value - ((value >> (kind.width - 1)) << kind.width)
+    match kind:
+        case BitType():
+            return value & ((1 << kind.width) - 1)
+        case IntType() if kind.width:
+            value &= (1 << kind.width) - 1
+            return value - ((value >> (kind.width - 1)) << kind.width)
     return value
 
 
 def saturate(value: int, kind: Type) -> int:
     """The nearest value that the type holds."""
     kind = base_type(kind)
-    if isinstance(kind, BitType):
-        return min(max(value, 0), (1 << kind.width) - 1)
-    if isinstance(kind, IntType):
-        return min(max(value, -(1 << (kind.width - 1))), (1 << (kind.width - 1)) - 1)
+    match kind:
+        case BitType():
+            return min(max(value, 0), (1 << kind.width) - 1)
+        case IntType():
+            return min(max(value, -(1 << (kind.width - 1))), (1 << (kind.width - 1)) - 1)
     return value
 
 
 def unary(operator: str, value: int, kind: Type) -> int:
-    if operator == "-":
-        return wrap(-value, kind)
-    if operator == "~":
-        return wrap(~value, kind)
+    match operator:
+        case "-":
+            return wrap(-value, kind)
+        case "~":
+            return wrap(~value, kind)
     return value
 
 
 def binary(operator: str, left: int, right: int, kind: Type, right_kind: Type) -> int | bool:
     """``left operator right``; `kind` is the left operand's type."""
-    if operator in ("==", "!=", "<", ">", "<=", ">="):
-        return {
-            "==": left == right, "!=": left != right, "<": left < right,
-            ">": left > right, "<=": left <= right, ">=": left >= right,
-        }[operator]  # fmt: skip
-    if operator in ("<<", ">>"):
-        if right < 0:
-            raise EvaluationError("cannot shift by a negative number")
-        bits = getattr(base_type(kind), "width", None)
-        if operator == ">>":
-            return left >> min(right, MAXIMUM_BITS)
-        if bits is None and right > MAXIMUM_BITS:
-            raise EvaluationError(f"cannot shift by {right}: the result is too large")
-        return wrap(left << right, kind) if bits is None or right < bits else 0
-    if operator in ("/", "%"):
-        if right == 0:
-            raise EvaluationError("division by zero")
-        if left < 0 or right < 0:
-            raise EvaluationError(f"'{operator}' of negative numbers is not defined")
-        return left // right if operator == "/" else left % right
-    if operator == "++":
-        width = int(getattr(base_type(right_kind), "width", 0))
-        total = int(getattr(base_type(kind), "width", 0)) + width
-        result = (left << width) | (right & ((1 << width) - 1))
-        return wrap(
-            result, IntType(total) if isinstance(base_type(kind), IntType) else BitType(total)
-        )
-    if operator in ("|+|", "|-|"):
-        return saturate(left + right if operator == "|+|" else left - right, kind)
-    if operator == "*" and left.bit_length() + right.bit_length() > MAXIMUM_BITS:
-        raise EvaluationError("the result is too large")
+    match operator:
+        case "==" | "!=" | "<" | ">" | "<=" | ">=":
+            return {
+                "==": left == right, "!=": left != right, "<": left < right,
+                ">": left > right, "<=": left <= right, ">=": left >= right,
+            }[operator]  # fmt: skip
+        case "<<" | ">>":
+            if right < 0:
+                raise EvaluationError("cannot shift by a negative number")
+            bits = getattr(base_type(kind), "width", None)
+            if operator == ">>":
+                return left >> min(right, MAXIMUM_BITS)
+            if bits is None and right > MAXIMUM_BITS:
+                raise EvaluationError(f"cannot shift by {right}: the result is too large")
+            return wrap(left << right, kind) if bits is None or right < bits else 0
+        case "/" | "%":
+            if right == 0:
+                raise EvaluationError("division by zero")
+            if left < 0 or right < 0:
+                raise EvaluationError(f"'{operator}' of negative numbers is not defined")
+            return left // right if operator == "/" else left % right
+        case "++":
+            width = int(getattr(base_type(right_kind), "width", 0))
+            total = int(getattr(base_type(kind), "width", 0)) + width
+            result = (left << width) | (right & ((1 << width) - 1))
+            return wrap(
+                result, IntType(total) if isinstance(base_type(kind), IntType) else BitType(total)
+            )
+        case "|+|" | "|-|":
+            return saturate(left + right if operator == "|+|" else left - right, kind)
+        case "*" if left.bit_length() + right.bit_length() > MAXIMUM_BITS:
+            raise EvaluationError("the result is too large")
     results = {
         "+": lambda: left + right, "-": lambda: left - right, "*": lambda: left * right,
         "&": lambda: left & right, "|": lambda: left | right, "^": lambda: left ^ right,
@@ -88,8 +92,9 @@ def cast(value: int | bool, source: Type, target: Type) -> int | bool:
         return bool(value)
     if isinstance(base_type(source), BoolType):
         value = int(value)
-    if isinstance(target, (BitType, IntType)):
-        return wrap(int(value), target)
-    if isinstance(target, IntegerType):
-        return int(value)
+    match target:
+        case BitType() | IntType():
+            return wrap(int(value), target)
+        case IntegerType():
+            return int(value)
     return value

@@ -72,13 +72,14 @@ _PREFIXES = {"x": "#x", "b": "#b", "o": "#o"}
 
 def _base_of(node: syntax.Expression) -> str:
     """The format for a number: the base of the literal that it comes from, decimal if of none."""
-    if isinstance(node, syntax.IntegerLiteral):
-        digits = re.sub(r"^\d+[ws]", "", node.text.lower())
-        return _PREFIXES.get(digits[1:2], "d") if digits.startswith("0") else "d"
-    if isinstance(node, syntax.Name) and isinstance(node.declaration, syntax.Constant):
-        return _base_of(node.declaration.value)
-    if isinstance(node, syntax.Binary):
-        return _base_of(node.left)
-    if isinstance(node, (syntax.Cast, syntax.Unary)):
-        return _base_of(node.operand)
+    match node:
+        case syntax.IntegerLiteral():
+            digits = re.sub(r"^\d+[ws]", "", node.text.lower())
+            return _PREFIXES.get(digits[1:2], "d") if digits.startswith("0") else "d"
+        case syntax.Name() if isinstance(node.declaration, syntax.Constant):
+            return _base_of(node.declaration.value)
+        case syntax.Binary():
+            return _base_of(node.left)
+        case syntax.Cast() | syntax.Unary():
+            return _base_of(node.operand)
     return "d"

@@ -125,10 +125,11 @@ TRUTH_OPERATORS = frozenset(
 
 def is_truth(node: Expression) -> bool:
     """Whether an expression gives a truth value rather than a number."""
-    if isinstance(node, OperatorCall):
-        return node.operator in TRUTH_OPERATORS
-    if isinstance(node, Choice):
-        return is_truth(node.then)
+    match node:
+        case OperatorCall():
+            return node.operator in TRUTH_OPERATORS
+        case Choice():
+            return is_truth(node.then)
     return isinstance(node, Truth)
 
 

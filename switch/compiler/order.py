@@ -43,13 +43,14 @@ def operands(node: syntax.Expression) -> list[syntax.Expression]:
 
 def is_static(node: syntax.Expression) -> bool:
     """Whether nothing in an expression depends on the packet."""
-    if isinstance(node, syntax.Name):
-        declaration = node.declaration
-        if isinstance(declaration, syntax.Parameter):
-            return not declaration.direction
-        return not isinstance(declaration, syntax.Variable)
-    if isinstance(node, syntax.Call):
-        return node.target.kind in ("constructor", "builtin")
+    match node:
+        case syntax.Name():
+            declaration = node.declaration
+            if isinstance(declaration, syntax.Parameter):
+                return not declaration.direction
+            return not isinstance(declaration, syntax.Variable)
+        case syntax.Call():
+            return node.target.kind in ("constructor", "builtin")
     return all(is_static(item) for item in operands(node))
 
 

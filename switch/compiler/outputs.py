@@ -20,12 +20,13 @@ def p4info_bytes(program: CompiledProgram, name: str) -> bytes:
     its JSON form. Raises `InputError` for any other ending.
     """
     ending = Path(name).suffix
-    if ending in (".txtpb", ".txt"):
-        return program.p4info_text.encode()
-    if ending in (".bin", ".pb"):
-        return bytes(program.p4info.SerializeToString(deterministic=True))
-    if ending == ".json":
-        return f"{json_format.MessageToJson(program.p4info)}\n".encode()
+    match ending:
+        case ".txtpb" | ".txt":
+            return program.p4info_text.encode()
+        case ".bin" | ".pb":
+            return bytes(program.p4info.SerializeToString(deterministic=True))
+        case ".json":
+            return f"{json_format.MessageToJson(program.p4info)}\n".encode()
     raise InputError(
         f"--p4info {name!r} has no ending that says in which format P4Info is to be written: "
         f"let it end in {', '.join(P4INFO_ENDINGS)}"

@@ -32,27 +32,28 @@ class _Simplifier:
         return result
 
     def item(self, item: ir.Code) -> list[ir.Code]:
-        if isinstance(item, ir.Labelled):
-            body = list(self.sequence(item.body))
-            if body and body[-1] == ir.Leave(item.label):
-                body.pop()
-            return [ir.Labelled(item.label, body)] if leaves(body, item.label) else body
-        if isinstance(item, ir.Repeat):
-            body = self.sequence(item.body)
-            ends = body and isinstance(body[0], (ir.Leave, ir.Stop))
-            return list(body) if ends else [ir.Repeat(body, item.span)]
-        if isinstance(item, ir.Branch):
-            then, otherwise = self.sequence(item.then), self.sequence(item.otherwise)
-            if not then and not otherwise:
-                return []
-            return [ir.Branch(item.condition, then, otherwise, item.span)]
-        if isinstance(item, ir.Apply):
-            hit, miss = (body and self.sequence(body) for body in (item.hit, item.miss))
-            cases = item.cases
-            if cases is not None:
-                cases = {name: self.sequence(body) for name, body in cases.items()}
-            otherwise = self.sequence(item.otherwise)
-            return [ir.Apply(item.table, hit, miss, cases, otherwise, item.span)]
+        match item:
+            case ir.Labelled():
+                body = list(self.sequence(item.body))
+                if body and body[-1] == ir.Leave(item.label):
+                    body.pop()
+                return [ir.Labelled(item.label, body)] if leaves(body, item.label) else body
+            case ir.Repeat():
+                body = self.sequence(item.body)
+                ends = body and isinstance(body[0], (ir.Leave, ir.Stop))
+                return list(body) if ends else [ir.Repeat(body, item.span)]
+            case ir.Branch():
+                then, otherwise = self.sequence(item.then), self.sequence(item.otherwise)
+                if not then and not otherwise:
+                    return []
+                return [ir.Branch(item.condition, then, otherwise, item.span)]
+            case ir.Apply():
+                hit, miss = (body and self.sequence(body) for body in (item.hit, item.miss))
+                cases = item.cases
+                if cases is not None:
+                    cases = {name: self.sequence(body) for name, body in cases.items()}
+                otherwise = self.sequence(item.otherwise)
+                return [ir.Apply(item.table, hit, miss, cases, otherwise, item.span)]
         return [item]
 
 
@@ -67,10 +68,11 @@ def leaves(code: list[ir.Code], label: int) -> bool:
 
 def bodies(item: ir.Code) -> list[list[ir.Code]]:
     """The code inside a piece of code."""
-    if isinstance(item, (ir.Labelled, ir.Repeat)):
-        return [item.body]
-    if isinstance(item, ir.Branch):
-        return [item.then, item.otherwise]
-    if isinstance(item, ir.Apply):
-        return [*(item.cases or {}).values(), item.hit or [], item.miss or [], item.otherwise]
+    match item:
+        case ir.Labelled() | ir.Repeat():
+            return [item.body]
+        case ir.Branch():
+            return [item.then, item.otherwise]
+        case ir.Apply():
+            return [*(item.cases or {}).values(), item.hit or [], item.miss or [], item.otherwise]
     return []

@@ -238,12 +238,13 @@ def name_of(node: Expression) -> str:
 def children(node: Any) -> Iterator[Node]:
     """The nodes directly inside a node."""
     for value in vars(node).values():
-        if isinstance(value, Node):
-            yield value
-        elif isinstance(value, (list, dict)):
-            for item in value if isinstance(value, list) else value.values():
-                parts = item if isinstance(item, tuple) else (item,)
-                yield from (part for part in parts if isinstance(part, Node))
+        match value:
+            case Node():
+                yield value
+            case list() | dict():
+                for item in value if isinstance(value, list) else value.values():
+                    parts = item if isinstance(item, tuple) else (item,)
+                    yield from (part for part in parts if isinstance(part, Node))
 
 
 def type_of(node: Expression) -> Type:

@@ -266,10 +266,11 @@ def is_varbit(kind: Type) -> bool:
 def scalar_width(kind: Type) -> int | None:
     """The width in bits of a value that one field holds; None if the type is not of that sort."""
     kind = base_type(kind)
-    if isinstance(kind, (BitType, IntType, VarbitType)):
-        return kind.width
-    if isinstance(kind, BoolType):
-        return 1
+    match kind:
+        case BitType() | IntType() | VarbitType():
+            return kind.width
+        case BoolType():
+            return 1
     return ENUM_BITS if isinstance(kind, (EnumType, ErrorType)) else None
 
 
@@ -285,21 +286,23 @@ def is_flag(kind: Type) -> bool:
 def member_types(kind: Type) -> dict[str, Type]:
     """The members of a struct, header, union, tuple or stack."""
     bare = resolved(kind)
-    if isinstance(bare, StructType):
-        return dict(bare.fields)
-    if isinstance(bare, TupleType):
-        return {str(index): item for index, item in enumerate(bare.elements)}
-    if isinstance(bare, StackType):
-        return {str(index): bare.element for index in range(bare.size)}
+    match bare:
+        case StructType():
+            return dict(bare.fields)
+        case TupleType():
+            return {str(index): item for index, item in enumerate(bare.elements)}
+        case StackType():
+            return {str(index): bare.element for index in range(bare.size)}
     return {}
 
 
 def written_types(kind: Type, count: int) -> list[Type] | None:
     """The types of the `count` values in a list that is a value of a type; None if none is."""
-    if isinstance(kind, ListType):
-        return [kind.element] * count
-    if isinstance(kind, (StructType, TupleType, StackType)) and not is_union(kind):
-        return list(member_types(kind).values())
+    match kind:
+        case ListType():
+            return [kind.element] * count
+        case StructType() | TupleType() | StackType() if not is_union(kind):
+            return list(member_types(kind).values())
     return None
 
 
@@ -329,12 +332,13 @@ Bindings = dict[TypeVariable, Type]
 
 def type_arguments(kind: Type) -> tuple[Type, ...] | None:
     """The types that a type is made of, as it is written; None if it is made of none."""
-    if isinstance(kind, (ListType, StackType)):
-        return (kind.element,)
-    if isinstance(kind, TupleType):
-        return kind.elements
-    if isinstance(kind, (StructType, ExternType, BlockTypeType, PackageTypeType)):
-        return kind.arguments
+    match kind:
+        case ListType() | StackType():
+            return (kind.element,)
+        case TupleType():
+            return kind.elements
+        case StructType() | ExternType() | BlockTypeType() | PackageTypeType():
+            return kind.arguments
     return None
 
 
@@ -360,10 +364,11 @@ def substitute(kind: Type, bindings: Bindings) -> Type:
         return kind
 
     def substituted(value: Any) -> Any:
-        if isinstance(value, Type):
-            return substitute(value, bindings)
-        if isinstance(value, tuple):
-            return tuple(substitute(item, bindings) for item in value)
+        match value:
+            case Type():
+                return substitute(value, bindings)
+            case tuple():
+                return tuple(substitute(item, bindings) for item in value)
         return {name: substitute(item, bindings) for name, item in value.items()}
 
     changes: dict[str, Any] = {name: substituted(getattr(kind, name)) for name in nested}

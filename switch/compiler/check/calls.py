@@ -83,38 +83,41 @@ class CallChecker:
 
     def check(self, node: syntax.Call, scope: Scope, expected: Type | None) -> None:
         callee = node.callee
-        if isinstance(callee, syntax.TypeExpression):
-            self._constructor(node, callee, scope)
-        elif isinstance(callee, syntax.Name):
-            self._function(node, callee, scope, expected)
-        elif isinstance(callee, syntax.MemberAccess):
-            if isinstance(callee.base, syntax.TypeExpression) and callee.name in _SIZES:
-                kind = self.expressions.types.resolve(callee.base.reference, scope)
-                self._size(node, kind, callee.name)
-            elif isinstance(callee.base, syntax.TypeExpression):
-                self._direct_application(node, callee, callee.base, scope)
-            else:
-                self._method(node, callee, scope, expected)
-        else:
-            raise self.reporter.fail(node.span, "this cannot be called")
+        match callee:
+            case syntax.TypeExpression():
+                self._constructor(node, callee, scope)
+            case syntax.Name():
+                self._function(node, callee, scope, expected)
+            case syntax.MemberAccess():
+                match callee.base:
+                    case syntax.TypeExpression() if callee.name in _SIZES:
+                        kind = self.expressions.types.resolve(callee.base.reference, scope)
+                        self._size(node, kind, callee.name)
+                    case syntax.TypeExpression():
+                        self._direct_application(node, callee, callee.base, scope)
+                    case _:
+                        self._method(node, callee, scope, expected)
+            case _:
+                raise self.reporter.fail(node.span, "this cannot be called")
 
     def _function(
         self, node: syntax.Call, callee: syntax.Name, scope: Scope, expected: Type | None
     ) -> None:
         symbol = self.context.symbol(callee, scope)
-        if isinstance(symbol, Overloads):
-            candidates: list[syntax.Node] = list(symbol.functions)
-            chosen = self._choose(node, callee.name, candidates)
-            kind = "function" if isinstance(chosen, syntax.Function) else "extern_function"
-            node.target = self._bind(node, Target(kind, callee.name, chosen), scope, expected)
-            if isinstance(chosen, syntax.Function) and chosen.prototype.type_parameters:
-                self._specialized(node.target, chosen)
-            if callee.name == "static_assert":
-                self._static_assert(node)
-        elif isinstance(symbol, syntax.Action):
-            node.target = self._bind(node, Target("action", callee.name, symbol), scope, None)
-        else:
-            raise self.reporter.fail(callee.span, f"'{callee.name}' cannot be called")
+        match symbol:
+            case Overloads():
+                candidates: list[syntax.Node] = list(symbol.functions)
+                chosen = self._choose(node, callee.name, candidates)
+                kind = "function" if isinstance(chosen, syntax.Function) else "extern_function"
+                node.target = self._bind(node, Target(kind, callee.name, chosen), scope, expected)
+                if isinstance(chosen, syntax.Function) and chosen.prototype.type_parameters:
+                    self._specialized(node.target, chosen)
+                if callee.name == "static_assert":
+                    self._static_assert(node)
+            case syntax.Action():
+                node.target = self._bind(node, Target("action", callee.name, symbol), scope, None)
+            case _:
+                raise self.reporter.fail(callee.span, f"'{callee.name}' cannot be called")
         node.type = node.target.returns
 
     def _specialized(self, target: Target, declaration: syntax.Function) -> None:
@@ -344,15 +347,16 @@ class CallChecker:
                 target.arguments.append(self._default(parameter, given, target, node))
                 continue
             self._check_static(value, parameter, target)
-            if isinstance(kind, TupleType) and _lacks_width(kind) and parameter.direction:
-                raise self.reporter.fail(
-                    value.span, "a value of type int has no width here: write one, such as 32w1"
-                )
-            if isinstance(kind, IntegerType) and parameter.direction:
-                raise self.reporter.fail(
-                    value.span,
-                    f"a number with a width is needed for '{parameter.name}', such as 32w1",
-                )
+            match kind:
+                case TupleType() if _lacks_width(kind) and parameter.direction:
+                    raise self.reporter.fail(
+                        value.span, "a value of type int has no width here: write one, such as 32w1"
+                    )
+                case IntegerType() if parameter.direction:
+                    raise self.reporter.fail(
+                        value.span,
+                        f"a number with a width is needed for '{parameter.name}', such as 32w1",
+                    )
             if not isinstance(kind, (BlockTypeType, PackageTypeType)):
                 what = f"argument '{parameter.name}' of '{target.name}'"
                 value = self.expressions.coercer.coerce(value, kind, what)

@@ -366,15 +366,16 @@ def with_types(scope: Scope, variables: Sequence[TypeVariable], types: Sequence[
 
 def _always_returns(node: syntax.Node | None) -> bool:
     """Whether control cannot run past this statement."""
-    if isinstance(node, syntax.Return):
-        return True
-    if isinstance(node, syntax.Block):
-        return any(_always_returns(item) for item in node.statements)
-    if isinstance(node, syntax.If):
-        return _always_returns(node.then) and _always_returns(node.otherwise)
-    if isinstance(node, syntax.Switch) and node.cases:
-        has_default = isinstance(node.cases[-1].label, syntax.AnyKeyset)
-        return has_default and all(
-            item.body is None or _always_returns(item.body) for item in node.cases
-        )
+    match node:
+        case syntax.Return():
+            return True
+        case syntax.Block():
+            return any(_always_returns(item) for item in node.statements)
+        case syntax.If():
+            return _always_returns(node.then) and _always_returns(node.otherwise)
+        case syntax.Switch() if node.cases:
+            has_default = isinstance(node.cases[-1].label, syntax.AnyKeyset)
+            return has_default and all(
+                item.body is None or _always_returns(item.body) for item in node.cases
+            )
     return False

@@ -55,12 +55,13 @@ class Coercer:
         """A number without a width that is not known yet, such as ``1 << n``, as a `target`: its
         operands become that, as p4c has it."""
         sides: tuple[str, ...] = ()
-        if isinstance(node, syntax.Binary):
-            sides = ("left",) if node.operator in ("<<", ">>") else ("left", "right")
-        elif isinstance(node, (syntax.Unary, syntax.Conditional)):
-            sides = ("operand",) if isinstance(node, syntax.Unary) else ("then", "otherwise")
-        else:
-            node = syntax.Cast(node.span, None, node)
+        match node:
+            case syntax.Binary():
+                sides = ("left",) if node.operator in ("<<", ">>") else ("left", "right")
+            case syntax.Unary() | syntax.Conditional():
+                sides = ("operand",) if isinstance(node, syntax.Unary) else ("then", "otherwise")
+            case _:
+                node = syntax.Cast(node.span, None, node)
         for side in sides:
             setattr(node, side, self.coerce(getattr(node, side), target))
         node.type = target
@@ -90,16 +91,17 @@ class Coercer:
 
     def _take_type(self, node: syntax.Expression, bare: Type) -> bool:
         """Let what is written out be of a type, if it can: ``{#}``, a list or a record."""
-        if isinstance(node.type, InvalidHeaderType):
-            return is_header(bare) or is_union(bare)
-        if isinstance(node.type, TupleType) and isinstance(node, syntax.ListExpression):
-            wanted = written_types(bare, len(node.items))
-            if wanted is None or len(wanted) != len(node.items):
-                return False
-            node.items = [
-                self.coerce(item, kind) for item, kind in zip(node.items, wanted, strict=True)
-            ]
-            return True
+        match node.type:
+            case InvalidHeaderType():
+                return is_header(bare) or is_union(bare)
+            case TupleType() if isinstance(node, syntax.ListExpression):
+                wanted = written_types(bare, len(node.items))
+                if wanted is None or len(wanted) != len(node.items):
+                    return False
+                node.items = [
+                    self.coerce(item, kind) for item, kind in zip(node.items, wanted, strict=True)
+                ]
+                return True
         if not isinstance(node.type, RecordType) or not isinstance(node, syntax.RecordExpression):
             return False
         given = dict(node.fields)

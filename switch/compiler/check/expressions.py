@@ -97,19 +97,22 @@ class ExpressionChecker:
     # Literals and names
 
     def _integer(self, node: syntax.IntegerLiteral, scope: Scope, expected: Type | None) -> None:
-        if node.width is None:
-            _set(node, INTEGER, node.value)
-        elif not node.signed:
-            kind = BitType(node.width)
-            _set(node, kind, constants.wrap(node.value, kind))
-            if node.constant != node.value:
-                self.reporter.warning(
-                    node.span, f"{node.text} does not fit: it becomes {node.constant}", "mismatch"
-                )
-        elif node.width == 0:
-            raise self.reporter.fail(node.span, "a signed number needs a width of at least 1")
-        else:
-            _set(node, IntType(node.width), node.value)
+        match node.width:
+            case None:
+                _set(node, INTEGER, node.value)
+            case _ if not node.signed:
+                kind = BitType(node.width)
+                _set(node, kind, constants.wrap(node.value, kind))
+                if node.constant != node.value:
+                    self.reporter.warning(
+                        node.span,
+                        f"{node.text} does not fit: it becomes {node.constant}",
+                        "mismatch",
+                    )
+            case 0:
+                raise self.reporter.fail(node.span, "a signed number needs a width of at least 1")
+            case _:
+                _set(node, IntType(node.width), node.value)
 
     def _dots(self, node: syntax.Dots, scope: Scope, expected: Type | None) -> None:
         if expected is None:
@@ -122,12 +125,13 @@ class ExpressionChecker:
 
     def _name(self, node: syntax.Name, scope: Scope, expected: Type | None) -> None:
         symbol = self.context.symbol(node, scope)
-        if isinstance(symbol, TypeEntry):
-            raise self.reporter.fail(node.span, f"'{node.name}' is a type; expected a value")
-        if isinstance(symbol, Overloads):
-            node.declaration = symbol.functions[0]
-            node.type = CallableType("function", node.name)
-            return
+        match symbol:
+            case TypeEntry():
+                raise self.reporter.fail(node.span, f"'{node.name}' is a type; expected a value")
+            case Overloads():
+                node.declaration = symbol.functions[0]
+                node.type = CallableType("function", node.name)
+                return
         node.declaration = symbol
         is_action = isinstance(symbol, syntax.Action)
         node.type = CallableType("action", node.name) if is_action else symbol.type

@@ -58,12 +58,13 @@ class FlowChecker:
 
     def check(self, program: syntax.Program) -> None:
         for node in program.declarations:
-            if isinstance(node, syntax.Function):
-                self._body(node.prototype.parameters, [], node.body.statements)
-            elif isinstance(node, syntax.Control):
-                self._body(node.parameters, node.locals, node.body.statements)
-            elif isinstance(node, syntax.Parser):
-                self._parser(node)
+            match node:
+                case syntax.Function():
+                    self._body(node.prototype.parameters, [], node.body.statements)
+                case syntax.Control():
+                    self._body(node.parameters, node.locals, node.body.statements)
+                case syntax.Parser():
+                    self._parser(node)
 
     def _begin(self, parameters: list[syntax.Parameter], locals_: Sequence[syntax.Node]) -> Facts:
         facts = Facts()
@@ -248,10 +249,13 @@ class FlowChecker:
 
     def assume(self, condition: syntax.Expression, holds: bool, facts: Facts) -> Facts:
         """Add what follows from a condition that holds, or does not."""
-        if isinstance(condition, syntax.Unary) and condition.operator == "!":
-            return self.assume(condition.operand, not holds, facts)
-        if isinstance(condition, syntax.Binary) and condition.operator == ("&&" if holds else "||"):
-            return self.assume(condition.right, holds, self.assume(condition.left, holds, facts))
+        match condition:
+            case syntax.Unary() if condition.operator == "!":
+                return self.assume(condition.operand, not holds, facts)
+            case syntax.Binary() if condition.operator == ("&&" if holds else "||"):
+                return self.assume(
+                    condition.right, holds, self.assume(condition.left, holds, facts)
+                )
         target = getattr(condition, "target", None)
         if isinstance(target, Target) and target.name == "isValid" and target.base is not None:
             key = key_of(target.base)
@@ -296,10 +300,11 @@ class FlowChecker:
         target = node.target
         if not isinstance(target, Target):
             return facts
-        if target.kind == "builtin":
-            return self._builtin(target, facts)
-        if target.kind == "table":
-            return self._apply(target.declaration, facts)
+        match target.kind:
+            case "builtin":
+                return self._builtin(target, facts)
+            case "table":
+                return self._apply(target.declaration, facts)
         if target.kind == "extern_method" and target.base is not None:
             self.read(target.base, facts)
         self._pass(target, facts)

@@ -84,11 +84,12 @@ def leaves(kind: Type | None, path: Path = ()) -> Iterator[tuple[Path, bool]]:
     """The values and headers (True) in a type, without those in stacks, unions and tuples."""
     bare = None if kind is None else resolved(kind)
     if isinstance(bare, StructType):
-        if bare.kind == "header":
-            yield path, True
-        elif bare.kind == "struct":
-            for name, item in bare.fields.items():
-                yield from leaves(item, (*path, name))
+        match bare.kind:
+            case "header":
+                yield path, True
+            case "struct":
+                for name, item in bare.fields.items():
+                    yield from leaves(item, (*path, name))
     elif bare is not None and scalar_width(bare) is not None:
         yield path, False
 

@@ -51,29 +51,34 @@ class MemberChecker:
             return
         node.base = self.check(node.base, scope)
         kind = resolved(type_of(node.base))
-        if isinstance(kind, StructType):
-            if node.name not in kind.fields:
-                near = closest(node.name, set(kind.fields)) or (
-                    f"; it has {', '.join(list(kind.fields)[:8]) or 'none'}"
+        match kind:
+            case StructType():
+                if node.name not in kind.fields:
+                    near = closest(node.name, set(kind.fields)) or (
+                        f"; it has {', '.join(list(kind.fields)[:8]) or 'none'}"
+                    )
+                    raise self.reporter.fail(
+                        node.name_span, f"{kind} has no field '{node.name}'{near}"
+                    )
+                node.type = kind.fields[node.name]
+                if isinstance(node.base.constant, tuple):
+                    node.constant = node.base.constant[list(kind.fields).index(node.name)]
+            case StackType():
+                self._stack_member(node, kind)
+            case ApplyResultType():
+                found = {"hit": BOOL, "miss": BOOL, "action_run": ActionEnumType(kind.declaration)}
+                self.reporter.fail_if(
+                    node.name not in found,
+                    node.name_span,
+                    f"apply() gives hit, miss and action_run, not '{node.name}'",
                 )
-                raise self.reporter.fail(node.name_span, f"{kind} has no field '{node.name}'{near}")
-            node.type = kind.fields[node.name]
-            if isinstance(node.base.constant, tuple):
-                node.constant = node.base.constant[list(kind.fields).index(node.name)]
-        elif isinstance(kind, StackType):
-            self._stack_member(node, kind)
-        elif isinstance(kind, ApplyResultType):
-            found = {"hit": BOOL, "miss": BOOL, "action_run": ActionEnumType(kind.declaration)}
-            self.reporter.fail_if(
-                node.name not in found,
-                node.name_span,
-                f"apply() gives hit, miss and action_run, not '{node.name}'",
-            )
-            node.type = found[node.name]
-        elif isinstance(kind, TypeVariable):
-            raise self.reporter.fail(node.span, f"not supported: members of a value of type {kind}")
-        else:
-            raise self.reporter.fail(node.name_span, f"{kind} has no member '{node.name}'")
+                node.type = found[node.name]
+            case TypeVariable():
+                raise self.reporter.fail(
+                    node.span, f"not supported: members of a value of type {kind}"
+                )
+            case _:
+                raise self.reporter.fail(node.name_span, f"{kind} has no member '{node.name}'")
 
     def _stack_member(self, node: syntax.MemberAccess, kind: StackType) -> None:
         if node.name != "size" and not is_header_stack(kind):
@@ -98,21 +103,24 @@ class MemberChecker:
         self, node: syntax.MemberAccess, base: syntax.TypeExpression, scope: Scope
     ) -> None:
         kind = self.types.resolve(base.reference, scope)
-        if isinstance(kind, ErrorType):
-            if node.name not in self.context.errors:
-                near = closest(node.name, set(self.context.errors))
-                raise self.reporter.fail(node.name_span, f"no error is called '{node.name}'{near}")
-            node.type, node.constant = ERROR, node.name
-        elif isinstance(kind, (EnumType, SerializableEnumType)):
-            if node.name not in kind.members:
-                near = closest(node.name, set(kind.members))
-                raise self.reporter.fail(
-                    node.name_span, f"enum {kind.name} has no member '{node.name}'{near}"
-                )
-            node.type = kind
-            node.constant = node.name if isinstance(kind, EnumType) else kind.members[node.name]
-        else:
-            raise self.reporter.fail(node.span, f"type {kind} has no member '{node.name}'")
+        match kind:
+            case ErrorType():
+                if node.name not in self.context.errors:
+                    near = closest(node.name, set(self.context.errors))
+                    raise self.reporter.fail(
+                        node.name_span, f"no error is called '{node.name}'{near}"
+                    )
+                node.type, node.constant = ERROR, node.name
+            case EnumType() | SerializableEnumType():
+                if node.name not in kind.members:
+                    near = closest(node.name, set(kind.members))
+                    raise self.reporter.fail(
+                        node.name_span, f"enum {kind.name} has no member '{node.name}'{near}"
+                    )
+                node.type = kind
+                node.constant = node.name if isinstance(kind, EnumType) else kind.members[node.name]
+            case _:
+                raise self.reporter.fail(node.span, f"type {kind} has no member '{node.name}'")
 
     def index(self, node: syntax.Index, scope: Scope) -> None:
         node.base = self.check(node.base, scope)
@@ -191,16 +199,19 @@ class MemberChecker:
                 raise self.reporter.fail(node.span, f"'{base.name}' cannot be assigned to")
             base = base.base
         declaration = base.declaration if isinstance(base, syntax.Name) else None
-        if isinstance(declaration, syntax.Variable):
-            return
-        if isinstance(declaration, syntax.Parameter):
-            if declaration.direction in ("out", "inout"):
+        match declaration:
+            case syntax.Variable():
                 return
-            kind = f"an '{declaration.direction}'" if declaration.direction else "a directionless"
-            raise self.reporter.fail(
-                node.span, f"'{declaration.name}' is {kind} parameter and cannot be changed"
-            )
-        if isinstance(declaration, syntax.Constant):
-            raise self.reporter.fail(node.span, f"'{declaration.name}' is a constant")
+            case syntax.Parameter():
+                if declaration.direction in ("out", "inout"):
+                    return
+                kind = (
+                    f"an '{declaration.direction}'" if declaration.direction else "a directionless"
+                )
+                raise self.reporter.fail(
+                    node.span, f"'{declaration.name}' is {kind} parameter and cannot be changed"
+                )
+            case syntax.Constant():
+                raise self.reporter.fail(node.span, f"'{declaration.name}' is a constant")
         what = "a table" if isinstance(declaration, syntax.Table) else "this"
         raise self.reporter.fail(node.span, f"{what} cannot be assigned to")

@@ -96,21 +96,26 @@ class OperationChecker:
         operator = node.operator
         node.left = self.check(node.left, scope)
         node.right = self.check(node.right, scope)
-        if operator in ("&&", "||"):
-            node.left = self.coercer.coerce(node.left, BOOL, f"the left operand of '{operator}'")
-            node.right = self.coercer.coerce(node.right, BOOL, f"the right operand of '{operator}'")
-            node.type = BOOL
-            left, right = node.left.constant, node.right.constant
-            if isinstance(left, bool) and isinstance(right, bool):
-                node.constant = (left and right) if operator == "&&" else (left or right)
-        elif operator in ("==", "!="):
-            self._equality(node)
-        elif operator in ("<<", ">>"):
-            self._shift(node)
-        elif operator == "++":
-            self._concatenation(node)
-        else:
-            self._arithmetic(node)
+        match operator:
+            case "&&" | "||":
+                node.left = self.coercer.coerce(
+                    node.left, BOOL, f"the left operand of '{operator}'"
+                )
+                node.right = self.coercer.coerce(
+                    node.right, BOOL, f"the right operand of '{operator}'"
+                )
+                node.type = BOOL
+                left, right = node.left.constant, node.right.constant
+                if isinstance(left, bool) and isinstance(right, bool):
+                    node.constant = (left and right) if operator == "&&" else (left or right)
+            case "==" | "!=":
+                self._equality(node)
+            case "<<" | ">>":
+                self._shift(node)
+            case "++":
+                self._concatenation(node)
+            case _:
+                self._arithmetic(node)
 
     def _equality(self, node: syntax.Binary) -> None:
         for side, other in ((node.left, node.right), (node.right, node.left)):
@@ -309,8 +314,9 @@ def _castable(source: Type, target: Type) -> bool:
         return isinstance(left, (BitType, IntType))
     if isinstance(left, VarbitType) or isinstance(right, VarbitType):
         return False
-    if isinstance(left, BitType):
-        return isinstance(right, BitType) or right == IntType(left.width)
-    if isinstance(left, IntType):
-        return isinstance(right, IntType) or right == BitType(left.width)
+    match left:
+        case BitType():
+            return isinstance(right, BitType) or right == IntType(left.width)
+        case IntType():
+            return isinstance(right, IntType) or right == BitType(left.width)
     return False

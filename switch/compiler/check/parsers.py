@@ -63,24 +63,25 @@ def check_keyset(
     if len(types) != 1:
         raise reporter.fail(node.span, f"expected a tuple of {len(types)} values in parentheses")
     kind = types[0]
-    if isinstance(node, syntax.MaskKeyset):
-        if not isinstance(base_type(kind), (BitType, IntType)):
-            raise reporter.fail(node.span, f"a mask cannot be used on {kind}")
-        node.value = expressions.check(node.value, scope, base_type(kind))
-        node.mask = expressions.check(node.mask, scope, base_type(kind))
-        parts = [node.value, node.mask]
-    elif isinstance(node, syntax.RangeKeyset):
-        if not isinstance(base_type(kind), (BitType, IntType)):
-            raise reporter.fail(node.span, f"a range cannot be used on {kind}")
-        node.low = expressions.check(node.low, scope, base_type(kind))
-        node.high = expressions.check(node.high, scope, base_type(kind))
-        parts = [node.low, node.high]
-        low, high = node.low.constant, node.high.constant
-        if isinstance(low, int) and isinstance(high, int) and low > high:
-            reporter.warning(node.span, f"the range {low} .. {high} is empty", "mismatch")
-    else:
-        node = expressions.check(node, scope, kind)
-        parts = [node]
+    match node:
+        case syntax.MaskKeyset():
+            if not isinstance(base_type(kind), (BitType, IntType)):
+                raise reporter.fail(node.span, f"a mask cannot be used on {kind}")
+            node.value = expressions.check(node.value, scope, base_type(kind))
+            node.mask = expressions.check(node.mask, scope, base_type(kind))
+            parts = [node.value, node.mask]
+        case syntax.RangeKeyset():
+            if not isinstance(base_type(kind), (BitType, IntType)):
+                raise reporter.fail(node.span, f"a range cannot be used on {kind}")
+            node.low = expressions.check(node.low, scope, base_type(kind))
+            node.high = expressions.check(node.high, scope, base_type(kind))
+            parts = [node.low, node.high]
+            low, high = node.low.constant, node.high.constant
+            if isinstance(low, int) and isinstance(high, int) and low > high:
+                reporter.warning(node.span, f"the range {low} .. {high} is empty", "mismatch")
+        case _:
+            node = expressions.check(node, scope, kind)
+            parts = [node]
     for part in parts:
         if part.constant is None and not isinstance(part, (syntax.ListExpression, syntax.Name)):
             raise reporter.fail(part.span, "this must be known at compile time")
@@ -92,12 +93,13 @@ def _flattened(types: list[Type]) -> list[Type]:
     found: list[Type] = []
     for kind in types:
         bare = resolved(kind)
-        if isinstance(bare, StructType):
-            found += _flattened(list(bare.fields.values()))
-        elif isinstance(bare, TupleType):
-            found += _flattened(list(bare.elements))
-        else:
-            found.append(kind)
+        match bare:
+            case StructType():
+                found += _flattened(list(bare.fields.values()))
+            case TupleType():
+                found += _flattened(list(bare.elements))
+            case _:
+                found.append(kind)
     return found
 
 

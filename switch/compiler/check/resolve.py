@@ -62,10 +62,11 @@ def _count_fields(kind: Type) -> int:
     if isinstance(bare, StackType):
         return bare.size * _count_fields(bare.element)
     inner: Iterable[Type] = ()
-    if isinstance(bare, StructType):
-        inner = bare.fields.values()
-    elif isinstance(bare, TupleType):
-        inner = bare.elements
+    match bare:
+        case StructType():
+            inner = bare.fields.values()
+        case TupleType():
+            inner = bare.elements
     count = 0
     for item in inner:
         count += _count_fields(item)
@@ -97,14 +98,15 @@ class TypeResolver:
         )
 
     def _resolve(self, reference: syntax.TypeReference, scope: Scope) -> Type:
-        if isinstance(reference, syntax.BaseTypeReference):
-            return self._base(reference, scope)
-        if isinstance(reference, syntax.StackTypeReference):
-            return self._stack(reference, scope)
-        if isinstance(reference, syntax.TupleTypeReference):
-            if reference.is_list:
-                return ListType(self.resolve(reference.elements[0], scope))
-            return TupleType(tuple(self.resolve(item, scope) for item in reference.elements))
+        match reference:
+            case syntax.BaseTypeReference():
+                return self._base(reference, scope)
+            case syntax.StackTypeReference():
+                return self._stack(reference, scope)
+            case syntax.TupleTypeReference():
+                if reference.is_list:
+                    return ListType(self.resolve(reference.elements[0], scope))
+                return TupleType(tuple(self.resolve(item, scope) for item in reference.elements))
         assert isinstance(reference, syntax.NamedTypeReference)
         return self._named(reference, scope)
 
@@ -160,21 +162,23 @@ class TypeResolver:
     def check_field(self, kind: Type, owner: str, span: Span, name: str) -> None:
         """Whether a header, union or struct may have such a field ("Type nesting rules")."""
         bare = resolved(kind)
-        if owner == "header_union":
-            allowed = is_header(bare) or bare == UNKNOWN
-        elif owner == "header":
-            allowed = (
-                isinstance(bare, (BitType, IntType, VarbitType))
-                or bare == BOOL
-                or (
-                    type(bare).__name__ in ("SerializableEnumType", "TypeVariable", "UnknownType")
-                    or (isinstance(bare, StructType) and bare.kind == "struct")
+        match owner:
+            case "header_union":
+                allowed = is_header(bare) or bare == UNKNOWN
+            case "header":
+                allowed = (
+                    isinstance(bare, (BitType, IntType, VarbitType))
+                    or bare == BOOL
+                    or (
+                        type(bare).__name__
+                        in ("SerializableEnumType", "TypeVariable", "UnknownType")
+                        or (isinstance(bare, StructType) and bare.kind == "struct")
+                    )
                 )
-            )
-        else:
-            allowed = bare not in (VOID, DONT_CARE, INTEGER, STRING, MATCH_KIND) and type(
-                bare
-            ).__name__ not in ("ExternType", "BlockTypeType", "PackageTypeType", "ListType")
+            case _:
+                allowed = bare not in (VOID, DONT_CARE, INTEGER, STRING, MATCH_KIND) and type(
+                    bare
+                ).__name__ not in ("ExternType", "BlockTypeType", "PackageTypeType", "ListType")
         if not allowed:
             what = owner.replace("_", " ")
             self.context.reporter.error(

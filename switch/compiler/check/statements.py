@@ -190,18 +190,19 @@ class StatementChecker:
         """What the loop runs over: a range, a list, or the elements of a stack or array."""
         collection = node.collection
         check = self.expressions.check
-        if isinstance(collection, syntax.RangeKeyset):
-            if not isinstance(base_type(kind), (BitType, IntType)):
-                raise self.reporter.fail(
-                    node.variable.span,
-                    f"a loop over a range needs a variable of bit<N> or int<N>, not {kind}",
-                )
-            collection.low = check(collection.low, scope, kind)
-            collection.high = check(collection.high, scope, kind)
-            return
-        if isinstance(collection, syntax.ListExpression):
-            node.collection = check(collection, scope, ListType(kind))
-            return
+        match collection:
+            case syntax.RangeKeyset():
+                if not isinstance(base_type(kind), (BitType, IntType)):
+                    raise self.reporter.fail(
+                        node.variable.span,
+                        f"a loop over a range needs a variable of bit<N> or int<N>, not {kind}",
+                    )
+                collection.low = check(collection.low, scope, kind)
+                collection.high = check(collection.high, scope, kind)
+                return
+            case syntax.ListExpression():
+                node.collection = check(collection, scope, ListType(kind))
+                return
         node.collection = check(collection, scope)
         found = resolved(type_of(node.collection))
         if not isinstance(found, (ListType, StackType)):

@@ -138,13 +138,14 @@ class TableChecker:
         if item is None:
             return
         value = item.value
-        if isinstance(value, syntax.Name):
-            call = syntax.Call(value.span, value, [], [])
-        elif isinstance(value, syntax.Call) and isinstance(value.callee, syntax.Name):
-            call = value
-        else:
-            self.reporter.error(value.span, "the default action must be an action of the table")
-            return
+        match value:
+            case syntax.Name():
+                call = syntax.Call(value.span, value, [], [])
+            case syntax.Call() if isinstance(value.callee, syntax.Name):
+                call = value
+            case _:
+                self.reporter.error(value.span, "the default action must be an action of the table")
+                return
         reference = syntax.ActionReference(value.span, call, bool(call.arguments))
         not_for = ("tableonly", "cannot be the default action")
         if self._listed_action(node, reference, value.span, not_for, scope) is not None:
@@ -215,12 +216,13 @@ class TableChecker:
 
 def _differ(one: syntax.Expression | None, other: syntax.Expression | None) -> bool:
     """Whether two expressions certainly are different places."""
-    if isinstance(one, syntax.Name) and isinstance(other, syntax.Name):
-        return one.name != other.name
-    if isinstance(one, syntax.MemberAccess) and isinstance(other, syntax.MemberAccess):
-        return one.name != other.name or _differ(one.base, other.base)
-    if isinstance(one, syntax.IntegerLiteral) and isinstance(other, syntax.IntegerLiteral):
-        return one.value != other.value
+    match one:
+        case syntax.Name() if isinstance(other, syntax.Name):
+            return one.name != other.name
+        case syntax.MemberAccess() if isinstance(other, syntax.MemberAccess):
+            return one.name != other.name or _differ(one.base, other.base)
+        case syntax.IntegerLiteral() if isinstance(other, syntax.IntegerLiteral):
+            return one.value != other.value
     return False
 
 
@@ -228,12 +230,15 @@ def _has_name(node: syntax.Expression) -> bool:
     """Whether a name can be made of a key (specification, "Control plane names", keys)."""
     if node.constant is not None or isinstance(node, syntax.Name):
         return True
-    if isinstance(node, syntax.MemberAccess):
-        return isinstance(node.base, syntax.TypeExpression) or _has_name(node.base)
-    if isinstance(node, (syntax.Index, syntax.Slice)):
-        return _has_name(node.base) and (isinstance(node, syntax.Slice) or _has_name(node.index))
-    if isinstance(node, syntax.Binary):
-        return node.operator == "&" and _has_name(node.left) and _has_name(node.right)
+    match node:
+        case syntax.MemberAccess():
+            return isinstance(node.base, syntax.TypeExpression) or _has_name(node.base)
+        case syntax.Index() | syntax.Slice():
+            return _has_name(node.base) and (
+                isinstance(node, syntax.Slice) or _has_name(node.index)
+            )
+        case syntax.Binary():
+            return node.operator == "&" and _has_name(node.left) and _has_name(node.right)
     return (
         isinstance(node, syntax.Call)
         and isinstance(node.callee, syntax.MemberAccess)

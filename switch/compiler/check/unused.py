@@ -21,10 +21,11 @@ def warn_of_unused(program: syntax.Program, reporter: Reporter) -> None:
     for node in program.declarations:
         if node.span.file.startswith(_OWN_INCLUDES):
             continue
-        if isinstance(node, (syntax.Parser, syntax.Control)):
-            declared += [("", item) for item in node.locals if isinstance(item, _NAMED)]
-        elif isinstance(node, (syntax.Action, syntax.Instantiation, syntax.Function)):
-            declared.append(("", node))
+        match node:
+            case syntax.Parser() | syntax.Control():
+                declared += [("", item) for item in node.locals if isinstance(item, _NAMED)]
+            case syntax.Action() | syntax.Instantiation() | syntax.Function():
+                declared.append(("", node))
         _walk(node, declared, used)
     for what, item in declared:
         if id(item) in used or item.name == "main" or _is_kept(item):
@@ -62,13 +63,14 @@ def _walk(
             if item.declaration is not None:
                 used.add(id(item.declaration))
             continue
-        if isinstance(item, syntax.Call):
-            if isinstance(item.target, Target) and item.target.declaration is not None:
-                used.add(id(item.target.declaration))
-        elif isinstance(item, syntax.Action):
-            declared += [("parameter", parameter) for parameter in item.parameters]
-        elif isinstance(item, (syntax.Block, syntax.ParserState)):
-            declared += [
-                ("", inner) for inner in item.statements if isinstance(inner, syntax.Variable)
-            ]
+        match item:
+            case syntax.Call():
+                if isinstance(item.target, Target) and item.target.declaration is not None:
+                    used.add(id(item.target.declaration))
+            case syntax.Action():
+                declared += [("parameter", parameter) for parameter in item.parameters]
+            case syntax.Block() | syntax.ParserState():
+                declared += [
+                    ("", inner) for inner in item.statements if isinstance(inner, syntax.Variable)
+                ]
         waiting += syntax.children(item)

@@ -114,18 +114,21 @@ class Emitter:
 
     def parser_operation(self, node: ir.Do) -> Json:
         operation, operands = node.operation, node.operands
-        if operation in ("extract", "extract_VL"):
-            lengths = [{"type": "expression", "value": expression(item)} for item in operands[1:]]
-            parameters = [expression(operands[0]), *lengths]
-        elif operation == "assign" and isinstance(operands[0], ir.Field):
-            operation, parameters = "set", [_parser_operand(item) for item in operands]
-        elif operation == "verify":
-            parameters = [expression(item) for item in operands]
-        elif operation == "advance":
-            parameters = [_parser_operand(operands[0])]
-        else:
-            primitive = {"op": operation, "parameters": [operand(item) for item in operands]}
-            operation, parameters = "primitive", [primitive]
+        match operation:
+            case "extract" | "extract_VL":
+                lengths = [
+                    {"type": "expression", "value": expression(item)} for item in operands[1:]
+                ]
+                parameters = [expression(operands[0]), *lengths]
+            case "assign" if isinstance(operands[0], ir.Field):
+                operation, parameters = "set", [_parser_operand(item) for item in operands]
+            case "verify":
+                parameters = [expression(item) for item in operands]
+            case "advance":
+                parameters = [_parser_operand(operands[0])]
+            case _:
+                primitive = {"op": operation, "parameters": [operand(item) for item in operands]}
+                operation, parameters = "primitive", [primitive]
         return {"op": operation, "parameters": parameters}
 
     def value_sets(self) -> list[Json]:

@@ -30,28 +30,31 @@ class _Flattener:
 
     def sequence(self, code: list[ir.Code]) -> None:
         for item in code:
-            if isinstance(item, ir.Do):
-                self.primitives.append(item)
-            elif isinstance(item, ir.Branch):
-                self.branch(item)
-            elif isinstance(item, ir.Labelled):
-                self.labelled(item)
-            elif isinstance(item, ir.Repeat):
-                start = len(self.primitives)
-                self.sequence(item.body)
-                self.emit("_jump", item.span, ir.Number(start))
-                return
-            elif isinstance(item, ir.Leave):
-                place = self.emit("_jump", Span("", 0, 0, 0, 0), ir.Number(0))
-                self.open_jumps.append((place, item.label))
-                return
-            elif isinstance(item, ir.Stop):
-                self.emit("exit", item.span)
-                self.end_jumps.append(self.emit("_jump", item.span, ir.Number(0)))
-                return
-            else:
-                span = getattr(item, "span", Span("", 0, 0, 0, 0))
-                raise self.reporter.fail(span, f"a table cannot be applied in action '{self.name}'")
+            match item:
+                case ir.Do():
+                    self.primitives.append(item)
+                case ir.Branch():
+                    self.branch(item)
+                case ir.Labelled():
+                    self.labelled(item)
+                case ir.Repeat():
+                    start = len(self.primitives)
+                    self.sequence(item.body)
+                    self.emit("_jump", item.span, ir.Number(start))
+                    return
+                case ir.Leave():
+                    place = self.emit("_jump", Span("", 0, 0, 0, 0), ir.Number(0))
+                    self.open_jumps.append((place, item.label))
+                    return
+                case ir.Stop():
+                    self.emit("exit", item.span)
+                    self.end_jumps.append(self.emit("_jump", item.span, ir.Number(0)))
+                    return
+                case _:
+                    span = getattr(item, "span", Span("", 0, 0, 0, 0))
+                    raise self.reporter.fail(
+                        span, f"a table cannot be applied in action '{self.name}'"
+                    )
 
     def branch(self, item: ir.Branch) -> None:
         condition = arithmetic.number(item.condition)

@@ -58,12 +58,13 @@ def condition(node: ir.Expression) -> Json:
 
 def operand(node: ir.Expression) -> Json:
     """A parameter of a primitive."""
-    if isinstance(node, ir.ActionParameter):
-        return {"type": "runtime_data", "value": node.index}
-    if isinstance(node, ir.Text):
-        return {"type": "string", "value": node.value}
-    if isinstance(node, ir.Vector):
-        return {"type": "parameters_vector", "value": [operand(item) for item in node.items]}
+    match node:
+        case ir.ActionParameter():
+            return {"type": "runtime_data", "value": node.index}
+        case ir.Text():
+            return {"type": "string", "value": node.value}
+        case ir.Vector():
+            return {"type": "parameters_vector", "value": [operand(item) for item in node.items]}
     result = expression(node)
     if result["type"] in ("expression", "bool"):
         return {"type": "expression", "value": result}

@@ -101,30 +101,32 @@ class TypeInfo:
         """Describe a named type, once."""
         self.used = True
         field = _field(kind)
-        if isinstance(kind, StackType):
-            self.add(kind.element)
-        elif isinstance(kind, ErrorType):
-            if not self.message.HasField("error"):
-                self.message.error.members.extend(self.errors)
-        elif field is not None:
-            registry, name = getattr(self.message, f"{field}s"), control_name(kind)
-            if name not in registry:
-                self._describe(registry[name], kind)
+        match kind:
+            case StackType():
+                self.add(kind.element)
+            case ErrorType():
+                if not self.message.HasField("error"):
+                    self.message.error.members.extend(self.errors)
+            case _ if field is not None:
+                registry, name = getattr(self.message, f"{field}s"), control_name(kind)
+                if name not in registry:
+                    self._describe(registry[name], kind)
 
     def _describe(self, entry: Any, kind: Type) -> None:
-        if isinstance(kind, NewType):
-            self._describe_new_type(entry, kind)
-        elif isinstance(kind, StructType):
-            self._describe_struct(entry, kind)
-        elif isinstance(kind, EnumType):
-            for item in kind.members:
-                entry.members.add().name = item
-        elif isinstance(kind, SerializableEnumType):
-            width = scalar_width(kind) or 0
-            entry.underlying_type.bitwidth = width
-            for item, value in kind.members.items():
-                bits = (value & ((1 << width) - 1)).to_bytes((width + 7) // 8, "big")
-                entry.members.add(name=item, value=bits)
+        match kind:
+            case NewType():
+                self._describe_new_type(entry, kind)
+            case StructType():
+                self._describe_struct(entry, kind)
+            case EnumType():
+                for item in kind.members:
+                    entry.members.add().name = item
+            case SerializableEnumType():
+                width = scalar_width(kind) or 0
+                entry.underlying_type.bitwidth = width
+                for item, value in kind.members.items():
+                    bits = (value & ((1 << width) - 1)).to_bytes((width + 7) // 8, "big")
+                    entry.members.add(name=item, value=bits)
 
     def _describe_new_type(self, entry: Any, kind: NewType) -> None:
         bare = resolved(kind)
@@ -149,37 +151,39 @@ class TypeInfo:
         fields = header_fields(kind) if kind.kind == "header" else kind.fields.items()
         for path, item in fields:
             member = entry.members.add(name=_field_name(kind, path))
-            if kind.kind == "header":
-                member.type_spec.CopyFrom(self.specification(base_type(item)).bitstring)
-            elif kind.kind == "struct":
-                member.type_spec.CopyFrom(self.specification(item))
-            else:
-                member.header.CopyFrom(self.specification(item).header)
+            match kind.kind:
+                case "header":
+                    member.type_spec.CopyFrom(self.specification(base_type(item)).bitstring)
+                case "struct":
+                    member.type_spec.CopyFrom(self.specification(item))
+                case _:
+                    member.header.CopyFrom(self.specification(item).header)
 
     def specification(self, kind: Type) -> Any:
         """A P4DataTypeSpec."""
         self.used = True
         result = p4types_pb2.P4DataTypeSpec()
         field = _field(kind)
-        if field is not None:
-            getattr(result, field).name = control_name(kind)
-        elif isinstance(kind, BitType):
-            result.bitstring.bit.bitwidth = kind.width
-        elif isinstance(kind, IntType):
-            result.bitstring.int.bitwidth = kind.width
-        elif isinstance(kind, VarbitType):
-            result.bitstring.varbit.max_bitwidth = kind.width
-        elif isinstance(kind, BoolType):
-            result.bool.SetInParent()
-        elif isinstance(kind, ErrorType):
-            result.error.SetInParent()
-        elif isinstance(kind, TupleType):
-            for item in kind.elements:
-                result.tuple.members.add().CopyFrom(self.specification(item))
-        elif isinstance(kind, StackType):
-            kinds = "header_union" if is_union(kind.element) else "header"
-            stack = getattr(result, f"{kinds}_stack")
-            getattr(stack, kinds).name = control_name(kind.element)
-            stack.size = kind.size
+        match kind:
+            case _ if field is not None:
+                getattr(result, field).name = control_name(kind)
+            case BitType():
+                result.bitstring.bit.bitwidth = kind.width
+            case IntType():
+                result.bitstring.int.bitwidth = kind.width
+            case VarbitType():
+                result.bitstring.varbit.max_bitwidth = kind.width
+            case BoolType():
+                result.bool.SetInParent()
+            case ErrorType():
+                result.error.SetInParent()
+            case TupleType():
+                for item in kind.elements:
+                    result.tuple.members.add().CopyFrom(self.specification(item))
+            case StackType():
+                kinds = "header_union" if is_union(kind.element) else "header"
+                stack = getattr(result, f"{kinds}_stack")
+                getattr(stack, kinds).name = control_name(kind.element)
+                stack.size = kind.size
         self.add(kind)
         return result

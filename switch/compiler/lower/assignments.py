@@ -73,24 +73,25 @@ class Assigner:
             and value.valid
         ) and atoms(place) & reads(value):
             value = self.saved(value, node)
-        if isinstance(place, StructPlace):
-            if isinstance(value, ChosenPlace):
-                value = self.saved(value, node)
-            assert isinstance(value, (StructPlace, Composite))
-            for name, member in place.members.items():
-                self.assign(member, value.members[name], node)
-        elif isinstance(place, (HeaderPlace, ElementPlace, NextPlace)):
-            self._assign_header(place, value, node)
-        elif isinstance(place, UnionPlace):
-            self._assign_union(place, value, node)
-        elif isinstance(place, ChosenPlace):
-            self._assign_chosen(place, value, node)
-        elif isinstance(place, StackPlace):
-            self._assign_stack(place, value, node)
-        elif isinstance(place, (SlicePlace, MovingSlicePlace)):
-            self._assign_slice(place, value, node)
-        else:
-            self._assign_scalar(place, value, node)
+        match place:
+            case StructPlace():
+                if isinstance(value, ChosenPlace):
+                    value = self.saved(value, node)
+                assert isinstance(value, (StructPlace, Composite))
+                for name, member in place.members.items():
+                    self.assign(member, value.members[name], node)
+            case HeaderPlace() | ElementPlace() | NextPlace():
+                self._assign_header(place, value, node)
+            case UnionPlace():
+                self._assign_union(place, value, node)
+            case ChosenPlace():
+                self._assign_chosen(place, value, node)
+            case StackPlace():
+                self._assign_stack(place, value, node)
+            case SlicePlace() | MovingSlicePlace():
+                self._assign_slice(place, value, node)
+            case _:
+                self._assign_scalar(place, value, node)
 
     def _assign_scalar(
         self, place: FieldPlace | OffsetPlace, value: Value, node: syntax.Node
@@ -157,24 +158,26 @@ class Assigner:
             self.writer.do("assign_header", target, source)
 
     def _assign_union(self, place: UnionPlace, value: Value, node: syntax.Node) -> None:
-        if isinstance(value, UnionPlace):
-            operands = [ir.Reference("header_union", item.name) for item in (place, value)]
-            self.writer.do("assign_union", *operands)
-        elif isinstance(value, Composite) and not value.valid:
-            self.invalidate(place)
-        else:
-            raise self.writer.fail(node, "not supported: this value for a header union")
+        match value:
+            case UnionPlace():
+                operands = [ir.Reference("header_union", item.name) for item in (place, value)]
+                self.writer.do("assign_union", *operands)
+            case Composite() if not value.valid:
+                self.invalidate(place)
+            case _:
+                raise self.writer.fail(node, "not supported: this value for a header union")
 
     def invalidate(self, place: Place) -> None:
         """Headers begin invalid, as ``out`` parameters and as variables."""
-        if isinstance(place, HeaderPlace):
-            self.writer.do("remove_header", ir.Reference("header", place.name))
-        elif isinstance(place, (StructPlace, UnionPlace)):
-            for member in place.members.values():
-                self.invalidate(member)
-        elif isinstance(place, StackPlace):
-            for element in place.elements:
-                self.invalidate(element)
+        match place:
+            case HeaderPlace():
+                self.writer.do("remove_header", ir.Reference("header", place.name))
+            case StructPlace() | UnionPlace():
+                for member in place.members.values():
+                    self.invalidate(member)
+            case StackPlace():
+                for element in place.elements:
+                    self.invalidate(element)
 
     # Copies
 
@@ -186,25 +189,26 @@ class Assigner:
 
     def saved(self, value: Value, node: syntax.Node, kind: Type = VOID) -> Value:
         """A copy of a value (of type `kind`) that later assignments do not change."""
-        if isinstance(value, Composite):
-            types = member_types(value.type)
-            members = {
-                name: self.saved(item, node, types.get(name, VOID))
-                for name, item in value.members.items()
-            }
-            return Composite(value.type, members, value.valid)
-        if isinstance(value, ir.Expression):
-            if isinstance(value, _UNCHANGING) or not reads(value):
-                return value
-            if scalar_width(kind) is None:
-                raise self.writer.fail(
-                    node, "not supported: this value overlaps what is assigned to"
-                )
-            return self.copied(value, kind, node)
-        if isinstance(value, ChosenPlace) and scalar_width(value.type) is None:
-            temporary = self.writer.temporary(value.type)
-            self._for_the_chosen(value, lambda choice: self.assign(temporary, choice, node))
-            return temporary
+        match value:
+            case Composite():
+                types = member_types(value.type)
+                members = {
+                    name: self.saved(item, node, types.get(name, VOID))
+                    for name, item in value.members.items()
+                }
+                return Composite(value.type, members, value.valid)
+            case ir.Expression():
+                if isinstance(value, _UNCHANGING) or not reads(value):
+                    return value
+                if scalar_width(kind) is None:
+                    raise self.writer.fail(
+                        node, "not supported: this value overlaps what is assigned to"
+                    )
+                return self.copied(value, kind, node)
+            case ChosenPlace() if scalar_width(value.type) is None:
+                temporary = self.writer.temporary(value.type)
+                self._for_the_chosen(value, lambda choice: self.assign(temporary, choice, node))
+                return temporary
         if isinstance(value, PLACES):
             return self.copied(value, getattr(value, "type", VOID), node)
         return value
@@ -223,13 +227,14 @@ class Assigner:
 
     def frozen(self, place: Place) -> Place:
         """The same place, whatever becomes of the variables in its index."""
-        if isinstance(place, MovingSlicePlace):
-            base = self.frozen(place.base)
-            return replace(place, base=base, index=self.frozen_index(place.index))
-        if isinstance(place, SlicePlace):
-            return replace(place, base=self.frozen(place.base))
-        if isinstance(place, (ElementPlace, OffsetPlace, ChosenPlace)) and place.index is not None:
-            return replace(place, index=self.frozen_index(place.index))
+        match place:
+            case MovingSlicePlace():
+                base = self.frozen(place.base)
+                return replace(place, base=base, index=self.frozen_index(place.index))
+            case SlicePlace():
+                return replace(place, base=self.frozen(place.base))
+            case ElementPlace() | OffsetPlace() | ChosenPlace() if place.index is not None:
+                return replace(place, index=self.frozen_index(place.index))
         return place
 
     def frozen_index(self, index: ir.Expression) -> ir.Expression:

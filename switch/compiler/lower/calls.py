@@ -157,12 +157,13 @@ class CallLowering:
     def value(self, node: syntax.Call, env: Environment) -> Value:
         """Lower a call in an expression."""
         target: Target = node.target
-        if target.kind == "function":
-            return self._function(target, env)
-        if target.kind == "builtin":
-            return self._builtin(node, target, env)
-        if target.kind in ("extern_method", "extern_function"):
-            return self._extern(node, target, env)
+        match target.kind:
+            case "function":
+                return self._function(target, env)
+            case "builtin":
+                return self._builtin(node, target, env)
+            case "extern_method" | "extern_function":
+                return self._extern(node, target, env)
         raise self.writer.fail(
             node, f"not supported: a call of {target.kind} '{target.name}' in an expression"
         )
@@ -262,10 +263,11 @@ class CallLowering:
             return NOTHING
         base, name = self.expressions.value(target.base, env), target.name
         if name == "isValid":
-            if isinstance(base, NextPlace):
-                raise self.writer.fail(node, "not supported: isValid() of 'next' or 'last'")
-            if isinstance(base, Composite):
-                return ir.Truth(base.valid)
+            match base:
+                case NextPlace():
+                    raise self.writer.fail(node, "not supported: isValid() of 'next' or 'last'")
+                case Composite():
+                    return ir.Truth(base.valid)
             return self.expressions.places.is_valid(base, node)
         if name in ("setValid", "setInvalid"):
             if name == "setValid" and isinstance(base, HeaderPlace):

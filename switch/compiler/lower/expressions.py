@@ -102,10 +102,11 @@ class ExpressionLowering:
                     for (name, item_type), item in zip(members.items(), value, strict=True)
                 },
             )
-        if isinstance(bare, EnumType):
-            return ir.Number(bare.members.index(str(value)))
-        if isinstance(bare, ErrorType):
-            return ir.Number(self.shared.program.errors.index(str(value)))
+        match bare:
+            case EnumType():
+                return ir.Number(bare.members.index(str(value)))
+            case ErrorType():
+                return ir.Number(self.shared.program.errors.index(str(value)))
         if isinstance(value, bool):
             return ir.Truth(value)
         return ir.Number(value) if isinstance(value, int) else ir.Text(str(value))
@@ -190,40 +191,43 @@ class ExpressionLowering:
 
     def _member_of(self, base: Value, node: syntax.MemberAccess) -> Value:
         name, kind = node.name, type_of(node)
-        if isinstance(base, (StructPlace, Composite, UnionPlace)):
-            if isinstance(base, Composite) and not base.valid:
-                raise self.writer.fail(node, "a field of an invalid header is read")
-            return base.members[name]
-        if isinstance(base, HeaderPlace):
-            return header_field(base.name, name, kind)
-        if isinstance(base, ChosenPlace):
-            choices = [self._member_of(choice, node) for choice in base.choices]
-            return ChosenPlace(choices, base.index, kind)  # type: ignore[arg-type]
-        if isinstance(base, (NextPlace, ElementPlace)):
-            return self._member_of_element(base, node, kind)
+        match base:
+            case StructPlace() | Composite() | UnionPlace():
+                if isinstance(base, Composite) and not base.valid:
+                    raise self.writer.fail(node, "a field of an invalid header is read")
+                return base.members[name]
+            case HeaderPlace():
+                return header_field(base.name, name, kind)
+            case ChosenPlace():
+                choices = [self._member_of(choice, node) for choice in base.choices]
+                return ChosenPlace(choices, base.index, kind)  # type: ignore[arg-type]
+            case NextPlace() | ElementPlace():
+                return self._member_of_element(base, node, kind)
         if isinstance(base, StackPlace):
             element = resolved(base.type.element)
             assert isinstance(element, StructType)
-            if name in ("next", "last"):
-                return NextPlace(base, element, name == "last")
-            if name == "lastIndex":
-                reference = ir.Reference("header_stack", base.name)
-                return arithmetic.wrapped(
-                    ir.OperatorCall("last_stack_index", None, reference), kind
-                )
+            match name:
+                case "next" | "last":
+                    return NextPlace(base, element, name == "last")
+                case "lastIndex":
+                    reference = ir.Reference("header_stack", base.name)
+                    return arithmetic.wrapped(
+                        ir.OperatorCall("last_stack_index", None, reference), kind
+                    )
         raise self.writer.fail(node, f"not supported: '.{name}' here")
 
     def _member_of_element(
         self, base: NextPlace | ElementPlace, node: syntax.MemberAccess, kind: Type
     ) -> Value:
         bare = resolved(kind)
-        if isinstance(base, NextPlace) and is_union(base.type):
-            assert isinstance(bare, StructType)
-            return NextPlace(base.stack, bare, base.last, node.name)
-        if isinstance(base, NextPlace) and not base.last:
-            raise self.writer.fail(
-                node, "not supported: fields of 'next'; extract it, then use 'last'"
-            )
+        match base:
+            case NextPlace() if is_union(base.type):
+                assert isinstance(bare, StructType)
+                return NextPlace(base.stack, bare, base.last, node.name)
+            case NextPlace() if not base.last:
+                raise self.writer.fail(
+                    node, "not supported: fields of 'next'; extract it, then use 'last'"
+                )
         if isinstance(bare, StructType):
             raise self.writer.fail(
                 node, "not supported: a struct or union in a stack's element here"

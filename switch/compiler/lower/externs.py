@@ -317,11 +317,14 @@ class ExternLowering:
         place = self.expressions.place(argument, call.env)
         meter, known = base.object, self.meter_copies.get(base.name)
         assert isinstance(meter, ir.Meter)
-        if known is None and isinstance(place, FieldPlace) and meter.result in (None, place.field):
-            meter.result = place.field
-            return
-        if known is None and (isinstance(place, FieldPlace) or meter.result is not None):
-            raise call.fail("all reads of a direct meter must have the same result field (BMv2)")
+        match known:
+            case None if isinstance(place, FieldPlace) and meter.result in (None, place.field):
+                meter.result = place.field
+                return
+            case None if isinstance(place, FieldPlace) or meter.result is not None:
+                raise call.fail(
+                    "all reads of a direct meter must have the same result field (BMv2)"
+                )
         if known is None:
             temporary = self.writer.temporary_field(type_of(argument))
             known = self.meter_copies[base.name] = temporary
@@ -361,18 +364,19 @@ class ExternLowering:
 
     def _extracted(self, place: Value, call: _Call) -> ir.Expression:
         """The header to extract to, as an operand."""
-        if isinstance(place, HeaderPlace):
-            unions = {item.name for item in self.program.unions if place.name in item.members}
-            stacks = [item for item in self.program.stacks if item.of_unions]
-            call.fail_if(
-                any(unions.intersection(stack.elements) for stack in stacks),
-                "not supported: extract to a given element of a stack of unions",
-            )
-            return ir.Reference("regular", place.name)
-        if isinstance(place, NextPlace) and not place.last:
-            if place.member:
-                return ir.NextUnion(place.stack.name, place.member)
-            return ir.Reference("stack", place.stack.name)
+        match place:
+            case HeaderPlace():
+                unions = {item.name for item in self.program.unions if place.name in item.members}
+                stacks = [item for item in self.program.stacks if item.of_unions]
+                call.fail_if(
+                    any(unions.intersection(stack.elements) for stack in stacks),
+                    "not supported: extract to a given element of a stack of unions",
+                )
+                return ir.Reference("regular", place.name)
+            case NextPlace() if not place.last:
+                if place.member:
+                    return ir.NextUnion(place.stack.name, place.member)
+                return ir.Reference("stack", place.stack.name)
         raise call.fail("not supported: extract to anything but a header or stack.next")
 
     def _advance(self, call: _Call, base: ExternInstance) -> None:

@@ -73,10 +73,11 @@ class InstanceLowering:
     def block(self, block: syntax.Parser | syntax.Control, env: Environment) -> BlockInstance:
         """An instance of a parser or control, and of what it declares."""
         for item in block.locals:
-            if isinstance(item, syntax.Instantiation):
-                self.instantiate(item, env)
-            elif isinstance(item, syntax.ValueSet):
-                env.bind(item, self._value_set(item, env))
+            match item:
+                case syntax.Instantiation():
+                    self.instantiate(item, env)
+                case syntax.ValueSet():
+                    env.bind(item, self._value_set(item, env))
         return BlockInstance(block, env.path, env)
 
     def _constructor_argument(
@@ -117,25 +118,26 @@ class InstanceLowering:
     ) -> ir.Object:  # fmt: skip
         program = self.shared.program
         is_direct = kind.name.startswith("direct_")
-        if kind.name in ("counter", "direct_counter", "meter", "direct_meter"):
-            unit = self.expressions.enum_member(target.argument("type"), env)
-            size = 0 if is_direct else self._size(target, env, 0)
-            if kind.name.endswith("counter"):
-                program.counters.append(ir.Counter(*common, size, unit, is_direct))
-                return program.counters[-1]
-            program.meters.append(ir.Meter(*common, size, unit, is_direct))
-            return program.meters[-1]
-        if kind.name == "register":
-            content = kind.arguments[0]
-            register = ir.Register(*common, self._size(target, env), content)
-            if not isinstance(base_type(content), (BitType, IntType, EnumType)):
-                raise self.writer.fail(
-                    node,
-                    f"not supported: a register of {content}; it holds bit<N>, int<N> or an enum "
-                    "(BMv2)",
-                )
-            program.registers.append(register)
-            return register
+        match kind.name:
+            case "counter" | "direct_counter" | "meter" | "direct_meter":
+                unit = self.expressions.enum_member(target.argument("type"), env)
+                size = 0 if is_direct else self._size(target, env, 0)
+                if kind.name.endswith("counter"):
+                    program.counters.append(ir.Counter(*common, size, unit, is_direct))
+                    return program.counters[-1]
+                program.meters.append(ir.Meter(*common, size, unit, is_direct))
+                return program.meters[-1]
+            case "register":
+                content = kind.arguments[0]
+                register = ir.Register(*common, self._size(target, env), content)
+                if not isinstance(base_type(content), (BitType, IntType, EnumType)):
+                    raise self.writer.fail(
+                        node,
+                        f"not supported: a register of {content}; it holds bit<N>, int<N> or an enum "
+                        "(BMv2)",
+                    )
+                program.registers.append(register)
+                return register
         self.writer.fail_if(
             kind.name not in ("action_profile", "action_selector"),
             node,

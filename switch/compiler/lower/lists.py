@@ -40,16 +40,17 @@ _IN_DEPARSER = ("log_msg", "assert", "assume", "truncate")
 
 def _mentions(value: Value, field: FieldPlace) -> bool:
     """Whether a value is computed from a field."""
-    if isinstance(value, FieldPlace):
-        return value.field == field.field
-    if isinstance(value, ir.Field):
-        return value == field.field
-    if isinstance(value, HeaderPlace):
-        return value.name == field.header
-    if isinstance(value, (StructPlace, UnionPlace, Composite)):
-        return any(_mentions(item, field) for item in value.members.values())
-    if isinstance(value, (ir.OperatorCall, ir.Choice)):
-        return any(_mentions(item, field) for item in ir.operands(value))
+    match value:
+        case FieldPlace():
+            return value.field == field.field
+        case ir.Field():
+            return value == field.field
+        case HeaderPlace():
+            return value.name == field.header
+        case StructPlace() | UnionPlace() | Composite():
+            return any(_mentions(item, field) for item in value.members.values())
+        case ir.OperatorCall() | ir.Choice():
+            return any(_mentions(item, field) for item in ir.operands(value))
     return not isinstance(value, (ir.Number, ir.Truth, ir.Text))
 
 
@@ -75,36 +76,37 @@ class ListLowering:
         self, nodes: list[syntax.Node], env: Environment, what: str
     ) -> Iterator[tuple[syntax.Call, Environment]]:
         for node in nodes:
-            if isinstance(node, syntax.Block):
-                yield from self._calls_of(node.statements, env, what)
-            elif isinstance(node, (syntax.Empty, syntax.Constant)):
-                continue
-            elif isinstance(node, syntax.Variable):
-                self._set_variable(node, node.initializer, env)
-            elif (
-                isinstance(node, syntax.Assignment)
-                and node.operator == "="
-                and isinstance(node.target, syntax.Name)
-                and isinstance(node.target.declaration, syntax.Variable)
-            ):
-                self._set_variable(node.target.declaration, node.value, env)
-            elif isinstance(node, syntax.If) and node.condition.constant is not None:
-                chosen = node.then if node.condition.constant else node.otherwise
-                yield from self._calls_of([] if chosen is None else [chosen], env, what)
-            elif isinstance(node, syntax.CallStatement):
-                target: Target = node.call.target
-                if target.kind != "control":
-                    yield node.call, env
+            match node:
+                case syntax.Block():
+                    yield from self._calls_of(node.statements, env, what)
+                case syntax.Empty() | syntax.Constant():
                     continue
-                inner = self.body.blocks.instance(node.call, env)
-                callee = applied(inner)
-                self.body.calls.bind(target, env, callee, isolated=False)
-                yield from self.calls(inner, callee, what)
-            else:
-                kind = type(node).__name__.lower()
-                self.reporter.error(
-                    node.span, f"not supported: {kind} in {what}, which may only hold calls (BMv2)"
-                )
+                case syntax.Variable():
+                    self._set_variable(node, node.initializer, env)
+                case syntax.Assignment() if (
+                    node.operator == "="
+                    and isinstance(node.target, syntax.Name)
+                    and isinstance(node.target.declaration, syntax.Variable)
+                ):
+                    self._set_variable(node.target.declaration, node.value, env)
+                case syntax.If() if node.condition.constant is not None:
+                    chosen = node.then if node.condition.constant else node.otherwise
+                    yield from self._calls_of([] if chosen is None else [chosen], env, what)
+                case syntax.CallStatement():
+                    target: Target = node.call.target
+                    if target.kind != "control":
+                        yield node.call, env
+                        continue
+                    inner = self.body.blocks.instance(node.call, env)
+                    callee = applied(inner)
+                    self.body.calls.bind(target, env, callee, isolated=False)
+                    yield from self.calls(inner, callee, what)
+                case _:
+                    kind = type(node).__name__.lower()
+                    self.reporter.error(
+                        node.span,
+                        f"not supported: {kind} in {what}, which may only hold calls (BMv2)",
+                    )
 
     def _set_variable(
         self, node: syntax.Node, value: syntax.Expression | None, env: Environment
@@ -134,10 +136,11 @@ class ListLowering:
     def environment(self, instance: BlockInstance, arguments: list[Value]) -> Environment:
         env = applied(instance, arguments)
         for item in instance.declaration.locals:
-            if isinstance(item, syntax.Table):
-                self.reporter.error(item.span, "not supported: tables in this control (BMv2)")
-            elif isinstance(item, syntax.Variable):
-                self._set_variable(item, item.initializer, env)
+            match item:
+                case syntax.Table():
+                    self.reporter.error(item.span, "not supported: tables in this control (BMv2)")
+                case syntax.Variable():
+                    self._set_variable(item, item.initializer, env)
         return env
 
     # Checksums
@@ -219,12 +222,15 @@ class ListLowering:
         del self.writer.code[position:]
 
     def _emitted(self, value: Value | Place, node: syntax.Node) -> list[str]:
-        if isinstance(value, HeaderPlace):
-            return [value.name]
-        if isinstance(value, (StructPlace, UnionPlace)):
-            return [name for item in value.members.values() for name in self._emitted(item, node)]
-        if isinstance(value, StackPlace):
-            return [name for item in value.elements for name in self._emitted(item, node)]
+        match value:
+            case HeaderPlace():
+                return [value.name]
+            case StructPlace() | UnionPlace():
+                return [
+                    name for item in value.members.values() for name in self._emitted(item, node)
+                ]
+            case StackPlace():
+                return [name for item in value.elements for name in self._emitted(item, node)]
         raise self.writer.fail(
             node, "only headers, stacks, unions and structs of them can be emitted"
         )

@@ -249,10 +249,11 @@ def _numbers(low: ir.Expression, high: ir.Expression) -> range | None:
 
 def _assigned(node: syntax.Node) -> tuple[syntax.Node | None, syntax.Expression] | None:
     """The variable that a statement gives a value, and the value, if that is all that it does."""
-    if isinstance(node, syntax.Variable) and node.initializer is not None:
-        return node, node.initializer
-    if isinstance(node, syntax.Assignment) and isinstance(node.target, syntax.Name):
-        return node.target.declaration, node.value
+    match node:
+        case syntax.Variable() if node.initializer is not None:
+            return node, node.initializer
+        case syntax.Assignment() if isinstance(node.target, syntax.Name):
+            return node.target.declaration, node.value
     return None
 
 
@@ -327,9 +328,10 @@ def _applies(node: syntax.Node) -> bool:
 
 def _has_table(node: syntax.Expression) -> bool:
     if isinstance(node, syntax.Call):
-        if node.target.kind == "table":
-            return True
-        if node.target.kind == "control":
-            control = node.target.declaration
-            return isinstance(control, syntax.Control) and _applies(control.body)
+        match node.target.kind:
+            case "table":
+                return True
+            case "control":
+                control = node.target.declaration
+                return isinstance(control, syntax.Control) and _applies(control.body)
     return any(_has_table(item) for item in operands(node))

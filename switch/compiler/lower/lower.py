@@ -187,15 +187,16 @@ class _Assembly:
             self._field_lists(place)
 
     def _keep(self, place: Place, indices: set[int]) -> None:
-        if isinstance(place, FieldPlace):
-            self.shared.kept_fields.append((place.field, indices))
-        elif isinstance(place, HeaderPlace):
-            names = [*(name for name, _ in header_fields(place.type)), "$valid$"]
-            self.shared.kept_fields += [(ir.Field(place.name, name), indices) for name in names]
-        elif isinstance(place, (StackPlace, StructPlace, UnionPlace)):
-            inner = place.elements if isinstance(place, StackPlace) else place.members.values()
-            for part in inner:
-                self._keep(part, indices)
+        match place:
+            case FieldPlace():
+                self.shared.kept_fields.append((place.field, indices))
+            case HeaderPlace():
+                names = [*(name for name, _ in header_fields(place.type)), "$valid$"]
+                self.shared.kept_fields += [(ir.Field(place.name, name), indices) for name in names]
+            case StackPlace() | StructPlace() | UnionPlace():
+                inner = place.elements if isinstance(place, StackPlace) else place.members.values()
+                for part in inner:
+                    self._keep(part, indices)
 
     # Instances
 

@@ -129,28 +129,29 @@ class ParserLowering:
         for item in code:
             if current is None:
                 break
-            if isinstance(item, ir.Do):
-                current.operations.append(item)
-            elif isinstance(item, ir.Labelled):
-                current = self._labelled(item, current, labels)
-            elif isinstance(item, ir.Leave):
-                self._go(current, labels[item.label])
-                current = None
-            elif isinstance(item, ir.Branch):
-                current = self._branch(item, current, labels)
-            elif isinstance(item, ir.Repeat):
-                again = ir.State(unique(f"{state.name}_again", self.names))
-                self._go(current, again.name)
-                self.states.append(again)
-                self.operations(item.body, again, again.name, labels)
-                current = None
-            elif isinstance(item, ir.RunParser):
-                join = ir.State(unique(f"{state.name}_after", self.names))
-                running: _Running = item.parser
-                running.accept = join.name
-                self._go(current, self.parser(running))
-                self.states.append(join)
-                current = join
+            match item:
+                case ir.Do():
+                    current.operations.append(item)
+                case ir.Labelled():
+                    current = self._labelled(item, current, labels)
+                case ir.Leave():
+                    self._go(current, labels[item.label])
+                    current = None
+                case ir.Branch():
+                    current = self._branch(item, current, labels)
+                case ir.Repeat():
+                    again = ir.State(unique(f"{state.name}_again", self.names))
+                    self._go(current, again.name)
+                    self.states.append(again)
+                    self.operations(item.body, again, again.name, labels)
+                    current = None
+                case ir.RunParser():
+                    join = ir.State(unique(f"{state.name}_after", self.names))
+                    running: _Running = item.parser
+                    running.accept = join.name
+                    self._go(current, self.parser(running))
+                    self.states.append(join)
+                    current = join
         if current is not None and following is not None:
             self._go(current, following)
             return None
@@ -207,10 +208,11 @@ class ParserLowering:
     # Transitions
 
     def _target(self, name: str, running: _Running) -> str | None:
-        if name == "accept":
-            return running.accept
-        if name == "reject":
-            return None  # v1model: parsing ends, the packet goes on to ingress
+        match name:
+            case "accept":
+                return running.accept
+            case "reject":
+                return None  # v1model: parsing ends, the packet goes on to ingress
         return running.prefix + name
 
     def _transition(
@@ -253,16 +255,17 @@ class ParserLowering:
     ) -> None:  # fmt: skip
         keyset = case.keyset
         following = self._target(case.state, running)
-        if isinstance(keyset, syntax.AnyKeyset):
-            if not any(item.kind == "default" for item in state.cases):
-                self._go(state, following)
-            return
-        if isinstance(keyset, syntax.Name) and isinstance(keyset.declaration, syntax.ValueSet):
-            value = env.find(keyset.declaration)
-            assert isinstance(value, ValueSetInstance)
-            value.object.is_used = True
-            state.cases.append(ir.TransitionCase("parse_vset", following, value.object.name))
-            return
+        match keyset:
+            case syntax.AnyKeyset():
+                if not any(item.kind == "default" for item in state.cases):
+                    self._go(state, following)
+                return
+            case syntax.Name() if isinstance(keyset.declaration, syntax.ValueSet):
+                value = env.find(keyset.declaration)
+                assert isinstance(value, ValueSetInstance)
+                value.object.is_used = True
+                state.cases.append(ir.TransitionCase("parse_vset", following, value.object.name))
+                return
         if any(item.kind == "default" for item in state.cases):
             return  # never reached
         items = keyset.items if isinstance(keyset, syntax.TupleKeyset) else [keyset]
@@ -292,13 +295,14 @@ class ParserLowering:
         if isinstance(node, syntax.AnyKeyset):
             return [(0, 0)]
         known = self.body.expressions.known
-        if isinstance(node, syntax.MaskKeyset):
-            return [(known(node.value, env) & full, known(node.mask, env) & full)]
-        if isinstance(node, syntax.RangeKeyset):
-            low, high = known(node.low, env), known(node.high, env)
-            if is_signed(type_of(node.low)) and low < 0 <= high:
-                return [*prefixes(low & full, full, width), *prefixes(0, high, width)]
-            return prefixes(low & full, high & full, width)
+        match node:
+            case syntax.MaskKeyset():
+                return [(known(node.value, env) & full, known(node.mask, env) & full)]
+            case syntax.RangeKeyset():
+                low, high = known(node.low, env), known(node.high, env)
+                if is_signed(type_of(node.low)) and low < 0 <= high:
+                    return [*prefixes(low & full, full, width), *prefixes(0, high, width)]
+                return prefixes(low & full, high & full, width)
         if scalar_width(type_of(node)) is None:
             raise self.writer.fail(node, "not supported: this key set")
         return [(known(node, env) & full, full)]

@@ -71,14 +71,17 @@ class PipelineBuilder:
                 run, following = [], labels[item.label] if isinstance(item, ir.Leave) else None
                 continue
             run, following = [], self._action(run, following)
-            if isinstance(item, ir.Labelled):
-                following = self._sequence(item.body, following, {**labels, item.label: following})
-            elif isinstance(item, ir.Branch):
-                following = self._branch(item, following, labels)
-            elif isinstance(item, ir.Apply):
-                following = self._apply(item, following, labels)
-            elif isinstance(item, ir.Repeat):
-                following = self._repeat(item, labels)
+            match item:
+                case ir.Labelled():
+                    following = self._sequence(
+                        item.body, following, {**labels, item.label: following}
+                    )
+                case ir.Branch():
+                    following = self._branch(item, following, labels)
+                case ir.Apply():
+                    following = self._apply(item, following, labels)
+                case ir.Repeat():
+                    following = self._repeat(item, labels)
         return self._action(run, following)
 
     def _action(self, run: list[ir.Code], following: str | None) -> str | None:
@@ -174,10 +177,11 @@ def is_loop_of_primitives(item: ir.Code) -> bool:
 
 def _fits_action(code: list[ir.Code], labels: frozenset[int]) -> bool:
     for item in code:
-        if isinstance(item, ir.Leave) and item.label not in labels:
-            return False
-        if isinstance(item, (ir.Apply, ir.Stop)):
-            return False
+        match item:
+            case ir.Leave() if item.label not in labels:
+                return False
+            case ir.Apply() | ir.Stop():
+                return False
         inside = labels | {item.label} if isinstance(item, ir.Labelled) else labels
         if not all(_fits_action(body, inside) for body in bodies(item)):
             return False

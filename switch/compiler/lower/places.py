@@ -45,32 +45,34 @@ class PlaceReader:
 
     def read(self, place: Place, node: syntax.Node) -> ir.Expression:
         """The value in a place that holds a number or truth value."""
-        if isinstance(place, (FieldPlace, OffsetPlace)):
-            expression = self.target(place)
-        elif isinstance(place, SlicePlace):
-            kind = getattr(place.base, "type", place.type)
-            return arithmetic.slice_of(self.read(place.base, node), place.high, place.low, kind)
-        elif isinstance(place, MovingSlicePlace):
-            kind = getattr(place.base, "type", place.type)
-            whole = self.read(place.base, node)
-            return arithmetic.moving_slice(whole, place.index, place.width, kind)
-        elif isinstance(place, ChosenPlace):
-            expression = self.read(place.choices[-1], node)
-            for number, choice in reversed(list(enumerate(place.choices[:-1]))):
-                chosen = ir.OperatorCall("==", place.index, ir.Number(number))
-                expression = arithmetic.choose(chosen, self.read(choice, node), expression)
-        else:
-            raise self.writer.fail(node, "not supported: a header or struct as an operand here")
+        match place:
+            case FieldPlace() | OffsetPlace():
+                expression = self.target(place)
+            case SlicePlace():
+                kind = getattr(place.base, "type", place.type)
+                return arithmetic.slice_of(self.read(place.base, node), place.high, place.low, kind)
+            case MovingSlicePlace():
+                kind = getattr(place.base, "type", place.type)
+                whole = self.read(place.base, node)
+                return arithmetic.moving_slice(whole, place.index, place.width, kind)
+            case ChosenPlace():
+                expression = self.read(place.choices[-1], node)
+                for number, choice in reversed(list(enumerate(place.choices[:-1]))):
+                    chosen = ir.OperatorCall("==", place.index, ir.Number(number))
+                    expression = arithmetic.choose(chosen, self.read(choice, node), expression)
+            case _:
+                raise self.writer.fail(node, "not supported: a header or struct as an operand here")
         return arithmetic.truth(expression) if is_flag(place.type) else expression
 
     def target(self, place: FieldPlace | OffsetPlace) -> ir.Expression:
         """The field that a place is, which a primitive may write to."""
         if isinstance(place, FieldPlace):
             return place.field
-        if place.index is None and place.member:
-            return ir.LastUnionField(place.stack.name, place.member, place.name)
-        if place.index is None:
-            return ir.LastField(place.stack.name, place.name)
+        match place.index:
+            case None if place.member:
+                return ir.LastUnionField(place.stack.name, place.member, place.name)
+            case None:
+                return ir.LastField(place.stack.name, place.name)
         element = resolved(place.stack.type.element)
         assert isinstance(element, StructType)
         names = [name for name, _ in header_fields(element)]
@@ -78,18 +80,22 @@ class PlaceReader:
 
     def header_reference(self, value: Value, node: syntax.Node) -> ir.Expression:
         """A header as an operand of a primitive."""
-        if isinstance(value, HeaderPlace):
-            return ir.Reference("header", value.name)
-        if isinstance(value, ElementPlace):
-            return _element(value.stack, value.index)
+        match value:
+            case HeaderPlace():
+                return ir.Reference("header", value.name)
+            case ElementPlace():
+                return _element(value.stack, value.index)
         raise self.writer.fail(node, "not supported: this header here")
 
     def is_valid(self, header: Value, node: syntax.Node) -> ir.Expression:
         """Whether a header or a union is valid, as a truth value."""
-        if isinstance(header, HeaderPlace):
-            return arithmetic.truth(ir.Field(header.name, "$valid$"))
-        if isinstance(header, UnionPlace):
-            return ir.OperatorCall("valid_union", None, ir.Reference("header_union", header.name))
+        match header:
+            case HeaderPlace():
+                return arithmetic.truth(ir.Field(header.name, "$valid$"))
+            case UnionPlace():
+                return ir.OperatorCall(
+                    "valid_union", None, ir.Reference("header_union", header.name)
+                )
         return ir.OperatorCall("valid", None, self.header_reference(header, node))
 
     # Comparison
@@ -102,17 +108,14 @@ class PlaceReader:
             return self._equal_headers(left, right, node)
         if isinstance(left, _HEADERS) and isinstance(right, Composite):
             return self._equal_header(left, right, node)
-        if isinstance(left, UnionPlace) and isinstance(right, UnionPlace):
-            one, other = (ir.Reference("header_union", item.name) for item in (left, right))
-            return ir.OperatorCall("==", one, other)
-        if isinstance(left, UnionPlace) and isinstance(right, Composite) and not right.valid:
-            return arithmetic.negate(self.is_valid(left, node))
-        if (
-            isinstance(left, Composite)
-            and isinstance(right, Composite)
-            and not (left.valid and right.valid)
-        ):
-            return ir.Truth(left.valid == right.valid)
+        match left:
+            case UnionPlace() if isinstance(right, UnionPlace):
+                one, other = (ir.Reference("header_union", item.name) for item in (left, right))
+                return ir.OperatorCall("==", one, other)
+            case UnionPlace() if isinstance(right, Composite) and not right.valid:
+                return arithmetic.negate(self.is_valid(left, node))
+            case Composite() if isinstance(right, Composite) and not (left.valid and right.valid):
+                return ir.Truth(left.valid == right.valid)
         if isinstance(left, _OF_MEMBERS) and isinstance(right, _OF_MEMBERS):
             return self._equal_members(zip(parts(left), parts(right), strict=True), node)
         return self._equal_scalars(

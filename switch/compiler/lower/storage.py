@@ -165,10 +165,11 @@ _PARTS: dict[type, Callable[[Any], Iterable[Place]]] = {
 
 def atoms(place: Place) -> set[str]:
     """The header instances and fields that a place is made of, to find out whether two overlap."""
-    if isinstance(place, FieldPlace):
-        return {place.header if place.header != SCALARS else f"{place.header}.{place.name}"}
-    if isinstance(place, HeaderPlace):
-        return {place.name}
+    match place:
+        case FieldPlace():
+            return {place.header if place.header != SCALARS else f"{place.header}.{place.name}"}
+        case HeaderPlace():
+            return {place.name}
     return set().union(*map(atoms, _PARTS[type(place)](place)))
 
 
@@ -255,12 +256,17 @@ class Storage:
 
     def stored_width(self, node: ir.Expression) -> int | None:
         """The width in bits of a field where it is; None for what is no field."""
-        if isinstance(node, ir.Field):
-            kinds = (item.header_type for item in self.program.headers if item.name == node.header)
-        elif isinstance(node, ir.LastField):
-            kinds = (item.element_type for item in self.program.stacks if item.name == node.stack)
-        else:
-            return None
+        match node:
+            case ir.Field():
+                kinds = (
+                    item.header_type for item in self.program.headers if item.name == node.header
+                )
+            case ir.LastField():
+                kinds = (
+                    item.element_type for item in self.program.stacks if item.name == node.stack
+                )
+            case _:
+                return None
         kind = next(kinds, None)
         fields = next((item.fields for item in self.program.header_types if item.name == kind), [])
         width = next((field[1] for field in fields if field[0] == node.name), None)

@@ -228,18 +228,19 @@ class TableLowering:
 
     def _properties(self, node: syntax.Table, table: ir.Table, env: Environment) -> None:
         for name, item in node.properties.items():
-            if name == "size":
-                size = self.expressions.known(item.value, env, "the size of a table")
-                self.writer.fail_if(
-                    not 0 <= size < MAXIMUM_SIZE,
-                    item.value,
-                    f"a table's size must be 0 to {MAXIMUM_SIZE - 1}, not {size}",
-                )
-                table.size = size or table.size
-            elif name == "support_timeout":
-                table.support_timeout = bool(item.value.constant)
-            elif name in ("implementation", "counters", "meters"):
-                self._attach(table, node, item, self._instance(item, env))
+            match name:
+                case "size":
+                    size = self.expressions.known(item.value, env, "the size of a table")
+                    self.writer.fail_if(
+                        not 0 <= size < MAXIMUM_SIZE,
+                        item.value,
+                        f"a table's size must be 0 to {MAXIMUM_SIZE - 1}, not {size}",
+                    )
+                    table.size = size or table.size
+                case "support_timeout":
+                    table.support_timeout = bool(item.value.constant)
+                case "implementation" | "counters" | "meters":
+                    self._attach(table, node, item, self._instance(item, env))
 
     def _instance(self, item: syntax.Property, env: Environment) -> ExternInstance:
         """An extern object that a property names, or constructs in place."""
@@ -324,21 +325,23 @@ class TableLowering:
         def known(part: syntax.Expression) -> int:
             return self.expressions.known(part, env) & full
 
-        if isinstance(item, syntax.AnyKeyset):
-            low, high, value, mask = 0, full, 0, 0
-        elif isinstance(item, syntax.MaskKeyset):
-            value, mask = known(item.value), known(item.mask)
-        elif isinstance(item, syntax.RangeKeyset):
-            low = value = known(item.low)
-            high = known(item.high)
-        else:
-            low = high = value = known(item)
-            mask = full
-        if kind == "selector":
-            return None
-        if kind == "range" and low is not None and high is not None:
-            self.writer.fail_if(low > high, item, f"the range {low} .. {high} is empty")
-            return (low, high)
+        match item:
+            case syntax.AnyKeyset():
+                low, high, value, mask = 0, full, 0, 0
+            case syntax.MaskKeyset():
+                value, mask = known(item.value), known(item.mask)
+            case syntax.RangeKeyset():
+                low = value = known(item.low)
+                high = known(item.high)
+            case _:
+                low = high = value = known(item)
+                mask = full
+        match kind:
+            case "selector":
+                return None
+            case "range" if low is not None and high is not None:
+                self.writer.fail_if(low > high, item, f"the range {low} .. {high} is empty")
+                return (low, high)
         if kind in ("ternary", "lpm", "optional", "exact") and mask is not None:
             if mask == full and kind == "exact":
                 return value

@@ -54,10 +54,11 @@ class ValueSetInstance:
 
 def parts(value: Value) -> list[Value]:
     """The members of a struct or tuple, the elements of a stack or array."""
-    if isinstance(value, StackPlace):
-        return list(value.elements)
-    if isinstance(value, (StructPlace, Composite)):
-        return list(value.members.values())
+    match value:
+        case StackPlace():
+            return list(value.elements)
+        case StructPlace() | Composite():
+            return list(value.members.values())
     return []
 
 
@@ -66,14 +67,15 @@ def reads(value: Value) -> set[str]:
     if isinstance(value, PLACES):
         index = getattr(value, "index", None)
         return atoms(value) | (reads(index) if isinstance(index, ir.Expression) else set())
-    if isinstance(value, Composite):
-        return set().union(*map(reads, value.members.values()))
-    if isinstance(value, ir.Field):
-        return atoms(FieldPlace(value.header, value.name, VOID))
-    if isinstance(value, (ir.LastField, ir.LastUnionField)):
-        return {f"{value.stack}[]"}
-    if isinstance(value, ir.Reference):
-        return {value.name, f"{value.name}[]"}
+    match value:
+        case Composite():
+            return set().union(*map(reads, value.members.values()))
+        case ir.Field():
+            return atoms(FieldPlace(value.header, value.name, VOID))
+        case ir.LastField() | ir.LastUnionField():
+            return {f"{value.stack}[]"}
+        case ir.Reference():
+            return {value.name, f"{value.name}[]"}
     operands = ir.operands(value) if isinstance(value, ir.Expression) else []
     return set().union(*map(reads, operands))
 

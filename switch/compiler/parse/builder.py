@@ -266,16 +266,17 @@ def _table(c: Children) -> syntax.Table:
         if name in given:
             table.repeated.append((name, item.span))
         given.add(name)
-        if isinstance(item, Keys):
-            table.keys += item
-        elif isinstance(item, Actions):
-            table.actions += item
-            table.has_actions = True
-        elif isinstance(item, Entries):
-            table.entries += item
-            table.entries_are_constant = item.constant
-        else:
-            table.properties.setdefault(name, item)
+        match item:
+            case Keys():
+                table.keys += item
+            case Actions():
+                table.actions += item
+                table.has_actions = True
+            case Entries():
+                table.entries += item
+                table.entries_are_constant = item.constant
+            case _:
+                table.properties.setdefault(name, item)
     return table
 
 

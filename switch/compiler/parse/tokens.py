@@ -146,12 +146,13 @@ def tokenize(program: Preprocessed, reporter: Reporter) -> list[RawToken]:
 
 
 def _kind(group: str, value: str) -> str:
-    if group == "word":
-        if value == "_":
-            return "UNDERSCORE"
-        return value.upper() if value in KEYWORDS else "IDENTIFIER"
-    if group == "punctuation":
-        return PUNCTUATION[value]
+    match group:
+        case "word":
+            if value == "_":
+                return "UNDERSCORE"
+            return value.upper() if value in KEYWORDS else "IDENTIFIER"
+        case "punctuation":
+            return PUNCTUATION[value]
     return "STRING_LITERAL" if group == "string" else group.upper()
 
 
@@ -314,14 +315,20 @@ class _Sorter:
         before, after = self.kind_at(index - 1), self.kind_at(index + 1)
         if self.keyword_in_context(index, token, before, after):
             return
-        if before == "AT":
-            return
-        if before == "DOT" and self.kind_at(index - 2) in (
-            "IDENTIFIER", "TYPE_NAME", "RIGHT_PARENTHESIS", "RIGHT_BRACKET", "ERROR",
-            "TYPE_GREATER",
-            "THIS",
-        ):  # fmt: skip
-            return
+        match before:
+            case "AT":
+                return
+            case "DOT" if self.kind_at(index - 2) in (
+                "IDENTIFIER",
+                "TYPE_NAME",
+                "RIGHT_PARENTHESIS",
+                "RIGHT_BRACKET",
+                "ERROR",
+                "TYPE_GREATER",
+                "THIS",
+            ):
+                # fmt: skip
+                return
         if self.declares_typedef and after == "SEMICOLON" and before not in ("TYPEDEF", "TYPE"):
             self.scopes[-1][token.text] = True
         elif self.declares_enum and after == "LEFT_BRACE":
@@ -369,23 +376,24 @@ class _Sorter:
     def keyword_in_context(self, index: int, token: RawToken, before: str, after: str) -> bool:
         """Words that are keywords only in some places (specification, ``nonTypeName``)."""
         word = token.text
-        if word == "apply" and after == "LEFT_BRACE" and before not in _BEFORE_NAMES:
-            token.kind = "APPLY"
-        elif word in ("key", "actions", "entries") and after == "ASSIGN":
-            if self.kind_at(index + 2) != "LEFT_BRACE":
+        match word:
+            case "apply" if after == "LEFT_BRACE" and before not in _BEFORE_NAMES:
+                token.kind = "APPLY"
+            case "key" | "actions" | "entries" if after == "ASSIGN":
+                if self.kind_at(index + 2) != "LEFT_BRACE":
+                    return False
+                token.kind = word.upper()
+            case "state" if after == "IDENTIFIER" and self.kind_at(index + 2) == "LEFT_BRACE":
+                token.kind = "STATE"
+            case "priority" if after == "ASSIGN" and self.begins_entry(index + 2):
+                token.kind = "PRIORITY"
+            case "list" if after == "LESS":
+                token.kind = "LIST"
+            case "type" if self.begins_type(index, before):
+                token.kind = "TYPE"
+                self.declares_typedef = True
+            case _:
                 return False
-            token.kind = word.upper()
-        elif word == "state" and after == "IDENTIFIER" and self.kind_at(index + 2) == "LEFT_BRACE":
-            token.kind = "STATE"
-        elif word == "priority" and after == "ASSIGN" and self.begins_entry(index + 2):
-            token.kind = "PRIORITY"
-        elif word == "list" and after == "LESS":
-            token.kind = "LIST"
-        elif word == "type" and self.begins_type(index, before):
-            token.kind = "TYPE"
-            self.declares_typedef = True
-        else:
-            return False
         return True
 
     def begins_type(self, index: int, before: str) -> bool:
@@ -484,12 +492,13 @@ def split_declarations(tokens: list[RawToken]) -> list[list[RawToken]]:
         if not current and token.kind == "SEMICOLON":
             continue
         current.append(token)
-        if token.kind in ("LEFT_BRACE", "LEFT_PARENTHESIS"):
-            if not depth and token.kind == "LEFT_BRACE":
-                initializer = index > 0 and tokens[index - 1].kind == "ASSIGN"
-            depth += 1
-        elif token.kind in ("RIGHT_BRACE", "RIGHT_PARENTHESIS"):
-            depth = max(0, depth - 1)
+        match token.kind:
+            case "LEFT_BRACE" | "LEFT_PARENTHESIS":
+                if not depth and token.kind == "LEFT_BRACE":
+                    initializer = index > 0 and tokens[index - 1].kind == "ASSIGN"
+                depth += 1
+            case "RIGHT_BRACE" | "RIGHT_PARENTHESIS":
+                depth = max(0, depth - 1)
         if depth:
             continue
         keyword = next((item.kind for item in current if item.kind != "ANNOTATION"), "")
