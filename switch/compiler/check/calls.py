@@ -225,10 +225,11 @@ class CallChecker:
     def _header_method(self, node: syntax.Call, callee: syntax.MemberAccess, kind: Type) -> None:
         name = callee.name
         allowed = ("isValid",) if is_union(kind) else ("isValid", "setValid", "setInvalid")
-        if name not in allowed:
-            raise self.reporter.fail(
-                callee.name_span, f"{kind} has no method '{name}'; it has {', '.join(allowed)}"
-            )
+        self.reporter.fail_if(
+            name not in allowed,
+            callee.name_span,
+            f"{kind} has no method '{name}'; it has {', '.join(allowed)}",
+        )
         self.reporter.fail_if(node.arguments, node.span, f"{name}() takes no arguments")
         if name != "isValid":
             self.expressions.members.check_writable(callee.base)
@@ -461,11 +462,11 @@ class CallChecker:
         wanted = self.signature(formal.declaration)
         found = self.signature(actual.declaration)
         rename: Bindings = dict(zip(wanted.variables, formal.arguments, strict=False))
-        if formal.kind != actual.kind or len(wanted.types) != len(found.types):
-            raise self.reporter.fail(
-                node.span,
-                f"{actual} does not fit {formal}, which has {len(wanted.types)} parameter(s)",
-            )
+        self.reporter.fail_if(
+            formal.kind != actual.kind or len(wanted.types) != len(found.types),
+            node.span,
+            f"{actual} does not fit {formal}, which has {len(wanted.types)} parameter(s)",
+        )
         for left, left_type, right, right_type in zip(
             wanted.parameters, wanted.types, found.parameters, found.types, strict=True
         ):

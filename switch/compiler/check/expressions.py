@@ -181,10 +181,11 @@ class ExpressionChecker:
                 near = closest(name, set(bare.fields))
                 raise self.reporter.fail(value.span, f"{bare} has no field '{name}'{near}")
         missing = [name for name in bare.fields if name not in given]
-        if missing and not node.defaults:
-            raise self.reporter.fail(
-                node.span, f"no value for field(s) {', '.join(missing)} of {bare}"
-            )
+        self.reporter.fail_if(
+            missing and not node.defaults,
+            node.span,
+            f"no value for field(s) {', '.join(missing)} of {bare}",
+        )
         node.fields = [
             (name, self.check(given.get(name) or syntax.Dots(node.span), scope, kind))
             for name, kind in bare.fields.items()

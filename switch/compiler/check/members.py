@@ -81,8 +81,11 @@ class MemberChecker:
                 raise self.reporter.fail(node.name_span, f"{kind} has no member '{node.name}'")
 
     def _stack_member(self, node: syntax.MemberAccess, kind: StackType) -> None:
-        if node.name != "size" and not is_header_stack(kind):
-            raise self.reporter.fail(node.name_span, f"an array has no '{node.name}'")
+        self.reporter.fail_if(
+            node.name != "size" and not is_header_stack(kind),
+            node.name_span,
+            f"an array has no '{node.name}'",
+        )
         self.reporter.fail_if(
             node.name in ("next", "last", "lastIndex") and not self.in_parser,
             node.name_span,
@@ -178,10 +181,11 @@ class MemberChecker:
             return False
         width = self.constant_integer(node.high, scope)
         total = kind.width if isinstance(kind, (BitType, IntType)) else 0
-        if not 0 < width <= total:
-            raise self.reporter.fail(
-                node.span, f"a slice of {width} bits is not possible: {type_of(node.base)}"
-            )
+        self.reporter.fail_if(
+            not 0 < width <= total,
+            node.span,
+            f"a slice of {width} bits is not possible: {type_of(node.base)}",
+        )
         if not isinstance(base_type(type_of(node.low)), BitType):
             raise self.reporter.fail(
                 node.low.span,

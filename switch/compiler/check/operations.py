@@ -127,10 +127,11 @@ class OperationChecker:
             scalar_width(kind) is not None
             or isinstance(kind, (IntegerType, StringType, StructType, TupleType, StackType))
         ) and not isinstance(kind, ActionEnumType)
-        if not comparable or type_of(node.left) != type_of(node.right):
-            raise self.reporter.fail(
-                node.span, f"cannot compare {type_of(node.left)} with {type_of(node.right)}"
-            )
+        self.reporter.fail_if(
+            not comparable or type_of(node.left) != type_of(node.right),
+            node.span,
+            f"cannot compare {type_of(node.left)} with {type_of(node.right)}",
+        )
         node.type = BOOL
         if node.left.constant is not None and node.right.constant is not None:
             same = node.left.constant == node.right.constant

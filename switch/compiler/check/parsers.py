@@ -37,10 +37,11 @@ def check_keyset(
     if isinstance(node, syntax.ListExpression) and len(types) > 1:
         node = syntax.TupleKeyset(node.span, node.items)
     if isinstance(node, syntax.TupleKeyset):
-        if len(node.items) != len(types):
-            raise reporter.fail(
-                node.span, f"{len(node.items)} value(s) to match {len(types)} key(s)"
-            )
+        reporter.fail_if(
+            len(node.items) != len(types),
+            node.span,
+            f"{len(node.items)} value(s) to match {len(types)} key(s)",
+        )
         node.items = [
             check_keyset(expressions, item, scope, [kind])
             for item, kind in zip(node.items, types, strict=True)
@@ -60,8 +61,9 @@ def check_keyset(
                 f"a value set of {symbol.type.element} does not fit what is selected on",
             )
             return node
-    if len(types) != 1:
-        raise reporter.fail(node.span, f"expected a tuple of {len(types)} values in parentheses")
+    reporter.fail_if(
+        len(types) != 1, node.span, f"expected a tuple of {len(types)} values in parentheses"
+    )
     kind = types[0]
     match node:
         case syntax.MaskKeyset():

@@ -151,12 +151,12 @@ class TypeResolver:
             return entry.type
         if not arguments:  # to be inferred
             return entry.type
-        if len(arguments) != len(entry.parameters):
-            raise self.context.reporter.fail(
-                reference.span,
-                f"'{reference.name}' takes {len(entry.parameters)} type argument(s), "
-                f"not {len(arguments)}",
-            )
+        self.context.reporter.fail_if(
+            len(arguments) != len(entry.parameters),
+            reference.span,
+            f"'{reference.name}' takes {len(entry.parameters)} type argument(s), "
+            f"not {len(arguments)}",
+        )
         return entry.instantiate(arguments)
 
     def check_field(self, kind: Type, owner: str, span: Span, name: str) -> None:

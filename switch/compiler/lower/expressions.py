@@ -241,10 +241,11 @@ class ExpressionLowering:
         index = self.number(node.index, env)
         if isinstance(index, ir.Number):
             elements = parts(base)
-            if not 0 <= index.value < len(elements):
-                raise self.writer.fail(
-                    node.index, f"index {index.value} is not within 0 to {len(elements) - 1}"
-                )
+            self.writer.fail_if(
+                not 0 <= index.value < len(elements),
+                node.index,
+                f"index {index.value} is not within 0 to {len(elements) - 1}",
+            )
             return elements[index.value]
         if isinstance(base, StructPlace):
             places = list(base.members.values())

@@ -106,10 +106,11 @@ class InstanceLowering:
     def _size(self, target: Target, env: Environment, least: int = 1) -> int:
         node = target.argument("size")
         size = self.expressions.known(node, env, "the size")
-        if not least <= size < MAXIMUM_SIZE:
-            raise self.writer.fail(
-                node, f"the size must be {least} to {MAXIMUM_SIZE - 1}, not {size}"
-            )
+        self.writer.fail_if(
+            not least <= size < MAXIMUM_SIZE,
+            node,
+            f"the size must be {least} to {MAXIMUM_SIZE - 1}, not {size}",
+        )
         return size
 
     def _extern(
