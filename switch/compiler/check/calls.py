@@ -134,8 +134,9 @@ class CallChecker:
 
     def _static_assert(self, node: syntax.Call) -> None:
         check, *message = node.target.arguments
-        if check.constant is None:
-            raise self.reporter.fail(node.span, "static_assert needs a value known at compile time")
+        self.reporter.fail_if(
+            check.constant is None, node.span, "static_assert needs a value known at compile time"
+        )
         if not check.constant:
             text = message[0].constant if message and message[0] is not None else "it does not hold"
             raise self.reporter.fail(node.span, f"static assertion: {text}")
@@ -365,11 +366,11 @@ class CallChecker:
                 self.expressions.members.check_writable(value)
             target.arguments.append(value)
         target.returns = substitute(signature.returns, target.bindings)
-        if isinstance(target.returns, TypeVariable) and target.returns in signature.variables:
-            raise self.reporter.fail(
-                node.span,
-                f"cannot infer the type that '{target.name}' gives: write {target.name}<T>(...)",
-            )
+        self.reporter.fail_if(
+            isinstance(target.returns, TypeVariable) and target.returns in signature.variables,
+            node.span,
+            f"cannot infer the type that '{target.name}' gives: write {target.name}<T>(...)",
+        )
         return target
 
     def _check_static(
@@ -378,12 +379,12 @@ class CallChecker:
         """Functions and methods take compile-time known values for parameters without direction."""
         if parameter.direction or target.kind not in _WITH_STATIC_PARAMETERS:
             return
-        if value.constant is None and not is_static(value):
-            raise self.reporter.fail(
-                value.span,
-                f"'{parameter.name}' of '{target.name}' has no direction: its value must be known "
-                "at compile time",
-            )
+        self.reporter.fail_if(
+            value.constant is None and not is_static(value),
+            value.span,
+            f"'{parameter.name}' of '{target.name}' has no direction: its value must be known "
+            "at compile time",
+        )
 
     def _explicit_types(
         self, node: syntax.Call, signature: _Signature, target: Target, scope: Scope
@@ -450,8 +451,7 @@ class CallChecker:
             self._check_block(checked, known, actual, bindings)
         elif has_variables(formal) and not unify(formal, actual, bindings):
             message = f"this has type {actual}, but {substitute(formal, bindings)} is expected"
-            if not isinstance(actual, IntegerType):
-                raise self.reporter.fail(value.span, message)
+            self.reporter.fail_if(not isinstance(actual, IntegerType), value.span, message)
         return checked
 
     def _check_block(

@@ -128,11 +128,11 @@ class Checker:
 
     def _serializable_enum(self, node: syntax.SerializableEnum, scope: Scope) -> None:
         underlying = self.expressions.types.resolve(node.reference, scope)
-        if not isinstance(underlying, (BitType, IntType)):
-            raise self.reporter.fail(
-                node.reference.span,
-                f"an enum's values must have type bit<N> or int<N>, not {underlying}",
-            )
+        self.reporter.fail_if(
+            not isinstance(underlying, (BitType, IntType)),
+            node.reference.span,
+            f"an enum's values must have type bit<N> or int<N>, not {underlying}",
+        )
         self.context.no_repeats(
             [(name, span) for name, span, _ in node.members],
             f"enum {node.name} has two members '{{}}'",
@@ -316,11 +316,11 @@ class Checker:
         call = syntax.Call(span, callee, [], node.arguments)
         checked = self.expressions.check(call, scope)
         node.call, node.type = call, checked.type
-        if scope is self.context.globals and isinstance(node.type, BlockTypeType):
-            raise self.reporter.fail(
-                node.span,
-                f"{node.type} cannot be instantiated outside of a parser, control or package",
-            )
+        self.reporter.fail_if(
+            scope is self.context.globals and isinstance(node.type, BlockTypeType),
+            node.span,
+            f"{node.type} cannot be instantiated outside of a parser, control or package",
+        )
         self.context.declare(scope, node)
 
     # Parsers and controls

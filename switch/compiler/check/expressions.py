@@ -135,8 +135,7 @@ class ExpressionChecker:
         node.declaration = symbol
         is_action = isinstance(symbol, syntax.Action)
         node.type = CallableType("action", node.name) if is_action else symbol.type
-        if node.type is None:
-            raise self.reporter.fail(node.span, f"'{node.name}' cannot be used here")
+        self.reporter.fail_if(node.type is None, node.span, f"'{node.name}' cannot be used here")
         if isinstance(symbol, syntax.Constant):
             node.constant = symbol.value.constant
 
@@ -150,11 +149,11 @@ class ExpressionChecker:
         types = None if bare is None else written_types(bare, len(node.items))
         wanted: list[Type | None] = [None] * len(node.items) if types is None else [*types]
         if len(wanted) != len(node.items):
-            if not node.items or not isinstance(node.items[-1], syntax.Dots):
-                raise self.reporter.fail(
-                    node.span,
-                    f"{len(node.items)} value(s) for the {len(wanted)} field(s) of {expected}",
-                )
+            self.reporter.fail_if(
+                not node.items or not isinstance(node.items[-1], syntax.Dots),
+                node.span,
+                f"{len(node.items)} value(s) for the {len(wanted)} field(s) of {expected}",
+            )
             filler = node.items.pop()
             missing = len(wanted) - len(node.items)
             node.items += [syntax.Dots(filler.span) for _ in range(missing)]

@@ -143,11 +143,11 @@ class MemberChecker:
             return
         if not isinstance(kind, StackType):
             raise self.reporter.fail(node.span, f"{kind} has no elements")
-        if isinstance(position, int) and not 0 <= position < kind.size:
-            raise self.reporter.fail(
-                node.index.span,
-                f"index {position} is not within the stack's 0 to {kind.size - 1}",
-            )
+        self.reporter.fail_if(
+            isinstance(position, int) and not 0 <= position < kind.size,
+            node.index.span,
+            f"index {position} is not within the stack's 0 to {kind.size - 1}",
+        )
         node.type = kind.element
 
     def slice(self, node: syntax.Slice, scope: Scope) -> None:
@@ -159,8 +159,11 @@ class MemberChecker:
         high = self.constant_integer(node.high, scope)
         if node.low_and_width:
             high = low + high - 1
-        if not isinstance(kind, (BitType, IntType, IntegerType)):
-            raise self.reporter.fail(node.span, f"a slice of {kind} is not possible")
+        self.reporter.fail_if(
+            not isinstance(kind, (BitType, IntType, IntegerType)),
+            node.span,
+            f"a slice of {kind} is not possible",
+        )
         width = kind.width if isinstance(kind, (BitType, IntType)) else constants.MAXIMUM_BITS
         self.reporter.fail_if(
             not 0 <= low <= high < width,
@@ -186,11 +189,11 @@ class MemberChecker:
             node.span,
             f"a slice of {width} bits is not possible: {type_of(node.base)}",
         )
-        if not isinstance(base_type(type_of(node.low)), BitType):
-            raise self.reporter.fail(
-                node.low.span,
-                f"where a slice begins must have type bit<N>, not {type_of(node.low)}",
-            )
+        self.reporter.fail_if(
+            not isinstance(base_type(type_of(node.low)), BitType),
+            node.low.span,
+            f"where a slice begins must have type bit<N>, not {type_of(node.low)}",
+        )
         node.type = BitType(width)
         return True
 

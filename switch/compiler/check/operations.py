@@ -52,8 +52,11 @@ class Check(Protocol):
 def numeric(reporter: Reporter, node: syntax.Expression, what: str) -> Type:
     """The type of a node that must be a number; `what` is what an error calls it."""
     kind = base_type(type_of(node))
-    if not isinstance(kind, (BitType, IntType, IntegerType)):
-        raise reporter.fail(node.span, f"{what} must be a number, not {type_of(node)}")
+    reporter.fail_if(
+        not isinstance(kind, (BitType, IntType, IntegerType)),
+        node.span,
+        f"{what} must be a number, not {type_of(node)}",
+    )
     return kind
 
 
@@ -79,8 +82,11 @@ class OperationChecker:
         self._no_new_type(node.operand, node.operator)
         node.operand = self.coercer.to_underlying(node.operand)
         kind = numeric(self.reporter, node.operand, f"the operand of '{node.operator}'")
-        if node.operator == "~" and isinstance(kind, IntegerType):
-            raise self.reporter.fail(node.span, "'~' needs a number with a width, such as 8w1")
+        self.reporter.fail_if(
+            node.operator == "~" and isinstance(kind, IntegerType),
+            node.span,
+            "'~' needs a number with a width, such as 8w1",
+        )
         node.type = kind
         if isinstance(node.operand.constant, int):
             node.constant = constants.unary(node.operator, node.operand.constant, kind)
@@ -144,19 +150,18 @@ class OperationChecker:
         node.right = self.coercer.to_underlying(node.right)
         kind = numeric(self.reporter, node.left, f"the left operand of '{node.operator}'")
         amount = numeric(self.reporter, node.right, "the number of bits to shift by")
-        if isinstance(amount, IntType):
-            raise self.reporter.fail(
-                node.right.span, "the number of bits to shift by cannot be signed"
-            )
-        if (
+        self.reporter.fail_if(
+            isinstance(amount, IntType),
+            node.right.span,
+            "the number of bits to shift by cannot be signed",
+        )
+        self.reporter.fail_if(
             isinstance(kind, IntegerType)
             and node.right.constant is None
-            and not is_static(node.right)
-        ):
-            raise self.reporter.fail(
-                node.left.span,
-                "the left operand needs a width when the right one is not known at compile time",
-            )
+            and not is_static(node.right),
+            node.left.span,
+            "the left operand needs a width when the right one is not known at compile time",
+        )
         node.type = kind
         self._fold(node)
 
@@ -169,10 +174,11 @@ class OperationChecker:
         node.right = self.coercer.to_underlying(node.right)
         left, right = type_of(node.left), type_of(node.right)
         for side, kind in ((node.left, left), (node.right, right)):
-            if not isinstance(kind, (BitType, IntType)):
-                raise self.reporter.fail(
-                    side.span, f"an operand of '++' must be a number with a width, not {kind}"
-                )
+            self.reporter.fail_if(
+                not isinstance(kind, (BitType, IntType)),
+                side.span,
+                f"an operand of '++' must be a number with a width, not {kind}",
+            )
         assert isinstance(left, (BitType, IntType)) and isinstance(right, (BitType, IntType))
         total = left.width + right.width
         node.type = BitType(total) if isinstance(left, BitType) else IntType(total)
@@ -188,18 +194,22 @@ class OperationChecker:
         if left != right:
             message = f"the operands of '{node.operator}' have different types, {left} and {right}"
             raise self.reporter.fail(node.span, f"{message}; cast one of them")
-        if isinstance(kind, IntegerType) and node.operator in ("|+|", "|-|"):
-            raise self.reporter.fail(
-                node.span, f"'{node.operator}' needs numbers with a width, such as 8w1"
-            )
+        self.reporter.fail_if(
+            isinstance(kind, IntegerType) and node.operator in ("|+|", "|-|"),
+            node.span,
+            f"'{node.operator}' needs numbers with a width, such as 8w1",
+        )
         if isinstance(kind, IntegerType) and node.operator in _BITWISE:
             self.reporter.warning(
                 node.span,
                 f"'{node.operator}' is defined for numbers with a width, such as 8w1",
                 "mismatch",
             )
-        if node.operator in ("/", "%") and isinstance(kind, IntType):
-            raise self.reporter.fail(node.span, f"'{node.operator}' is not defined for {kind}")
+        self.reporter.fail_if(
+            node.operator in ("/", "%") and isinstance(kind, IntType),
+            node.span,
+            f"'{node.operator}' is not defined for {kind}",
+        )
         node.type = BOOL if node.operator in _COMPARISONS else kind
         self._fold(node)
         if node.operator in ("/", "%") and isinstance(kind, BitType) and node.constant is None:
@@ -219,8 +229,11 @@ class OperationChecker:
 
     def _fold(self, node: syntax.Binary) -> None:
         left, right = node.left.constant, node.right.constant
-        if node.operator in ("<<", ">>") and isinstance(right, int) and right < 0:
-            raise self.reporter.fail(node.right.span, "cannot shift by a negative number")
+        self.reporter.fail_if(
+            node.operator in ("<<", ">>") and isinstance(right, int) and right < 0,
+            node.right.span,
+            "cannot shift by a negative number",
+        )
         self.reporter.fail_if(
             node.operator in ("/", "%") and right == 0, node.right.span, "division by zero"
         )
@@ -245,8 +258,11 @@ class OperationChecker:
             node.span,
             f"the two values have different types, {node.then.type} and {node.otherwise.type}",
         )
-        if isinstance(type_of(node.then), IntegerType) and node.condition.constant is None:
-            raise self.reporter.fail(node.then.span, "a number's width is needed here, such as 8w1")
+        self.reporter.fail_if(
+            isinstance(type_of(node.then), IntegerType) and node.condition.constant is None,
+            node.then.span,
+            "a number's width is needed here, such as 8w1",
+        )
         node.type = node.then.type
         if node.condition.constant is not None:
             chosen = node.then if node.condition.constant else node.otherwise

@@ -67,14 +67,20 @@ def check_keyset(
     kind = types[0]
     match node:
         case syntax.MaskKeyset():
-            if not isinstance(base_type(kind), (BitType, IntType)):
-                raise reporter.fail(node.span, f"a mask cannot be used on {kind}")
+            reporter.fail_if(
+                not isinstance(base_type(kind), (BitType, IntType)),
+                node.span,
+                f"a mask cannot be used on {kind}",
+            )
             node.value = expressions.check(node.value, scope, base_type(kind))
             node.mask = expressions.check(node.mask, scope, base_type(kind))
             parts = [node.value, node.mask]
         case syntax.RangeKeyset():
-            if not isinstance(base_type(kind), (BitType, IntType)):
-                raise reporter.fail(node.span, f"a range cannot be used on {kind}")
+            reporter.fail_if(
+                not isinstance(base_type(kind), (BitType, IntType)),
+                node.span,
+                f"a range cannot be used on {kind}",
+            )
             node.low = expressions.check(node.low, scope, base_type(kind))
             node.high = expressions.check(node.high, scope, base_type(kind))
             parts = [node.low, node.high]
@@ -85,8 +91,11 @@ def check_keyset(
             node = expressions.check(node, scope, kind)
             parts = [node]
     for part in parts:
-        if part.constant is None and not isinstance(part, (syntax.ListExpression, syntax.Name)):
-            raise reporter.fail(part.span, "this must be known at compile time")
+        reporter.fail_if(
+            part.constant is None and not isinstance(part, (syntax.ListExpression, syntax.Name)),
+            part.span,
+            "this must be known at compile time",
+        )
     return node
 
 

@@ -74,10 +74,11 @@ class StatementChecker:
         node.value = self.expressions.check(node.value, scope, node.type)
         self._declare(node, scope)
         is_static = isinstance(node.value, (syntax.ListExpression, syntax.RecordExpression))
-        if node.value.constant is None and not is_static:
-            raise self.reporter.fail(
-                node.value.span, f"the value of constant '{node.name}' is not known at compile time"
-            )
+        self.reporter.fail_if(
+            node.value.constant is None and not is_static,
+            node.value.span,
+            f"the value of constant '{node.name}' is not known at compile time",
+        )
 
     def _variable(self, node: syntax.Variable, scope: Scope) -> None:
         node.type = self.expressions.types.resolve(node.reference, scope)
@@ -192,11 +193,11 @@ class StatementChecker:
         check = self.expressions.check
         match collection:
             case syntax.RangeKeyset():
-                if not isinstance(base_type(kind), (BitType, IntType)):
-                    raise self.reporter.fail(
-                        node.variable.span,
-                        f"a loop over a range needs a variable of bit<N> or int<N>, not {kind}",
-                    )
+                self.reporter.fail_if(
+                    not isinstance(base_type(kind), (BitType, IntType)),
+                    node.variable.span,
+                    f"a loop over a range needs a variable of bit<N> or int<N>, not {kind}",
+                )
                 collection.low = check(collection.low, scope, kind)
                 collection.high = check(collection.high, scope, kind)
                 return

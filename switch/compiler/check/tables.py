@@ -116,13 +116,17 @@ class TableChecker:
         kind = type_of(item.value)
         if item.name in _EXTERN_PROPERTIES:
             wanted = _EXTERN_PROPERTIES[item.name]
-            if not isinstance(kind, ExternType) or kind.name not in wanted:
-                raise self.reporter.fail(
-                    item.value.span, f"'{item.name}' must be a {' or '.join(wanted)}, not {kind}"
-                )
+            self.reporter.fail_if(
+                not isinstance(kind, ExternType) or kind.name not in wanted,
+                item.value.span,
+                f"'{item.name}' must be a {' or '.join(wanted)}, not {kind}",
+            )
         elif item.name in ("support_timeout", "largest_priority_wins"):
-            if kind != BOOL or item.value.constant is None:
-                raise self.reporter.fail(item.value.span, f"'{item.name}' must be true or false")
+            self.reporter.fail_if(
+                kind != BOOL or item.value.constant is None,
+                item.value.span,
+                f"'{item.name}' must be true or false",
+            )
         elif not isinstance(item.value.constant, int) or item.value.constant < 0:
             is_parameter = isinstance(item.value, syntax.Name) and isinstance(
                 item.value.declaration, syntax.Parameter

@@ -200,10 +200,11 @@ class Assigner:
             case ir.Expression():
                 if isinstance(value, _UNCHANGING) or not reads(value):
                     return value
-                if scalar_width(kind) is None:
-                    raise self.writer.fail(
-                        node, "not supported: this value overlaps what is assigned to"
-                    )
+                self.writer.fail_if(
+                    scalar_width(kind) is None,
+                    node,
+                    "not supported: this value overlaps what is assigned to",
+                )
                 return self.copied(value, kind, node)
             case ChosenPlace() if scalar_width(value.type) is None:
                 temporary = self.writer.temporary(value.type)

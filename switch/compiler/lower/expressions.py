@@ -193,8 +193,11 @@ class ExpressionLowering:
         name, kind = node.name, type_of(node)
         match base:
             case StructPlace() | Composite() | UnionPlace():
-                if isinstance(base, Composite) and not base.valid:
-                    raise self.writer.fail(node, "a field of an invalid header is read")
+                self.writer.fail_if(
+                    isinstance(base, Composite) and not base.valid,
+                    node,
+                    "a field of an invalid header is read",
+                )
                 return base.members[name]
             case HeaderPlace():
                 return header_field(base.name, name, kind)
@@ -228,10 +231,11 @@ class ExpressionLowering:
                 raise self.writer.fail(
                     node, "not supported: fields of 'next'; extract it, then use 'last'"
                 )
-        if isinstance(bare, StructType):
-            raise self.writer.fail(
-                node, "not supported: a struct or union in a stack's element here"
-            )
+        self.writer.fail_if(
+            isinstance(bare, StructType),
+            node,
+            "not supported: a struct or union in a stack's element here",
+        )
         if isinstance(base, NextPlace):
             return OffsetPlace(base.stack, None, node.name, kind, base.member)
         return OffsetPlace(base.stack, base.index, node.name, kind)
@@ -307,8 +311,9 @@ class ExpressionLowering:
             return Composite(
                 kind, {name: self.default(item, node) for name, item in member_types(kind).items()}
             )
-        if scalar_width(bare) is None:
-            raise self.writer.fail(node, f"not supported: a default value of type {kind}")
+        self.writer.fail_if(
+            scalar_width(bare) is None, node, f"not supported: a default value of type {kind}"
+        )
         return ir.Truth(False) if is_flag(bare) else ir.Number(0)
 
     def in_order(self, nodes: list[syntax.Expression], env: Environment) -> list[Value]:

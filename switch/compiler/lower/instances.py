@@ -131,12 +131,12 @@ class InstanceLowering:
             case "register":
                 content = kind.arguments[0]
                 register = ir.Register(*common, self._size(target, env), content)
-                if not isinstance(base_type(content), (BitType, IntType, EnumType)):
-                    raise self.writer.fail(
-                        node,
-                        f"not supported: a register of {content}; it holds bit<N>, int<N> or an enum "
-                        "(BMv2)",
-                    )
+                self.writer.fail_if(
+                    not isinstance(base_type(content), (BitType, IntType, EnumType)),
+                    node,
+                    f"not supported: a register of {content}; it holds bit<N>, int<N> or an enum "
+                    "(BMv2)",
+                )
                 program.registers.append(register)
                 return register
         self.writer.fail_if(

@@ -303,8 +303,9 @@ class ParserLowering:
                 if is_signed(type_of(node.low)) and low < 0 <= high:
                     return [*prefixes(low & full, full, width), *prefixes(0, high, width)]
                 return prefixes(low & full, high & full, width)
-        if scalar_width(type_of(node)) is None:
-            raise self.writer.fail(node, "not supported: this key set")
+        self.writer.fail_if(
+            scalar_width(type_of(node)) is None, node, "not supported: this key set"
+        )
         return [(known(node, env) & full, full)]
 
 

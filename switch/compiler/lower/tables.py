@@ -273,11 +273,11 @@ class TableLowering:
                         "all packets take the same member of a group",
                         "mismatch",
                     )
-                if model.inputs is not None and model.inputs != inputs:
-                    raise self.writer.fail(
-                        item.value,
-                        "tables that share an action selector must have the same selector keys",
-                    )
+                self.writer.fail_if(
+                    model.inputs is not None and model.inputs != inputs,
+                    item.value,
+                    "tables that share an action selector must have the same selector keys",
+                )
                 model.inputs = inputs
             if "default_action" in node.properties:
                 self.reporter.warning(
@@ -291,10 +291,11 @@ class TableLowering:
             return
         if not isinstance(model, (ir.Counter, ir.Meter)):
             raise self.writer.fail(item.value, "not supported: this property's value")
-        if model.table is not None:
-            raise self.writer.fail(
-                item.value, f"'{model.name}' belongs to table {model.table} already"
-            )
+        self.writer.fail_if(
+            model.table is not None,
+            item.value,
+            f"'{model.name}' belongs to table {model.table} already",
+        )
         model.table = table.name
         if isinstance(model, ir.Counter):
             table.counter = model
