@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from google.protobuf import json_format
+
+from weft.base import files
 from weft.base.cache import cache_dir
 from weft.base.errors import InputError
 from weft.base.files import write_whole
@@ -17,14 +22,48 @@ from weft.switch.compiler import syntax
 from weft.switch.compiler.check.checker import Checker
 from weft.switch.compiler.check.flow import FlowChecker
 from weft.switch.compiler.check.unused import warn_of_unused
-from weft.switch.compiler.deep import run_deep
 from weft.switch.compiler.diagnostics import Abandon, Diagnostic, Reporter, Span
 from weft.switch.compiler.emit.bmv2_json import Emitter
-from weft.switch.compiler.emit.json_expressions import SourceNotes
+from weft.switch.compiler.emit.flatten import SourceNotes
 from weft.switch.compiler.emit.p4info import InfoEmitter, info_text
 from weft.switch.compiler.lower.lower import lower
 from weft.switch.compiler.parse.parser import parse_annotation_expressions, parse_program
 from weft.switch.compiler.parse.preprocess import Preprocessed, display_name, preprocess
+
+MAXIMUM_CALLS = 60_000
+STACK_BYTES = 256 << 20
+"""Virtual memory: of it only what is used is ever there."""
+
+Result = TypeVar("Result")
+
+_turn = threading.Lock()
+
+
+def run_deep(function: Callable[[], Result]) -> Result:
+    """Call a function in a thread with a large stack; what it raises is raised here."""
+    results: list[Result] = []
+    problems: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(function())
+        except BaseException as problem:  # handed on to the caller
+            problems.append(problem)
+
+    with _turn:
+        limit, size = sys.getrecursionlimit(), threading.stack_size(STACK_BYTES)
+        sys.setrecursionlimit(max(limit, MAXIMUM_CALLS))
+        try:
+            thread = threading.Thread(target=run, name="p4c")
+            thread.start()
+            threading.stack_size(size)
+            thread.join()
+        finally:
+            sys.setrecursionlimit(limit)
+            threading.stack_size(size)
+    if problems:
+        raise problems[0]
+    return results[0]
 
 
 @dataclass(frozen=True)
@@ -155,3 +194,36 @@ def compile_cached(
     if files.json.is_file() and files.p4info.is_file():
         return files
     return write_outputs(_compile(source, text), source.stem, folder)
+
+
+P4INFO_ENDINGS = (".txtpb", ".txt", ".bin", ".pb", ".json")
+
+
+def p4info_bytes(program: CompiledProgram, name: str) -> bytes:
+    """A program's P4Info in the format that the ending of the file's name says.
+
+    ``.txtpb`` and ``.txt`` are protobuf's text form, ``.bin`` and ``.pb`` its wire form, ``.json``
+    its JSON form. Raises `InputError` for any other ending.
+    """
+    ending = Path(name).suffix
+    match ending:
+        case ".txtpb" | ".txt":
+            return program.p4info_text.encode()
+        case ".bin" | ".pb":
+            return bytes(program.p4info.SerializeToString(deterministic=True))
+        case ".json":
+            return f"{json_format.MessageToJson(program.p4info)}\n".encode()
+    raise InputError(
+        f"--p4info {name!r} has no ending that says in which format P4Info is to be written: "
+        f"let it end in {', '.join(P4INFO_ENDINGS)}"
+    )
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all, making its folder if need be; raises `InputError`."""
+    try:
+        files.write_whole(path, content, folders=True)
+    except OSError as error:
+        raise InputError(
+            f"cannot write {str(path)!r}: {error.strerror}; name a file that you may write to"
+        ) from None

@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.switch.compiler import constants, syntax
-from weft.switch.compiler.check.coerce import Coercer
 from weft.switch.compiler.check.members import MemberChecker
-from weft.switch.compiler.check.operations import OperationChecker
-from weft.switch.compiler.check.resolve import TypeResolver
-from weft.switch.compiler.check.scope import Context, Overloads, Scope, TypeEntry, closest
+from weft.switch.compiler.check.operations import Coercer, OperationChecker
+from weft.switch.compiler.check.scope import (
+    Context,
+    Overloads,
+    Scope,
+    TypeEntry,
+    TypeResolver,
+    closest,
+)
 from weft.switch.compiler.diagnostics import Abandon
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (

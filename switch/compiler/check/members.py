@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from weft.switch.compiler import constants, syntax
 from weft.switch.compiler.check.operations import Check, numeric
-from weft.switch.compiler.check.resolve import TypeResolver
-from weft.switch.compiler.check.scope import Context, Scope, closest
+from weft.switch.compiler.check.scope import Context, Scope, TypeResolver, closest
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
     BOOL,

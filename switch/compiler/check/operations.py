@@ -5,12 +5,11 @@ Specification, sections on the operations of each type, and "Casts".
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from weft.switch.compiler import constants, syntax
-from weft.switch.compiler.check.coerce import Coercer
-from weft.switch.compiler.check.resolve import TypeResolver
-from weft.switch.compiler.check.scope import Context, Scope
+from weft.switch.compiler.check.scope import Context, Scope, TypeResolver
 from weft.switch.compiler.diagnostics import Reporter
 from weft.switch.compiler.order import is_static
 from weft.switch.compiler.syntax import type_of
@@ -21,9 +20,12 @@ from weft.switch.compiler.types import (
     ActionEnumType,
     BitType,
     BoolType,
+    DontCareType,
     IntegerType,
     IntType,
+    InvalidHeaderType,
     NewType,
+    RecordType,
     SerializableEnumType,
     StackType,
     StringType,
@@ -33,9 +35,150 @@ from weft.switch.compiler.types import (
     VarbitType,
     base_type,
     is_header,
+    is_union,
     resolved,
     scalar_width,
+    written_types,
 )
+
+
+@dataclass(eq=False)
+class Coercer:
+    """Casts what is not written as a cast."""
+
+    reporter: Reporter
+
+    def implicit(self, node: syntax.Expression, target: Type) -> syntax.Expression:
+        """Wrap a node in a cast that was not written."""
+        if isinstance(node.type, IntegerType) and node.constant is None:
+            return self.widened(node, target)
+        cast = syntax.Cast(node.span, None, node)
+        cast.type = target
+        assert node.type is not None
+        if isinstance(node.constant, int):
+            value = constants.cast(node.constant, node.type, target)
+            if isinstance(node.type, IntegerType) and value != node.constant:
+                self.reporter.warning(
+                    node.span,
+                    f"{node.constant} does not fit {target}: it becomes {value}",
+                    "mismatch",
+                )
+            cast.constant = value
+        return cast
+
+    def widened(self, node: syntax.Expression, target: Type) -> syntax.Expression:
+        """A number without a width that is not known yet, such as ``1 << n``, as a `target`: its
+        operands become that, as p4c has it."""
+        sides: tuple[str, ...] = ()
+        match node:
+            case syntax.Binary():
+                sides = ("left",) if node.operator in ("<<", ">>") else ("left", "right")
+            case syntax.Unary() | syntax.Conditional():
+                sides = ("operand",) if isinstance(node, syntax.Unary) else ("then", "otherwise")
+            case _:
+                node = syntax.Cast(node.span, None, node)
+        for side in sides:
+            setattr(node, side, self.coerce(getattr(node, side), target))
+        node.type = target
+        return node
+
+    def to_underlying(self, node: syntax.Expression) -> syntax.Expression:
+        """A value of an enum with an underlying type becomes one of that type."""
+        if isinstance(node.type, SerializableEnumType):
+            return self.implicit(node, base_type(node.type))
+        return node
+
+    def coerce(self, node: syntax.Expression, target: Type, what: str = "") -> syntax.Expression:
+        """The node as a value of type `target`, or an error."""
+        source = type_of(node)
+        if source == target or isinstance(source, DontCareType) or isinstance(target, DontCareType):
+            return node
+        bare = resolved(target)
+        if (isinstance(source, IntegerType) and isinstance(bare, (BitType, IntType))) or (
+            isinstance(source, SerializableEnumType) and base_type(source) == target
+        ):
+            return self.implicit(node, target)
+        if not self._take_type(node, bare):
+            subject = f"{what or 'this'} has type {source}"
+            raise self.reporter.fail(node.span, f"{subject}, but {target} is expected")
+        node.type = target
+        return node
+
+    def _take_type(self, node: syntax.Expression, bare: Type) -> bool:
+        """Let what is written out be of a type, if it can: ``{#}``, a list or a record."""
+        match node.type:
+            case InvalidHeaderType():
+                return is_header(bare) or is_union(bare)
+            case TupleType() if isinstance(node, syntax.ListExpression):
+                wanted = written_types(bare, len(node.items))
+                if wanted is None or len(wanted) != len(node.items):
+                    return False
+                node.items = [
+                    self.coerce(item, kind) for item, kind in zip(node.items, wanted, strict=True)
+                ]
+                return True
+        if not isinstance(node.type, RecordType) or not isinstance(node, syntax.RecordExpression):
+            return False
+        given = dict(node.fields)
+        if not isinstance(bare, StructType) or is_union(bare) or given.keys() != bare.fields.keys():
+            return False
+        node.fields = [(name, self.coerce(given[name], kind)) for name, kind in bare.fields.items()]
+        return True
+
+    def unify_operands(self, node: syntax.Binary, what: str = "") -> None:
+        """Bring the two operands of an operation to one type, if an implicit cast does that."""
+        left, right = type_of(node.left), type_of(node.right)
+        numeric = (BitType, IntType, IntegerType, SerializableEnumType)
+        numbers = isinstance(left, numeric) and isinstance(right, numeric)
+        if what if left == right else numbers:
+            # Arithmetic on enums is arithmetic on their values.
+            node.left = self.to_underlying(node.left)
+            node.right = self.to_underlying(node.right)
+        if left == right:
+            return
+        left, right = type_of(node.left), type_of(node.right)
+        if isinstance(left, IntegerType) and isinstance(right, (BitType, IntType)):
+            node.left = self.implicit(node.left, right)
+        elif isinstance(right, IntegerType) and isinstance(left, (BitType, IntType)):
+            node.right = self.implicit(node.right, left)
+            return
+        if isinstance(resolved(left), (BitType, IntType)) and isinstance(right, IntegerType):
+            node.right = self.implicit(node.right, left)
+        elif isinstance(resolved(right), (BitType, IntType)) and isinstance(left, IntegerType):
+            node.left = self.implicit(node.left, right)
+        if isinstance(node.left, syntax.ListExpression) and isinstance(
+            node.right, syntax.ListExpression
+        ):
+            self._unify_lists(node.left, node.right)
+        elif _is_written_out(node.left) and isinstance(resolved(right), _COMPOSITE):
+            node.left = self.coerce(node.left, right)
+        elif _is_written_out(node.right) and isinstance(resolved(left), _COMPOSITE):
+            node.right = self.coerce(node.right, left)
+
+    def _unify_lists(self, left: syntax.ListExpression, right: syntax.ListExpression) -> None:
+        """Numbers in one list take their widths from the other."""
+        if len(left.items) != len(right.items) or not (
+            isinstance(left.type, TupleType) and isinstance(right.type, TupleType)
+        ):
+            return
+        for place, (one, other) in enumerate(zip(left.items, right.items, strict=True)):
+            pair = syntax.Binary(one.span, "==", one, other)
+            self.unify_operands(pair)
+            left.items[place], right.items[place] = pair.left, pair.right
+        for node in (left, right):
+            node.type = TupleType(tuple(type_of(item) for item in node.items))
+
+
+_COMPOSITE = (StructType, TupleType, StackType)
+
+
+def _is_written_out(node: syntax.Expression) -> bool:
+    """Whether an expression takes its type from what it is used with."""
+    written = (syntax.ListExpression, syntax.RecordExpression, syntax.InvalidHeader)
+    return isinstance(node, written) and isinstance(
+        node.type, (TupleType, RecordType, InvalidHeaderType)
+    )
+
 
 _COMPARISONS = ("<", ">", "<=", ">=")
 _BITWISE = ("&", "|", "^")

@@ -8,12 +8,12 @@ from typing import Any
 
 from weft.switch.compiler import ir
 from weft.switch.compiler.diagnostics import Reporter
-from weft.switch.compiler.emit.flatten import flatten
-from weft.switch.compiler.emit.json_expressions import (
+from weft.switch.compiler.emit.flatten import (
     Json,
     SourceNotes,
     condition,
     expression,
+    flatten,
     hexadecimal,
     operand,
 )

@@ -9,20 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.switch.compiler import syntax
-from weft.switch.compiler.lower.assignments import Assigner
 from weft.switch.compiler.lower.calls import CallLowering
-from weft.switch.compiler.lower.controls import Applier
-from weft.switch.compiler.lower.expressions import ExpressionLowering
+from weft.switch.compiler.lower.expressions import ExpressionLowering, NumberLists, VariableLowering
 from weft.switch.compiler.lower.externs import ExternLowering
-from weft.switch.compiler.lower.instances import InstanceLowering
-from weft.switch.compiler.lower.numbers import NumberLists
-from weft.switch.compiler.lower.places import PlaceReader
-from weft.switch.compiler.lower.shared import Shared
+from weft.switch.compiler.lower.instances import Applier, InstanceLowering
+from weft.switch.compiler.lower.places import Assigner, PlaceReader
+from weft.switch.compiler.lower.shared import CodeWriter, Shared
 from weft.switch.compiler.lower.statements import StatementLowering
+from weft.switch.compiler.lower.storage import Environment, Value
 from weft.switch.compiler.lower.tables import TableLowering
-from weft.switch.compiler.lower.values import Environment, Value
-from weft.switch.compiler.lower.variables import VariableLowering
-from weft.switch.compiler.lower.writer import CodeWriter
 
 
 class BodyLowering:

@@ -10,11 +10,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from weft.switch.compiler import ir, syntax
-from weft.switch.compiler.lower.assignments import Assigner, stack_kind
 from weft.switch.compiler.lower.expressions import ExpressionLowering
 from weft.switch.compiler.lower.externs import NOTHING, ExternLowering
+from weft.switch.compiler.lower.places import Assigner, stack_kind
+from weft.switch.compiler.lower.shared import CodeWriter
 from weft.switch.compiler.lower.storage import (
     PLACES,
+    BlockInstance,
+    Composite,
+    Environment,
+    ExternInstance,
     FieldPlace,
     HeaderPlace,
     NextPlace,
@@ -22,17 +27,10 @@ from weft.switch.compiler.lower.storage import (
     StackPlace,
     StructPlace,
     UnionPlace,
-    atoms,
-)
-from weft.switch.compiler.lower.values import (
-    BlockInstance,
-    Composite,
-    Environment,
-    ExternInstance,
     Value,
+    atoms,
     reads,
 )
-from weft.switch.compiler.lower.writer import CodeWriter
 from weft.switch.compiler.syntax import Target
 from weft.switch.compiler.types import VOID, Type
 

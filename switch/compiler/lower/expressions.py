@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
 
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.constants import EvaluationError
-from weft.switch.compiler.lower.assignments import Assigner
+from weft.switch.compiler.lower.places import Assigner
+from weft.switch.compiler.lower.shared import CodeWriter
 from weft.switch.compiler.lower.storage import (
     PLACES,
     ChosenPlace,
+    Composite,
     ElementPlace,
+    Environment,
     FieldPlace,
     HeaderPlace,
     MovingSlicePlace,
@@ -23,14 +27,17 @@ from weft.switch.compiler.lower.storage import (
     StackPlace,
     StructPlace,
     UnionPlace,
+    Value,
     header_field,
+    header_members,
+    parts,
 )
-from weft.switch.compiler.lower.values import Composite, Environment, Value, parts
-from weft.switch.compiler.lower.writer import CodeWriter
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
+    BitType,
     EnumType,
     ErrorType,
+    IntegerType,
     ListType,
     StackType,
     StructType,
@@ -405,3 +412,89 @@ class ExpressionLowering:
         condition = known if is_and else arithmetic.negate(known)
         self.writer.code.append(ir.Branch(condition, code, [], node.span))
         return temporary
+
+
+Numbers = list[tuple[ir.Expression, int]]
+"""Numbers with their widths in bits."""
+
+
+@dataclass(eq=False)
+class NumberLists:
+    """Takes values apart into numbers."""
+
+    writer: CodeWriter
+    assigner: Assigner
+    expressions: ExpressionLowering
+
+    def of(self, node: syntax.Expression, env: Environment) -> Numbers:
+        """The numbers that the value of an expression consists of, in order."""
+        return self._numbers(self.expressions.value(node, env), type_of(node), node)
+
+    def _numbers(self, value: Value, kind: Type, node: syntax.Node) -> Numbers:
+        if isinstance(value, (StructPlace, Composite, UnionPlace, HeaderPlace)):
+            members: Mapping[str, Value] = (
+                header_members(value) if isinstance(value, HeaderPlace) else value.members
+            )
+            types = member_types(kind)
+            return [
+                number
+                for member, member_type in zip(members.values(), types.values(), strict=True)
+                for number in self._numbers(member, member_type, node)
+            ]
+        width = scalar_width(kind)
+        if isinstance(resolved(kind), IntegerType) or width is None:
+            raise self.writer.fail(node, f"a value of type {kind} has no width here")
+        number = arithmetic.number(self.expressions.places.expression_of(value, node))
+        if self.writer.shared.storage.stored_width(number) not in (None, width):
+            # A field that was cast to a greater width: BMv2 would take it as it is.
+            number = ir.OperatorCall("&", number, ir.Number(arithmetic.mask_of(width)))
+        return [(number, width)]
+
+    def stored(self, items: Numbers, node: syntax.Node) -> Numbers:
+        """The same with each item that is neither a field nor a constant put into a field."""
+        plain = (ir.Field, ir.Number)
+        return [
+            (item, width) if isinstance(item, plain) else (self.field(item, width, node), width)
+            for item, width in items
+        ]
+
+    def field(self, value: ir.Expression, width: int, node: syntax.Node) -> ir.Field:
+        """A field that holds a number."""
+        place = self.writer.temporary_field(BitType(width))
+        self.assigner.assign(place, value, node)
+        return place.field
+
+
+@dataclass(eq=False)
+class VariableLowering:
+    """Gives variables their places and first values."""
+
+    writer: CodeWriter
+    assigner: Assigner
+    expressions: ExpressionLowering
+
+    def place(self, node: syntax.Variable, env: Environment) -> Place:
+        """Bind a variable to its place: one for each instance of the block that it is in."""
+        assert node.type is not None
+        variables = self.writer.shared.variables
+        key = (id(node), id(env.owner()))
+        place = variables.get(key)
+        if place is None:
+            prefix = f"{env.path}." if env.path else ""
+            place = variables[key] = self.writer.temporary(node.type, prefix + node.name)
+        env.bind(node, place)
+        return place
+
+    def declare(self, node: syntax.Variable, env: Environment) -> None:
+        """Bind a variable, and let it begin with its value."""
+        place = self.place(node, env)
+        if node.initializer is None:
+            self.assigner.invalidate(place)
+        else:
+            self.assigner.assign(place, self.expressions.value(node.initializer, env), node)
+
+    def declare_all(self, nodes: Sequence[syntax.Node], env: Environment) -> None:
+        """Declare those variables that are among the declarations of a parser or control."""
+        for node in nodes:
+            if isinstance(node, syntax.Variable):
+                self.declare(node, env)

@@ -11,12 +11,19 @@ from dataclasses import dataclass
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.annotations import find, local_name, string_of
 from weft.switch.compiler.diagnostics import Abandon
-from weft.switch.compiler.lower.assignments import Assigner
-from weft.switch.compiler.lower.expressions import ExpressionLowering
-from weft.switch.compiler.lower.numbers import NumberLists, Numbers
-from weft.switch.compiler.lower.storage import FieldPlace, HeaderPlace, NextPlace, Place
-from weft.switch.compiler.lower.values import Composite, Environment, ExternInstance, Value
-from weft.switch.compiler.lower.writer import CodeWriter
+from weft.switch.compiler.lower.expressions import ExpressionLowering, NumberLists, Numbers
+from weft.switch.compiler.lower.places import Assigner
+from weft.switch.compiler.lower.shared import CodeWriter
+from weft.switch.compiler.lower.storage import (
+    Composite,
+    Environment,
+    ExternInstance,
+    FieldPlace,
+    HeaderPlace,
+    NextPlace,
+    Place,
+    Value,
+)
 from weft.switch.compiler.syntax import Target, type_of
 from weft.switch.compiler.types import (
     BitType,

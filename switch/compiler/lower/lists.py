@@ -13,17 +13,15 @@ from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.lower.body import BodyLowering
 from weft.switch.compiler.lower.shared import Shared
 from weft.switch.compiler.lower.storage import (
+    BlockInstance,
+    Composite,
+    Environment,
     FieldPlace,
     HeaderPlace,
     Place,
     StackPlace,
     StructPlace,
     UnionPlace,
-)
-from weft.switch.compiler.lower.values import (
-    BlockInstance,
-    Composite,
-    Environment,
     Value,
     applied,
 )

@@ -12,12 +12,10 @@ from typing import Any
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.constants import EvaluationError
 from weft.switch.compiler.diagnostics import Abandon
-from weft.switch.compiler.lower.assignments import Assigner
-from weft.switch.compiler.lower.expressions import ExpressionLowering
-from weft.switch.compiler.lower.storage import FieldPlace, Place
-from weft.switch.compiler.lower.values import Environment, Value, parts
-from weft.switch.compiler.lower.variables import VariableLowering
-from weft.switch.compiler.lower.writer import CodeWriter
+from weft.switch.compiler.lower.expressions import ExpressionLowering, VariableLowering
+from weft.switch.compiler.lower.places import Assigner
+from weft.switch.compiler.lower.shared import CodeWriter
+from weft.switch.compiler.lower.storage import Environment, FieldPlace, Place, Value, parts
 from weft.switch.compiler.order import operands
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import BOOL, is_flag, is_header_stack, resolved

@@ -14,14 +14,17 @@ from weft.switch.compiler.lower.parsers import ParserLowering
 from weft.switch.compiler.lower.pipeline import PipelineBuilder
 from weft.switch.compiler.lower.shared import Shared
 from weft.switch.compiler.lower.storage import (
+    BlockInstance,
+    Environment,
+    ExternInstance,
     FieldPlace,
     HeaderPlace,
     Place,
     StackPlace,
     StructPlace,
     UnionPlace,
+    full_name,
 )
-from weft.switch.compiler.lower.values import BlockInstance, Environment, ExternInstance, full_name
 from weft.switch.compiler.types import (
     StructType,
     Type,

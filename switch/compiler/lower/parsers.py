@@ -11,15 +11,9 @@ from dataclasses import dataclass
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.diagnostics import Abandon
 from weft.switch.compiler.lower.body import BodyLowering
-from weft.switch.compiler.lower.numbers import Numbers
-from weft.switch.compiler.lower.shared import Shared, unique
-from weft.switch.compiler.lower.values import (
-    BlockInstance,
-    Environment,
-    Value,
-    ValueSetInstance,
-    applied,
-)
+from weft.switch.compiler.lower.expressions import Numbers
+from weft.switch.compiler.lower.shared import Shared
+from weft.switch.compiler.lower.storage import BlockInstance, Environment, Value, applied, unique
 from weft.switch.compiler.ranges import prefixes
 from weft.switch.compiler.simplify import leaves, simplify
 from weft.switch.compiler.syntax import type_of
@@ -262,9 +256,9 @@ class ParserLowering:
                 return
             case syntax.Name() if isinstance(keyset.declaration, syntax.ValueSet):
                 value = env.find(keyset.declaration)
-                assert isinstance(value, ValueSetInstance)
-                value.object.is_used = True
-                state.cases.append(ir.TransitionCase("parse_vset", following, value.object.name))
+                assert isinstance(value, ir.ValueSet)
+                value.is_used = True
+                state.cases.append(ir.TransitionCase("parse_vset", following, value.name))
                 return
         if any(item.kind == "default" for item in state.cases):
             return  # never reached

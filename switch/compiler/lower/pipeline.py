@@ -6,7 +6,8 @@ from pathlib import PurePath
 
 from weft.switch.compiler import ir
 from weft.switch.compiler.diagnostics import NOWHERE, Span
-from weft.switch.compiler.lower.shared import Shared, unique
+from weft.switch.compiler.lower.shared import Shared
+from weft.switch.compiler.lower.storage import unique
 from weft.switch.compiler.simplify import bodies, simplify
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from weft.switch.compiler import ir, syntax
 from weft.switch.compiler.annotations import has_annotation
 from weft.switch.compiler.check.scope import Context
-from weft.switch.compiler.diagnostics import Reporter
-from weft.switch.compiler.lower.storage import Place, Storage
-from weft.switch.compiler.lower.values import Environment, full_name
+from weft.switch.compiler.diagnostics import NOWHERE, Abandon, Reporter, Span
+from weft.switch.compiler.lower.storage import Environment, FieldPlace, Place, Storage, full_name
 from weft.switch.compiler.order import Effects
+from weft.switch.compiler.types import Type
 
 
 class Shared:
@@ -84,10 +84,44 @@ class Shared:
         return model
 
 
-def unique(name: str, taken: set[str]) -> str:
-    """A name that is not taken yet, and is from now on: this one, or one with a number."""
-    candidate, count = name, 0
-    while candidate in taken:
-        candidate, count = f"{name}_{count}", count + 1
-    taken.add(candidate)
-    return candidate
+class CodeWriter:
+    """Collects code. `context` says of what: control, action or parser."""
+
+    def __init__(self, shared: Shared, context: str) -> None:
+        self.shared = shared
+        self.context = context
+        self.code: list[ir.Code] = []
+        self.span: Span = NOWHERE  # of the statement that is being lowered
+
+    def do(self, operation: str, *operands: ir.Expression) -> None:
+        self.code.append(ir.Do(operation, operands, self.span))
+
+    def captured(self, action: Callable[[], object]) -> list[ir.Code]:
+        """The code that `action` emits."""
+        before, self.code = self.code, []
+        try:
+            action()
+            return self.code
+        finally:
+            self.code = before
+
+    def temporary(self, kind: Type, name: str = "tmp") -> Place:
+        """A new place; an error where the type cannot be stored."""
+        try:
+            return self.shared.storage.allocate(name, kind)
+        except KeyError as problem:
+            raise self.shared.reporter.fail(
+                self.span, f"not supported: a value of type {problem.args[0]} in {kind}"
+            ) from None
+
+    def temporary_field(self, kind: Type, name: str = "tmp") -> FieldPlace:
+        """A new place for a value of a type that one field holds."""
+        place = self.temporary(kind, name)
+        assert isinstance(place, FieldPlace)
+        return place
+
+    def fail_if(self, wrong: object, node: syntax.Node, message: str) -> None:
+        self.shared.reporter.fail_if(wrong, node.span, message)
+
+    def fail(self, node: syntax.Node, message: str) -> Abandon:
+        return self.shared.reporter.fail(node.span, message)

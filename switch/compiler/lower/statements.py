@@ -6,14 +6,13 @@ from collections.abc import Callable
 
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.diagnostics import Abandon
-from weft.switch.compiler.lower.assignments import Assigner
 from weft.switch.compiler.lower.calls import CallLowering
-from weft.switch.compiler.lower.expressions import ExpressionLowering
+from weft.switch.compiler.lower.expressions import ExpressionLowering, VariableLowering
 from weft.switch.compiler.lower.loops import LoopLowering
+from weft.switch.compiler.lower.places import Assigner
+from weft.switch.compiler.lower.shared import CodeWriter
+from weft.switch.compiler.lower.storage import Environment
 from weft.switch.compiler.lower.tables import TableLowering
-from weft.switch.compiler.lower.values import Environment
-from weft.switch.compiler.lower.variables import VariableLowering
-from weft.switch.compiler.lower.writer import CodeWriter
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import ActionEnumType
 

@@ -6,13 +6,14 @@ numbers in structs and variables become fields of one metadata instance, ``scala
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from weft.switch.compiler import ir
+from weft.switch.compiler import ir, syntax
 from weft.switch.compiler.annotations import local_name
 from weft.switch.compiler.types import (
+    VOID,
     StackType,
     StructType,
     TupleType,
@@ -196,6 +197,15 @@ def header_members(header: HeaderPlace | ElementPlace) -> dict[str, Place]:
     }
 
 
+def unique(name: str, taken: set[str]) -> str:
+    """A name that is not taken yet, and is from now on: this one, or one with a number."""
+    candidate, count = name, 0
+    while candidate in taken:
+        candidate, count = f"{name}_{count}", count + 1
+    taken.add(candidate)
+    return candidate
+
+
 class Storage:
     """Allocates header types, header instances and fields of a program."""
 
@@ -211,20 +221,13 @@ class Storage:
         self.uneven: list[tuple[StructType, int]] = []
         """Headers that are not of whole bytes, with their bits; BMv2 cannot have them."""
 
-    def unique(self, name: str, taken: set[str]) -> str:
-        candidate, count = name, 0
-        while candidate in taken:
-            candidate, count = f"{name}_{count}", count + 1
-        taken.add(candidate)
-        return candidate
-
     def header_type(self, kind: StructType, metadata: bool = False) -> str:
         """The name of the BMv2 header type of a P4 header (or of a struct as metadata)."""
         known = self._types.get(kind)
         if known is not None:
             return known
         declared = kind.name if kind.declaration is None else local_name(kind.declaration)
-        name = self.unique(declared, self._type_names)
+        name = unique(declared, self._type_names)
         self._types[kind] = name
         model = ir.HeaderType(name)
         bits = 0
@@ -250,9 +253,9 @@ class Storage:
 
     def scalar(self, name: str, kind: Type) -> FieldPlace:
         """A new field of `scalars`."""
-        unique = self.unique(name, self._fields)
-        self.scalars.fields.append((unique, scalar_width(kind) or 1, is_signed(kind)))
-        return FieldPlace(SCALARS, unique, kind)
+        own = unique(name, self._fields)
+        self.scalars.fields.append((own, scalar_width(kind) or 1, is_signed(kind)))
+        return FieldPlace(SCALARS, own, kind)
 
     def stored_width(self, node: ir.Expression) -> int | None:
         """The width in bits of a field where it is; None for what is no field."""
@@ -273,9 +276,9 @@ class Storage:
         return width if isinstance(width, int) else None
 
     def header(self, name: str, kind: StructType) -> HeaderPlace:
-        unique = self.unique(name, self._names)
-        self.program.headers.append(ir.Header(unique, self.header_type(kind)))
-        return HeaderPlace(unique, kind)
+        own = unique(name, self._names)
+        self.program.headers.append(ir.Header(own, self.header_type(kind)))
+        return HeaderPlace(own, kind)
 
     def allocate(self, name: str, kind: Type) -> Place:
         """A place for a value of any type that can be stored; raises KeyError if it cannot."""
@@ -298,30 +301,30 @@ class Storage:
         return self.scalar(name, kind)
 
     def _stack(self, name: str, kind: StackType) -> StackPlace:
-        unique = self.unique(name, self._names)
+        own = unique(name, self._names)
         element = resolved(kind.element)
         assert isinstance(element, StructType)
-        elements = [self.allocate(f"{unique}[{index}]", element) for index in range(kind.size)]
+        elements = [self.allocate(f"{own}[{index}]", element) for index in range(kind.size)]
         of_unions = is_union(element)
         element_type = element.name if of_unions else self.header_type(element)
         names = [item.name for item in elements if isinstance(item, (HeaderPlace, UnionPlace))]
-        self.program.stacks.append(ir.Stack(unique, element_type, names, of_unions))
-        return StackPlace(unique, kind, elements)
+        self.program.stacks.append(ir.Stack(own, element_type, names, of_unions))
+        return StackPlace(own, kind, elements)
 
     def _union(self, name: str, kind: StructType) -> UnionPlace:
-        unique = self.unique(name, self._names)
+        own = unique(name, self._names)
         members: dict[str, HeaderPlace] = {}
         for key, item in kind.fields.items():
             bare = resolved(item)
             assert isinstance(bare, StructType)
-            members[key] = self.header(f"{unique}.{key}", bare)
+            members[key] = self.header(f"{own}.{key}", bare)
         self.program.union_types.setdefault(
             kind.name, [(key, self.header_type(place.type)) for key, place in members.items()]
         )
         self.program.unions.append(
-            ir.Union_(unique, kind.name, [place.name for place in members.values()])
+            ir.Union_(own, kind.name, [place.name for place in members.values()])
         )
-        return UnionPlace(unique, kind, members)
+        return UnionPlace(own, kind, members)
 
     def metadata_header(self, name: str, kind: StructType) -> StructPlace:
         """A struct kept as a metadata header of its own, as the standard metadata is."""
@@ -335,3 +338,119 @@ class Storage:
         """Round the scalars up to whole bytes."""
         bits = sum(width for _, width, _ in self.scalars.fields if isinstance(width, int))
         self.pad(self.scalars, bits)
+
+
+@dataclass(eq=False)
+class Composite:
+    """A struct, header or tuple value that has no place; `valid` is False for ``{#}``."""
+
+    type: Type
+    members: dict[str, Value]
+    valid: bool = True
+
+
+@dataclass(eq=False)
+class ExternInstance:
+    """An instance of an extern object; `object` is what BMv2 has for it, if anything."""
+
+    kind: str
+    name: str
+    object: ir.Object | None = None
+
+
+@dataclass(eq=False)
+class BlockInstance:
+    """An instance of a parser or control; `path` is its name in the control plane."""
+
+    declaration: syntax.Parser | syntax.Control
+    path: str
+    environment: Environment
+    applications: list[Environment] = field(default_factory=list)
+    """Kept, as tables and actions are known by the environment that they are applied in."""
+
+
+def parts(value: Value) -> list[Value]:
+    """The members of a struct or tuple, the elements of a stack or array."""
+    match value:
+        case StackPlace():
+            return list(value.elements)
+        case StructPlace() | Composite():
+            return list(value.members.values())
+    return []
+
+
+def reads(value: Value) -> set[str]:
+    """The header instances and fields that a value is computed from."""
+    if isinstance(value, PLACES):
+        index = getattr(value, "index", None)
+        return atoms(value) | (reads(index) if isinstance(index, ir.Expression) else set())
+    match value:
+        case Composite():
+            return set().union(*map(reads, value.members.values()))
+        case ir.Field():
+            return atoms(FieldPlace(value.header, value.name, VOID))
+        case ir.LastField() | ir.LastUnionField():
+            return {f"{value.stack}[]"}
+        case ir.Reference():
+            return {value.name, f"{value.name}[]"}
+    operands = ir.operands(value) if isinstance(value, ir.Expression) else []
+    return set().union(*map(reads, operands))
+
+
+Value = ir.Expression | Place | Composite | ExternInstance | BlockInstance | ir.ValueSet
+
+
+@dataclass(eq=False)
+class Environment:
+    """What declarations stand for, in one instance of a block or one call."""
+
+    parent: Environment | None = None
+    path: str = ""
+    owns_actions: bool = False  # of an applied control: its actions see this environment
+    order: tuple[int, ...] = ()  # place of the instance among all declarations
+    values: dict[int, Value] = field(default_factory=dict)
+
+    def bind(self, declaration: syntax.Node, value: Value) -> None:
+        self.values[id(declaration)] = value
+
+    def find(self, declaration: syntax.Node) -> Value | None:
+        environment: Environment | None = self
+        while environment is not None:
+            if id(declaration) in environment.values:
+                return environment.values[id(declaration)]
+            environment = environment.parent
+        return None
+
+    def inner(self, values: Mapping[syntax.Variable, Value] | None = None) -> Environment:
+        """An environment inside this one, in which variables stand for the values given."""
+        bound = {id(variable): value for variable, value in (values or {}).items()}
+        return Environment(self, self.path, values=bound)
+
+    def owner(self) -> Environment:
+        """The environment of the applied control that this one is inside of."""
+        environment = self
+        while not environment.owns_actions and environment.parent is not None:
+            environment = environment.parent
+        return environment
+
+
+def applied(instance: BlockInstance, arguments: Sequence[Value] = ()) -> Environment:
+    """The environment for one application of a parser's or control's instance.
+
+    The arguments, if there are any, are those of all its parameters.
+    """
+    environment = instance.environment
+    result = Environment(environment, instance.path, owns_actions=True, order=environment.order)
+    instance.applications.append(result)
+    if arguments:
+        for parameter, argument in zip(instance.declaration.parameters, arguments, strict=True):
+            result.bind(parameter, argument)
+    return result
+
+
+def full_name(path: str, declaration: syntax.Declaration) -> str:
+    """The control-plane name of something declared at `path` (section "Control plane names")."""
+    name = local_name(declaration)
+    if name.startswith("."):
+        return name[1:]
+    return f"{path}.{name}" if path else name

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import count
 
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.annotations import find, has_annotation, local_name, string_of
 from weft.switch.compiler.describe import source_text
-from weft.switch.compiler.lower.assignments import Assigner
+from weft.switch.compiler.diagnostics import Reporter
 from weft.switch.compiler.lower.calls import CallLowering
-from weft.switch.compiler.lower.entries import annotated_ranks, largest_priority_wins, priorities
 from weft.switch.compiler.lower.expressions import ExpressionLowering
 from weft.switch.compiler.lower.instances import MAXIMUM_SIZE, InstanceLowering
-from weft.switch.compiler.lower.storage import FieldPlace
-from weft.switch.compiler.lower.values import Environment, ExternInstance, Value, full_name
-from weft.switch.compiler.lower.writer import CodeWriter
-from weft.switch.compiler.syntax import Target, type_of
-from weft.switch.compiler.types import (
-    BOOL,
-    ErrorType,
-    base_type,
-    is_flag,
-    is_varbit,
-    scalar_width,
+from weft.switch.compiler.lower.places import Assigner
+from weft.switch.compiler.lower.shared import CodeWriter
+from weft.switch.compiler.lower.storage import (
+    Environment,
+    ExternInstance,
+    FieldPlace,
+    Value,
+    full_name,
 )
+from weft.switch.compiler.syntax import Target, type_of
+from weft.switch.compiler.types import BOOL, ErrorType, base_type, is_flag, is_varbit, scalar_width
 
 
 class TableLowering:
@@ -352,3 +351,59 @@ class TableLowering:
             if kind == "lpm" and mask == full ^ arithmetic.mask_of(width - length):
                 return (value & mask, length)
         raise self.writer.fail(item, f"this cannot be matched by a key of kind {kind}")
+
+
+def priorities(node: syntax.Table, reporter: Reporter) -> list[int]:
+    """The priority of each entry as written: larger wins, unless the table says otherwise."""
+    largest = largest_priority_wins(node)
+    delta = _property(node, "priority_delta", 1)
+    if node.entries_are_constant or all(entry.priority is None for entry in node.entries):
+        count = len(node.entries)
+        order = range(count - 1, -1, -1) if largest else range(count)
+        return [1 + position * delta for position in order]
+    if node.entries[0].priority is None:
+        reporter.error(
+            node.entries[0].span, "if any entry has a priority, the first one must have one"
+        )
+    result: list[int] = []
+    current = 1
+    for index, entry in enumerate(node.entries):
+        if entry.priority is not None and isinstance(entry.priority.constant, int):
+            current = entry.priority.constant
+        elif index:
+            current += -delta if largest else delta
+        reporter.error_if(
+            current < 0, entry.span, f"the entry's priority would be {current}, below 0"
+        )
+        result.append(current)
+    return result
+
+
+def annotated_ranks(
+    node: syntax.Table, number: Callable[[syntax.Annotation], int | None]
+) -> list[int]:
+    """The ranks of constant entries where some are annotated ``@priority(n)``; else nothing.
+
+    As p4c has it: the smaller number wins, and an entry without one has its place, from 1 on.
+    """
+    if not node.entries_are_constant:
+        return []
+    given: dict[int, int] = {}
+    for place, entry in enumerate(node.entries):
+        annotation = find(entry.annotations, "priority")
+        value = None if annotation is None else number(annotation)
+        if value is not None:
+            given[place] = value
+    return [given.get(place, place + 1) for place in range(len(node.entries))] if given else []
+
+
+def largest_priority_wins(node: syntax.Table) -> bool:
+    """Whether a larger priority wins, as it does unless the table says otherwise."""
+    return _property(node, "largest_priority_wins", 1) != 0
+
+
+def _property(node: syntax.Table, name: str, default: int) -> int:
+    item = node.properties.get(name)
+    if item is None or not isinstance(item.value.constant, int):
+        return default
+    return int(item.value.constant)
