@@ -24,8 +24,8 @@ from weft.switch.compiler.check.flow import FlowChecker
 from weft.switch.compiler.check.unused import warn_of_unused
 from weft.switch.compiler.diagnostics import Abandon, Diagnostic, Reporter, Span
 from weft.switch.compiler.emit.bmv2_json import Emitter
-from weft.switch.compiler.emit.flatten import SourceNotes
 from weft.switch.compiler.emit.p4info import InfoEmitter, info_text
+from weft.switch.compiler.emit.primitives import SourceNotes
 from weft.switch.compiler.lower.lower import lower
 from weft.switch.compiler.parse.parser import parse_annotation_expressions, parse_program
 from weft.switch.compiler.parse.preprocess import Preprocessed, display_name, preprocess

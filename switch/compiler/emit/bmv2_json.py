@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.switch.compiler import ir
 from weft.switch.compiler.diagnostics import Reporter
-from weft.switch.compiler.emit.flatten import (
+from weft.switch.compiler.emit.primitives import (
     Json,
     SourceNotes,
     condition,

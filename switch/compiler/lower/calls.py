@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from weft.switch.compiler import ir, syntax
-from weft.switch.compiler.lower.expressions import ExpressionLowering
+from weft.switch.compiler.lower.expressions import ExpressionLowering, Part
 from weft.switch.compiler.lower.externs import NOTHING, ExternLowering
-from weft.switch.compiler.lower.places import Assigner, stack_kind
-from weft.switch.compiler.lower.shared import CodeWriter
+from weft.switch.compiler.lower.places import stack_kind
 from weft.switch.compiler.lower.storage import (
     PLACES,
     BlockInstance,
@@ -64,17 +63,14 @@ class Frames:
     pending: list[CopyOut] = field(default_factory=list)
 
 
-class CallLowering:
+class CallLowering(Part):
     """Lowers calls. `statements` lowers a callee's body, `applications` what else is applied."""
 
     def __init__(
-        self, writer: CodeWriter, assigner: Assigner, expressions: ExpressionLowering,
-        externs: ExternLowering, statements: Statements, applications: Applications,
+        self, expressions: ExpressionLowering, externs: ExternLowering, statements: Statements,
+        applications: Applications,
     ) -> None:  # fmt: skip
-        self.writer = writer
-        self.shared = writer.shared
-        self.assigner = assigner
-        self.expressions = expressions
+        super().__init__(expressions)
         self.externs = externs
         self.statements = statements
         self.applications = applications
@@ -117,11 +113,11 @@ class CallLowering:
                 direct = isinstance(place, _DIRECT) and not isolated and not atoms(place) & outs
                 outs |= atoms(place)
                 if not direct:
-                    place = self.assigner.frozen(place)
+                    place = self.places.frozen(place)
                     copies.append(self._copy(parameter, argument, place, kind))
                 callee.bind(parameter, place if direct else copies[-1].value)
                 if direct and parameter.direction == "out":
-                    self.assigner.invalidate(place)
+                    self.places.invalidate(place)
         return copies
 
     def _passed(
@@ -132,7 +128,7 @@ class CallLowering:
         if isinstance(value, _STABLE):
             return value
         if isolated or reads(value) & written or not isinstance(value, PLACES):
-            return self.assigner.kept(value, argument)
+            return self.places.kept(value, argument)
         return value
 
     def _copy(
@@ -141,14 +137,14 @@ class CallLowering:
         """A place for an argument while the callee runs."""
         temporary = self.writer.temporary(kind, parameter.name)
         if parameter.direction == "inout":
-            self.assigner.assign(temporary, place, argument)
+            self.places.assign(temporary, place, argument)
         else:
-            self.assigner.invalidate(temporary)
+            self.places.invalidate(temporary)
         return CopyOut(place, temporary, argument)
 
     def copy_out(self, copies: list[CopyOut]) -> None:
         for copy in copies:
-            self.assigner.assign(copy.place, copy.value, copy.node)
+            self.places.assign(copy.place, copy.value, copy.node)
 
     # Calls
 
@@ -188,7 +184,7 @@ class CallLowering:
         for parameter, argument in first:
             if parameter.direction in _WRITTEN:
                 place = self.expressions.place(argument, env)
-                evaluated[id(argument)] = self.assigner.frozen(place)
+                evaluated[id(argument)] = self.places.frozen(place)
             else:
                 evaluated[id(argument)] = self.expressions.kept(argument, env)
         result = self.externs.call(node, target, env)
@@ -266,12 +262,12 @@ class CallLowering:
                     raise self.writer.fail(node, "not supported: isValid() of 'next' or 'last'")
                 case Composite():
                     return ir.Truth(base.valid)
-            return self.expressions.places.is_valid(base, node)
+            return self.places.is_valid(base, node)
         if name in ("setValid", "setInvalid"):
             if name == "setValid" and isinstance(base, HeaderPlace):
                 self._invalidate_siblings(base)
             operation = "add_header" if name == "setValid" else "remove_header"
-            self.writer.do(operation, self.expressions.places.header_reference(base, node))
+            self.writer.do(operation, self.places.header_reference(base, node))
         elif isinstance(base, StackPlace):
             count = target.arguments[0]
             assert count is not None and isinstance(count.constant, int)
@@ -294,7 +290,7 @@ class CallLowering:
         """``return``."""
         label, result = self.frames.returning[-1]
         if node.value is not None and result is not None:
-            self.assigner.assign(result, self.expressions.value(node.value, env), node)
+            self.places.assign(result, self.expressions.value(node.value, env), node)
         self.writer.code.append(ir.Leave(label))
 
     def stop(self, node: syntax.Exit, env: Environment) -> None:

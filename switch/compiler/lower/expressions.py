@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.constants import EvaluationError
-from weft.switch.compiler.lower.places import Assigner
+from weft.switch.compiler.lower.places import Places
 from weft.switch.compiler.lower.shared import CodeWriter
 from weft.switch.compiler.lower.storage import (
     PLACES,
@@ -59,25 +58,24 @@ _Result = TypeVar("_Result")
 _SLICEABLE = (FieldPlace, OffsetPlace, SlicePlace, ChosenPlace, MovingSlicePlace)
 
 
-class CallValues(Protocol):
-    """What lowers the calls inside expressions."""
-
-    def call_value(self, node: syntax.Call, env: Environment) -> Value:
-        """The value that a call gives."""
-
-    def table_result(self, call: syntax.Call, name: str, env: Environment) -> Value:
-        """``t.apply().hit`` or ``.miss``."""
+Numbers = list[tuple[ir.Expression, int]]
+"""Numbers with their widths in bits."""
 
 
 class ExpressionLowering:
-    """Lowers expressions; code that must run before one has its value goes to the writer."""
+    """Lowers expressions; code that must run before one has its value goes to the writer.
 
-    def __init__(self, writer: CodeWriter, assigner: Assigner, calls: CallValues) -> None:
+    `call_value` gives the value of a call, `table_result` that of ``t.apply().hit`` or ``.miss``.
+    """
+
+    def __init__(
+        self, writer: CodeWriter, call_value: Callable[[syntax.Call, Environment], Value],
+        table_result: Callable[[syntax.Call, str, Environment], Value],
+    ) -> None:  # fmt: skip
         self.writer = writer
         self.shared = writer.shared
-        self.places = assigner.places
-        self.assigner = assigner
-        self.calls = calls
+        self.places = Places(writer)
+        self.table_result = table_result
         self.evaluated: dict[int, Value] = {}  # expressions that must not be evaluated again
         self._methods: dict[type[syntax.Expression], Callable[..., Value]] = {
             syntax.Name: self._name,
@@ -92,7 +90,7 @@ class ExpressionLowering:
             syntax.Cast: self._cast,
             syntax.Conditional: self._conditional,
             syntax.Binary: self._binary,
-            syntax.Call: calls.call_value,
+            syntax.Call: call_value,
         }
 
     def constant(self, value: object, kind: Type) -> Value:
@@ -140,11 +138,11 @@ class ExpressionLowering:
         """What is nested too deeply for who reads the output goes through a variable."""
         if self.shared.effects.depth(node) % MAXIMUM_DEPTH or not isinstance(value, ir.Expression):
             return value
-        return self.assigner.kept(value, node)
+        return self.places.kept(value, node)
 
     def kept(self, node: syntax.Expression, env: Environment) -> Value:
         """The value of an expression, in a place of its own unless it cannot change."""
-        return self.assigner.kept(self.value(node, env), node)
+        return self.places.kept(self.value(node, env), node)
 
     def scalar(self, node: syntax.Expression, env: Environment) -> ir.Expression:
         """The value of an expression of a type that one field holds."""
@@ -193,7 +191,7 @@ class ExpressionLowering:
 
     def _member(self, node: syntax.MemberAccess, env: Environment) -> Value:
         if isinstance(node.base, syntax.Call) and node.base.target.kind == "table":
-            return self.calls.table_result(node.base, node.name, env)
+            return self.table_result(node.base, node.name, env)
         return self._member_of(self.value(node.base, env), node)
 
     def _member_of(self, base: Value, node: syntax.MemberAccess) -> Value:
@@ -260,7 +258,7 @@ class ExpressionLowering:
             return elements[index.value]
         if isinstance(base, StructPlace):
             places = list(base.members.values())
-            return ChosenPlace(places, self.assigner.frozen_index(index), type_of(node))
+            return ChosenPlace(places, self.places.frozen_index(index), type_of(node))
         if not isinstance(base, StackPlace):
             raise self.writer.fail(node, "not supported: an element of this")
         element = resolved(base.type.element)
@@ -372,7 +370,7 @@ class ExpressionLowering:
 
     def _assigning(self, place: Place, value: Value, node: syntax.Node) -> list[ir.Code]:
         """The code that stores a value."""
-        return self.writer.captured(lambda: self.assigner.assign(place, value, node))
+        return self.writer.captured(lambda: self.places.assign(place, value, node))
 
     def _binary(self, node: syntax.Binary, env: Environment) -> Value:
         if node.operator in ("&&", "||"):
@@ -395,7 +393,7 @@ class ExpressionLowering:
         position = len(self.writer.code)
         right = self.value(node.right, env)
         if len(self.writer.code) > position:
-            left, code = self.apart(partial(self.assigner.kept, left, node.left))
+            left, code = self.apart(partial(self.places.kept, left, node.left))
             self.writer.code[position:position] = code
         return left, right
 
@@ -406,29 +404,18 @@ class ExpressionLowering:
         if not code:
             return (arithmetic.both if is_and else arithmetic.either)(left, right)
         temporary = self.writer.temporary(type_of(node))
-        self.assigner.assign(temporary, left, node)
+        self.places.assign(temporary, left, node)
         code += self._assigning(temporary, right, node)
         known = self.places.read(temporary, node)
         condition = known if is_and else arithmetic.negate(known)
         self.writer.code.append(ir.Branch(condition, code, [], node.span))
         return temporary
 
+    # Values as lists of numbers, which hashes, checksums, digests and selects take
 
-Numbers = list[tuple[ir.Expression, int]]
-"""Numbers with their widths in bits."""
-
-
-@dataclass(eq=False)
-class NumberLists:
-    """Takes values apart into numbers."""
-
-    writer: CodeWriter
-    assigner: Assigner
-    expressions: ExpressionLowering
-
-    def of(self, node: syntax.Expression, env: Environment) -> Numbers:
+    def numbers(self, node: syntax.Expression, env: Environment) -> Numbers:
         """The numbers that the value of an expression consists of, in order."""
-        return self._numbers(self.expressions.value(node, env), type_of(node), node)
+        return self._numbers(self.value(node, env), type_of(node), node)
 
     def _numbers(self, value: Value, kind: Type, node: syntax.Node) -> Numbers:
         if isinstance(value, (StructPlace, Composite, UnionPlace, HeaderPlace)):
@@ -444,8 +431,8 @@ class NumberLists:
         width = scalar_width(kind)
         if isinstance(resolved(kind), IntegerType) or width is None:
             raise self.writer.fail(node, f"a value of type {kind} has no width here")
-        number = arithmetic.number(self.expressions.places.expression_of(value, node))
-        if self.writer.shared.storage.stored_width(number) not in (None, width):
+        number = arithmetic.number(self.places.expression_of(value, node))
+        if self.shared.storage.stored_width(number) not in (None, width):
             # A field that was cast to a greater width: BMv2 would take it as it is.
             number = ir.OperatorCall("&", number, ir.Number(arithmetic.mask_of(width)))
         return [(number, width)]
@@ -454,29 +441,24 @@ class NumberLists:
         """The same with each item that is neither a field nor a constant put into a field."""
         plain = (ir.Field, ir.Number)
         return [
-            (item, width) if isinstance(item, plain) else (self.field(item, width, node), width)
+            (item, width)
+            if isinstance(item, plain)
+            else (self.stored_number(item, width, node), width)
             for item, width in items
         ]
 
-    def field(self, value: ir.Expression, width: int, node: syntax.Node) -> ir.Field:
+    def stored_number(self, value: ir.Expression, width: int, node: syntax.Node) -> ir.Field:
         """A field that holds a number."""
         place = self.writer.temporary_field(BitType(width))
-        self.assigner.assign(place, value, node)
+        self.places.assign(place, value, node)
         return place.field
 
+    # Variables
 
-@dataclass(eq=False)
-class VariableLowering:
-    """Gives variables their places and first values."""
-
-    writer: CodeWriter
-    assigner: Assigner
-    expressions: ExpressionLowering
-
-    def place(self, node: syntax.Variable, env: Environment) -> Place:
+    def variable(self, node: syntax.Variable, env: Environment) -> Place:
         """Bind a variable to its place: one for each instance of the block that it is in."""
         assert node.type is not None
-        variables = self.writer.shared.variables
+        variables = self.shared.variables
         key = (id(node), id(env.owner()))
         place = variables.get(key)
         if place is None:
@@ -487,14 +469,24 @@ class VariableLowering:
 
     def declare(self, node: syntax.Variable, env: Environment) -> None:
         """Bind a variable, and let it begin with its value."""
-        place = self.place(node, env)
+        place = self.variable(node, env)
         if node.initializer is None:
-            self.assigner.invalidate(place)
+            self.places.invalidate(place)
         else:
-            self.assigner.assign(place, self.expressions.value(node.initializer, env), node)
+            self.places.assign(place, self.value(node.initializer, env), node)
 
     def declare_all(self, nodes: Sequence[syntax.Node], env: Environment) -> None:
         """Declare those variables that are among the declarations of a parser or control."""
         for node in nodes:
             if isinstance(node, syntax.Variable):
                 self.declare(node, env)
+
+
+class Part:
+    """A part of the lowering: it writes where expressions are written."""
+
+    def __init__(self, expressions: ExpressionLowering) -> None:
+        self.expressions = expressions
+        self.places = expressions.places
+        self.writer = expressions.writer
+        self.shared = expressions.shared

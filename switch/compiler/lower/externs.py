@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.annotations import find, local_name, string_of
 from weft.switch.compiler.diagnostics import Abandon
-from weft.switch.compiler.lower.expressions import ExpressionLowering, NumberLists, Numbers
-from weft.switch.compiler.lower.places import Assigner
-from weft.switch.compiler.lower.shared import CodeWriter
+from weft.switch.compiler.lower.expressions import ExpressionLowering, Numbers, Part
 from weft.switch.compiler.lower.storage import (
     Composite,
     Environment,
@@ -68,21 +66,15 @@ class _Call:
         self.expressions.writer.fail_if(wrong, self.node, message)
 
 
-class ExternLowering:
+class ExternLowering(Part):
     """Lowers calls of extern functions and methods."""
 
-    def __init__(
-        self, writer: CodeWriter, assigner: Assigner, expressions: ExpressionLowering,
-        numbers: NumberLists,
-    ) -> None:  # fmt: skip
-        self.writer = writer
-        self.program = writer.shared.program
-        self.assigner = assigner
-        self.expressions = expressions
-        self.numbers = numbers
+    def __init__(self, expressions: ExpressionLowering) -> None:
+        super().__init__(expressions)
+        self.program = self.shared.program
         self.meter_copies: dict[str, Place] = {}
         """Where direct meters that are read into no whole field put their result."""
-        do = writer.do
+        do = self.writer.do
         self._functions: dict[str, Callable[[_Call], None]] = {
             "verify": self._verify,
             "mark_to_drop": lambda call: do(
@@ -143,7 +135,7 @@ class ExternLowering:
             return
         temporary = self.writer.temporary_field(type_of(argument))
         emit(temporary.field)
-        self.assigner.assign(place, temporary, call.node)
+        self.places.assign(place, temporary, call.node)
 
     # Functions
 
@@ -156,7 +148,7 @@ class ExternLowering:
         call.fail_if(in_parser and name not in _IN_PARSERS, f"not supported: '{name}' in a parser")
         deprecated = find(getattr(call.target.declaration, "annotations", []), "deprecated")
         if deprecated is not None:
-            self.writer.shared.reporter.warning(
+            self.shared.reporter.warning(
                 call.node.span, f"'{name}' is deprecated: {string_of(deprecated)}", "deprecated"
             )
         if not in_parser and name != "static_assert":
@@ -179,7 +171,7 @@ class ExternLowering:
 
     def _hash(self, call: _Call) -> None:
         data = call.target.argument("data")
-        items = self.numbers.stored(self.numbers.of(data, call.env), data)
+        items = self.expressions.stored(self.expressions.numbers(data, call.env), data)
         algorithm = call.enum_member("algo")
         base, modulus = call.number("base"), call.number("max")
 
@@ -200,12 +192,12 @@ class ExternLowering:
 
     def _digest(self, call: _Call) -> None:
         data = call.target.argument("data")
-        items = self.numbers.of(data, call.env)
+        items = self.expressions.numbers(data, call.env)
         digest = self._digest_of(type_of(data), [width for _, width in items], data)
         for field, (expression, width) in zip(digest.fields, items, strict=True):
             # Always a copy: BMv2 reads the fields only at the end of the pipeline.
             place = FieldPlace(field.header, field.name, BitType(width))
-            self.assigner.assign(place, expression, call.node)
+            self.places.assign(place, expression, call.node)
         self.writer.do("generate_digest", call.number("receiver"), ir.Number(digest.id))
 
     def _digest_of(self, kind: Type, widths: list[int], node: syntax.Node) -> ir.Digest:
@@ -219,7 +211,7 @@ class ExternLowering:
                     return known
         else:
             name = f"digest_{len(digests)}"
-            self.writer.shared.reporter.warning(
+            self.shared.reporter.warning(
                 node.span,
                 f"the digest of {kind} is called '{name}': a struct would give it a name",
                 "mismatch",
@@ -233,7 +225,7 @@ class ExternLowering:
         message = self.expressions.value(call.target.argument("msg"), call.env)
         items: Numbers = []
         if len(call.target.parameters) > 1:
-            items = self.numbers.of(call.target.argument("data"), call.env)
+            items = self.expressions.numbers(call.target.argument("data"), call.env)
         assert isinstance(message, ir.Expression)
         self.writer.do("log_msg", message, ir.Vector(tuple(item for item, _ in items)))
 
@@ -252,7 +244,7 @@ class ExternLowering:
     def _listed_data(self, call: _Call) -> ir.Expression:
         """BMv2's number of a list of the fields that are given as data."""
         data = call.target.argument("data")
-        items = self.numbers.of(data, call.env)
+        items = self.expressions.numbers(data, call.env)
         fields = [item for item, _ in items if isinstance(item, ir.Field)]
         self.writer.fail_if(
             len(fields) < len(items), data, "not supported: anything but fields to be preserved"
@@ -271,9 +263,9 @@ class ExternLowering:
         known = [number for number, _ in lists]
         if key in known:
             return known.index(key) + 1
-        fields = [] if index is None else self.writer.shared.field_list(index)
+        fields = [] if index is None else self.shared.field_list(index)
         if index is not None and not fields:
-            self.writer.shared.reporter.warning(
+            self.shared.reporter.warning(
                 self.writer.span,
                 f"no field of the user's metadata is annotated @field_list({index})",
             )
@@ -282,16 +274,14 @@ class ExternLowering:
 
     def _send_again(self, call: _Call, operation: str, fields: ir.Expression) -> None:
         where = "ingress" if operation == "resubmit" else "egress"
-        call.fail_if(
-            self.writer.shared.pipeline != where, f"'{operation}' can only be called in {where}"
-        )
+        call.fail_if(self.shared.pipeline != where, f"'{operation}' can only be called in {where}")
         self.writer.do(operation, fields)
 
     def _clone(self, call: _Call, fields: ir.Expression) -> None:
         kind = call.enum_member("type")
         wanted = "ingress" if kind == "I2E" else "egress"
         call.fail_if(
-            self.writer.shared.pipeline != wanted,
+            self.shared.pipeline != wanted,
             f"'{call.target.name}' with CloneType.{kind} can only be called in {wanted}",
         )
         operation = f"clone_{wanted}_pkt_to_egress"
@@ -336,7 +326,7 @@ class ExternLowering:
             temporary = self.writer.temporary_field(type_of(argument))
             known = self.meter_copies[base.name] = temporary
             meter.result = temporary.field
-        self.assigner.assign(place, known, call.node)
+        self.places.assign(place, known, call.node)
 
     def _read_register(self, call: _Call, base: ExternInstance) -> None:
         register, index = ir.Reference("register_array", base.name), call.number("index")
@@ -389,7 +379,7 @@ class ExternLowering:
     def _advance(self, call: _Call, base: ExternInstance) -> None:
         amount = call.number("sizeInBits")
         if isinstance(amount, ir.Number) and amount.value % 8:
-            self.writer.shared.reporter.warning(
+            self.shared.reporter.warning(
                 call.node.span,
                 "BMv2 advances by whole bytes only: this ends parsing with "
                 "error.ParserInvalidArgument",
@@ -405,7 +395,7 @@ class ExternLowering:
         bare = resolved(kind)
         width = scalar_width(kind)
         if width is not None and not is_varbit(bare):
-            return self.assigner.copied(ir.Lookahead(offset, width), kind, call.node)
+            return self.places.copied(ir.Lookahead(offset, width), kind, call.node)
         if not isinstance(bare, StructType) or size_in_bits(bare) is None:
             raise call.fail(f"not supported: lookahead of {kind}")
         members: dict[str, Value] = {}

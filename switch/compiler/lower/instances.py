@@ -6,15 +6,14 @@ Specification, section "Compile-time Evaluation".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from weft.switch.compiler import ir, syntax
 from weft.switch.compiler.annotations import local_name
 from weft.switch.compiler.diagnostics import Span
 from weft.switch.compiler.lower.calls import CallLowering, CopyOut
-from weft.switch.compiler.lower.expressions import ExpressionLowering, VariableLowering
-from weft.switch.compiler.lower.shared import CodeWriter
+from weft.switch.compiler.lower.expressions import ExpressionLowering, Part
 from weft.switch.compiler.lower.storage import (
     BlockInstance,
     Environment,
@@ -38,13 +37,13 @@ from weft.switch.compiler.types import (
 MAXIMUM_SIZE = 1 << 31
 
 
-class InstanceLowering:
-    """Makes instances; an instance is made once for each instance of the block that it is in."""
+class InstanceLowering(Part):
+    """Makes and applies instances; one is made for each instance of the block that it is in."""
 
-    def __init__(self, writer: CodeWriter, expressions: ExpressionLowering) -> None:
-        self.writer = writer
-        self.shared = writer.shared
-        self.expressions = expressions
+    def __init__(self, expressions: ExpressionLowering, calls: CallLowering) -> None:
+        super().__init__(expressions)
+        self.calls = calls
+        self.direct: dict[tuple[int, int], BlockInstance] = {}
 
     def instantiate(self, node: syntax.Instantiation, env: Environment) -> None:
         assert node.call is not None
@@ -153,17 +152,7 @@ class InstanceLowering:
         program.profiles.append(profile)
         return profile
 
-
-@dataclass(eq=False)
-class Applier:
-    """Applies instances of parsers and controls."""
-
-    writer: CodeWriter
-    expressions: ExpressionLowering
-    variables: VariableLowering
-    calls: CallLowering
-    instances: InstanceLowering
-    direct: dict[tuple[int, int], BlockInstance] = field(default_factory=dict, init=False)
+    # Application: controls that a control applies become part of its code
 
     def instance(self, node: syntax.Call, env: Environment) -> BlockInstance:
         """The instance that is applied; direct application makes one for the type."""
@@ -177,10 +166,9 @@ class Applier:
         key = (id(node), id(env.owner()))
         known = self.direct.get(key)
         if known is None:
-            shared = self.writer.shared
-            order = (*shared.order(node, env), len(self.direct))
-            inner = Environment(shared.globals, full_name(env.path, block), order=order)
-            known = self.direct[key] = self.instances.block(block, inner)
+            order = (*self.shared.order(node, env), len(self.direct))
+            inner = Environment(self.shared.globals, full_name(env.path, block), order=order)
+            known = self.direct[key] = self.block(block, inner)
         return known
 
     def bound(
@@ -204,7 +192,7 @@ class Applier:
     def _run(self, instance: BlockInstance, env: Environment, copies: list[CopyOut]) -> None:
         control = instance.declaration
         assert isinstance(control, syntax.Control)
-        self.variables.declare_all(control.locals, env)
+        self.expressions.declare_all(control.locals, env)
         self.calls.in_line(control.body.statements, env, copies)
 
     def top_level(self, instance: BlockInstance, arguments: list[Value]) -> list[ir.Code]:

@@ -95,7 +95,7 @@ class ListLowering:
                     if target.kind != "control":
                         yield node.call, env
                         continue
-                    inner = self.body.blocks.instance(node.call, env)
+                    inner = self.body.instances.instance(node.call, env)
                     callee = applied(inner)
                     self.body.calls.bind(target, env, callee, isolated=False)
                     yield from self.calls(inner, callee, what)
@@ -165,7 +165,7 @@ class ListLowering:
         position = len(self.writer.code)
         condition = self.body.expressions.truth(target.argument("condition"), env)
         data = target.argument("data")
-        items = self.body.numbers.of(data, env)
+        items = self.body.expressions.numbers(data, env)
         checksum = target.argument("checksum")
         place = self.body.expressions.value(checksum, env)
         if not isinstance(place, FieldPlace):

@@ -12,9 +12,7 @@ from typing import Any
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.constants import EvaluationError
 from weft.switch.compiler.diagnostics import Abandon
-from weft.switch.compiler.lower.expressions import ExpressionLowering, VariableLowering
-from weft.switch.compiler.lower.places import Assigner
-from weft.switch.compiler.lower.shared import CodeWriter
+from weft.switch.compiler.lower.expressions import ExpressionLowering, Part
 from weft.switch.compiler.lower.storage import Environment, FieldPlace, Place, Value, parts
 from weft.switch.compiler.order import operands
 from weft.switch.compiler.syntax import type_of
@@ -26,18 +24,14 @@ MAXIMUM_ROUNDS = 256
 Counters = dict[syntax.Variable, ir.Expression]
 
 
-class LoopLowering:
+class LoopLowering(Part):
     """Lowers loops; `statement` lowers what is in them."""
 
     def __init__(
-        self, writer: CodeWriter, assigner: Assigner, expressions: ExpressionLowering,
-        variables: VariableLowering, statement: Callable[[syntax.Node, Environment], None],
+        self, expressions: ExpressionLowering,
+        statement: Callable[[syntax.Node, Environment], None],
     ) -> None:  # fmt: skip
-        self.writer = writer
-        self.assigner = assigner
-        self.expressions = expressions
-        self.places = expressions.places
-        self.variables = variables
+        super().__init__(expressions)
         self.statement = statement
         self.loops: list[tuple[int, int]] = []  # labels of what break and continue leave
 
@@ -51,13 +45,13 @@ class LoopLowering:
 
     def _loop(self, rounds: Callable[[int], None]) -> None:
         """A loop; `rounds` emits its code, with the label that ends it."""
-        label = self.writer.shared.label()
+        label = self.shared.label()
         code = self.writer.captured(lambda: rounds(label))
         self.writer.code.append(ir.Labelled(label, code))
 
     def _round(self, node: syntax.Node, env: Environment, label: int) -> None:
         """The body once, which ``continue`` leaves."""
-        inner = self.writer.shared.label()
+        inner = self.shared.label()
         self.loops.append((label, inner))
         code = self.writer.captured(lambda: self.statement(node, env))
         self.loops.pop()
@@ -80,7 +74,7 @@ class LoopLowering:
 
         def store(counters: Counters) -> None:
             for item in outside:
-                self.assigner.assign(self._place_of(item, env), counters[item], node)
+                self.places.assign(self._place_of(item, env), counters[item], node)
 
         for statement in node.initial:
             if _counter_set(statement, last) is None:
@@ -140,13 +134,13 @@ class LoopLowering:
 
     def _known_value(self, node: syntax.Expression, env: Environment) -> ir.Expression | None:
         """The value of an expression if it is known, and nothing else comes of it."""
-        if self.writer.shared.effects.of(node):
+        if self.shared.effects.of(node):
             return None
-        errors = len(self.writer.shared.reporter.errors)
+        errors = len(self.shared.reporter.errors)
         try:
             value, code = self.expressions.apart(lambda: self.expressions.value(node, env))
         except (Abandon, EvaluationError):
-            del self.writer.shared.reporter.errors[errors:]
+            del self.shared.reporter.errors[errors:]
             return None
         if code or not isinstance(value, (ir.Number, ir.Truth)):
             return None
@@ -193,7 +187,7 @@ class LoopLowering:
         else:
             value = self.expressions.value(collection, env)
             if is_header_stack(resolved(type_of(collection))) or not isinstance(value, ir.Number):
-                value = self.assigner.kept(value, collection)  # the body may change it
+                value = self.places.kept(value, collection)  # the body may change it
             values = parts(value)
         self._loop(lambda label: self._over_values(node, values, env, label))
 
@@ -207,7 +201,7 @@ class LoopLowering:
             if isinstance(value, ir.Number) and id(node.variable) not in changed:
                 inner.bind(node.variable, value)
             else:
-                self.assigner.assign(self.variables.place(node.variable, inner), value, node)
+                self.places.assign(self.expressions.variable(node.variable, inner), value, node)
             self._round(node.body, inner, label)
 
     def _over_range(
@@ -219,20 +213,20 @@ class LoopLowering:
         name = node.variable.name
         at, end = (self.writer.temporary(kind, f"{name}_{place}") for place in ("at", "end"))
         more = self.writer.temporary(BOOL, f"{name}_more")
-        self.assigner.assign(at, low, node)
-        self.assigner.assign(end, high, node)
+        self.places.assign(at, low, node)
+        self.places.assign(end, high, node)
         number, last, again = (self.places.read(place, node) for place in (at, end, more))
-        self.assigner.assign(more, arithmetic.binary("<=", number, last, kind, kind), node)
+        self.places.assign(more, arithmetic.binary("<=", number, last, kind, kind), node)
         inner = env.inner()
 
         def once(label: int) -> None:
             self._leave_unless(again, label, node)
-            self.assigner.assign(self.variables.place(node.variable, inner), at, node)
+            self.places.assign(self.expressions.variable(node.variable, inner), at, node)
             self._round(node.body, inner, label)
             different = arithmetic.negate(ir.OperatorCall("==", number, last))
-            self.assigner.assign(more, different, node)
+            self.places.assign(more, different, node)
             step = arithmetic.binary("+", number, ir.Number(1), kind, kind)
-            self.assigner.assign(at, step, node)
+            self.places.assign(at, step, node)
 
         self._loop(lambda label: self._repeat(lambda: once(label), node))
 

@@ -98,7 +98,7 @@ class _Assembly:
         self.lists.checksums(blocks["vr"], [headers, metadata], "verify")
         for name, role in (("ingress", "ig"), ("egress", "eg")):
             self.shared.pipeline = name
-            code = self.controls.blocks.top_level(blocks[role], [headers, metadata, standard])
+            code = self.controls.instances.top_level(blocks[role], [headers, metadata, standard])
             if not self.reporter.errors:
                 result.pipelines.append(PipelineBuilder(self.shared, name).build(code))
         self.lists.checksums(blocks["ck"], [headers, metadata], "update")

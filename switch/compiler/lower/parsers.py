@@ -54,7 +54,7 @@ class ParserLowering:
         assert isinstance(parser, syntax.Parser)
         reachable = parser.reachable()
         initial = self.writer.captured(
-            lambda: self.body.variables.declare_all(parser.locals, running.environment)
+            lambda: self.body.expressions.declare_all(parser.locals, running.environment)
         )
         self.names |= {running.prefix + state.name for state in parser.states}
         first = running.prefix + "start"
@@ -83,7 +83,7 @@ class ParserLowering:
             if transition is not None and transition.cases is not None:
                 for item in transition.keys:
                     self.writer.span = item.span
-                    key.append(self._key_items(self.body.numbers.of(item, env), item))
+                    key.append(self._key_items(self.body.expressions.numbers(item, env), item))
 
         try:
             code = simplify(initial + self.writer.captured(body))
@@ -104,7 +104,7 @@ class ParserLowering:
             if isinstance(expression, ir.Number):  # BMv2 has no constant keys
                 expression = ir.OperatorCall("|", expression, ir.Number(0))
             if not isinstance(expression, (ir.LastField, ir.LastUnionField, ir.Field)):
-                expression = self.body.numbers.field(expression, width, node)
+                expression = self.body.expressions.stored_number(expression, width, node)
             result.append((expression, width))
         return result
 
@@ -189,7 +189,7 @@ class ParserLowering:
     def _apply(self, node: syntax.Call, env: Environment) -> None:
         """Run another parser's states, then come back."""
         assert self.running is not None
-        instance, callee, copies = self.body.blocks.bound(node, env)
+        instance, callee, copies = self.body.instances.bound(node, env)
         name = f"{self.running.prefix}{instance.path.rsplit('.', 1)[-1]}"
         prefix, number = f"{name}.", 0
         while prefix + "start" in self.names:
@@ -268,7 +268,7 @@ class ParserLowering:
             if isinstance(item, syntax.AnyKeyset):
                 alternatives += [[(0, 0)] for _ in group]
             elif not isinstance(item, _SETS) and scalar_width(type_of(item)) is None:
-                numbers = self.body.numbers.of(item, env)
+                numbers = self.body.expressions.numbers(item, env)
                 for (number, _), width in zip(numbers, group, strict=True):
                     if not isinstance(number, ir.Number):
                         raise self.writer.fail(item, "this must be known at compile time")

@@ -52,8 +52,8 @@ _OF_MEMBERS = (StructPlace, StackPlace, Composite)
 
 
 @dataclass(eq=False)
-class PlaceReader:
-    """Reads places: gives the expressions that stand for what they hold."""
+class Places:
+    """Reads places, compares what they hold, and stores values in them."""
 
     writer: CodeWriter
 
@@ -183,27 +183,7 @@ class PlaceReader:
             valid = arithmetic.both(valid, self.equal(place, value.members[name], node))
         return valid
 
-
-def _element(stack: StackPlace, index: ir.Expression) -> ir.Expression:
-    return ir.OperatorCall(
-        "dereference_header_stack", ir.Reference("header_stack", stack.name), index
-    )
-
-
-_UNCHANGING = (ir.Number, ir.Truth, ir.Text, ir.ActionParameter)
-
-
-def stack_kind(stack: StackPlace) -> str:
-    """What BMv2 calls a stack of headers or of unions."""
-    return "header_stack" if is_header(resolved(stack.type.element)) else "header_union_stack"
-
-
-@dataclass(eq=False)
-class Assigner:
-    """Stores values in places."""
-
-    writer: CodeWriter
-    places: PlaceReader
+    # Assignment
 
     def assign(self, place: Place, value: Value, node: syntax.Node) -> None:
         """Store a value of any type."""
@@ -236,8 +216,8 @@ class Assigner:
     def _assign_scalar(
         self, place: FieldPlace | OffsetPlace, value: Value, node: syntax.Node
     ) -> None:
-        source = arithmetic.number(self.places.expression_of(value, node))
-        target = self.places.target(place)
+        source = arithmetic.number(self.expression_of(value, node))
+        target = self.target(place)
         if is_varbit(place.type):
             self.writer.do("assign_VL", target, source)
         elif source != target:
@@ -270,9 +250,9 @@ class Assigner:
     def _assign_slice(
         self, place: SlicePlace | MovingSlicePlace, value: Value, node: syntax.Node
     ) -> None:
-        inserted = arithmetic.number(self.places.expression_of(value, node))
+        inserted = arithmetic.number(self.expression_of(value, node))
         kind = getattr(place.base, "type", place.type)
-        whole = self.places.read(place.base, node)
+        whole = self.read(place.base, node)
         if isinstance(place, MovingSlicePlace):
             whole = arithmetic.insert_moving_slice(whole, inserted, place.index, place.width, kind)
         else:
@@ -282,7 +262,7 @@ class Assigner:
     def _assign_header(
         self, place: HeaderPlace | ElementPlace | NextPlace, value: Value, node: syntax.Node
     ) -> None:
-        target = self.places.header_reference(place, node)
+        target = self.header_reference(place, node)
         if isinstance(value, Composite):
             if not value.valid:
                 self.writer.do("remove_header", target)
@@ -293,7 +273,7 @@ class Assigner:
             for name, member in header_members(place).items():
                 self.assign(member, value.members[name], node)
             return
-        source = self.places.header_reference(value, node)
+        source = self.header_reference(value, node)
         if source != target:
             self.writer.do("assign_header", target, source)
 
@@ -384,3 +364,17 @@ class Assigner:
         field = self.writer.temporary_field(BitType(32), "index").field
         self.writer.do("assign", field, index)
         return field
+
+
+def _element(stack: StackPlace, index: ir.Expression) -> ir.Expression:
+    return ir.OperatorCall(
+        "dereference_header_stack", ir.Reference("header_stack", stack.name), index
+    )
+
+
+_UNCHANGING = (ir.Number, ir.Truth, ir.Text, ir.ActionParameter)
+
+
+def stack_kind(stack: StackPlace) -> str:
+    """What BMv2 calls a stack of headers or of unions."""
+    return "header_stack" if is_header(resolved(stack.type.element)) else "header_union_stack"

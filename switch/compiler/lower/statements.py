@@ -7,33 +7,28 @@ from collections.abc import Callable
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.diagnostics import Abandon
 from weft.switch.compiler.lower.calls import CallLowering
-from weft.switch.compiler.lower.expressions import ExpressionLowering, VariableLowering
+from weft.switch.compiler.lower.expressions import ExpressionLowering, Part
 from weft.switch.compiler.lower.loops import LoopLowering
-from weft.switch.compiler.lower.places import Assigner
-from weft.switch.compiler.lower.shared import CodeWriter
 from weft.switch.compiler.lower.storage import Environment
 from weft.switch.compiler.lower.tables import TableLowering
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import ActionEnumType
 
 
-class StatementLowering:
+class StatementLowering(Part):
     """Lowers statements; their code goes to the writer."""
 
     def __init__(
-        self, writer: CodeWriter, assigner: Assigner, expressions: ExpressionLowering,
-        variables: VariableLowering, calls: CallLowering, tables: TableLowering,
-    ) -> None:  # fmt: skip
-        self.writer = writer
-        self.assigner = assigner
-        self.expressions = expressions
+        self, expressions: ExpressionLowering, calls: CallLowering, tables: TableLowering
+    ) -> None:
+        super().__init__(expressions)
         self.tables = tables
-        loops = LoopLowering(writer, assigner, expressions, variables, self.statement)
+        loops = LoopLowering(expressions, self.statement)
         self._methods: dict[type[syntax.Node], Callable[..., None]] = {
             syntax.Empty: lambda node, env: None,
             syntax.Constant: lambda node, env: None,
             syntax.Block: lambda node, env: self.statements(node.statements, env),
-            syntax.Variable: variables.declare,
+            syntax.Variable: expressions.declare,
             syntax.Assignment: self._assignment,
             syntax.CallStatement: lambda node, env: calls.statement(node.call, env),
             syntax.Return: calls.leave,
@@ -61,16 +56,16 @@ class StatementLowering:
         self.writer.span = before
 
     def _assignment(self, node: syntax.Assignment, env: Environment) -> None:
-        effects = self.writer.shared.effects
+        effects = self.shared.effects
         if not effects.of(node.target) and not effects.of(node.value):
             value = self.expressions.value(node.value, env)
-            self.assigner.assign(self.expressions.place(node.target, env), value, node)
+            self.places.assign(self.expressions.place(node.target, env), value, node)
             return
-        place = self.assigner.frozen(self.expressions.place(node.target, env))
+        place = self.places.frozen(self.expressions.place(node.target, env))
         self.expressions.evaluated[id(node.target)] = place  # which ``target += x`` reads
         value = self.expressions.value(node.value, env)
         del self.expressions.evaluated[id(node.target)]
-        self.assigner.assign(place, value, node)
+        self.places.assign(place, value, node)
 
     def _code(self, node: syntax.Node | None, env: Environment) -> list[ir.Code]:
         """The code of a statement that runs only if something holds."""
@@ -139,7 +134,7 @@ class StatementLowering:
             for label in labels:
                 comparison = syntax.Binary(label.span, "==", node.subject, label)
                 value = self.expressions.value(label, env)
-                same = self.expressions.places.equal(subject, value, comparison)
+                same = self.places.equal(subject, value, comparison)
                 condition = arithmetic.either(condition, same)
             branches.append((condition, self._code(body, env)))
         for condition, body_code in reversed(branches):

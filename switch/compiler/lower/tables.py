@@ -11,10 +11,8 @@ from weft.switch.compiler.annotations import find, has_annotation, local_name, s
 from weft.switch.compiler.describe import source_text
 from weft.switch.compiler.diagnostics import Reporter
 from weft.switch.compiler.lower.calls import CallLowering
-from weft.switch.compiler.lower.expressions import ExpressionLowering
+from weft.switch.compiler.lower.expressions import ExpressionLowering, Part
 from weft.switch.compiler.lower.instances import MAXIMUM_SIZE, InstanceLowering
-from weft.switch.compiler.lower.places import Assigner
-from weft.switch.compiler.lower.shared import CodeWriter
 from weft.switch.compiler.lower.storage import (
     Environment,
     ExternInstance,
@@ -26,18 +24,14 @@ from weft.switch.compiler.syntax import Target, type_of
 from weft.switch.compiler.types import BOOL, ErrorType, base_type, is_flag, is_varbit, scalar_width
 
 
-class TableLowering:
+class TableLowering(Part):
     """Makes tables, once for each instance of the control that they are in, and applies them."""
 
     def __init__(
-        self, writer: CodeWriter, assigner: Assigner, expressions: ExpressionLowering,
-        calls: CallLowering, instances: InstanceLowering,
-    ) -> None:  # fmt: skip
-        self.writer = writer
-        self.shared = writer.shared
-        self.reporter = writer.shared.reporter
-        self.assigner = assigner
-        self.expressions = expressions
+        self, expressions: ExpressionLowering, calls: CallLowering, instances: InstanceLowering
+    ) -> None:
+        super().__init__(expressions)
+        self.reporter = self.shared.reporter
         self.calls = calls
         self.instances = instances
         self.tables: dict[tuple[int, int], ir.Table] = {}
@@ -101,7 +95,7 @@ class TableLowering:
         place = self.writer.temporary(BOOL, f"{call.target.name}_{name}")
         apply = self.prepare(call, env)
         apply.hit, apply.miss = (
-            self.writer.captured(partial(self.assigner.assign, place, ir.Truth(truth), call))
+            self.writer.captured(partial(self.places.assign, place, ir.Truth(truth), call))
             for truth in (name == "hit", name != "hit")
         )
         self.writer.code.append(apply)
@@ -184,7 +178,7 @@ class TableLowering:
         for key in node.keys:
             place = self.key_places.get(id(key))
             if place is not None:
-                self.assigner.assign(place, self.expressions.value(key.expression, env), key)
+                self.places.assign(place, self.expressions.value(key.expression, env), key)
 
     def _listed(
         self, reference: syntax.ActionReference, node: syntax.Table, table: ir.Table

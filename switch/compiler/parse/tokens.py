@@ -89,6 +89,12 @@ _TOKEN = re.compile(
 
 _SIZED_TYPES = frozenset({"BIT", "INT", "VARBIT"})
 _BEFORE_NAMES = frozenset({"DOT", "HEADER", "HEADER_UNION", "STRUCT", "ENUM", "EXTERN", "STATE"})
+_BEFORE_MEMBERS = frozenset(
+    {
+        "IDENTIFIER", "TYPE_NAME", "RIGHT_PARENTHESIS", "RIGHT_BRACKET", "ERROR", "TYPE_GREATER",
+        "THIS",
+    }
+)  # fmt: skip
 _TYPE_KEYWORDS = frozenset({"BOOL", "BIT", "INT", "VARBIT", "STRING", "ERROR", "TUPLE", "VOID"})
 
 
@@ -315,20 +321,8 @@ class _Sorter:
         before, after = self.kind_at(index - 1), self.kind_at(index + 1)
         if self.keyword_in_context(index, token, before, after):
             return
-        match before:
-            case "AT":
-                return
-            case "DOT" if self.kind_at(index - 2) in (
-                "IDENTIFIER",
-                "TYPE_NAME",
-                "RIGHT_PARENTHESIS",
-                "RIGHT_BRACKET",
-                "ERROR",
-                "TYPE_GREATER",
-                "THIS",
-            ):
-                # fmt: skip
-                return
+        if before == "AT" or (before == "DOT" and self.kind_at(index - 2) in _BEFORE_MEMBERS):
+            return
         if self.declares_typedef and after == "SEMICOLON" and before not in ("TYPEDEF", "TYPE"):
             self.scopes[-1][token.text] = True
         elif self.declares_enum and after == "LEFT_BRACE":
