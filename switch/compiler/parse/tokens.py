@@ -89,6 +89,8 @@ _TOKEN = re.compile(
 
 _SIZED_TYPES = frozenset({"BIT", "INT", "VARBIT"})
 _BEFORE_NAMES = frozenset({"DOT", "HEADER", "HEADER_UNION", "STRUCT", "ENUM", "EXTERN", "STATE"})
+_BEFORE_ARGUMENTS = frozenset({"TYPE_NAME", "BIT", "INT", "VARBIT", "TUPLE", "LIST", "VALUE_SET"})
+_AFTER_TYPES = frozenset({"TYPE_NAME", "TYPE_GREATER", "BOOL", "BIT", "INT", "ERROR", "STRING"})
 _BEFORE_MEMBERS = frozenset(
     {
         "IDENTIFIER", "TYPE_NAME", "RIGHT_PARENTHESIS", "RIGHT_BRACKET", "ERROR", "TYPE_GREATER",
@@ -96,6 +98,9 @@ _BEFORE_MEMBERS = frozenset(
     }
 )  # fmt: skip
 _TYPE_KEYWORDS = frozenset({"BOOL", "BIT", "INT", "VARBIT", "STRING", "ERROR", "TUPLE", "VOID"})
+
+_IN_ARGUMENTS = _TYPE_KEYWORDS | {"COMMA", "INTEGER", "UNDERSCORE"}
+_OF_TYPES = _TYPE_KEYWORDS | {"IDENTIFIER", "DOT", "HEADER", "HEADER_UNION", "STRUCT", "ENUM"}
 
 
 @dataclass
@@ -147,19 +152,13 @@ def tokenize(program: Preprocessed, reporter: Reporter) -> list[RawToken]:
         newlines = value.count("\n")
         end_column = column + len(value) + 1 if not newlines else len(value) - value.rfind("\n")
         span = Span(line.file, line.number, column + 1, line.number + newlines, end_column)
-        tokens.append(RawToken(_kind(match.lastgroup or "", value), value, span))
+        kind = _KINDS.get(value) or _OTHER_KINDS[match.lastgroup or ""]
+        tokens.append(RawToken(kind, value, span))
     return tokens
 
 
-def _kind(group: str, value: str) -> str:
-    match group:
-        case "word":
-            if value == "_":
-                return "UNDERSCORE"
-            return value.upper() if value in KEYWORDS else "IDENTIFIER"
-        case "punctuation":
-            return PUNCTUATION[value]
-    return "STRING_LITERAL" if group == "string" else group.upper()
+_KINDS = PUNCTUATION | {word: word.upper() for word in KEYWORDS} | {"_": "UNDERSCORE"}
+_OTHER_KINDS = {"word": "IDENTIFIER", "string": "STRING_LITERAL", "integer": "INTEGER"}
 
 
 class _Sorter:
@@ -175,76 +174,71 @@ class _Sorter:
         self.declares_enum = False
 
     def is_type(self, name: str) -> bool:
-        if name in self.pending:
-            return self.pending[name]
-        for scope in reversed(self.scopes):
-            if name in scope:
-                return scope[name]
-        return False
+        scopes = (self.pending, *reversed(self.scopes))
+        return next((scope[name] for scope in scopes if name in scope), False)
 
     def kind_at(self, index: int) -> str:
         return self.tokens[index].kind if 0 <= index < len(self.tokens) else ""
 
     def run(self) -> None:
-        index = 0
-        while index < len(self.tokens):
-            token = self.tokens[index]
-            handler = getattr(self, "on_" + token.kind.lower(), None)
-            if handler is not None:
-                handler(index, token)
-            index += 1
+        # The list grows while it is gone through: a ``>>`` may become two tokens.
+        for index, token in enumerate(self.tokens):
+            match token.kind:
+                case "IDENTIFIER":
+                    self.identifier(index, token)
+                case "LEFT_BRACE":
+                    self.scopes.append(self.pending)
+                    self.pending = {}
+                case "RIGHT_BRACE":
+                    del self.scopes[max(1, len(self.scopes) - 1) :]
+                    self.parentheses = 0
+                    self.angles.clear()
+                case "SEMICOLON" if not self.parentheses:
+                    self.pending = {}
+                    self.declares_typedef = self.declares_enum = False
+                    self.angles.clear()
+                case "LEFT_PARENTHESIS":
+                    self.parentheses += 1
+                case "RIGHT_PARENTHESIS":
+                    self.parentheses = max(0, self.parentheses - 1)
+                case "LESS" if self.opens_arguments(index):
+                    token.kind = "TYPE_LESS"
+                    self.angles.append(self.parentheses)
+                case "GREATER" | "SHIFT_RIGHT" if self.angles[-1:] == [self.parentheses]:
+                    self.close_arguments(index, token)
+                case "HEADER" | "HEADER_UNION" | "STRUCT" | "PARSER" | "CONTROL" | "PACKAGE":
+                    self.declare_type(index + 1)
+                case "EXTERN":
+                    self.extern(index, token)
+                case "ENUM":
+                    self.declares_enum = True
+                case "TYPEDEF":
+                    self.declares_typedef = True
 
-    # Brackets and scopes
+    # Type arguments
 
-    def on_left_brace(self, index: int, token: RawToken) -> None:
-        self.scopes.append(self.pending)
-        self.pending = {}
-
-    def on_right_brace(self, index: int, token: RawToken) -> None:
-        if len(self.scopes) > 1:
-            self.scopes.pop()
-        self.parentheses = 0
-        self.angles.clear()
-
-    def on_semicolon(self, index: int, token: RawToken) -> None:
-        if not self.parentheses:
-            self.pending = {}
-            self.declares_typedef = self.declares_enum = False
-            self.angles.clear()
-
-    def on_left_parenthesis(self, index: int, token: RawToken) -> None:
-        self.parentheses += 1
-
-    def on_right_parenthesis(self, index: int, token: RawToken) -> None:
-        self.parentheses = max(0, self.parentheses - 1)
-
-    def on_less(self, index: int, token: RawToken) -> None:
+    def opens_arguments(self, index: int) -> bool:
+        """Return whether the ``<`` at `index` opens type arguments, a width or parameters."""
         before = self.kind_at(index - 1)
-        if before in ("TYPE_NAME", "BIT", "INT", "VARBIT", "TUPLE", "LIST", "VALUE_SET") or (
+        return before in _BEFORE_ARGUMENTS or (
             before == "IDENTIFIER" and self.encloses_types(index)
-        ):
-            token.kind = "TYPE_LESS"
-            self.angles.append(self.parentheses)
+        )
 
-    def on_greater(self, index: int, token: RawToken) -> None:
-        if self.angles and self.angles[-1] == self.parentheses:
-            self.angles.pop()
-            token.kind = "TYPE_GREATER"
-
-    def on_shift_right(self, index: int, token: RawToken) -> None:
-        if self.angles and self.angles[-1] == self.parentheses:
-            span = token.span
-            token.kind, token.text = "GREATER", ">"
-            second = span._replace(column=span.column + 1)
-            token.span = span._replace(end_column=span.column + 1)
-            self.tokens.insert(index + 1, RawToken("GREATER", ">", second))
-            self.on_greater(index, token)
+    def close_arguments(self, index: int, token: RawToken) -> None:
+        """Let a ``>``, or the first half of a ``>>``, close type arguments."""
+        if token.kind == "SHIFT_RIGHT":
+            middle = token.span.column + 1
+            second = RawToken("GREATER", ">", token.span._replace(column=middle))
+            self.tokens.insert(index + 1, second)
+            token.text, token.span = ">", token.span._replace(end_column=middle)
+        self.angles.pop()
+        token.kind = "TYPE_GREATER"
 
     def encloses_types(self, index: int) -> bool:
         """Whether the ``<`` at `index` opens type arguments (or parameters) of a call."""
-        depth, position = 0, index
+        depth = 0
         width_depth = 0  # of the `<` that encloses a width, which may be any expression
-        while position < len(self.tokens):
+        for position in range(index, len(self.tokens)):
             kind, text = self.tokens[position].kind, self.tokens[position].text
             if kind == "LESS":
                 depth += 1
@@ -258,31 +252,25 @@ class _Sorter:
             elif width_depth:
                 if kind in ("SEMICOLON", "LEFT_BRACE", "RIGHT_BRACE"):
                     return False
-            elif kind == "IDENTIFIER":
-                if not self.is_type(text) and not self.at_declarations:
-                    return False
-            elif kind not in _TYPE_KEYWORDS and kind not in ("COMMA", "INTEGER", "UNDERSCORE"):
+            elif kind not in _IN_ARGUMENTS and not (
+                kind == "IDENTIFIER" and (self.is_type(text) or self.at_declarations)
+            ):
                 return False
-            position += 1
         return False
 
     @property
     def at_declarations(self) -> bool:
         """Whether function prototypes may stand here."""
-        return len(self.scopes) == 1 or self.in_extern
-
-    @property
-    def in_extern(self) -> bool:
-        return len(self.scopes) == 2 and self.scopes[-1].get("extern", False)
+        in_extern = len(self.scopes) == 2 and self.scopes[-1].get("extern", False)
+        return len(self.scopes) == 1 or in_extern
 
     # Declarations of types
 
     def declare_type(self, index: int) -> None:
         """The name at `index` names a type; type parameters may follow."""
-        if self.kind_at(index) != "IDENTIFIER":
-            return
-        self.scopes[-1][self.tokens[index].text] = True
-        self.declare_parameters(index + 1)
+        if self.kind_at(index) == "IDENTIFIER":
+            self.scopes[-1][self.tokens[index].text] = True
+            self.declare_parameters(index + 1)
 
     def declare_parameters(self, index: int) -> None:
         if self.kind_at(index) != "LESS":
@@ -293,12 +281,7 @@ class _Sorter:
                 self.pending[self.tokens[position].text] = True
             position += 1
 
-    def on_header(self, index: int, token: RawToken) -> None:
-        self.declare_type(index + 1)
-
-    on_header_union = on_struct = on_parser = on_control = on_package = on_header
-
-    def on_extern(self, index: int, token: RawToken) -> None:
+    def extern(self, index: int, token: RawToken) -> None:
         position = index + 2
         if self.kind_at(position) == "LESS":
             while self.kind_at(position) not in ("GREATER", "SEMICOLON", "LEFT_BRACE", ""):
@@ -309,15 +292,9 @@ class _Sorter:
             self.declare_type(index + 1)
             self.pending["extern"] = True
 
-    def on_enum(self, index: int, token: RawToken) -> None:
-        self.declares_enum = True
-
-    def on_typedef(self, index: int, token: RawToken) -> None:
-        self.declares_typedef = True
-
     # Names
 
-    def on_identifier(self, index: int, token: RawToken) -> None:
+    def identifier(self, index: int, token: RawToken) -> None:
         before, after = self.kind_at(index - 1), self.kind_at(index + 1)
         if self.keyword_in_context(index, token, before, after):
             return
@@ -334,49 +311,32 @@ class _Sorter:
         ):  # fmt: skip
             # A function prototype's type parameters, which its return type may name.
             self.declare_parameters(index + 1)
-        if self.at_declarations:
-            self.look_for_parameters(index)
-        if self.is_type(token.text):
-            follows_type = before in (
-                "TYPE_NAME",
-                "TYPE_GREATER",
-                "BOOL",
-                "BIT",
-                "INT",
-                "ERROR",
-                "STRING",
-            )
-            # An instance, or a stack; a cast has nothing but a value behind it.
-            follows_type |= (
-                before in ("RIGHT_PARENTHESIS", "RIGHT_BRACKET") and after == "SEMICOLON"
-            )
-            if (
-                follows_type
-                and after in ("COMMA", "RIGHT_PARENTHESIS", "SEMICOLON", "ASSIGN")
-                and not (self.declares_typedef)
-            ):
-                # A variable, field or parameter that has the name of a type hides the type.
-                scope = self.pending if self.parentheses else self.scopes[-1]
-                scope[token.text] = False
-            else:
-                token.kind = "TYPE_NAME"
-
-    def look_for_parameters(self, index: int) -> None:
-        """In ``T name<T>(...)`` the return type stands before the parameter that declares it."""
-        kinds = [self.kind_at(index + 1), self.kind_at(index + 2)]
-        if kinds == ["IDENTIFIER", "LESS"] and self.encloses_types(index + 2):
+        begins_prototype = after == "IDENTIFIER" and self.kind_at(index + 2) == "LESS"
+        if begins_prototype and self.at_declarations and self.encloses_types(index + 2):
+            # In ``T name<T>(...)`` the return type stands before the parameter that declares it.
             self.declare_parameters(index + 2)
+        if not self.is_type(token.text):
+            return
+        # An instance or a stack may follow a bracket; a cast has nothing but a value behind it.
+        follows_type = before in _AFTER_TYPES or (
+            before in ("RIGHT_PARENTHESIS", "RIGHT_BRACKET") and after == "SEMICOLON"
+        )
+        ends = after in ("COMMA", "RIGHT_PARENTHESIS", "SEMICOLON", "ASSIGN")
+        if follows_type and ends and not self.declares_typedef:
+            # A variable, field or parameter that has the name of a type hides the type.
+            (self.pending if self.parentheses else self.scopes[-1])[token.text] = False
+        else:
+            token.kind = "TYPE_NAME"
 
     def keyword_in_context(self, index: int, token: RawToken, before: str, after: str) -> bool:
         """Words that are keywords only in some places (specification, ``nonTypeName``)."""
-        word = token.text
-        match word:
+        match token.text:
             case "apply" if after == "LEFT_BRACE" and before not in _BEFORE_NAMES:
                 token.kind = "APPLY"
-            case "key" | "actions" | "entries" if after == "ASSIGN":
-                if self.kind_at(index + 2) != "LEFT_BRACE":
-                    return False
-                token.kind = word.upper()
+            case "key" | "actions" | "entries" if (
+                after == "ASSIGN" and self.kind_at(index + 2) == "LEFT_BRACE"
+            ):
+                token.kind = token.text.upper()
             case "state" if after == "IDENTIFIER" and self.kind_at(index + 2) == "LEFT_BRACE":
                 token.kind = "STATE"
             case "priority" if after == "ASSIGN" and self.begins_entry(index + 2):
@@ -392,12 +352,11 @@ class _Sorter:
 
     def begins_type(self, index: int, before: str) -> bool:
         """Whether the word at `index` begins the declaration of a type rather than be a name."""
-        of_type = _TYPE_KEYWORDS | {"IDENTIFIER", "DOT", "HEADER", "HEADER_UNION", "STRUCT", "ENUM"}
         return (
             len(self.scopes) == 1
             and not self.parentheses
             and before != "DOT"
-            and self.kind_at(index + 1) in of_type
+            and self.kind_at(index + 1) in _OF_TYPES
         )
 
     def begins_entry(self, index: int) -> bool:
