@@ -146,8 +146,7 @@ def insert_slice(
 ) -> Expression:
     """`node` with the bits `high` to `low` replaced."""
     bare = base_type(kind)
-    width = getattr(bare, "width", 0)
-    kept = mask_of(width) ^ (mask_of(high - low + 1) << low)
+    kept = mask_of(getattr(bare, "width", 0)) ^ (mask_of(high - low + 1) << low)
     if isinstance(value, Number):
         moved: Expression = Number(value.value << low)
     else:

@@ -115,21 +115,26 @@ class Reporter:
         self.errors: list[Diagnostic] = []
         self.warnings: list[Diagnostic] = []
 
-    def _diagnostic(self, span: Span, message: str, severity: str, kind: str = "") -> Diagnostic:
+    def line(self, span: Span) -> str:
+        """Return the line of source text in which a span begins; empty if there is none."""
         lines = self._sources.get(span.file, ())
-        text = lines[span.line - 1] if 0 < span.line <= len(lines) else ""
-        if span.end_line == span.line:
-            length = max(1, span.end_column - span.column)
-        else:
-            length = max(1, len(text) - span.column + 1)
+        return lines[span.line - 1] if 0 < span.line <= len(lines) else ""
+
+    def _note(
+        self, known: list[Diagnostic], span: Span, message: str, severity: str, kind: str = ""
+    ) -> None:
+        """Add a diagnostic to those that are known, unless it is there already."""
+        text = self.line(span)
+        end = span.end_column if span.end_line == span.line else len(text) + 1
         file = span.file or next(iter(self._sources), "")  # the program, if nothing in it
-        return Diagnostic(file, span.line, span.column, message, text, length, severity, kind)
+        length = max(1, end - span.column)
+        found = Diagnostic(file, span.line, span.column, message, text, length, severity, kind)
+        if found not in known:
+            known.append(found)
 
     def error(self, span: Span, message: str) -> None:
         """Note an error; after `MAXIMUM_ERRORS` the compilation ends at once."""
-        diagnostic = self._diagnostic(span, message, "error")
-        if diagnostic not in self.errors:
-            self.errors.append(diagnostic)
+        self._note(self.errors, span, message, "error")
         if len(self.errors) >= MAXIMUM_ERRORS:
             self.finish()
 
@@ -150,9 +155,7 @@ class Reporter:
 
     def warning(self, span: Span, message: str, kind: str = "ignore") -> None:
         """Note a warning; `kind` is one of `WARNINGS`."""
-        diagnostic = self._diagnostic(span, message, "warning", kind)
-        if diagnostic not in self.warnings:
-            self.warnings.append(diagnostic)
+        self._note(self.warnings, span, message, "warning", kind)
 
     def sorted_warnings(self) -> list[Diagnostic]:
         return sorted(self.warnings, key=lambda item: (item.file, item.line, item.column))

@@ -6,6 +6,7 @@ import hashlib
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +14,6 @@ from typing import Any, TypeVar
 
 from google.protobuf import json_format
 
-from weft.base import files
 from weft.base.cache import cache_dir
 from weft.base.errors import InputError
 from weft.base.files import write_whole
@@ -41,29 +41,15 @@ _turn = threading.Lock()
 
 def run_deep(function: Callable[[], Result]) -> Result:
     """Call a function in a thread with a large stack; what it raises is raised here."""
-    results: list[Result] = []
-    problems: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(function())
-        except BaseException as problem:  # handed on to the caller
-            problems.append(problem)
-
-    with _turn:
+    with _turn, ThreadPoolExecutor(1, "p4c") as pool:
         limit, size = sys.getrecursionlimit(), threading.stack_size(STACK_BYTES)
         sys.setrecursionlimit(max(limit, MAXIMUM_CALLS))
         try:
-            thread = threading.Thread(target=run, name="p4c")
-            thread.start()
-            threading.stack_size(size)
-            thread.join()
+            future = pool.submit(function)
+            threading.stack_size(size)  # other threads need no such stack
+            return future.result()
         finally:
             sys.setrecursionlimit(limit)
-            threading.stack_size(size)
-    if problems:
-        raise problems[0]
-    return results[0]
 
 
 @dataclass(frozen=True)
@@ -121,23 +107,14 @@ def _steps(source: Path, text: Preprocessed, reporter: Reporter) -> CompiledProg
     FlowChecker(reporter).check(program)
 
     def parse_annotation(annotation: syntax.Annotation) -> list[syntax.Expression]:
-        found = parse_annotation_expressions(annotation, reporter)
-        return [checker.expressions.check(item, checker.context.globals) for item in found]
+        return [
+            checker.expressions.check(item, checker.context.globals)
+            for item in parse_annotation_expressions(annotation, reporter)
+        ]
 
     lowered = lower(program, checker.context, parse_annotation)
     reporter.finish()
-    folder = source.parent
-
-    def file_name(file: str) -> str:
-        return display_name(file, folder)
-
-    def fragment(span: Span) -> str:
-        lines = text.sources.get(span.file, [])
-        line = lines[span.line - 1] if 0 < span.line <= len(lines) else ""
-        end = span.end_column - 1 if span.end_line == span.line else len(line)
-        return line[span.column - 1 : end].rstrip()
-
-    json_text = Emitter(lowered, reporter, SourceNotes(file_name, fragment)).text(source.name)
+    json_text = Emitter(lowered, reporter, SourceNotes(reporter, source.parent)).text(source.name)
     info = InfoEmitter(lowered, reporter, parse_annotation).message()
     reporter.finish()
     return CompiledProgram(json_text, info, info_text(info), tuple(reporter.sorted_warnings()))
@@ -205,8 +182,7 @@ def p4info_bytes(program: CompiledProgram, name: str) -> bytes:
     ``.txtpb`` and ``.txt`` are protobuf's text form, ``.bin`` and ``.pb`` its wire form, ``.json``
     its JSON form. Raises `InputError` for any other ending.
     """
-    ending = Path(name).suffix
-    match ending:
+    match Path(name).suffix:
         case ".txtpb" | ".txt":
             return program.p4info_text.encode()
         case ".bin" | ".pb":
@@ -222,7 +198,7 @@ def p4info_bytes(program: CompiledProgram, name: str) -> bytes:
 def write_file(path: Path, content: bytes) -> None:
     """Write a file whole or not at all, making its folder if need be; raises `InputError`."""
     try:
-        files.write_whole(path, content, folders=True)
+        write_whole(path, content, folders=True)
     except OSError as error:
         raise InputError(
             f"cannot write {str(path)!r}: {error.strerror}; name a file that you may write to"

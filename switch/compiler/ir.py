@@ -264,20 +264,27 @@ class Object:
 
 
 @dataclass
-class Counter(Object):
-    size: int = 0
-    unit: str = "packets_and_bytes"
-    is_direct: bool = False
-    table: str | None = None  # direct counters
+class Resource(Object):
+    """A counter or a meter."""
 
-
-@dataclass
-class Meter(Object):
     size: int = 0
     unit: str = "packets"
     is_direct: bool = False
-    table: str | None = None  # direct meters
+    table: str | None = None
+    """The name of the table that a direct counter or meter belongs to."""
+
+
+@dataclass
+class Counter(Resource):
+    """Counters, as many as its size says."""
+
+
+@dataclass
+class Meter(Resource):
+    """Meters, as many as its size says."""
+
     result: Field | None = None
+    """The field into which a direct meter is read."""
 
 
 @dataclass

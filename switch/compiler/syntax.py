@@ -247,6 +247,16 @@ def children(node: Any) -> Iterator[Node]:
                     yield from (part for part in parts if isinstance(part, Node))
 
 
+def walk(node: Node) -> Iterator[Node]:
+    """A node and all nodes inside it, but not the declarations that names refer to."""
+    waiting = [node]
+    while waiting:
+        item = waiting.pop()
+        yield item
+        if not isinstance(item, Name):
+            waiting += children(item)
+
+
 def type_of(node: Expression) -> Type:
     """The type that the checker found."""
     assert node.type is not None
@@ -445,7 +455,6 @@ class Method(Declaration):
 
     prototype: Prototype
     is_constructor: bool = False
-    is_abstract: bool = False
 
 
 @dataclass(eq=False)
@@ -580,7 +589,6 @@ class ActionReference(Node):
     """An action's name with arguments, of which some may be missing: a call to resolve."""
 
     call: Call
-    has_arguments: bool
     annotations: list[Annotation] = field(default_factory=list)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.check.expressions import ExpressionChecker
-from weft.switch.compiler.check.scope import Context, Overloads, Scope, TypeEntry, closest
+from weft.switch.compiler.check.scope import Overloads, Scope, TypeEntry, closest
 from weft.switch.compiler.diagnostics import Abandon
 from weft.switch.compiler.order import is_static
 from weft.switch.compiler.syntax import Target, type_of
@@ -60,11 +60,11 @@ class CallChecker:
     """Checks calls; `specialize` makes a function for given types of a generic one."""
 
     def __init__(
-        self, context: Context, expressions: ExpressionChecker,
+        self, expressions: ExpressionChecker,
         specialize: Callable[[syntax.Function, Bindings], syntax.Function],
     ) -> None:  # fmt: skip
-        self.context = context
-        self.reporter = context.reporter
+        self.context = expressions.context
+        self.reporter = expressions.reporter
         self.expressions = expressions
         self.specialize = specialize
         self.signatures: dict[int, _Signature] = {}
@@ -145,26 +145,27 @@ class CallChecker:
     def _choose(self, node: syntax.Call, name: str, candidates: list[syntax.Node]) -> syntax.Node:
         """The overload that takes these arguments, by their number and names."""
         names = [argument.name for argument in node.arguments]
-        fitting: list[syntax.Node] = []
-        for candidate in candidates:
+
+        def fits(candidate: syntax.Node) -> bool:
             parameters = self.signature(candidate).parameters
-            required = sum(1 for item in parameters if item.default is None and not _optional(item))
-            if not required <= len(names) <= len(parameters):
-                continue
-            if all(key is None or any(item.name == key for item in parameters) for key in names):
-                fitting.append(candidate)
-        if len(fitting) > 1:
-            places = " and ".join(f"{item.span.file}:{item.span.line}" for item in fitting)
+            required = sum(item.default is None and not _optional(item) for item in parameters)
+            known = {None, *(item.name for item in parameters)}
+            return required <= len(names) <= len(parameters) and known.issuperset(names)
+
+        fitting = list(filter(fits, candidates))
+        if not fitting:
+            counts = sorted({len(self.signature(item).parameters) for item in candidates})
+            wanted = " or ".join(map(str, counts))
             raise self.reporter.fail(
-                node.span, f"which '{name}' is meant? Those at {places} take these arguments"
+                node.span, f"'{name}' takes {wanted} argument(s), but {len(names)} are given"
             )
-        if fitting:
-            return fitting[0]
-        counts = sorted({len(self.signature(item).parameters) for item in candidates})
-        wanted = " or ".join(str(count) for count in counts)
-        raise self.reporter.fail(
-            node.span, f"'{name}' takes {wanted} argument(s), but {len(names)} are given"
+        places = " and ".join(f"{item.span.file}:{item.span.line}" for item in fitting)
+        self.reporter.fail_if(
+            len(fitting) > 1,
+            node.span,
+            f"which '{name}' is meant? Those at {places} take these arguments",
         )
+        return fitting[0]
 
     def _method(
         self, node: syntax.Call, callee: syntax.MemberAccess, scope: Scope, expected: Type | None
@@ -207,8 +208,8 @@ class CallChecker:
                 callee.name_span, f"{kind} has no method '{callee.name}'{hint}"
             )
         chosen = self._choose(node, callee.name, methods)
-        owner = self.signature(kind.declaration).variables
-        bindings: Bindings = dict(zip(owner, kind.arguments, strict=False))
+        owner = self.signature(kind.declaration)
+        bindings: Bindings = dict(zip(owner.variables, kind.arguments, strict=False))
         target = Target("extern_method", callee.name, chosen, callee.base, bindings=bindings)
         node.target = self._bind(node, target, scope, expected)
         node.type = node.target.returns
@@ -275,8 +276,7 @@ class CallChecker:
             node.span,
             f"{kind} has constructor parameters; instantiate it first",
         )
-        target = Target(kind.kind, kind.name, block, None)
-        node.target = self._bind(node, target, scope, None)
+        node.target = self._bind(node, Target(kind.kind, kind.name, block, None), scope, None)
         node.type = VOID
 
     def _constructor(self, node: syntax.Call, callee: syntax.TypeExpression, scope: Scope) -> None:
@@ -323,9 +323,8 @@ class CallChecker:
         constructor: bool = False,
     ) -> Target:  # fmt: skip
         """Match arguments to parameters, infer type variables, cast, and check directions."""
-        assert target.declaration is not None
         declaration = target.declaration
-        signature = self.signature(declaration)
+        signature = self.signatures[id(declaration)]
         if constructor and isinstance(declaration, (syntax.Parser, syntax.Control)):
             signature = self.signatures[id(declaration.constructor_parameters)]
         target.parameters = signature.parameters
@@ -392,9 +391,11 @@ class CallChecker:
         if not node.type_arguments:
             return
         own = [item for item in signature.variables if item not in target.bindings]
-        if len(own) != len(node.type_arguments):
-            counts = f"{len(own)} type argument(s), not {len(node.type_arguments)}"
-            raise self.reporter.fail(node.span, f"'{target.name}' takes {counts}")
+        self.reporter.fail_if(
+            len(own) != len(node.type_arguments),
+            node.span,
+            f"'{target.name}' takes {len(own)} type argument(s), not {len(node.type_arguments)}",
+        )
         for variable, reference in zip(own, node.type_arguments, strict=True):
             target.bindings[variable] = self.expressions.types.resolve(reference, scope)
 
@@ -403,9 +404,11 @@ class CallChecker:
         parameters = target.parameters
         given: dict[str, syntax.Argument] = {}
         for position, argument in enumerate(node.arguments):
-            if argument.name is None and position >= len(parameters):
-                counts = f"{len(parameters)} argument(s), not {len(node.arguments)}"
-                raise self.reporter.fail(argument.span, f"'{target.name}' takes {counts}")
+            self.reporter.fail_if(
+                argument.name is None and position >= len(parameters),
+                argument.span,
+                f"'{target.name}' takes {len(parameters)} argument(s), not {len(node.arguments)}",
+            )
             name = argument.name or parameters[position].name
             if argument.name and not any(item.name == name for item in parameters):
                 near = closest(name, {item.name for item in parameters})
@@ -417,11 +420,12 @@ class CallChecker:
             )
             given[name] = argument
         for parameter in parameters:
-            if parameter.name in given or parameter.default is not None or _optional(parameter):
-                continue
-            counts = f"which takes {len(parameters)}, not {len(node.arguments)}"
-            raise self.reporter.fail(
-                node.span, f"no argument for '{parameter.name}' of '{target.name}', {counts}"
+            known = parameter.name in given or parameter.default is not None
+            self.reporter.fail_if(
+                not known and not _optional(parameter),
+                node.span,
+                f"no argument for '{parameter.name}' of '{target.name}', which takes "
+                f"{len(parameters)}, not {len(node.arguments)}",
             )
         return given
 
@@ -506,8 +510,7 @@ class CallChecker:
         partial = _Signature(signature.parameters[:count], signature.types[:count], VOID, [])
         self.signatures[id(reference)] = partial
         try:
-            target = Target("action", symbol.name, reference)
-            call.target = self._bind(call, target, scope, None)
+            call.target = self._bind(call, Target("action", symbol.name, reference), scope, None)
         except Abandon:
             return symbol
         call.target.declaration = symbol

@@ -45,7 +45,7 @@ class Checker:
         self.reporter = reporter
         self.context = Context(reporter)
         self.expressions = ExpressionChecker(self.context, self._check_call)
-        self.calls = CallChecker(self.context, self.expressions, self._specialize)
+        self.calls = CallChecker(self.expressions, self._specialize)
         self.statements = StatementChecker(self.context, self.expressions)
         self.tables = TableChecker(self.context, self.expressions, self.calls)
         self.parsers = ParserChecker(self.context, self.expressions, self.statements)
@@ -312,10 +312,8 @@ class Checker:
             f"not supported: abstract methods of an instance ('{node.name}')",
         )
         callee = syntax.TypeExpression(node.reference.span, node.reference)
-        span = node.reference.span.to(node.name_span)
-        call = syntax.Call(span, callee, [], node.arguments)
-        checked = self.expressions.check(call, scope)
-        node.call, node.type = call, checked.type
+        call = syntax.Call(node.reference.span.to(node.name_span), callee, [], node.arguments)
+        node.call, node.type = call, self.expressions.check(call, scope).type
         self.reporter.fail_if(
             scope is self.context.globals and isinstance(node.type, BlockTypeType),
             node.span,

@@ -232,8 +232,7 @@ class FlowChecker:
         outer, self.left = self.left, []
         once = self.block(body, facts.copy())
         start = joined([facts, once, *self.left]) or facts
-        twice = self.block(body, start.copy())
-        result = joined([start, twice, *self.left])
+        result = joined([start, self.block(body, start.copy()), *self.left])
         self.left = outer
         return result
 
@@ -417,8 +416,4 @@ def _indices(node: syntax.Expression) -> list[syntax.Expression]:
 
 def _may_call(node: syntax.Expression) -> bool:
     """Whether an expression may hold a call."""
-    if isinstance(node, syntax.Call):
-        return True
-    if node.constant is not None or isinstance(node, syntax.Name):
-        return False
-    return any(_may_call(item) for item in _parts(node))
+    return any(isinstance(item, syntax.Call) for item in syntax.walk(node))

@@ -150,7 +150,7 @@ class TableChecker:
             case _:
                 self.reporter.error(value.span, "the default action must be an action of the table")
                 return
-        reference = syntax.ActionReference(value.span, call, bool(call.arguments))
+        reference = syntax.ActionReference(value.span, call)
         not_for = ("tableonly", "cannot be the default action")
         if self._listed_action(node, reference, value.span, not_for, scope) is not None:
             node.default_action = reference
@@ -214,8 +214,7 @@ class TableChecker:
             except Abandon:
                 continue
             not_for = ("defaultonly", "cannot be in an entry")
-            span = entry.action.call.callee.span
-            self._listed_action(node, entry.action, span, not_for, scope)
+            self._listed_action(node, entry.action, entry.action.call.callee.span, not_for, scope)
 
 
 def _differ(one: syntax.Expression | None, other: syntax.Expression | None) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from weft.switch.compiler import syntax
 from weft.switch.compiler.annotations import find, string_of
 from weft.switch.compiler.diagnostics import Reporter
@@ -26,14 +24,24 @@ def warn_of_unused(program: syntax.Program, reporter: Reporter) -> None:
                 declared += [("", item) for item in node.locals if isinstance(item, _NAMED)]
             case syntax.Action() | syntax.Instantiation() | syntax.Function():
                 declared.append(("", node))
-        _walk(node, declared, used)
-    for what, item in declared:
-        if id(item) in used or item.name == "main" or _is_kept(item):
+        for item in syntax.walk(node):
+            match item:
+                case syntax.Name():
+                    used.add(id(item.declaration))
+                case syntax.Call(target=Target()):
+                    used.add(id(item.target.declaration))
+                case syntax.Action():
+                    declared += [("parameter", parameter) for parameter in item.parameters]
+                case syntax.Block() | syntax.ParserState():
+                    variables = (i for i in item.statements if isinstance(i, syntax.Variable))
+                    declared += [("", variable) for variable in variables]
+    for what, found in declared:
+        if id(found) in used or found.name == "main" or _is_kept(found):
             continue
-        kind = what or _KINDS[type(item)]
-        if kind == "instance" and isinstance(getattr(item, "type", None), BlockTypeType):
-            kind = str(getattr(item.type, "kind", kind))
-        reporter.warning(item.name_span, f"{kind} '{item.name}' is not used", "unused")
+        kind = what or _KINDS[type(found)]
+        if isinstance(found, syntax.Instantiation) and isinstance(found.type, BlockTypeType):
+            kind = found.type.kind
+        reporter.warning(found.name_span, f"{kind} '{found.name}' is not used", "unused")
 
 
 _KINDS: dict[type, str] = {
@@ -50,27 +58,3 @@ _NAMED = tuple(_KINDS)
 def _is_kept(item: syntax.Declaration) -> bool:
     annotation = find(item.annotations, "noWarn")
     return annotation is not None and string_of(annotation) == "unused"
-
-
-def _walk(
-    node: syntax.Node, declared: list[tuple[str, syntax.Declaration]], used: set[int]
-) -> None:
-    """Note what is declared and used in a part of the tree."""
-    waiting: list[Any] = [node]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, syntax.Name):
-            if item.declaration is not None:
-                used.add(id(item.declaration))
-            continue
-        match item:
-            case syntax.Call():
-                if isinstance(item.target, Target) and item.target.declaration is not None:
-                    used.add(id(item.target.declaration))
-            case syntax.Action():
-                declared += [("parameter", parameter) for parameter in item.parameters]
-            case syntax.Block() | syntax.ParserState():
-                declared += [
-                    ("", inner) for inner in item.statements if isinstance(inner, syntax.Variable)
-                ]
-        waiting += syntax.children(item)

@@ -99,13 +99,11 @@ class InfoEmitter:
                 action = choice.action
                 found.setdefault(action.name, action)
                 if action.is_global:  # as if declared first in the pipeline that uses it first
-                    first = (*table.order[:2], -1, 0, *table.order, number)
-                    place.setdefault(action.name, first)
+                    place.setdefault(action.name, (*table.order[:2], -1, 0, *table.order, number))
         for action in self.program.called_actions:
             found.setdefault(action.name, action)
             if action.is_global:
-                earlier = place.get(action.name, action.order)
-                place[action.name] = min(earlier, action.order)
+                place[action.name] = min(place.get(action.name, action.order), action.order)
         return sorted(found.values(), key=lambda action: place.get(action.name, action.order))
 
     def given_id(self, annotations: list[Any]) -> int | None:
@@ -215,8 +213,7 @@ class InfoEmitter:
         for value_set in _in_order(program.value_sets):
             self.value_set(value_set)
         for register in _in_order(program.registers):
-            message = self.info.registers.add(size=register.size)
-            self.content(message, "register", register)
+            self.content(self.info.registers.add(size=register.size), "register", register)
         for digest in {item.name: item for item in program.digests}.values():
             self.content(self.info.digests.add(), "digest", digest)
         objects = program.counters or program.meters or program.registers or program.profiles
@@ -292,8 +289,7 @@ class InfoEmitter:
         message.has_initial_entries = bool(table.entries)
 
     def action_reference(self, message: Any, choice: ir.ActionChoice) -> None:
-        number = self.identifiers.of("action", choice.action.name)
-        reference = message.action_refs.add(id=number)
+        reference = message.action_refs.add(id=self.identifiers.of("action", choice.action.name))
         names = {annotation.name for annotation in choice.annotations}
         self.annotations.write(reference, choice.annotations)
         if choice.implicit:
@@ -369,7 +365,7 @@ class InfoEmitter:
                 weight.span, "@max_member_weight is ignored: it goes with sum_of_members"
             )
 
-    def resource(self, kind: str, item: ir.Counter | ir.Meter, specification: Any) -> None:
+    def resource(self, kind: str, item: ir.Resource, specification: Any) -> None:
         """A counter or meter, with entries of its own or one for each entry of a table."""
         name = kind if item.table is None else f"direct_{kind}"
         message = getattr(self.info, f"{name}s").add()

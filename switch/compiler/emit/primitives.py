@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from weft.switch.compiler import arithmetic, ir
 from weft.switch.compiler.diagnostics import Reporter, Span
+from weft.switch.compiler.parse.preprocess import display_name
 from weft.switch.compiler.simplify import simplify
 
 
@@ -28,7 +30,7 @@ class _Flattener:
     def aim(self, place: int, destination: int) -> None:
         jump = self.primitives[place]
         operands = (*jump.operands[:-1], ir.Number(destination))
-        self.primitives[place] = ir.Do(jump.operation, operands, jump.span)
+        self.primitives[place] = replace(jump, operands=operands)
 
     def sequence(self, code: list[ir.Code]) -> None:
         for item in code:
@@ -174,22 +176,28 @@ def operand(node: ir.Expression) -> Json:
 class SourceNotes:
     """Adds where in the source something comes from.
 
-    `file_name` gives the name that a source file has in the output, `fragment` the text of a span.
+    The names of files are relative to the program's folder; `reporter` knows the source text.
     """
 
-    file_name: Callable[[str], str]
-    fragment: Callable[[Span], str]
+    reporter: Reporter
+    folder: Path
 
     def add(self, item: Json, span: Span) -> Json:
         """The same item, with ``source_info`` if it comes from anywhere."""
         if span.file:
             item["source_info"] = {
-                "filename": self.file_name(span.file),
+                "filename": display_name(span.file, self.folder),
                 "line": span.line,
                 "column": span.column,
-                "source_fragment": self.fragment(span),
+                "source_fragment": self._fragment(span),
             }
         return item
+
+    def _fragment(self, span: Span) -> str:
+        """Return the source text of a span, as far as it is on the span's first line."""
+        line = self.reporter.line(span)
+        end = span.end_column - 1 if span.end_line == span.line else len(line)
+        return line[span.column - 1 : end].rstrip()
 
     def primitive(self, node: ir.Do) -> Json:
         item = {"op": node.operation, "parameters": [operand(item) for item in node.operands]}

@@ -178,8 +178,7 @@ class ExternLowering(Part):
         def emit(field: ir.Field) -> None:
             name = self.calculation(algorithm, items, False, call.node)
             calculation = ir.Reference("calculation", name)
-            operation = "modify_field_with_hash_based_offset"
-            self.writer.do(operation, field, base, calculation, modulus)
+            self.writer.do("modify_field_with_hash_based_offset", field, base, calculation, modulus)
 
         self._into_result(call, emit)
 
@@ -284,8 +283,7 @@ class ExternLowering(Part):
             self.shared.pipeline != wanted,
             f"'{call.target.name}' with CloneType.{kind} can only be called in {wanted}",
         )
-        operation = f"clone_{wanted}_pkt_to_egress"
-        self.writer.do(operation, call.number("session"), fields)
+        self.writer.do(f"clone_{wanted}_pkt_to_egress", call.number("session"), fields)
 
     # Methods
 

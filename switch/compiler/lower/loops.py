@@ -6,8 +6,7 @@ jumps backwards in an action, cycles in a control's graph and in the graph of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.constants import EvaluationError
@@ -15,7 +14,7 @@ from weft.switch.compiler.diagnostics import Abandon
 from weft.switch.compiler.lower.expressions import ExpressionLowering, Part
 from weft.switch.compiler.lower.storage import Environment, FieldPlace, Place, Value, parts
 from weft.switch.compiler.order import operands
-from weft.switch.compiler.syntax import type_of
+from weft.switch.compiler.syntax import Target, type_of
 from weft.switch.compiler.types import BOOL, is_flag, is_header_stack, resolved
 
 MAXIMUM_ROUNDS = 256
@@ -46,8 +45,7 @@ class LoopLowering(Part):
     def _loop(self, rounds: Callable[[int], None]) -> None:
         """A loop; `rounds` emits its code, with the label that ends it."""
         label = self.shared.label()
-        code = self.writer.captured(lambda: rounds(label))
-        self.writer.code.append(ir.Labelled(label, code))
+        self.writer.code.append(ir.Labelled(label, self.writer.captured(lambda: rounds(label))))
 
     def _round(self, node: syntax.Node, env: Environment, label: int) -> None:
         """The body once, which ``continue`` leaves."""
@@ -151,8 +149,7 @@ class LoopLowering(Part):
             self.statement(statement, env)
 
         def once(label: int) -> None:
-            condition = self.expressions.truth(node.condition, env)
-            self._leave_unless(condition, label, node.condition)
+            self._leave_unless(self.expressions.truth(node.condition, env), label, node.condition)
             self._round(node.body, env, label)
             for statement in node.update:
                 self.statement(statement, env)
@@ -165,8 +162,7 @@ class LoopLowering(Part):
     def _leave_unless(self, condition: ir.Expression, label: int, node: syntax.Node) -> None:
         leave = ir.Leave(label)
         if not isinstance(condition, ir.Truth):
-            ends = arithmetic.negate(condition)
-            self.writer.code.append(ir.Branch(ends, [leave], [], node.span))
+            self.writer.code.append(ir.Branch(arithmetic.negate(condition), [leave], [], node.span))
         elif not condition.value:
             self.writer.code.append(leave)
 
@@ -223,10 +219,8 @@ class LoopLowering(Part):
             self._leave_unless(again, label, node)
             self.places.assign(self.expressions.variable(node.variable, inner), at, node)
             self._round(node.body, inner, label)
-            different = arithmetic.negate(ir.OperatorCall("==", number, last))
-            self.places.assign(more, different, node)
-            step = arithmetic.binary("+", number, ir.Number(1), kind, kind)
-            self.places.assign(at, step, node)
+            self.places.assign(more, arithmetic.negate(ir.OperatorCall("==", number, last)), node)
+            self.places.assign(at, arithmetic.binary("+", number, ir.Number(1), kind, kind), node)
 
         self._loop(lambda label: self._repeat(lambda: once(label), node))
 
@@ -258,30 +252,8 @@ def _counter_set(
     return found[0], found[1]
 
 
-_PARTS: dict[type[syntax.Node], Callable[[Any], tuple[Sequence[Any], Sequence[Any]]]] = {
-    syntax.Block: lambda node: ([], node.statements),
-    syntax.If: lambda node: ([node.condition], [node.then, node.otherwise]),
-    syntax.Switch: lambda node: ([node.subject], [case.body for case in node.cases]),
-    syntax.For: lambda node: ([node.condition], [*node.initial, *node.update, node.body]),
-    syntax.ForIn: lambda node: ([node.collection], [node.body]),
-    syntax.Assignment: lambda node: ([node.target, node.value], []),
-    syntax.CallStatement: lambda node: ([node.call], []),
-    syntax.Variable: lambda node: ([node.initializer], []),
-    syntax.Return: lambda node: ([node.value], []),
-}
-
-
-def _parts(node: syntax.Node) -> tuple[list[syntax.Expression], list[syntax.Node]]:
-    """The expressions of a statement itself, and the statements inside it."""
-    given = _PARTS.get(type(node))
-    expressions, statements = ([], []) if given is None else given(node)
-    return (
-        [item for item in expressions if item is not None],
-        [item for item in statements if item is not None],
-    )
-
-
 def _root(node: syntax.Expression) -> syntax.Node | None:
+    """Return the declaration of the variable that an l-value is a part of."""
     while isinstance(node, (syntax.MemberAccess, syntax.Index, syntax.Slice)):
         node = node.base
     return node.declaration if isinstance(node, syntax.Name) else None
@@ -289,41 +261,28 @@ def _root(node: syntax.Expression) -> syntax.Node | None:
 
 def _note_changed(node: syntax.Node, changed: set[int]) -> None:
     """Add the variables that a statement may change, by the identity of their declarations."""
-    if isinstance(node, syntax.Assignment):
-        changed.add(id(_root(node.target)))
-    expressions, statements = _parts(node)
-    for expression in expressions:
-        _note_arguments(expression, changed)
-    for inner in statements:
-        _note_changed(inner, changed)
-
-
-def _note_arguments(node: syntax.Expression, changed: set[int]) -> None:
-    if isinstance(node, syntax.Call) and node.target.kind not in ("builtin", "table"):
-        target = node.target
-        changed |= {
-            id(_root(argument))
-            for parameter, argument in zip(target.parameters, target.arguments, strict=False)
-            if argument is not None and parameter.direction in ("out", "inout")
-        }
-        if target.kind == "action":
-            _note_changed(target.declaration.body, changed)
-    for operand in operands(node):
-        _note_arguments(operand, changed)
+    for item in syntax.walk(node):
+        if isinstance(item, syntax.Assignment):
+            changed.add(id(_root(item.target)))
+        if isinstance(item, syntax.Call) and item.target.kind not in ("builtin", "table"):
+            target: Target = item.target
+            changed |= {
+                id(_root(argument))
+                for parameter, argument in zip(target.parameters, target.arguments, strict=False)
+                if argument is not None and parameter.direction in ("out", "inout")
+            }
+            if isinstance(target.declaration, syntax.Action):
+                _note_changed(target.declaration.body, changed)
 
 
 def _applies(node: syntax.Node) -> bool:
-    """Whether a table is applied in a statement: BMv2 has it in one place only."""
-    expressions, statements = _parts(node)
-    return any(map(_has_table, expressions)) or any(map(_applies, statements))
-
-
-def _has_table(node: syntax.Expression) -> bool:
-    if isinstance(node, syntax.Call):
-        match node.target.kind:
-            case "table":
-                return True
-            case "control":
-                control = node.target.declaration
-                return isinstance(control, syntax.Control) and _applies(control.body)
-    return any(_has_table(item) for item in operands(node))
+    """Return whether a table is applied in a statement: BMv2 has it in one place only."""
+    return any(
+        item.target.kind == "table"
+        or (
+            isinstance(item.target.declaration, syntax.Control)
+            and _applies(item.target.declaration.body)
+        )
+        for item in syntax.walk(node)
+        if isinstance(item, syntax.Call)
+    )

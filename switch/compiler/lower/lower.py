@@ -262,7 +262,7 @@ class _Assembly:
                     f"direct meter '{meter.name}' is read, but is not the meter of any table",
                 )
 
-        def used(item: ir.Counter | ir.Meter) -> bool:
+        def used(item: ir.Resource) -> bool:
             return item.table in present or not item.is_direct
 
         program.counters = list(filter(used, program.counters))

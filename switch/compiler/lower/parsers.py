@@ -195,8 +195,7 @@ class ParserLowering:
         while prefix + "start" in self.names:
             prefix, number = f"{name}_{number}.", number + 1
         self.names.add(prefix + "start")
-        running = _Running(instance, callee, prefix, None)
-        self.writer.code.append(ir.RunParser(running, node.span))
+        self.writer.code.append(ir.RunParser(_Running(instance, callee, prefix, None), node.span))
         self.body.calls.copy_out(copies)
 
     # Transitions

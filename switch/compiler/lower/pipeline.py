@@ -91,8 +91,7 @@ class PipelineBuilder:
             return following
         span = _span(run[0])
         stem = "".join(item if item.isalnum() else "_" for item in PurePath(span.file).stem)
-        name = f"{stem}{span.line}"
-        candidate = unique(name, self.shared.generated_names)
+        candidate = unique(f"{stem}{span.line}", self.shared.generated_names)
         action = ir.Action(candidate, [], span, [], list(run), hidden=True)
         self.shared.program.actions.append(action)
         table = ir.Table(f"tbl_{candidate}", [], span, hidden=True)

@@ -118,8 +118,7 @@ class StatementLowering(Part):
                 if isinstance(label, syntax.AnyKeyset):
                     apply.otherwise = code
                     continue
-                choice = apply.table.actions[names[syntax.name_of(label)]]
-                apply.cases[choice.action.name] = code
+                apply.cases[apply.table.actions[names[syntax.name_of(label)]].action.name] = code
         self.writer.code.append(apply)
 
     def _switch_on_value(self, node: syntax.Switch, env: Environment) -> None:
@@ -133,8 +132,7 @@ class StatementLowering(Part):
             condition: ir.Expression = ir.Truth(False)
             for label in labels:
                 comparison = syntax.Binary(label.span, "==", node.subject, label)
-                value = self.expressions.value(label, env)
-                same = self.places.equal(subject, value, comparison)
+                same = self.places.equal(subject, self.expressions.value(label, env), comparison)
                 condition = arithmetic.either(condition, same)
             branches.append((condition, self._code(body, env)))
         for condition, body_code in reversed(branches):

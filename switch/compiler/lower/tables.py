@@ -79,8 +79,7 @@ class TableLowering(Part):
             raise self.writer.fail(
                 node, f"not supported: a parameter of type {node.type} from the control plane"
             )
-        name = local_name(node).removeprefix(".")
-        return ir.Parameter(name, node.type, width, node.annotations)
+        return ir.Parameter(local_name(node).removeprefix("."), node.type, width, node.annotations)
 
     # Tables
 
@@ -215,7 +214,7 @@ class TableLowering(Part):
                 return
         call = syntax.Call(node.name_span, syntax.Name(node.name_span, symbol.name), [], [])
         call.target = Target("action", symbol.name, symbol)
-        action = self.action_of(syntax.ActionReference(node.name_span, call, False), env)
+        action = self.action_of(syntax.ActionReference(node.name_span, call), env)
         table.actions.append(ir.ActionChoice(action, [], implicit=True))
         table.default_action = action
 

@@ -297,7 +297,7 @@ _DECLARATIONS: Rules = {
     "extern_object": lambda c: syntax.ExternObject(
         *declared(c), type_parameters_in(c), take(c, syntax.Method)
     ),
-    "method": lambda c: syntax.Method(*_of_prototype(c), is_abstract=has_token(c, "ABSTRACT")),
+    "method": lambda c: syntax.Method(*_of_prototype(c)),
     "constructor": _constructor,
     "action_declaration": lambda c: syntax.Action(*declared(c), list(c[-2]), c[-1]),
     "package_type": lambda c: syntax.PackageType(
@@ -373,7 +373,7 @@ def _listed_action(c: Children) -> syntax.ActionReference:
 
 def _action_reference(c: Children) -> syntax.ActionReference:
     call = syntax.Call(span_of_all(c), c[0], [], take(c, syntax.Argument))
-    return syntax.ActionReference(span_of_all(c), call, len(c) > 1)
+    return syntax.ActionReference(span_of_all(c), call)
 
 
 def _entries(c: Children) -> Entries:
