@@ -70,9 +70,9 @@ def binary(operator: str, left: int, right: int, kind: Type, right_kind: Type) -
         case "++":
             width = int(getattr(base_type(right_kind), "width", 0))
             total = int(getattr(base_type(kind), "width", 0)) + width
-            result = (left << width) | (right & ((1 << width) - 1))
             return wrap(
-                result, IntType(total) if isinstance(base_type(kind), IntType) else BitType(total)
+                (left << width) | (right & ((1 << width) - 1)),
+                IntType(total) if isinstance(base_type(kind), IntType) else BitType(total),
             )
         case "|+|" | "|-|":
             return saturate(left + right if operator == "|+|" else left - right, kind)

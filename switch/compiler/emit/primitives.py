@@ -55,9 +55,9 @@ class _Flattener:
                     self.end_jumps.append(self.emit("_jump", item.span, ir.Number(0)))
                     return
                 case _:
-                    span = getattr(item, "span", Span("", 0, 0, 0, 0))
                     raise self.reporter.fail(
-                        span, f"a table cannot be applied in action '{self.name}'"
+                        getattr(item, "span", Span("", 0, 0, 0, 0)),
+                        f"a table cannot be applied in action '{self.name}'",
                     )
 
     def branch(self, item: ir.Branch) -> None:
