@@ -305,7 +305,7 @@ class ActionProfile(Object):
 @dataclass
 class ValueSet(Object):
     size: int = 0
-    fields: list[tuple[str, Type, list[Any]]] = field(default_factory=list)
+    fields: list[Parameter] = field(default_factory=list)
     is_used: bool = False  # by a state that packets may reach
 
 

@@ -8,13 +8,14 @@ nevertheless.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import suppress
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.check.calls import CallChecker
 from weft.switch.compiler.check.expressions import ExpressionChecker
 from weft.switch.compiler.check.parsers import ParserChecker
-from weft.switch.compiler.check.scope import Context, Overloads, Scope, TypeEntry
+from weft.switch.compiler.check.scope import Context, Overloads, Scope, TypeEntry, with_types
 from weft.switch.compiler.check.statements import StatementChecker
 from weft.switch.compiler.check.tables import TableChecker
 from weft.switch.compiler.diagnostics import Abandon, Reporter
@@ -95,14 +96,12 @@ class Checker:
     # Types
 
     def _struct(self, node: syntax.Struct, scope: Scope) -> None:
-        variables = self.context.type_variables(node.type_parameters)
-        inner = with_types(scope, variables, variables)
+        variables, inner = self.context.type_variables(node.type_parameters, scope)
         fields: dict[str, Type] = {}
         for item in node.fields:
-            try:
+            item.type = UNKNOWN
+            with suppress(Abandon):
                 item.type = self.expressions.types.resolve(item.reference, inner)
-            except Abandon:
-                item.type = UNKNOWN
             self.reporter.error_if(
                 item.name in fields,
                 item.name_span,
@@ -209,39 +208,34 @@ class Checker:
             self.context.declare(scope, node, Overloads([node]))
 
     def _extern_function(self, node: syntax.ExternFunction, scope: Scope) -> None:
-        variables = self.context.type_variables(node.prototype.type_parameters)
-        self._prototype(node, node.prototype, with_types(scope, variables, variables), variables)
+        variables, inner = self.context.type_variables(node.prototype.type_parameters, scope)
+        self._prototype(node, node.prototype, inner, variables)
         self._overload(node, scope)
 
     def _extern_object(self, node: syntax.ExternObject, scope: Scope) -> None:
-        variables = self.context.type_variables(node.type_parameters)
-        inner = with_types(scope, variables, variables)
+        variables, inner = self.context.type_variables(node.type_parameters, scope)
         kind = ExternType(node.name, tuple(variables), node)
         self.context.declare(scope, node, TypeEntry(kind, node, variables))
         self.calls.declare(node, [], [], VOID, variables)
         for method in node.methods:
-            own = self.context.type_variables(method.prototype.type_parameters)
-            self._prototype(method, method.prototype, with_types(inner, own, own), own)
+            own, place = self.context.type_variables(method.prototype.type_parameters, inner)
+            self._prototype(method, method.prototype, place, own)
             if method.is_constructor:
                 self.reporter.error_if(
                     method.name != node.name,
                     method.name_span,
                     f"a constructor must be called '{node.name}'",
                 )
-                signature = self.calls.signature(method)
-                self.calls.declare(
-                    method, signature.parameters, signature.types, VOID, list(variables)
-                )
+                self.calls.signature(method).variables = list(variables)
 
     def _block_type(self, node: syntax.BlockType | syntax.PackageType, scope: Scope) -> None:
-        variables = self.context.type_variables(node.type_parameters)
-        types = self.parameters(node.parameters, with_types(scope, variables, variables))
+        variables, inner = self.context.type_variables(node.type_parameters, scope)
+        types = self.parameters(node.parameters, inner)
         self.calls.declare(node, node.parameters, types, VOID, variables)
-        arguments = tuple(variables)
         kind = (
-            PackageTypeType(node.name, arguments, node)
+            PackageTypeType(node.name, tuple(variables), node)
             if isinstance(node, syntax.PackageType)
-            else BlockTypeType(node.name, node.kind, arguments, node)
+            else BlockTypeType(node.name, node.kind, tuple(variables), node)
         )
         self.context.declare(scope, node, TypeEntry(kind, node, variables))
 
@@ -267,8 +261,8 @@ class Checker:
     def _function(self, node: syntax.Function, scope: Scope) -> None:
         if node.prototype.type_parameters:
             self.generic[id(node)] = copy.deepcopy(node)
-        variables = self.context.type_variables(node.prototype.type_parameters)
-        self._function_body(node, with_types(scope, variables, variables), variables)
+        variables, inner = self.context.type_variables(node.prototype.type_parameters, scope)
+        self._function_body(node, inner, variables)
         self._overload(node, scope)
 
     def _specialize(self, node: syntax.Function, bindings: Bindings) -> syntax.Function:
@@ -323,7 +317,7 @@ class Checker:
 
     # Parsers and controls
 
-    def _block_scope(self, node: syntax.Parser | syntax.Control, scope: Scope) -> Scope:
+    def _block(self, node: syntax.Parser | syntax.Control, scope: Scope) -> None:
         self.reporter.fail_if(
             node.type_parameters,
             node.name_span,
@@ -337,13 +331,10 @@ class Checker:
             node.constructor_parameters,  # type: ignore[arg-type]
             node.constructor_parameters, constructor, VOID, [],
         )  # fmt: skip
-        inner = Scope(scope)
-        for item in [*node.parameters, *node.constructor_parameters]:
-            self.context.declare(inner, item)
-        return inner
-
-    def _block(self, node: syntax.Parser | syntax.Control, scope: Scope) -> None:
-        inner = Scope(self._block_scope(node, scope), hides_parameters=True)
+        outer = Scope(scope)
+        for parameter in [*node.parameters, *node.constructor_parameters]:
+            self.context.declare(outer, parameter)
+        inner = Scope(outer, hides_parameters=True)
         node.type = kind = BlockTypeType(node.name, node.kind, (), node)
         for item in node.locals:
             self.declaration(item, inner)
@@ -352,14 +343,6 @@ class Checker:
         else:
             self._body(node.body, inner, "control", VOID)
         self.context.declare(scope, node, TypeEntry(kind, node))
-
-
-def with_types(scope: Scope, variables: Sequence[TypeVariable], types: Sequence[Type]) -> Scope:
-    """A scope in which type variables stand for types."""
-    inner = Scope(scope)
-    for variable, kind in zip(variables, types, strict=True):
-        inner.symbols[variable.name] = TypeEntry(kind)
-    return inner
 
 
 def _always_returns(node: syntax.Node | None) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import reduce
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.types import StructType, Type, resolved, scalar_width
@@ -59,12 +60,8 @@ class Facts:
 
     def set_valid(self, key: Key, valid: bool) -> None:
         """What is known of a header, once it was made valid or invalid or was tested."""
-        if valid:
-            self.invalid.discard(key)
-            self.valid.discard(key)
-        else:
-            self.invalid.add(key)
-            self.valid.discard(key)
+        self.valid.discard(key)
+        (self.invalid.discard if valid else self.invalid.add)(key)
 
 
 def below(item: Key, key: Key) -> bool:
@@ -73,11 +70,8 @@ def below(item: Key, key: Key) -> bool:
 
 def joined(ways: list[Facts | None]) -> Facts | None:
     """The facts where several ways meet; None stands for a way that does not get there."""
-    result: Facts | None = None
-    for item in ways:
-        if item is not None:
-            result = item if result is None else result.join(item)
-    return result
+    reaching = [item for item in ways if item is not None]
+    return reduce(Facts.join, reaching) if reaching else None
 
 
 def leaves(kind: Type | None, path: Path = ()) -> Iterator[tuple[Path, bool]]:

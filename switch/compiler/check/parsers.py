@@ -19,6 +19,7 @@ from weft.switch.compiler.types import (
     TupleType,
     Type,
     base_type,
+    member_types,
     resolved,
     scalar_width,
 )
@@ -66,26 +67,20 @@ def check_keyset(
     )
     kind = types[0]
     match node:
-        case syntax.MaskKeyset():
+        case syntax.MaskKeyset() | syntax.RangeKeyset():
+            is_mask = isinstance(node, syntax.MaskKeyset)
+            bare = base_type(kind)
             reporter.fail_if(
-                not isinstance(base_type(kind), (BitType, IntType)),
+                not isinstance(bare, (BitType, IntType)),
                 node.span,
-                f"a mask cannot be used on {kind}",
+                f"a {'mask' if is_mask else 'range'} cannot be used on {kind}",
             )
-            node.value = expressions.check(node.value, scope, base_type(kind))
-            node.mask = expressions.check(node.mask, scope, base_type(kind))
-            parts = [node.value, node.mask]
-        case syntax.RangeKeyset():
-            reporter.fail_if(
-                not isinstance(base_type(kind), (BitType, IntType)),
-                node.span,
-                f"a range cannot be used on {kind}",
-            )
-            node.low = expressions.check(node.low, scope, base_type(kind))
-            node.high = expressions.check(node.high, scope, base_type(kind))
-            parts = [node.low, node.high]
-            low, high = node.low.constant, node.high.constant
-            if isinstance(low, int) and isinstance(high, int) and low > high:
+            sides = ("value", "mask") if is_mask else ("low", "high")
+            parts = [expressions.check(getattr(node, side), scope, bare) for side in sides]
+            for side, part in zip(sides, parts, strict=True):
+                setattr(node, side, part)
+            low, high = (part.constant for part in parts)
+            if not is_mask and isinstance(low, int) and isinstance(high, int) and low > high:
                 reporter.warning(node.span, f"the range {low} .. {high} is empty", "mismatch")
         case _:
             node = expressions.check(node, scope, kind)
@@ -103,14 +98,8 @@ def _flattened(types: list[Type]) -> list[Type]:
     """Types with structs and tuples replaced by those of their members."""
     found: list[Type] = []
     for kind in types:
-        bare = resolved(kind)
-        match bare:
-            case StructType():
-                found += _flattened(list(bare.fields.values()))
-            case TupleType():
-                found += _flattened(list(bare.elements))
-            case _:
-                found.append(kind)
+        composite = isinstance(resolved(kind), (StructType, TupleType))
+        found += _flattened(list(member_types(kind).values())) if composite else [kind]
     return found
 
 
@@ -136,8 +125,7 @@ class ParserChecker:
             f"not supported: a value set of {element}; it can hold bit<N> or a struct of those",
         )
         size = self.expressions.constant_integer(node.size, scope)
-        node.size = syntax.IntegerLiteral(node.size.span, size)
-        node.size.constant = size
+        node.size = syntax.known_integer(node.size.span, size)
         node.type = SetType(element)
         self.context.declare(scope, node)
 
@@ -165,7 +153,6 @@ class ParserChecker:
         if node.cases is None:
             self._state(node.state or "", node.span, names)
             return
-        types: list[Type] = []
         try:
             node.keys = [self.expressions.check(key, scope) for key in node.keys]
         except Abandon:
@@ -177,7 +164,7 @@ class ParserChecker:
             ):
                 self.reporter.error(key.span, f"a value of type {kind} cannot be selected on")
                 return
-            types.append(kind)
+        types = [type_of(key) for key in node.keys]
         for case in node.cases:
             self._state(case.state, case.state_span, names)
             with suppress(Abandon):

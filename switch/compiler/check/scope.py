@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from weft.switch.compiler import syntax
@@ -73,19 +73,22 @@ class Scope:
         self.symbols: dict[str, Symbol] = {}
 
     def find(self, name: str) -> Symbol | None:
-        scope: Scope | None = self
-        while scope is not None:
-            symbol = scope.symbols.get(name)
-            if symbol is not None:
-                return symbol
-            scope = scope.parent
-        return None
+        symbol = self.symbols.get(name)
+        return self.parent.find(name) if symbol is None and self.parent is not None else symbol
 
     def root(self) -> Scope:
         return self if self.parent is None else self.parent.root()
 
     def names(self) -> set[str]:
         return {*self.symbols, *(self.parent.names() if self.parent is not None else ())}
+
+
+def with_types(scope: Scope, variables: Sequence[TypeVariable], types: Sequence[Type]) -> Scope:
+    """Return a scope inside another in which type variables stand for types."""
+    inner = Scope(scope)
+    for variable, kind in zip(variables, types, strict=True):
+        inner.symbols[variable.name] = TypeEntry(kind)
+    return inner
 
 
 class Context:
@@ -120,9 +123,11 @@ class Context:
                 self.reporter.error(span, message.format(name))
             seen.add(name)
 
-    def type_variables(self, names: list[str]) -> list[TypeVariable]:
+    def type_variables(self, names: list[str], scope: Scope) -> tuple[list[TypeVariable], Scope]:
+        """Return new type variables, and a scope inside another in which they have their names."""
         self._next_scope += 1
-        return [TypeVariable(name, self._next_scope) for name in names]
+        variables = [TypeVariable(name, self._next_scope) for name in names]
+        return variables, with_types(scope, variables, variables)
 
     def declare(self, scope: Scope, node: syntax.Declaration, symbol: Symbol | None = None) -> None:
         """Add a name to a scope; two declarations of it in one scope are an error."""

@@ -135,7 +135,7 @@ class Emitter:
         return [
             {
                 "name": model.name, "id": index,
-                "compressed_bitwidth": sum(scalar_width(kind) or 0 for _, kind, _ in model.fields),
+                "compressed_bitwidth": sum(item.width for item in model.fields),
                 "max_size": model.size,
             }
             for index, model in enumerate(self.program.value_sets)

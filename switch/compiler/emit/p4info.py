@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Any, TypeVar
 
 from google.protobuf import text_format
@@ -36,6 +37,10 @@ _NONE: frozenset[str] = frozenset()
 _OF_PACKAGE = frozenset({"pkginfo", "platform_property"})
 _OF_PROFILE = frozenset({"max_group_size", "selector_size_semantics", "max_member_weight"})
 _OF_SET_FIELD = frozenset({"match"})
+
+
+_Object = TypeVar("_Object", bound=ir.Object)
+_Item = TypeVar("_Item", ir.Key, ir.Parameter, syntax.StructField)
 
 
 class InfoEmitter:
@@ -75,10 +80,14 @@ class InfoEmitter:
 
     def _check_names(self) -> None:
         """No two objects of a kind may have one name, which ``@name`` can bring about."""
-        actions = [choice.action for table in self.user_tables for choice in table.actions]
         kinds: dict[str, Sequence[ir.Object]] = {
-            "action": [*actions, *self.program.called_actions], "table": self.tables, **self.objects
-        }  # fmt: skip
+            "action": [
+                *(choice.action for table in self.user_tables for choice in table.actions),
+                *self.program.called_actions,
+            ],
+            "table": self.tables,
+            **self.objects,
+        }
         for kind, objects in kinds.items():
             spans: dict[str, Span] = {}
             for item in objects:
@@ -151,28 +160,24 @@ class InfoEmitter:
         self.annotations.write(target, annotations, own)
         self.annotations.document(target, annotations)
 
-    def numbers(self, items: list[list[Any]]) -> list[int]:
-        """Identifiers of parameters, fields and keys: those given, else the next that is free."""
-        given = [self.given_id(annotations) for annotations in items]
+    def numbered(self, items: Sequence[_Item]) -> list[tuple[_Item, int]]:
+        """Return parameters, fields or keys with their identifiers: those given, or the next."""
+        given = [self.given_id(item.annotations) for item in items]
         taken: set[int] = set()
-        for number, notes in zip(given, items, strict=True):
-            if number is None:
-                continue
-            if number == 0 or number in taken:
+        for number, item in zip(given, items, strict=True):
+            if number is not None and (number == 0 or number in taken):
                 problem = "is not an identifier" if number == 0 else "is given twice"
-                self.reporter.error(notes[0].span, f"@id({number}) {problem}")
-            taken.add(number)
-        result: list[int] = []
+                self.reporter.error(item.annotations[0].span, f"@id({number}) {problem}")
+            taken |= set() if number is None else {number}
+        result: list[tuple[_Item, int]] = []
         following = 1
-        for number in given:
+        for item, number in zip(items, given, strict=True):
             if number is None:
-                while following in taken:
-                    following += 1
-                taken.add(following)
-                number = following
+                number = following = next(free for free in count(following) if free not in taken)
+                taken.add(number)
             else:
                 following += 1
-            result.append(number)
+            result.append((item, number))
         return result
 
     def typed(self, target: Any, kind: Type) -> None:
@@ -204,10 +209,8 @@ class InfoEmitter:
                 self.action(action)
         for profile in _in_order(program.profiles):
             self.profile(profile)
-        for counter in _in_order(program.counters):
-            self.resource("counter", counter, p4info_pb2.CounterSpec)
-        for meter in _in_order(program.meters):
-            self.resource("meter", meter, p4info_pb2.MeterSpec)
+        for item in [*_in_order(program.counters), *_in_order(program.meters)]:
+            self.resource(item)
         for header in program.controller_headers:
             self.controller_header(header)
         for value_set in _in_order(program.value_sets):
@@ -230,20 +233,19 @@ class InfoEmitter:
     def package(self) -> None:
         package = self.info.pkg_info
         annotations = self.program.package_annotations
-        for key, value in self._pairs("pkginfo", _PACKAGE_TEXTS):
-            if key == "arch":
-                self.reporter.warning(value.span, "'arch' in @pkginfo is set by the compiler")
-            if isinstance(value.constant, str):
-                setattr(package, key, value.constant)
-            else:
-                self.reporter.error(value.span, f"'{key}' in @pkginfo must be a string")
         if find(annotations, "platform_property") is not None:
             package.platform_properties.SetInParent()
-        for key, value in self._pairs("platform_property", _PLATFORM_NUMBERS):
-            if isinstance(value.constant, int):
-                setattr(package.platform_properties, key, value.constant)
-            else:
-                self.reporter.error(value.span, f"'{key}' in @platform_property must be a number")
+        for name, known, target, kind, what in (
+            ("pkginfo", _PACKAGE_TEXTS, package, str, "string"),
+            ("platform_property", _PLATFORM_NUMBERS, package.platform_properties, int, "number"),
+        ):
+            for key, value in self._pairs(name, known):
+                if key == "arch":
+                    self.reporter.warning(value.span, "'arch' in @pkginfo is set by the compiler")
+                if isinstance(value.constant, kind):
+                    setattr(target, key, value.constant)
+                else:
+                    self.reporter.error(value.span, f"'{key}' in @{name} must be a {what}")
         self.described(package, annotations, _OF_PACKAGE)
 
     def _pairs(self, name: str, known: tuple[str, ...]) -> Iterator[tuple[str, syntax.Expression]]:
@@ -266,14 +268,12 @@ class InfoEmitter:
     def table(self, table: ir.Table) -> None:
         message = self.info.tables.add()
         self.preamble(message.preamble, "table", table)
-        numbers = self.numbers([key.annotations for key in table.keys])
-        for key, number in zip(table.keys, numbers, strict=True):
-            if key.match_kind == "selector":
-                continue
-            field = message.match_fields.add(id=number, name=key.name)
-            self.described(field, key.annotations)
-            self.typed(field, key.type)
-            self.match_kind(field, key.match_kind)
+        for key, number in self.numbered(table.keys):
+            if key.match_kind != "selector":
+                field = message.match_fields.add(id=number, name=key.name)
+                self.described(field, key.annotations)
+                self.typed(field, key.type)
+                self.match_kind(field, key.match_kind)
         for choice in table.actions:
             self.action_reference(message, choice)
         self.default_action(message, table)
@@ -307,20 +307,17 @@ class InfoEmitter:
         if table.default_constant:
             message.const_default_action_id = number
         message.initial_default_action.action_id = number
-        numbers = self.numbers([item.annotations for item in action.parameters])
-        for value, parameter, place in zip(
-            table.default_arguments, action.parameters, numbers, strict=True
-        ):
+        parameters = self.numbered(action.parameters)
+        for value, (parameter, number) in zip(table.default_arguments, parameters, strict=True):
             width = max(self.type_info.width(parameter.type) or 0, parameter.width)
             message.initial_default_action.arguments.add(
-                param_id=place, value=value.to_bytes((width + 7) // 8, "big")
+                param_id=number, value=value.to_bytes((width + 7) // 8, "big")
             )
 
     def action(self, action: ir.Action) -> None:
         message = self.info.actions.add()
         self.preamble(message.preamble, "action", action)
-        numbers = self.numbers([item.annotations for item in action.parameters])
-        for parameter, number in zip(action.parameters, numbers, strict=True):
+        for parameter, number in self.numbered(action.parameters):
             item = message.params.add(id=number, name=parameter.name)
             self.described(item, parameter.annotations)
             self.typed(item, parameter.type)
@@ -365,8 +362,9 @@ class InfoEmitter:
                 weight.span, "@max_member_weight is ignored: it goes with sum_of_members"
             )
 
-    def resource(self, kind: str, item: ir.Resource, specification: Any) -> None:
-        """A counter or meter, with entries of its own or one for each entry of a table."""
+    def resource(self, item: ir.Resource) -> None:
+        """Describe a counter or meter, with entries of its own or one for each of a table's."""
+        kind = "meter" if isinstance(item, ir.Meter) else "counter"
         name = kind if item.table is None else f"direct_{kind}"
         message = getattr(self.info, f"{name}s").add()
         self.preamble(message.preamble, name, item)
@@ -374,7 +372,7 @@ class InfoEmitter:
             message.size = item.size
         else:
             message.direct_table_id = self.identifiers.of("table", item.table)
-        message.spec.unit = specification.Unit.Value(_UNITS[item.unit])
+        message.spec.unit = message.spec.Unit.Value(_UNITS[item.unit])
 
     def controller_header(self, header: syntax.Struct) -> None:
         message = self.info.controller_packet_metadata.add()
@@ -389,30 +387,25 @@ class InfoEmitter:
         message.preamble.id = self.identifiers.of("controller_header", local_name(header))
         message.preamble.name = message.preamble.alias = name
         self.described(message.preamble, header.annotations)
-        numbers = self.numbers([item.annotations for item in header.fields])
-        for field, number in zip(header.fields, numbers, strict=True):
-            if has_annotation(field.annotations, "hidden"):
-                continue
-            item = message.metadata.add(id=number, name=local_name(field))
-            self.annotations.write(item, field.annotations)
-            assert field.type is not None
-            self.typed(item, field.type)
+        for field, number in self.numbered(header.fields):
+            if not has_annotation(field.annotations, "hidden"):
+                assert field.type is not None
+                item = message.metadata.add(id=number, name=local_name(field))
+                self.annotations.write(item, field.annotations)
+                self.typed(item, field.type)
 
     def value_set(self, value_set: ir.ValueSet) -> None:
         message = self.info.value_sets.add(size=value_set.size)
         self.preamble(message.preamble, "value_set", value_set)
         used = self.type_info.used
-        numbers = self.numbers([notes for _, _, notes in value_set.fields])
-        for (name, kind, notes), number in zip(value_set.fields, numbers, strict=True):
-            field = message.match.add(id=number, name=name)
-            self.described(field, notes, _OF_SET_FIELD)
-            self.typed(field, kind)
-            given = [note.body[0].text for note in notes if note.name == "match" and note.body]
+        for item, number in self.numbered(value_set.fields):
+            field = message.match.add(id=number, name=item.name)
+            self.described(field, item.annotations, _OF_SET_FIELD)
+            self.typed(field, item.type)
+            notes = [note for note in item.annotations if note.name == "match"]
+            given = [note.body[0].text for note in notes if note.body]
             self.match_kind(field, given[-1] if given else "exact")
         self.type_info.used = used  # p4c does not count those
-
-
-_Object = TypeVar("_Object", bound=ir.Object)
 
 
 def _in_order(items: list[_Object]) -> list[_Object]:

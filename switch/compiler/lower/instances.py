@@ -32,6 +32,7 @@ from weft.switch.compiler.types import (
     StructType,
     base_type,
     resolved,
+    scalar_width,
 )
 
 MAXIMUM_SIZE = 1 << 31
@@ -91,13 +92,12 @@ class InstanceLowering(Part):
     def _value_set(self, node: syntax.ValueSet, env: Environment) -> ir.ValueSet:
         assert isinstance(node.type, SetType) and isinstance(node.size.constant, int)
         bare = resolved(node.type.element)
+        fields = [ir.Parameter("", node.type.element, scalar_width(bare) or 0)]
         if isinstance(bare, StructType):
             fields = [
-                (local_name(item), bare.fields[item.name], item.annotations)
-                for item in bare.declaration.fields
+                ir.Parameter(local_name(item), kind, scalar_width(kind) or 0, item.annotations)
+                for item, kind in zip(bare.declaration.fields, bare.fields.values(), strict=True)
             ]
-        else:
-            fields = [("", node.type.element, [])]
         name = full_name(env.path, node)
         model = ir.ValueSet(name, node.annotations, node.span, node.size.constant, fields)
         model.order = self.shared.order(node, env)
