@@ -45,11 +45,13 @@ class Checker:
     def __init__(self, reporter: Reporter) -> None:
         self.reporter = reporter
         self.context = Context(reporter)
-        self.expressions = ExpressionChecker(self.context, self._check_call)
+        self.expressions = ExpressionChecker(
+            self.context, lambda node, scope, expected: self.calls.check(node, scope, expected)
+        )
         self.calls = CallChecker(self.expressions, self._specialize)
-        self.statements = StatementChecker(self.context, self.expressions)
-        self.tables = TableChecker(self.context, self.expressions, self.calls)
-        self.parsers = ParserChecker(self.context, self.expressions, self.statements)
+        self.statements = StatementChecker(self.expressions)
+        self.tables = TableChecker(self.expressions, self.calls)
+        self.parsers = ParserChecker(self.expressions, self.statements)
         self.generic: dict[int, syntax.Function] = {}  # as they were before they were checked
         self._methods: dict[type[syntax.Node], Callable[..., None]] = {
             syntax.Struct: self._struct,
@@ -77,9 +79,6 @@ class Checker:
             syntax.Parser: self._block,
         }
         self.specialized: dict[tuple[int, tuple[Type, ...]], syntax.Function] = {}
-
-    def _check_call(self, node: syntax.Call, scope: Scope, expected: Type | None) -> None:
-        self.calls.check(node, scope, expected)
 
     def check(self, program: syntax.Program) -> None:
         self.context.broken |= program.broken

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.check.expressions import ExpressionChecker
-from weft.switch.compiler.check.scope import Context, Scope, closest
+from weft.switch.compiler.check.scope import Scope, closest
 from weft.switch.compiler.check.statements import StatementChecker
 from weft.switch.compiler.diagnostics import Abandon, Span
 from weft.switch.compiler.syntax import type_of
@@ -104,11 +104,9 @@ def _flattened(types: list[Type]) -> list[Type]:
 
 
 class ParserChecker:
-    def __init__(
-        self, context: Context, expressions: ExpressionChecker, statements: StatementChecker
-    ) -> None:
-        self.context = context
-        self.reporter = context.reporter
+    def __init__(self, expressions: ExpressionChecker, statements: StatementChecker) -> None:
+        self.context = expressions.context
+        self.reporter = expressions.reporter
         self.expressions = expressions
         self.statements = statements
 

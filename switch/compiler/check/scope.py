@@ -17,7 +17,6 @@ from weft.switch.compiler.types import (
     STRING,
     UNKNOWN,
     VOID,
-    Bindings,
     BitType,
     BoolType,
     EnumType,
@@ -34,6 +33,7 @@ from weft.switch.compiler.types import (
     base_type,
     is_header,
     is_header_stack,
+    member_types,
     resolved,
     substitute,
 )
@@ -46,10 +46,6 @@ class TypeEntry:
     type: Type
     declaration: syntax.Node | None = None
     parameters: list[TypeVariable] = field(default_factory=list)
-
-    def instantiate(self, arguments: list[Type]) -> Type:
-        bindings: Bindings = dict(zip(self.parameters, arguments, strict=True))
-        return substitute(self.type, bindings)
 
 
 @dataclass
@@ -133,10 +129,8 @@ class Context:
         """Add a name to a scope; two declarations of it in one scope are an error."""
         known = scope.symbols.get(node.name)
         if known is not None and not isinstance(known, Overloads):
-            place = ""
             origin = known.declaration if isinstance(known, TypeEntry) else known
-            if isinstance(origin, syntax.Node):
-                place = f" (first at {origin.span.file}:{origin.span.line})"
+            place = f" (first at {origin.span.file}:{origin.span.line})" if origin else ""
             self.reporter.error(node.name_span, f"'{node.name}' is declared twice{place}")
         scope.symbols[node.name] = symbol if symbol is not None else node
 
@@ -173,14 +167,8 @@ def _count_fields(kind: Type) -> int:
     bare = resolved(kind)
     if isinstance(bare, StackType):
         return bare.size * _count_fields(bare.element)
-    inner: Iterable[Type] = ()
-    match bare:
-        case StructType():
-            inner = bare.fields.values()
-        case TupleType():
-            inner = bare.elements
     count = 0
-    for item in inner:
+    for item in member_types(bare).values():
         count += _count_fields(item)
         if count > MOST_FIELDS:
             break
@@ -253,15 +241,15 @@ class TypeResolver:
     def _named(self, reference: syntax.NamedTypeReference, scope: Scope) -> Type:
         entry = scope.find(reference.name)
         if not isinstance(entry, TypeEntry):
-            known = {name for name in scope.names() if isinstance(scope.find(name), TypeEntry)}
-            message = f"'{reference.name}' is not a type{closest(reference.name, known)}"
             if reference.name in self.context.broken:
                 return UNKNOWN
-            raise self.context.reporter.fail(reference.span, message)
+            known = {name for name in scope.names() if isinstance(scope.find(name), TypeEntry)}
+            near = closest(reference.name, known)
+            raise self.context.reporter.fail(
+                reference.span, f"'{reference.name}' is not a type{near}"
+            )
         arguments = [self.resolve(item, scope) for item in reference.arguments]
-        if not entry.parameters and not arguments:
-            return entry.type
-        if not arguments:  # to be inferred
+        if not arguments:  # if there are parameters, they are to be inferred
             return entry.type
         self.context.reporter.fail_if(
             len(arguments) != len(entry.parameters),
@@ -269,7 +257,7 @@ class TypeResolver:
             f"'{reference.name}' takes {len(entry.parameters)} type argument(s), "
             f"not {len(arguments)}",
         )
-        return entry.instantiate(arguments)
+        return substitute(entry.type, dict(zip(entry.parameters, arguments, strict=True)))
 
     def check_field(self, kind: Type, owner: str, span: Span, name: str) -> None:
         """Whether a header, union or struct may have such a field ("Type nesting rules")."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.check.expressions import ExpressionChecker
-from weft.switch.compiler.check.scope import Context, Scope, closest
+from weft.switch.compiler.check.scope import Scope, closest
 from weft.switch.compiler.diagnostics import Abandon
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
@@ -32,9 +32,9 @@ _COMPOUND = ("*=", "/=", "%=", "+=", "-=", "|+|=", "|-|=", "<<=", ">>=", "&=", "
 class StatementChecker:
     """Checks the statements of one place: a parser, an action, a function or a control's body."""
 
-    def __init__(self, context: Context, expressions: ExpressionChecker) -> None:
-        self.context = context
-        self.reporter = context.reporter
+    def __init__(self, expressions: ExpressionChecker) -> None:
+        self.context = expressions.context
+        self.reporter = expressions.reporter
         self.expressions = expressions
         self.place = "control"  # or parser, action, function
         self.returns: Type = VOID
@@ -120,11 +120,11 @@ class StatementChecker:
         if target is None:
             return
         self.reporter.fail_if(target.kind == "constructor", node.span, "an instance needs a name")
-        if target.kind in ("table", "control") and self.place != "control":
-            what = "a table" if target.kind == "table" else "a control"
-            raise self.reporter.fail(
-                node.span, f"{what} can only be applied in a control's apply block"
-            )
+        self.reporter.fail_if(
+            target.kind in ("table", "control") and self.place != "control",
+            node.span,
+            f"a {target.kind} can only be applied in a control's apply block",
+        )
         self.reporter.fail_if(
             target.kind == "parser" and self.place != "parser",
             node.span,
@@ -139,21 +139,21 @@ class StatementChecker:
             self.check(node.otherwise, Scope(scope))
 
     def _condition(self, node: syntax.Expression, scope: Scope, what: str) -> syntax.Expression:
-        checked = self.expressions.check(node, scope)
-        return self.expressions.coercer.coerce(checked, BOOL, f"the condition of '{what}'")
+        node = self.expressions.check(node, scope)
+        return self.expressions.coercer.coerce(node, BOOL, f"the condition of '{what}'")
 
     def _return(self, node: syntax.Return, scope: Scope) -> None:
         self.reporter.fail_if(
             self.place == "parser", node.span, "'return' cannot stand in a parser"
         )
-        if self.returns == VOID:
-            if node.value is not None:
-                raise self.reporter.fail(
-                    node.value.span, "nothing is returned here, but there is a value"
-                )
-            return
         if node.value is None:
-            raise self.reporter.fail(node.span, f"a value of type {self.returns} must be returned")
+            self.reporter.fail_if(
+                self.returns != VOID, node.span, f"a value of type {self.returns} must be returned"
+            )
+            return
+        self.reporter.fail_if(
+            self.returns == VOID, node.value.span, "nothing is returned here, but there is a value"
+        )
         node.value = self.expressions.check(node.value, scope, self.returns)
 
     def _exit(self, node: syntax.Exit, scope: Scope) -> None:
@@ -245,14 +245,12 @@ class StatementChecker:
         implicit = {"NoAction"} if kind.declaration.default_action is None else set()
         names = implicit | {syntax.name_of(item.call.callee) for item in kind.declaration.actions}
         seen: set[str] = set()
-        for case in node.cases:
-            if isinstance(case.label, syntax.AnyKeyset):
-                continue
+        for case in _labelled(node):
             name = syntax.name_of(case.label)
             if name not in names:
-                known = ", ".join(sorted(names))
-                message = f"expected an action of table {kind.declaration.name}: {known}"
-                self.reporter.error(case.label.span, message + closest(name, names))
+                message = f"expected an action of table {kind.declaration.name}: "
+                message += ", ".join(sorted(names)) + closest(name, names)
+                self.reporter.error(case.label.span, message)
             elif name in seen:
                 self.reporter.error(case.label.span, f"there are two cases for '{name}'")
             seen.add(name)
@@ -264,9 +262,7 @@ class StatementChecker:
                 f"'switch' takes an action_run, a number with a width or an enum, not {kind}",
             )
         seen: set[object] = set()
-        for case in node.cases:
-            if isinstance(case.label, syntax.AnyKeyset):
-                continue
+        for case in _labelled(node):
             try:
                 case.label = self.expressions.check(case.label, scope, kind)
             except Abandon:
@@ -278,3 +274,8 @@ class StatementChecker:
                     case.label.span, f"there are two cases for {case.label.constant}"
                 )
             seen.add(case.label.constant)
+
+
+def _labelled(node: syntax.Switch) -> list[syntax.SwitchCase]:
+    """Return the cases of a switch but for the default."""
+    return [case for case in node.cases if not isinstance(case.label, syntax.AnyKeyset)]

@@ -9,7 +9,7 @@ from weft.switch.compiler.annotations import has_annotation
 from weft.switch.compiler.check.calls import CallChecker
 from weft.switch.compiler.check.expressions import ExpressionChecker
 from weft.switch.compiler.check.parsers import check_keyset
-from weft.switch.compiler.check.scope import Context, Scope, closest
+from weft.switch.compiler.check.scope import Scope, closest
 from weft.switch.compiler.diagnostics import Abandon, Span
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
@@ -33,17 +33,18 @@ _PROPERTIES = {
 
 
 class TableChecker:
-    def __init__(
-        self, context: Context, expressions: ExpressionChecker, calls: CallChecker
-    ) -> None:
-        self.context = context
-        self.reporter = context.reporter
+    def __init__(self, expressions: ExpressionChecker, calls: CallChecker) -> None:
+        self.context = expressions.context
+        self.reporter = expressions.reporter
         self.expressions = expressions
         self.calls = calls
 
     def check(self, node: syntax.Table, scope: Scope) -> None:
         types = [self._key(key, scope) for key in node.keys]
-        self._one_prefix(node)
+        for key in [key for key in node.keys if key.match_kind == "lpm"][1:]:
+            self.reporter.error(
+                key.span, f"not supported: table '{node.name}' has several keys of kind lpm (BMv2)"
+            )
         names: set[str] = set()
         for name, span in node.repeated:
             self.reporter.error(span, f"table '{node.name}' has two properties '{name}'")
@@ -52,12 +53,11 @@ class TableChecker:
         )
         for reference in node.actions:
             action = self.calls.check_action_reference(reference, scope, complete=False)
-            if action is None:
-                continue
-            self.reporter.error_if(
-                action.name in names, reference.span, f"action '{action.name}' is listed twice"
-            )
-            names.add(action.name)
+            if action is not None:
+                self.reporter.error_if(
+                    action.name in names, reference.span, f"action '{action.name}' is listed twice"
+                )
+                names.add(action.name)
         for item in node.properties.values():
             with suppress(Abandon):
                 self._property(node, item, scope)
@@ -82,26 +82,17 @@ class TableChecker:
             key.expression = self.expressions.check(key.expression, scope)
         except Abandon:
             return None
-        self._key_name(key)
-        kind = type_of(key.expression)
-        if scalar_width(kind) is None or isinstance(kind, IntegerType):
-            self.reporter.error(key.expression.span, f"a value of type {kind} cannot be a key")
-            return None
-        return kind
-
-    def _key_name(self, key: syntax.KeyElement) -> None:
-        """What is no field, slice or mask has no name that the control plane could use."""
+        # What is no field, slice or mask has no name that the control plane could use.
         self.reporter.error_if(
             not has_annotation(key.annotations, "name") and not _has_name(key.expression),
             key.expression.span,
             'a key that is computed needs a name: write @name("...") after its match kind',
         )
-
-    def _one_prefix(self, node: syntax.Table) -> None:
-        for key in [key for key in node.keys if key.match_kind == "lpm"][1:]:
-            self.reporter.error(
-                key.span, f"not supported: table '{node.name}' has several keys of kind lpm (BMv2)"
-            )
+        kind = type_of(key.expression)
+        if scalar_width(kind) is None or isinstance(kind, IntegerType):
+            self.reporter.error(key.expression.span, f"a value of type {kind} cannot be a key")
+            return None
+        return kind
 
     def _property(self, node: syntax.Table, item: syntax.Property, scope: Scope) -> None:
         if item.name == "default_action":
