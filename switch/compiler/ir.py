@@ -377,7 +377,7 @@ class Table(Object):
     entries_constant: bool = False
     size: int = 1024
     profile: ActionProfile | None = None
-    counter: Counter | None = None
+    counter: Resource | None = None
     meter: Meter | None = None
     support_timeout: bool = False
     hidden: bool = False

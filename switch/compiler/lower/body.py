@@ -40,7 +40,7 @@ class BodyLowering:
             self.expressions, self.externs,
             lambda nodes, env: self.statements.statements(nodes, env),
             {
-                "table": lambda node, env: self.tables.apply(node, env),
+                "table": lambda node, env: self.writer.code.append(self.tables.prepare(node, env)),
                 "control": lambda node, env: self.instances.apply_control(node, env),
                 "parser": apply_parser or self._no_parser,
             },

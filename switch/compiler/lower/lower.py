@@ -205,9 +205,7 @@ class _Assembly:
 
     def _global_instances(self) -> None:
         for node in self.tree.declarations:
-            if node is self.main or not isinstance(node, syntax.Instantiation):
-                continue
-            if node.call is not None:
+            if isinstance(node, syntax.Instantiation) and node is not self.main and node.call:
                 self.controls.instances.instantiate(node, self.shared.globals)
 
     def _instance(self, argument: syntax.Expression | None) -> BlockInstance:
@@ -238,14 +236,14 @@ class _Assembly:
         """Each action profile is listed in the pipeline of the tables that use it."""
         tables = self._table_nodes()
         for pipeline, table in tables:
-            if table.profile is None:
-                continue
-            self.reporter.error_if(
-                table.profile.pipeline not in ("", pipeline),
-                table.profile.span,
-                f"'{table.profile.name}' is used in ingress and in egress (BMv2 cannot)",
-            )
-            table.profile.pipeline = pipeline
+            profile = table.profile
+            if profile is not None:
+                self.reporter.error_if(
+                    profile.pipeline not in ("", pipeline),
+                    profile.span,
+                    f"'{profile.name}' is used in ingress and in egress (BMv2 cannot)",
+                )
+                profile.pipeline = pipeline
         present = {table.name for _, table in tables}
         for profile in self.shared.program.profiles:
             profile.tables = [name for name in profile.tables if name in present]
@@ -256,11 +254,11 @@ class _Assembly:
         program, tables = self.shared.program, self._table_nodes()
         present = {table.name for _, table in tables}
         for meter in program.meters:
-            if meter.is_direct and meter.table is None and meter.result is not None:
-                self.reporter.error(
-                    meter.span,
-                    f"direct meter '{meter.name}' is read, but is not the meter of any table",
-                )
+            self.reporter.error_if(
+                meter.is_direct and meter.table is None and meter.result is not None,
+                meter.span,
+                f"direct meter '{meter.name}' is read, but is not the meter of any table",
+            )
 
         def used(item: ir.Resource) -> bool:
             return item.table in present or not item.is_direct

@@ -212,11 +212,8 @@ class ParserLowering:
         self, node: syntax.Transition | None, state: ir.State, key: list[Numbers],
         env: Environment, running: _Running,
     ) -> None:  # fmt: skip
-        if node is None:
-            self._go(state, None)
-            return
-        if node.cases is None:
-            self._go(state, self._target(node.state or "", running))
+        if node is None or node.cases is None:
+            self._go(state, None if node is None else self._target(node.state or "", running))
             return
         state.key = [item for group in key for item in group]
         widths = [[width for _, width in group] for group in key]
@@ -275,8 +272,9 @@ class ParserLowering:
                     alternatives.append([(number.value & full, full)])
             else:
                 alternatives.append(self._matches(item, group[0], env))
-        full = _join([(arithmetic.mask_of(width), width) for _, width in state.key])
-        for values, masks in _product(alternatives, [width for _, width in state.key]):
+        flat = [width for _, width in state.key]
+        ((_, full),) = _product([[(0, arithmetic.mask_of(width))] for width in flat], flat)
+        for values, masks in _product(alternatives, flat):
             mask = None if masks == full else masks
             state.cases.append(ir.TransitionCase("hexstr", following, values & masks, mask))
 
@@ -285,8 +283,6 @@ class ParserLowering:
     ) -> list[tuple[int, int]]:
         """The (value, mask) pairs that one key set stands for."""
         full = arithmetic.mask_of(width)
-        if isinstance(node, syntax.AnyKeyset):
-            return [(0, 0)]
         known = self.body.expressions.known
         match node:
             case syntax.MaskKeyset():
@@ -305,22 +301,10 @@ class ParserLowering:
 _SETS = (syntax.MaskKeyset, syntax.RangeKeyset)
 
 
-def _bytes(width: int) -> int:
-    return (width + 7) // 8
-
-
-def _join(items: list[tuple[int, int]]) -> int:
-    """Values one after another, each padded to whole bytes."""
-    result = 0
-    for value, width in items:
-        result = (result << (8 * _bytes(width))) | value
-    return result
-
-
 def _product(alternatives: list[list[tuple[int, int]]], widths: list[int]) -> list[tuple[int, int]]:
     combined: list[tuple[int, int]] = [(0, 0)]
     for options, width in zip(alternatives, widths, strict=True):
-        shift = 8 * _bytes(width)
+        shift = (width + 7) // 8 * 8
         combined = [
             ((value << shift) | more_value, (mask << shift) | more_mask)
             for value, mask in combined

@@ -63,11 +63,10 @@ class TableLowering(Part):
         callee = owner.inner()
         directionless = [item for item in declaration.parameters if not item.direction]
         model.parameters = [self._parameter(item) for item in directionless]
-        for index, (parameter, kind) in enumerate(
-            zip(directionless, model.parameters, strict=True)
-        ):
-            value: ir.Expression = ir.ActionParameter(index)
-            callee.bind(parameter, arithmetic.truth(value) if is_flag(kind.type) else value)
+        for index, parameter in enumerate(directionless):
+            value = ir.ActionParameter(index)
+            is_truth = is_flag(model.parameters[index].type)
+            callee.bind(parameter, arithmetic.truth(value) if is_truth else value)
         model.body = self.calls.action_body(declaration, target, env, callee)
         return model
 
@@ -82,9 +81,6 @@ class TableLowering(Part):
         return ir.Parameter(local_name(node).removeprefix("."), node.type, width, node.annotations)
 
     # Tables
-
-    def apply(self, call: syntax.Call, env: Environment) -> None:
-        self.writer.code.append(self.prepare(call, env))
 
     def result(self, call: syntax.Call, name: str, env: Environment) -> Value:
         """``t.apply().hit`` or ``.miss`` inside an expression: kept in a variable."""
@@ -112,7 +108,10 @@ class TableLowering(Part):
         table = self.tables.get(key)
         if table is None:
             table = self.tables[key] = self._table(declaration, owner)
-        self._evaluate_keys(declaration, table, env)
+        for key in declaration.keys:
+            place = self.key_places.get(id(key))
+            if place is not None:  # the key is no field, but put into a variable
+                self.places.assign(place, self.expressions.value(key.expression, env), key)
         return ir.Apply(table, span=call.span)
 
     def _table(self, node: syntax.Table, env: Environment) -> ir.Table:
@@ -171,13 +170,6 @@ class TableLowering(Part):
             return value.field
         place = self.key_places[id(key)] = self.writer.temporary_field(type_of(node), "key")
         return place.field
-
-    def _evaluate_keys(self, node: syntax.Table, table: ir.Table, env: Environment) -> None:
-        """Code that puts the keys that are not fields into their variables."""
-        for key in node.keys:
-            place = self.key_places.get(id(key))
-            if place is not None:
-                self.places.assign(place, self.expressions.value(key.expression, env), key)
 
     def _listed(
         self, reference: syntax.ActionReference, node: syntax.Table, table: ir.Table
@@ -240,16 +232,14 @@ class TableLowering(Part):
         if isinstance(value, syntax.Call) and value.target.kind == "constructor":
             named = find(item.annotations, "name")
             text = None if named is None else string_of(named)
-            name = text.removeprefix(".") if text else self._anonymous(value.target.name)
+            kind = value.target.name
+            stem = "action_profile" if kind.startswith("action") else kind
+            name = text.removeprefix(".") if text else f"{stem}_{next(self.anonymous)}"
             found = self.instances.construct(value, name, None, env, item.annotations)
         else:
             found = self.expressions.value(value, env)
         assert isinstance(found, ExternInstance)
         return found
-
-    def _anonymous(self, kind: str) -> str:
-        stem = "action_profile" if kind.startswith("action") else kind
-        return f"{stem}_{next(self.anonymous)}"
 
     def _attach(
         self, table: ir.Table, node: syntax.Table, item: syntax.Property, instance: ExternInstance
@@ -281,7 +271,7 @@ class TableLowering(Part):
             model.tables.append(table.name)
             table.profile = model
             return
-        if not isinstance(model, (ir.Counter, ir.Meter)):
+        if not isinstance(model, ir.Resource):
             raise self.writer.fail(item.value, "not supported: this property's value")
         self.writer.fail_if(
             model.table is not None,
@@ -289,10 +279,10 @@ class TableLowering(Part):
             f"'{model.name}' belongs to table {model.table} already",
         )
         model.table = table.name
-        if isinstance(model, ir.Counter):
-            table.counter = model
-        else:
+        if isinstance(model, ir.Meter):
             table.meter = model
+        else:
+            table.counter = model
 
     # Entries
 
