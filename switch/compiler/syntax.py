@@ -257,7 +257,7 @@ def walk(node: Node) -> Iterator[Node]:
             waiting += children(item)
 
 
-def type_of(node: Expression) -> Type:
+def type_of(node: Expression | Declaration) -> Type:
     """The type that the checker found."""
     assert node.type is not None
     return node.type

@@ -54,9 +54,8 @@ class Coercer:
             return self.widened(node, target)
         cast = syntax.Cast(node.span, None, node)
         cast.type = target
-        assert node.type is not None
         if isinstance(node.constant, int):
-            value = constants.cast(node.constant, node.type, target)
+            value = constants.cast(node.constant, type_of(node), target)
             if isinstance(node.type, IntegerType) and value != node.constant:
                 self.reporter.warning(
                     node.span,

@@ -181,8 +181,7 @@ class StatementChecker:
         self._not_in_parser(node, "for")
         variable = node.variable
         self._variable(variable, Scope(scope, hides_parameters=True))
-        assert variable.type is not None
-        self._collection(node, variable.type, scope)
+        self._collection(node, type_of(variable), scope)
         inner = Scope(scope)
         self.context.declare(inner, variable)
         self._loop_body(node.body, inner)

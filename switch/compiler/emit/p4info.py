@@ -389,10 +389,9 @@ class InfoEmitter:
         self.described(message.preamble, header.annotations)
         for field, number in self.numbered(header.fields):
             if not has_annotation(field.annotations, "hidden"):
-                assert field.type is not None
                 item = message.metadata.add(id=number, name=local_name(field))
                 self.annotations.write(item, field.annotations)
-                self.typed(item, field.type)
+                self.typed(item, syntax.type_of(field))
 
     def value_set(self, value_set: ir.ValueSet) -> None:
         message = self.info.value_sets.add(size=value_set.size)

@@ -201,7 +201,7 @@ class CallLowering(Part):
                 f"more than {MOST_CALLS} calls become code of their own: does each action, "
                 "function or control call another more than once?",
             )
-        label, frames = self.shared.label(), self.frames
+        label, frames = next(self.shared.labels), self.frames
         frames.returning.append((label, self.returning_place))
         frames.pending += copies
         code = self.writer.captured(lambda: self.statements(body, env))

@@ -457,13 +457,12 @@ class ExpressionLowering:
 
     def variable(self, node: syntax.Variable, env: Environment) -> Place:
         """Bind a variable to its place: one for each instance of the block that it is in."""
-        assert node.type is not None
         variables = self.shared.variables
         key = (id(node), id(env.owner()))
         place = variables.get(key)
         if place is None:
             prefix = f"{env.path}." if env.path else ""
-            place = variables[key] = self.writer.temporary(node.type, prefix + node.name)
+            place = variables[key] = self.writer.temporary(type_of(node), prefix + node.name)
         env.bind(node, place)
         return place
 

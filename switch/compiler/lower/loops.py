@@ -44,12 +44,12 @@ class LoopLowering(Part):
 
     def _loop(self, rounds: Callable[[int], None]) -> None:
         """A loop; `rounds` emits its code, with the label that ends it."""
-        label = self.shared.label()
+        label = next(self.shared.labels)
         self.writer.code.append(ir.Labelled(label, self.writer.captured(lambda: rounds(label))))
 
     def _round(self, node: syntax.Node, env: Environment, label: int) -> None:
         """The body once, which ``continue`` leaves."""
-        inner = self.shared.label()
+        inner = next(self.shared.labels)
         self.loops.append((label, inner))
         code = self.writer.captured(lambda: self.statement(node, env))
         self.loops.pop()
@@ -204,9 +204,7 @@ class LoopLowering(Part):
         self, node: syntax.ForIn, low: ir.Expression, high: ir.Expression, env: Environment
     ) -> None:
         """A range that is not known at compile time; it may end with the largest number."""
-        kind = node.variable.type
-        assert kind is not None
-        name = node.variable.name
+        kind, name = type_of(node.variable), node.variable.name
         at, end = (self.writer.temporary(kind, f"{name}_{place}") for place in ("at", "end"))
         more = self.writer.temporary(BOOL, f"{name}_more")
         self.places.assign(at, low, node)

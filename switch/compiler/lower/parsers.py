@@ -292,9 +292,6 @@ class ParserLowering:
                 if is_signed(type_of(node.low)) and low < 0 <= high:
                     return [*prefixes(low & full, full, width), *prefixes(0, high, width)]
                 return prefixes(low & full, high & full, width)
-        self.writer.fail_if(
-            scalar_width(type_of(node)) is None, node, "not supported: this key set"
-        )
         return [(known(node, env) & full, full)]
 
 

@@ -108,8 +108,7 @@ class PipelineBuilder:
         false_next = self._sequence(item.otherwise, following, labels)
         if true_next == false_next:
             return true_next
-        name = f"node_{self.shared.conditions}"
-        self.shared.conditions += 1
+        name = f"node_{next(self.shared.conditions)}"
         self.by_name[name] = ir.ConditionNode(
             name, item.condition, true_next, false_next, item.span
         )

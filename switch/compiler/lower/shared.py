@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 
 from weft.switch.compiler import ir, syntax
 from weft.switch.compiler.annotations import has_annotation
@@ -30,9 +31,9 @@ class Shared:
         self.pipeline = ""  # whose control is lowered: ingress, egress
         self.places: dict[int, int] = {}  # of each declaration among those of its block
         self.effects = Effects()
-        self._labels = 0
+        self.labels = count(1)
         self.calls = 0
-        self.conditions = 0
+        self.conditions = count()
         self.generated_names: set[str] = set()
         self.kept_fields: list[tuple[ir.Field, set[int]]] = []  # of @field_list, with the indices
         self.variables: dict[tuple[int, int], Place] = {}
@@ -50,10 +51,6 @@ class Shared:
         """The place of something that is declared in the block of an environment."""
         last = len(self.places)
         return (*environment.order, self.places.get(id(declaration), last))
-
-    def label(self) -> int:
-        self._labels += 1
-        return self._labels
 
     def is_global(self, declaration: syntax.Node) -> bool:
         return id(declaration) in self.global_declarations

@@ -72,13 +72,13 @@ class TableLowering(Part):
 
     def _parameter(self, node: syntax.Parameter) -> ir.Parameter:
         """A parameter that gets its value from the control plane."""
-        assert node.type is not None
-        width = scalar_width(node.type)
-        if width is None or isinstance(base_type(node.type), ErrorType) or is_varbit(node.type):
+        kind = type_of(node)
+        width = scalar_width(kind)
+        if width is None or isinstance(base_type(kind), ErrorType) or is_varbit(kind):
             raise self.writer.fail(
-                node, f"not supported: a parameter of type {node.type} from the control plane"
+                node, f"not supported: a parameter of type {kind} from the control plane"
             )
-        return ir.Parameter(local_name(node).removeprefix("."), node.type, width, node.annotations)
+        return ir.Parameter(local_name(node).removeprefix("."), kind, width, node.annotations)
 
     # Tables
 

@@ -98,7 +98,7 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
         self.diagnostics.append(Diagnostic(file, line, column, message.strip(), text, length))
         self.return_code += 1
 
-    def _note_here(self, message: str, source: str = "") -> None:
+    def note_here(self, message: str, source: str = "") -> None:
         """Note an error at the last directive, or in a source file where there was none."""
         token = self.lastdirective
         if token is None:
@@ -107,21 +107,20 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
             self._note(token.source, token.lineno, message)
 
     def on_error(self, file: str, line: int, msg: str) -> None:
-        if msg.startswith("Could not evaluate expression"):
-            if "ZeroDivisionError" in msg:
-                msg = "this condition divides by zero"
-            else:
-                msg = (
-                    "this condition cannot be evaluated: write a whole expression of numbers, "
-                    "defined macros, operators and defined(NAME)"
-                )
+        if "ZeroDivisionError" in msg and msg.startswith("Could not evaluate expression"):
+            msg = "this condition divides by zero"
+        elif msg.startswith("Could not evaluate expression"):
+            msg = (
+                "this condition cannot be evaluated: write a whole expression of numbers, "
+                "defined macros, operators and defined(NAME)"
+            )
         self._note(file, line, msg)
 
     def note_too_deep(self, source: str) -> None:
         """Note that the preprocessor ran out of stack."""
         token = self.lastdirective
         if token is not None and token.value == "include":
-            self._note_here("includes are nested too deeply: does a file include itself?")
+            self.note_here("includes are nested too deeply: does a file include itself?")
         else:
             message = "the preprocessor finds macros or conditions nested too deeply here"
             self.diagnostics.append(Diagnostic(source, 0, 0, message))
@@ -141,10 +140,8 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
             lengths: dict[int, int] = {}
             for kind, place, _ in macro.patch:
                 if place not in lengths:
-                    tokens = args[place]
-                    if kind == "e":
-                        tokens = self.expand_macros([copy.copy(token) for token in tokens])
-                    lengths[place] = len(tokens)
+                    tokens = [copy.copy(token) for token in args[place]]
+                    lengths[place] = len(self.expand_macros(tokens) if kind == "e" else tokens)
             total = sum(lengths[place] for _, place, _ in macro.patch)
             self._count_tokens(total + total * len(macro.patch) // _MOVED_AT_ONCE)
         return super().macro_expand_args(macro, args)
@@ -160,20 +157,16 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
             )
             raise _TooMuchError
 
-    def note_malformed(self, source: str) -> None:
-        """Note that the preprocessor gave up, without a reason of its own."""
-        self._note_here("the preprocessor cannot read this directive, or what follows it", source)
-
     def on_include_not_found(
         self, is_malformed: bool, is_system_include: bool, curdir: str, includepath: str
     ) -> None:
-        if is_malformed:
-            message = f"malformed #include: {includepath}"
-        else:
-            searched = [] if is_system_include else [curdir or "."]
-            searched += [str(folder) for folder in self.include_dirs]
-            message = f"include file {includepath!r} not found; searched {', '.join(searched)}"
-        self._note_here(message)
+        searched = [] if is_system_include else [curdir or "."]
+        searched += [str(folder) for folder in self.include_dirs]
+        self.note_here(
+            f"malformed #include: {includepath}"
+            if is_malformed
+            else f"include file {includepath!r} not found; searched {', '.join(searched)}"
+        )
 
     def on_directive_handle(
         self, directive: Any, toks: Any, ifpassthru: bool, precedingtoks: Any
@@ -189,15 +182,11 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
     def on_directive_unknown(
         self, directive: Any, toks: Any, ifpassthru: bool, precedingtoks: Any
     ) -> Any:
-        message = "".join(token.value for token in toks).strip()
+        message = f"unknown preprocessor directive #{directive.value}"
         if directive.value == "error":
-            self._note(directive.source, directive.lineno, f"#error {message}")
-        elif directive.value != "warning":
-            self._note(
-                directive.source,
-                directive.lineno,
-                f"unknown preprocessor directive #{directive.value}",
-            )
+            message = f"#error {''.join(token.value for token in toks).strip()}"
+        if directive.value != "warning":
+            self._note(directive.source, directive.lineno, message)
         return False
 
     def group_lines(self, input: str, abssource: str) -> Any:
@@ -210,14 +199,14 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
     def on_file_open(self, is_system_include: bool, includepath: str) -> io.StringIO:
         self.includes += 1
         if self.includes > MOST_INCLUDES:
-            self._note_here(f"more than {MOST_INCLUDES} files are included by here")
+            self.note_here(f"more than {MOST_INCLUDES} files are included by here")
             raise _TooMuchError
         try:
             text = "\n".join(read_source(Path(includepath)))
         except FileNotFoundError:
             raise  # it is looked for in the next folder
         except OSError as problem:
-            self._note_here(f"cannot read {includepath}: {problem.strerror}")
+            self.note_here(f"cannot read {includepath}: {problem.strerror}")
             text = ""
         if line := _unended_comment(text):
             self._note(includepath, line, _UNENDED_COMMENT)
@@ -319,7 +308,9 @@ def preprocess(
         preprocessor.note_too_deep(str(source))
     except Exception:  # pcpp raises all kinds on malformed directives
         if not preprocessor.diagnostics:
-            preprocessor.note_malformed(str(source))
+            preprocessor.note_here(
+                "the preprocessor cannot read this directive, or what follows it", str(source)
+            )
     if preprocessor.diagnostics:
         raise CompileError(preprocessor.diagnostics)
     return _collect(output.getvalue(), str(source), text)
