@@ -6,7 +6,7 @@ Specification, sections "Method invocations and function calls", "Constructor in
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from weft.switch.compiler import syntax
@@ -26,6 +26,7 @@ from weft.switch.compiler.types import (
     ExternType,
     IntegerType,
     PackageTypeType,
+    StackType,
     StructType,
     TableType,
     TupleType,
@@ -33,7 +34,6 @@ from weft.switch.compiler.types import (
     TypeVariable,
     VarbitType,
     has_variables,
-    is_header,
     is_header_stack,
     is_union,
     resolved,
@@ -106,8 +106,7 @@ class CallChecker:
         symbol = self.context.symbol(callee, scope)
         match symbol:
             case Overloads():
-                candidates: list[syntax.Node] = list(symbol.functions)
-                chosen = self._choose(node, callee.name, candidates)
+                chosen = self._choose(node, callee.name, symbol.functions)
                 kind = "function" if isinstance(chosen, syntax.Function) else "extern_function"
                 node.target = self._bind(node, Target(kind, callee.name, chosen), scope, expected)
                 if isinstance(chosen, syntax.Function) and chosen.prototype.type_parameters:
@@ -142,7 +141,9 @@ class CallChecker:
             raise self.reporter.fail(node.span, f"static assertion: {text}")
         node.constant = True
 
-    def _choose(self, node: syntax.Call, name: str, candidates: list[syntax.Node]) -> syntax.Node:
+    def _choose(
+        self, node: syntax.Call, name: str, candidates: Sequence[syntax.Node]
+    ) -> syntax.Node:
         """The overload that takes these arguments, by their number and names."""
         names = [argument.name for argument in node.arguments]
 
@@ -173,24 +174,27 @@ class CallChecker:
         base = callee.base = self.expressions.check(callee.base, scope)
         kind = resolved(type_of(base))
         name = callee.name
-        if isinstance(kind, TableType) and name == "apply":
-            node.target = Target("table", kind.declaration.name, kind.declaration, base)
-            node.type = node.target.returns = ApplyResultType(kind.declaration)
-            self.reporter.fail_if(node.arguments, node.span, "a table's apply() takes no arguments")
-        elif isinstance(kind, BlockTypeType) and name == "apply":
-            target = Target(kind.kind, kind.name, kind.declaration, base)
-            node.target = self._bind(node, target, scope, None)
-            node.type = VOID
-        elif isinstance(kind, ExternType):
-            self._extern_method(node, callee, kind, scope, expected)
-        elif name in _SIZES and not isinstance(kind, (ExternType, BlockTypeType)):
-            self._size(node, kind, name)
-        elif is_header(kind) or is_union(kind):
-            self._header_method(node, callee, kind)
-        elif is_header_stack(kind):
-            self._stack_method(node, callee, scope)
-        else:
-            raise self.reporter.fail(callee.name_span, f"{kind} has no method '{name}'")
+        match kind:
+            case TableType() if name == "apply":
+                node.target = Target("table", kind.declaration.name, kind.declaration, base)
+                node.type = node.target.returns = ApplyResultType(kind.declaration)
+                self.reporter.fail_if(
+                    node.arguments, node.span, "a table's apply() takes no arguments"
+                )
+            case BlockTypeType() if name == "apply":
+                target = Target(kind.kind, kind.name, kind.declaration, base)
+                node.target = self._bind(node, target, scope, None)
+                node.type = VOID
+            case ExternType():
+                self._extern_method(node, callee, kind, scope, expected)
+            case _ if name in _SIZES and not isinstance(kind, BlockTypeType):
+                self._size(node, kind, name)
+            case StructType(kind="header" | "header_union"):
+                self._header_method(node, callee, kind)
+            case StackType() if is_header_stack(kind):
+                self._stack_method(node, callee, scope)
+            case _:
+                raise self.reporter.fail(callee.name_span, f"{kind} has no method '{name}'")
 
     def _extern_method(
         self, node: syntax.Call, callee: syntax.MemberAccess, kind: ExternType, scope: Scope,
@@ -290,31 +294,27 @@ class CallChecker:
         if getattr(reference, "arguments", None):
             assert isinstance(kind, (ExternType, BlockTypeType, PackageTypeType, StructType))
             explicit = dict(zip(variables, kind.arguments, strict=False))
-        if isinstance(kind, ExternType):
-            constructors: list[syntax.Node] = [
-                method for method in kind.declaration.methods if method.is_constructor
-            ]
-            self.reporter.fail_if(
-                not constructors, node.span, f"extern {kind.name} has no constructor"
-            )
-            declaration = self._choose(node, kind.name, constructors)
-        elif (
-            isinstance(kind, BlockTypeType)
-            and isinstance(kind.declaration, (syntax.Parser, syntax.Control))
-        ) or isinstance(kind, PackageTypeType):
-            declaration = kind.declaration
-        else:
-            raise self.reporter.fail(node.span, f"{kind} cannot be instantiated")
+        match kind:
+            case ExternType():
+                methods = kind.declaration.methods
+                constructors = [method for method in methods if method.is_constructor]
+                self.reporter.fail_if(
+                    not constructors, node.span, f"extern {kind.name} has no constructor"
+                )
+                declaration = self._choose(node, kind.name, constructors)
+            case BlockTypeType(declaration=syntax.Parser() | syntax.Control()) | PackageTypeType():
+                declaration = kind.declaration
+            case _:
+                raise self.reporter.fail(node.span, f"{kind} cannot be instantiated")
         target = Target("constructor", kind.name, declaration, bindings=explicit)
         node.target = self._bind(node, target, scope, None, constructor=True)
         node.type = substitute(kind, node.target.bindings)
-        if isinstance(kind, ExternType):
-            unbound = [item for item in variables if item not in node.target.bindings]
-            if unbound:
-                names = ", ".join(item.name for item in unbound)
-                raise self.reporter.fail(
-                    node.span, f"{kind.name} needs type arguments for <{names}>"
-                )
+        unbound = [item.name for item in variables if item not in node.target.bindings]
+        self.reporter.fail_if(
+            isinstance(kind, ExternType) and unbound,
+            node.span,
+            f"{kind.name} needs type arguments for <{', '.join(unbound)}>",
+        )
 
     # Arguments
 

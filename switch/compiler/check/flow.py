@@ -268,20 +268,22 @@ class FlowChecker:
             return
         if node.constant is not None and not isinstance(node, syntax.Call):
             return
-        if isinstance(node, syntax.Call):
-            self.call(node, facts)
-        elif isinstance(node, syntax.Binary) and node.operator in ("&&", "||"):
-            self.read(node.left, facts)
-            self.read(node.right, self.assume(node.left, node.operator == "&&", facts.copy()))
-        elif isinstance(node, syntax.Conditional):
-            self.read(node.condition, facts)
-            self.read(node.then, self.assume(node.condition, True, facts.copy()))
-            self.read(node.otherwise, self.assume(node.condition, False, facts.copy()))
-        elif (key := key_of(node)) is not None:
-            self._read_place(node, key, facts)
-        else:
-            for item in _parts(node):
-                self.read(item, facts)
+        key = key_of(node)
+        match node:
+            case syntax.Call():
+                self.call(node, facts)
+            case syntax.Binary(operator="&&" | "||"):
+                self.read(node.left, facts)
+                self.read(node.right, self.assume(node.left, node.operator == "&&", facts.copy()))
+            case syntax.Conditional():
+                self.read(node.condition, facts)
+                self.read(node.then, self.assume(node.condition, True, facts.copy()))
+                self.read(node.otherwise, self.assume(node.condition, False, facts.copy()))
+            case _ if key is not None:
+                self._read_place(node, key, facts)
+            case _:
+                for item in _parts(node):
+                    self.read(item, facts)
 
     def _read_place(self, node: syntax.Expression, key: Key, facts: Facts) -> None:
         header = (key[0], key[1][:-1])

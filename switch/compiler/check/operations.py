@@ -32,7 +32,6 @@ from weft.switch.compiler.types import (
     StructType,
     TupleType,
     Type,
-    VarbitType,
     base_type,
     is_header,
     is_union,
@@ -449,33 +448,26 @@ class OperationChecker:
 def _castable(source: Type, target: Type) -> bool:
     """Specification, section "Explicit casts"."""
     if source == target:
-        return (
-            scalar_width(target) is not None or is_header(target) or isinstance(target, StructType)
-        )
+        return scalar_width(target) is not None or isinstance(target, StructType)
     if isinstance(source, NewType) or isinstance(target, NewType):
-        return (
-            _castable(resolved(source), resolved(target))
-            if (resolved(source) == resolved(target) or isinstance(resolved(source), IntegerType))
-            else False
-        )
+        left, right = resolved(source), resolved(target)
+        return (left == right or isinstance(left, IntegerType)) and _castable(left, right)
     left, right = base_type(source), base_type(target)
     if SerializableEnumType in (type(source), type(target)) and not (
         left == right or isinstance(source, IntegerType)
     ):
         return False
-    if isinstance(left, BoolType):
-        return right in (BitType(1), BOOL)
-    if isinstance(right, BoolType):
-        return left == BitType(1) or isinstance(left, IntegerType)
-    if isinstance(left, IntegerType):
-        return isinstance(right, (BitType, IntType, IntegerType))
-    if isinstance(right, IntegerType):
-        return isinstance(left, (BitType, IntType))
-    if isinstance(left, VarbitType) or isinstance(right, VarbitType):
-        return False
-    match left:
-        case BitType():
+    match left, right:
+        case BoolType(), _:
+            return right in (BitType(1), BOOL)
+        case _, BoolType():
+            return left == BitType(1) or isinstance(left, IntegerType)
+        case IntegerType(), _:
+            return isinstance(right, (BitType, IntType, IntegerType))
+        case _, IntegerType():
+            return isinstance(left, (BitType, IntType))
+        case BitType(), _:
             return isinstance(right, BitType) or right == IntType(left.width)
-        case IntType():
+        case IntType(), _:
             return isinstance(right, IntType) or right == BitType(left.width)
     return False

@@ -280,11 +280,9 @@ class CallLowering(Part):
 
     def _invalidate_siblings(self, header: HeaderPlace) -> None:
         """Of a header union at most one member is valid."""
-        for union in self.shared.program.unions:
-            if header.name in union.members:
-                for other in union.members:
-                    if other != header.name:
-                        self.writer.do("remove_header", ir.Reference("header", other))
+        unions = [item for item in self.shared.program.unions if header.name in item.members]
+        for other in [name for union in unions for name in union.members if name != header.name]:
+            self.writer.do("remove_header", ir.Reference("header", other))
 
     def leave(self, node: syntax.Return, env: Environment) -> None:
         """``return``."""

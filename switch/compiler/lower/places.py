@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -126,20 +126,23 @@ class Places:
         """``left == right`` for values of any type that can be compared."""
         if isinstance(left, Composite) and isinstance(right, (*_HEADERS, UnionPlace)):
             left, right = right, left
-        if isinstance(left, _HEADERS) and isinstance(right, _HEADERS):
-            return self._equal_headers(left, right, node)
-        if isinstance(left, _HEADERS) and isinstance(right, Composite):
-            return self._equal_header(left, right, node)
-        match left:
-            case UnionPlace() if isinstance(right, UnionPlace):
+        match left, right:
+            case HeaderPlace() | ElementPlace(), HeaderPlace() | ElementPlace():
+                return self._equal_headers(left, right, node)
+            case HeaderPlace() | ElementPlace(), Composite():
+                return self._equal_header(left, right, node)
+            case UnionPlace(), UnionPlace():
                 one, other = (ir.Reference("header_union", item.name) for item in (left, right))
                 return ir.OperatorCall("==", one, other)
-            case UnionPlace() if isinstance(right, Composite) and not right.valid:
+            case UnionPlace(), Composite(valid=False):
                 return arithmetic.negate(self.is_valid(left, node))
-            case Composite() if isinstance(right, Composite) and not (left.valid and right.valid):
+            case Composite(), Composite() if not (left.valid and right.valid):
                 return ir.Truth(left.valid == right.valid)
         if isinstance(left, _OF_MEMBERS) and isinstance(right, _OF_MEMBERS):
-            return self._equal_members(zip(parts(left), parts(right), strict=True), node)
+            same: ir.Expression = ir.Truth(True)
+            for one_part, other_part in zip(parts(left), parts(right), strict=True):
+                same = arithmetic.both(same, self.equal(one_part, other_part, node))
+            return same
         return self._equal_scalars(
             self.expression_of(left, node.left), self.expression_of(right, node.right)
         )
@@ -151,14 +154,6 @@ class Places:
         if isinstance(one, known) and isinstance(other, known):
             return ir.Truth(one == other)
         return ir.OperatorCall("==", one, other)
-
-    def _equal_members(
-        self, pairs: Iterable[tuple[Value, Value]], node: syntax.Binary
-    ) -> ir.Expression:
-        result: ir.Expression = ir.Truth(True)
-        for one, other in pairs:
-            result = arithmetic.both(result, self.equal(one, other, node))
-        return result
 
     def _equal_headers(
         self, left: HeaderPlace | ElementPlace, right: HeaderPlace | ElementPlace,
