@@ -86,11 +86,10 @@ class FlowChecker:
 
     def _end(self, parameters: list[syntax.Parameter], facts: Facts | None) -> None:
         """Warn of ``out`` parameters that may be left without a value."""
+        unset = set() if facts is None else facts.unset
         for item in parameters:
-            if facts is None or item.direction != "out":
-                continue
-            missing = [path for number, path in facts.unset if number == id(item)]
-            if missing:
+            missing = [path for number, path in unset if number == id(item)]
+            if missing and item.direction == "out":
                 what = f"out parameter '{item.name}'{_listed(missing)}"
                 self.warn(
                     item.name_span,
@@ -108,19 +107,16 @@ class FlowChecker:
             waiting = ["start"]
             while waiting:
                 name = waiting.pop()
-                if name not in states:
-                    continue
                 after = self._state(states[name], before[name].copy())
                 for target in states[name].next_states():
                     known = before.get(target)
                     reached = after if known is None else known.join(after)
                     if reached != known:
                         before[target] = reached
-                        waiting.append(target)
+                        waiting += [target] if target in states else []
             self.quiet = False
-        for name, facts in before.items():
-            if name in states:
-                self._state(states[name], facts.copy())
+        for name in filter(states.__contains__, before):
+            self._state(states[name], before[name].copy())
         self._end(node.parameters, before.get("accept"))
 
     def _state(self, state: syntax.ParserState, facts: Facts) -> Facts:

@@ -24,6 +24,7 @@ from weft.switch.compiler.lower.storage import (
     UnionPlace,
     Value,
     applied,
+    inside,
 )
 from weft.switch.compiler.syntax import Target
 
@@ -92,13 +93,13 @@ class ListLowering:
                     yield from self._calls_of([] if chosen is None else [chosen], env, what)
                 case syntax.CallStatement():
                     target: Target = node.call.target
-                    if target.kind != "control":
+                    if target.kind == "control":
+                        inner = self.body.instances.instance(node.call, env)
+                        callee = applied(inner)
+                        self.body.calls.bind(target, env, callee, isolated=False)
+                        yield from self.calls(inner, callee, what)
+                    else:
                         yield node.call, env
-                        continue
-                    inner = self.body.instances.instance(node.call, env)
-                    callee = applied(inner)
-                    self.body.calls.bind(target, env, callee, isolated=False)
-                    yield from self.calls(inner, callee, what)
                 case _:
                     kind = type(node).__name__.lower()
                     self.reporter.error(
@@ -150,13 +151,13 @@ class ListLowering:
         for call, scope in self.calls(instance, env, what):
             target: Target = call.target
             found = _CHECKSUMS.get(target.name)
-            if found is None or found[0] != kind:
+            if found is not None and found[0] == kind:
+                self._checksum_call(call, target, scope, kind, found[1])
+            else:
                 self.reporter.error(
                     call.span,
                     f"not supported: '{target.name}' in {what}, which takes {kind}_checksum",
                 )
-                continue
-            self._checksum_call(call, target, scope, kind, found[1])
 
     def _checksum_call(
         self, call: syntax.Call, target: Target, env: Environment, kind: str, payload: bool
@@ -200,35 +201,30 @@ class ListLowering:
             if call.target.name in _IN_DEPARSER and call.target.kind == "extern_function":
                 self.writer.span = call.span
                 self.body.externs.call(call, call.target, scope)
-                continue
-            if call.target.name != "emit":
+            elif call.target.name == "emit":
+                argument = call.target.argument("hdr")
+                value = self.body.expressions.value(argument, scope)
+                self.program.deparser += self._emitted(value, argument)
+            else:
                 self.reporter.error(
                     call.span,
                     f"not supported: '{call.target.name}' in the deparser, which may only emit, "
                     f"and call {', '.join(_IN_DEPARSER)} (BMv2)",
                 )
-                continue
-            argument = call.target.argument("hdr")
-            value = self.body.expressions.value(argument, scope)
-            self.program.deparser += self._emitted(value, argument)
         for item in self.writer.code[position:]:
-            if not isinstance(item, ir.Do) or item.operation not in _IN_DEPARSER:
+            if isinstance(item, ir.Do) and item.operation in _IN_DEPARSER:
+                self.program.deparser_code.append(item)
+            else:
                 span = getattr(item, "span", instance.declaration.span)
                 self.reporter.error(span, "not supported: a computation in the deparser (BMv2)")
-                continue
-            self.program.deparser_code.append(item)
         del self.writer.code[position:]
 
     def _emitted(self, value: Value | Place, node: syntax.Node) -> list[str]:
         match value:
             case HeaderPlace():
                 return [value.name]
-            case StructPlace() | UnionPlace():
-                return [
-                    name for item in value.members.values() for name in self._emitted(item, node)
-                ]
-            case StackPlace():
-                return [name for item in value.elements for name in self._emitted(item, node)]
+            case StructPlace() | UnionPlace() | StackPlace():
+                return [name for item in inside(value) for name in self._emitted(item, node)]
         raise self.writer.fail(
             node, "only headers, stacks, unions and structs of them can be emitted"
         )

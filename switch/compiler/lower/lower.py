@@ -24,6 +24,7 @@ from weft.switch.compiler.lower.storage import (
     StructPlace,
     UnionPlace,
     full_name,
+    inside,
 )
 from weft.switch.compiler.types import (
     StructType,
@@ -197,8 +198,7 @@ class _Assembly:
                 names = [*(name for name, _ in header_fields(place.type)), "$valid$"]
                 self.shared.kept_fields += [(ir.Field(place.name, name), indices) for name in names]
             case StackPlace() | StructPlace() | UnionPlace():
-                inner = place.elements if isinstance(place, StackPlace) else place.members.values()
-                for part in inner:
+                for part in inside(place):
                     self._keep(part, indices)
 
     # Instances

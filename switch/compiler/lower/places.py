@@ -28,6 +28,7 @@ from weft.switch.compiler.lower.storage import (
     Value,
     atoms,
     header_members,
+    inside,
     parts,
     reads,
 )
@@ -190,8 +191,7 @@ class Places:
             value = self.saved(value, node)
         match place:
             case StructPlace():
-                if isinstance(value, ChosenPlace):
-                    value = self.saved(value, node)
+                value = self.saved(value, node) if isinstance(value, ChosenPlace) else value
                 assert isinstance(value, (StructPlace, Composite))
                 for name, member in place.members.items():
                     self.assign(member, value.members[name], node)
@@ -287,12 +287,9 @@ class Places:
         match place:
             case HeaderPlace():
                 self.writer.do("remove_header", ir.Reference("header", place.name))
-            case StructPlace() | UnionPlace():
-                for member in place.members.values():
-                    self.invalidate(member)
-            case StackPlace():
-                for element in place.elements:
-                    self.invalidate(element)
+            case StructPlace() | UnionPlace() | StackPlace():
+                for part in inside(place):
+                    self.invalidate(part)
 
     # Copies
 

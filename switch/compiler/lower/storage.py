@@ -19,7 +19,6 @@ from weft.switch.compiler.types import (
     TupleType,
     Type,
     header_fields,
-    is_header,
     is_header_stack,
     is_signed,
     is_union,
@@ -164,6 +163,11 @@ _PARTS: dict[type, Callable[[Any], Iterable[Place]]] = {
 """The places that those places are made of that are neither fields nor headers."""
 
 
+def inside(place: Place) -> Iterable[Place]:
+    """Return the places that a place is made of; it is neither a field nor a header."""
+    return _PARTS[type(place)](place)
+
+
 def atoms(place: Place) -> set[str]:
     """The header instances and fields that a place is made of, to find out whether two overlap."""
     match place:
@@ -171,7 +175,7 @@ def atoms(place: Place) -> set[str]:
             return {place.header if place.header != SCALARS else f"{place.header}.{place.name}"}
         case HeaderPlace():
             return {place.name}
-    return set().union(*map(atoms, _PARTS[type(place)](place)))
+    return set().union(*map(atoms, inside(place)))
 
 
 def header_field(header: str, name: str, kind: Type) -> Place:
@@ -221,24 +225,19 @@ class Storage:
         self.uneven: list[tuple[StructType, int]] = []
         """Headers that are not of whole bytes, with their bits; BMv2 cannot have them."""
 
-    def header_type(self, kind: StructType, metadata: bool = False) -> str:
-        """The name of the BMv2 header type of a P4 header (or of a struct as metadata)."""
+    def header_type(self, kind: StructType) -> str:
+        """Return the name of the BMv2 header type of a P4 header, or of a struct as metadata."""
         known = self._types.get(kind)
         if known is not None:
             return known
         declared = kind.name if kind.declaration is None else local_name(kind.declaration)
-        name = unique(declared, self._type_names)
-        self._types[kind] = name
-        model = ir.HeaderType(name)
-        bits = 0
-        for field_name, item in header_fields(kind):
-            width = scalar_width(item) or 0
-            variable = is_varbit(item)
-            model.fields.append((field_name, "*" if variable else width, is_signed(item)))
-            bits += width
-            if variable:
-                model.max_length = 0
-        if model.max_length is not None:
+        name = self._types[kind] = unique(declared, self._type_names)
+        fields = [(key, item, scalar_width(item) or 0) for key, item in header_fields(kind)]
+        model = ir.HeaderType(name, [
+            (key, "*" if is_varbit(item) else width, is_signed(item)) for key, item, width in fields
+        ])  # fmt: skip
+        bits = sum(width for _, _, width in fields)
+        if any(is_varbit(item) for _, item, _ in fields):
             model.max_length = (bits + 7) // 8
         if kind.kind == "header" and bits % 8:
             self.uneven.append((kind, bits))
@@ -283,21 +282,21 @@ class Storage:
     def allocate(self, name: str, kind: Type) -> Place:
         """A place for a value of any type that can be stored; raises KeyError if it cannot."""
         bare = resolved(kind)
-        if is_header(bare):
-            return self.header(name, bare)
-        if is_union(bare):
-            return self._union(name, bare)
-        if is_header_stack(bare):
-            return self._stack(name, bare)
-        if isinstance(bare, (StructType, TupleType, StackType)):
-            pattern = "{}[{}]" if isinstance(bare, StackType) else "{}.{}" if name else "{}{}"
-            members = {
-                key: self.allocate(pattern.format(name, key), item)
-                for key, item in member_types(bare).items()
-            }
-            return StructPlace(kind, members)
-        if scalar_width(bare) is None:
-            raise KeyError(str(bare))
+        match bare:
+            case StructType(kind="header"):
+                return self.header(name, bare)
+            case StructType(kind="header_union"):
+                return self._union(name, bare)
+            case StackType() if is_header_stack(bare):
+                return self._stack(name, bare)
+            case StructType() | TupleType() | StackType():
+                pattern = "{}[{}]" if isinstance(bare, StackType) else "{}.{}" if name else "{}{}"
+                members = member_types(bare).items()
+                return StructPlace(
+                    kind, {key: self.allocate(pattern.format(name, key), i) for key, i in members}
+                )
+            case _ if scalar_width(bare) is None:
+                raise KeyError(str(bare))
         return self.scalar(name, kind)
 
     def _stack(self, name: str, kind: StackType) -> StackPlace:
