@@ -90,8 +90,10 @@ class MemberChecker:
             node.name_span,
             f"'{node.name}' of a header stack can only be used in a parser",
         )
-        members = {"next": kind.element, "last": kind.element}
-        members |= {"lastIndex": BitType(32), "size": BitType(32)}
+        members = {
+            "next": kind.element, "last": kind.element, "lastIndex": BitType(32),
+            "size": BitType(32),
+        }  # fmt: skip
         self.reporter.fail_if(
             node.name not in members,
             node.name_span,

@@ -242,8 +242,7 @@ def _has_name(node: syntax.Expression) -> bool:
 
 
 def _not_listed(table: syntax.Table, name: str) -> str:
-    callees = [action.call.callee for action in table.actions]
-    names = [callee.name for callee in callees if isinstance(callee, syntax.Name)]
+    names = [syntax.name_of(action.call.callee) for action in table.actions]
     return (
         f"'{name}' is not among the actions of table '{table.name}'"
         f"{closest(name, set(names)) or '; it has ' + ', '.join(names)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any
 
@@ -32,65 +33,17 @@ class Emitter:
         self.program = program
         self.reporter = reporter
         self.notes = notes
-        self.header_ids = {header.name: index for index, header in enumerate(program.headers)}
+        self.ids = {item.name: number for number, item in enumerate(program.headers)}
+        self.ids |= {item.name: number for number, item in enumerate(program.unions)}
 
-    # Headers
-
-    def header_types(self) -> list[Json]:
-        return [
-            {
-                "name": model.name, "id": index, "fields": [list(field) for field in model.fields],
-                **({} if model.max_length is None else {"max_length": model.max_length}),
-            }
-            for index, model in enumerate(self.program.header_types)
-        ]  # fmt: skip
-
-    def headers(self) -> list[Json]:
-        return [
-            {
-                "name": header.name, "id": index, "header_type": header.header_type,
-                "metadata": header.metadata, "pi_omit": True,
-            }
-            for index, header in enumerate(self.program.headers)
-        ]  # fmt: skip
-
-    def stacks(self) -> list[Json]:
-        return [
-            {
-                "name": stack.name, "id": index, "header_type": stack.element_type,
-                "size": len(stack.elements),
-                "header_ids": [self.header_ids[name] for name in stack.elements],
-            }
-            for index, stack in enumerate(
-                item for item in self.program.stacks if not item.of_unions
-            )
-        ]  # fmt: skip
-
-    def unions(self) -> dict[str, list[Json]]:
-        ids = {union.name: index for index, union in enumerate(self.program.unions)}
-        return {
-            "header_union_types": [
-                {"name": name, "id": index, "headers": [list(item) for item in members]}
-                for index, (name, members) in enumerate(self.program.union_types.items())
-            ],
-            "header_unions": [
-                {
-                    "name": union.name, "id": index, "union_type": union.union_type,
-                    "header_ids": [self.header_ids[name] for name in union.members],
-                    "pi_omit": True,
-                }
-                for index, union in enumerate(self.program.unions)
-            ],
-            "header_union_stacks": [
-                {
-                    "name": stack.name, "id": index, "union_type": stack.element_type,
-                    "header_union_ids": [ids[name] for name in stack.elements], "pi_omit": True,
-                }
-                for index, stack in enumerate(
-                    item for item in self.program.stacks if item.of_unions
-                )
-            ],
-        }  # fmt: skip
+    def listed(self, part: str, models: Iterable[Any]) -> list[Json]:
+        """Return a part of the document that is a list of things with names and numbers."""
+        items = [
+            ({"name": model.name, "id": number, **_FIELDS[part](model, self.ids)}, model)
+            for number, model in enumerate(models)
+        ]
+        noted = part in _WITH_SOURCE
+        return [self.notes.add(item, model.span) if noted else item for item, model in items]
 
     # Parser and deparser
 
@@ -131,85 +84,7 @@ class Emitter:
                 operation, parameters = "primitive", [primitive]
         return {"op": operation, "parameters": parameters}
 
-    def value_sets(self) -> list[Json]:
-        return [
-            {
-                "name": model.name, "id": index,
-                "compressed_bitwidth": sum(item.width for item in model.fields),
-                "max_size": model.size,
-            }
-            for index, model in enumerate(self.program.value_sets)
-        ]  # fmt: skip
-
-    # Stateful objects
-
-    def counters(self) -> list[Json]:
-        return [
-            self.notes.add(
-                {
-                    "name": model.name, "id": index, "size": model.size,
-                    "is_direct": model.table is not None,
-                    **({} if model.table is None else {"binding": model.table}),
-                },
-                model.span,
-            )
-            for index, model in enumerate(self.program.counters)
-        ]  # fmt: skip
-
-    def meters(self) -> list[Json]:
-        result = []
-        for index, model in enumerate(self.program.meters):
-            item: Json = {
-                "name": model.name, "id": index, "is_direct": model.table is not None,
-                "rate_count": 2, "type": model.unit, "size": model.size,
-            }  # fmt: skip
-            if model.table is not None and model.result is not None:
-                item["binding"] = model.table
-                item["result_target"] = [model.result.header, model.result.name]
-            result.append(self.notes.add(item, model.span))
-        return result
-
-    def registers(self) -> list[Json]:
-        return [
-            self.notes.add(
-                {
-                    "name": model.name, "id": index, "size": model.size,
-                    "bitwidth": scalar_width(base_type(model.type)) if model.type else 0,
-                },
-                model.span,
-            )
-            for index, model in enumerate(self.program.registers)
-        ]  # fmt: skip
-
-    def calculations(self) -> list[Json]:
-        return [
-            self.notes.add(
-                {
-                    "name": model.name, "id": index, "algo": model.algorithm,
-                    "input": [
-                        *(_calculation_input(*item) for item in model.inputs),
-                        *([{"type": "payload", "value": None}] if model.with_payload else ()),
-                    ],
-                },
-                model.span,
-            )
-            for index, model in enumerate(self.program.calculations)
-        ]  # fmt: skip
-
-    def checksums(self) -> list[Json]:
-        return [
-            self.notes.add(
-                {
-                    "name": model.name, "id": index, "type": "generic",
-                    "target": [model.target.header, model.target.name],
-                    "calculation": model.calculation,
-                    "verify": model.verify, "update": model.update,
-                    "if_cond": _bare_constant(condition(model.condition)),
-                },
-                model.span,
-            )
-            for index, model in enumerate(self.program.checksums)
-        ]  # fmt: skip
+    # Lists of fields
 
     def digests(self) -> list[Json]:
         return [
@@ -358,42 +233,49 @@ class Emitter:
 
     def document(self) -> Json:
         """The whole JSON document."""
-        actions = self.actions()  # which numbers them
+        program, actions = self.program, self.actions()  # which numbers them
         return {
-            "header_types": self.header_types(),
-            "headers": self.headers(),
-            "header_stacks": self.stacks(),
-            **self.unions(),
+            "header_types": self.listed("header_types", program.header_types),
+            "headers": self.listed("headers", program.headers),
+            "header_stacks": self.listed(
+                "header_stacks", [item for item in program.stacks if not item.of_unions]
+            ),
+            "header_union_types": [
+                {"name": name, "id": index, "headers": [list(item) for item in members]}
+                for index, (name, members) in enumerate(program.union_types.items())
+            ],
+            "header_unions": self.listed("header_unions", program.unions),
+            "header_union_stacks": self.listed(
+                "header_union_stacks", [item for item in program.stacks if item.of_unions]
+            ),
             "field_lists": self.field_lists(),
-            "errors": [[name, index] for index, name in enumerate(self.program.errors)],
+            "errors": [[name, index] for index, name in enumerate(program.errors)],
             "enums": [
                 {"name": name, "entries": [[item, index] for index, item in enumerate(members)]}
-                for name, members in self.program.enums
+                for name, members in program.enums
             ],
             "parsers": [self.parser()],
-            "parse_vsets": self.value_sets(),
+            "parse_vsets": self.listed("parse_vsets", program.value_sets),
             "deparsers": [
                 {
                     "name": "deparser",
                     "id": 0,
-                    "order": self.program.deparser,
-                    "primitives": [
-                        self.notes.primitive(item) for item in self.program.deparser_code
-                    ],
+                    "order": program.deparser,
+                    "primitives": [self.notes.primitive(item) for item in program.deparser_code],
                 }
             ],
-            "meter_arrays": self.meters(),
-            "counter_arrays": self.counters(),
-            "register_arrays": self.registers(),
-            "calculations": self.calculations(),
+            "meter_arrays": self.listed("meter_arrays", program.meters),
+            "counter_arrays": self.listed("counter_arrays", program.counters),
+            "register_arrays": self.listed("register_arrays", program.registers),
+            "calculations": self.listed("calculations", program.calculations),
             "learn_lists": self.digests(),
             "actions": actions,
             "pipelines": self.pipelines(),
-            "checksums": self.checksums(),
+            "checksums": self.listed("checksums", program.checksums),
             "force_arith": [],
             "extern_instances": [],
             "field_aliases": [
-                [name, [field.header, field.name]] for name, field in self.program.aliases
+                [name, [field.header, field.name]] for name, field in program.aliases
             ],
             "program": None,
             "__meta__": {"version": VERSION, "compiler": COMPILER},
@@ -401,10 +283,68 @@ class Emitter:
 
     def text(self, name: str) -> str:
         """The JSON text; `name` is the program's own name."""
-        document = self.document()
-        document["program"] = name
-        return _laid_out(document) + "\n"
+        return _laid_out({**self.document(), "program": name}) + "\n"
 
+
+_FIELDS: dict[str, Callable[[Any, dict[str, int]], Json]] = {
+    "header_types": lambda model, ids: {
+        "fields": [list(field) for field in model.fields],
+        **({} if model.max_length is None else {"max_length": model.max_length}),
+    },
+    "headers": lambda model, ids: {
+        "header_type": model.header_type, "metadata": model.metadata, "pi_omit": True,
+    },
+    "header_stacks": lambda model, ids: {
+        "header_type": model.element_type, "size": len(model.elements),
+        "header_ids": [ids[name] for name in model.elements],
+    },
+    "header_unions": lambda model, ids: {
+        "union_type": model.union_type, "header_ids": [ids[name] for name in model.members],
+        "pi_omit": True,
+    },
+    "header_union_stacks": lambda model, ids: {
+        "union_type": model.element_type,
+        "header_union_ids": [ids[name] for name in model.elements], "pi_omit": True,
+    },
+    "parse_vsets": lambda model, ids: {
+        "compressed_bitwidth": sum(item.width for item in model.fields), "max_size": model.size,
+    },
+    "counter_arrays": lambda model, ids: {
+        "size": model.size, "is_direct": model.table is not None,
+        **({} if model.table is None else {"binding": model.table}),
+    },
+    "meter_arrays": lambda model, ids: {
+        "is_direct": model.table is not None, "rate_count": 2, "type": model.unit,
+        "size": model.size,
+        **(
+            {
+                "binding": model.table,
+                "result_target": [model.result.header, model.result.name],
+            }
+            if model.table is not None and model.result is not None else {}
+        ),
+    },
+    "register_arrays": lambda model, ids: {
+        "size": model.size,
+        "bitwidth": scalar_width(base_type(model.type)) if model.type else 0,
+    },
+    "calculations": lambda model, ids: {
+        "algo": model.algorithm,
+        "input": [
+            *(_calculation_input(*item) for item in model.inputs),
+            *([{"type": "payload", "value": None}] if model.with_payload else ()),
+        ],
+    },
+    "checksums": lambda model, ids: {
+        "type": "generic", "target": [model.target.header, model.target.name],
+        "calculation": model.calculation, "verify": model.verify, "update": model.update,
+        "if_cond": _bare_constant(condition(model.condition)),
+    },
+}  # fmt: skip
+"""What the things in each list have besides their names and numbers; `ids` are the numbers of
+headers and header unions."""
+_WITH_SOURCE = ("counter_arrays", "meter_arrays", "register_arrays", "calculations", "checksums")
+"""The lists whose things tell where in the source they come from."""
 
 _SHORT = 100
 """Characters that a part of the document may have to stand in a line of its own, if it need not."""
@@ -464,14 +404,11 @@ def _parser_operand(node: ir.Expression) -> Json:
 
 
 def _transition(case: ir.TransitionCase, state: ir.State) -> Json:
-    value: str | None = None
-    mask: str | None = None
-    if isinstance(case.value, str):
-        value = case.value
-    elif case.kind == "hexstr":
-        width = sum((item + 7) // 8 * 8 for _, item in state.key)
+    width = sum((item + 7) // 8 * 8 for _, item in state.key)
+    value = case.value if isinstance(case.value, str) else None
+    mask = None if case.mask is None else hexadecimal(case.mask, width)
+    if case.kind == "hexstr" and isinstance(case.value, int):
         value = hexadecimal(case.value, width)
-        mask = None if case.mask is None else hexadecimal(case.mask, width)
     return {"type": case.kind, "value": value, "mask": mask, "next_state": case.next_state}
 
 

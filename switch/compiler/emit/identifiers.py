@@ -7,6 +7,7 @@ two names collide, and an ``@id`` annotation before either.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 PREFIXES = {
@@ -37,14 +38,13 @@ class Identifiers:
         Raises ValueError if a given number has another kind's prefix or is given twice.
         """
         self._ids: dict[tuple[str, str], int] = {}
-        self._names: list[str] = []
+        names: set[str] = set()
         taken: set[int] = set()
         pending: dict[str, set[str]] = {kind: set() for kind in PREFIXES}
         for kind, name, given in objects:
             if (kind, name) in self._ids or name in pending[kind]:
                 continue
-            if name not in self._names:
-                self._names.append(name)
+            names.add(name)
             if given is None:
                 pending[kind].add(name)
                 continue
@@ -58,27 +58,21 @@ class Identifiers:
                 raise ValueError(f"@id({given:#x}) of '{name}' is given twice")
             taken.add(number)
             self._ids[kind, name] = number
-        for kind, names in pending.items():
-            for name in sorted(names):
+        for kind, unnumbered in pending.items():
+            for name in sorted(unnumbered):
                 suffix = one_at_a_time(name) & 0xFFFFFF
                 while (number := (PREFIXES[kind] << 24) | suffix) in taken or suffix == 0:
                     suffix = (suffix + 1) & 0xFFFFFF
                 taken.add(number)
                 self._ids[kind, name] = number
-        self._suffixes: dict[str, int] = {}
-        for name in self._names:
-            for suffix_name in _suffixes(name):
-                self._suffixes[suffix_name] = self._suffixes.get(suffix_name, 0) + 1
+        self._suffixes = Counter(suffix for name in names for suffix in _suffixes(name))
 
     def of(self, kind: str, name: str) -> int:
         return self._ids[kind, name]
 
     def alias(self, name: str) -> str:
         """The shortest suffix of the name that no other name has."""
-        for suffix in _suffixes(name):
-            if self._suffixes.get(suffix, 0) < 2:
-                return suffix
-        return name
+        return next((item for item in _suffixes(name) if self._suffixes[item] < 2), name)
 
 
 def _suffixes(name: str) -> list[str]:

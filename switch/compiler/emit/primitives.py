@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.switch.compiler import arithmetic, ir
-from weft.switch.compiler.diagnostics import Reporter, Span
+from weft.switch.compiler.diagnostics import NOWHERE, Reporter, Span
 from weft.switch.compiler.parse.preprocess import display_name
 from weft.switch.compiler.simplify import simplify
 
@@ -47,7 +47,7 @@ class _Flattener:
                     self.emit("_jump", item.span, ir.Number(start))
                     return
                 case ir.Leave():
-                    place = self.emit("_jump", Span("", 0, 0, 0, 0), ir.Number(0))
+                    place = self.emit("_jump", NOWHERE, ir.Number(0))
                     self.open_jumps.append((place, item.label))
                     return
                 case ir.Stop():
@@ -56,7 +56,7 @@ class _Flattener:
                     return
                 case _:
                     raise self.reporter.fail(
-                        getattr(item, "span", Span("", 0, 0, 0, 0)),
+                        getattr(item, "span", NOWHERE),
                         f"a table cannot be applied in action '{self.name}'",
                     )
 
@@ -75,16 +75,13 @@ class _Flattener:
     def labelled(self, item: ir.Labelled) -> None:
         self.sequence(item.body)
         end = len(self.primitives)
-        remaining = []
-        for place, label in self.open_jumps:
-            if label != item.label:
-                remaining.append((place, label))
-            elif place == end - 1:  # a jump to what comes next anyway
+        for place in [place for place, label in self.open_jumps if label == item.label]:
+            if place == end - 1:  # a jump to what comes next anyway
                 self.drop_last()
                 end -= 1
             else:
                 self.aim(place, end)
-        self.open_jumps = remaining
+        self.open_jumps = [jump for jump in self.open_jumps if jump[1] != item.label]
 
     def drop_last(self) -> None:
         """Remove the last primitive; jumps that lead behind it then lead to where it was."""

@@ -31,7 +31,7 @@ from weft.switch.compiler.lower.storage import (
     reads,
 )
 from weft.switch.compiler.syntax import Target
-from weft.switch.compiler.types import VOID, Type
+from weft.switch.compiler.types import VOID
 
 MOST_CALLS = 1 << 14
 """Of actions, functions, controls and parsers, each of which becomes the callee's code."""
@@ -114,7 +114,12 @@ class CallLowering(Part):
                 outs |= atoms(place)
                 if not direct:
                     place = self.places.frozen(place)
-                    copies.append(self._copy(parameter, argument, place, kind))
+                    temporary = self.writer.temporary(kind, parameter.name)
+                    if parameter.direction == "inout":
+                        self.places.assign(temporary, place, argument)
+                    else:
+                        self.places.invalidate(temporary)
+                    copies.append(CopyOut(place, temporary, argument))
                 callee.bind(parameter, place if direct else copies[-1].value)
                 if direct and parameter.direction == "out":
                     self.places.invalidate(place)
@@ -130,17 +135,6 @@ class CallLowering(Part):
         if isolated or reads(value) & written or not isinstance(value, PLACES):
             return self.places.kept(value, argument)
         return value
-
-    def _copy(
-        self, parameter: syntax.Parameter, argument: syntax.Expression, place: Place, kind: Type
-    ) -> CopyOut:
-        """A place for an argument while the callee runs."""
-        temporary = self.writer.temporary(kind, parameter.name)
-        if parameter.direction == "inout":
-            self.places.assign(temporary, place, argument)
-        else:
-            self.places.invalidate(temporary)
-        return CopyOut(place, temporary, argument)
 
     def copy_out(self, copies: list[CopyOut]) -> None:
         for copy in copies:

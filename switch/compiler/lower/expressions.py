@@ -130,15 +130,11 @@ class ExpressionLowering:
             result = method(node, env)
         except EvaluationError as problem:
             raise self.writer.fail(node, str(problem)) from None
-        if isinstance(node, (syntax.Binary, syntax.Unary, syntax.Conditional)):
-            return self._shallow(result, node)
+        is_operation = isinstance(node, (syntax.Binary, syntax.Unary, syntax.Conditional))
+        too_deep = is_operation and not self.shared.effects.depth(node) % MAXIMUM_DEPTH
+        if too_deep and isinstance(result, ir.Expression):
+            return self.places.kept(result, node)  # who reads the output can read this
         return result
-
-    def _shallow(self, value: Value, node: syntax.Expression) -> Value:
-        """What is nested too deeply for who reads the output goes through a variable."""
-        if self.shared.effects.depth(node) % MAXIMUM_DEPTH or not isinstance(value, ir.Expression):
-            return value
-        return self.places.kept(value, node)
 
     def kept(self, node: syntax.Expression, env: Environment) -> Value:
         """The value of an expression, in a place of its own unless it cannot change."""
@@ -375,7 +371,12 @@ class ExpressionLowering:
     def _binary(self, node: syntax.Binary, env: Environment) -> Value:
         if node.operator in ("&&", "||"):
             return self._short_circuit(node, env)
-        left, right = self._two(node, env)
+        left = self.value(node.left, env)
+        position = len(self.writer.code)
+        right = self.value(node.right, env)
+        if len(self.writer.code) > position:  # which could change the left operand: save it
+            left, code = self.apart(partial(self.places.kept, left, node.left))
+            self.writer.code[position:position] = code
         if node.operator in ("==", "!="):
             same = self.places.equal(left, right, node)
             return same if node.operator == "==" else arithmetic.negate(same)
@@ -386,16 +387,6 @@ class ExpressionLowering:
             type_of(node.left),
             type_of(node.right),
         )
-
-    def _two(self, node: syntax.Binary, env: Environment) -> tuple[Value, Value]:
-        """Both operands; the left one is saved if code for the right one could change it."""
-        left = self.value(node.left, env)
-        position = len(self.writer.code)
-        right = self.value(node.right, env)
-        if len(self.writer.code) > position:
-            left, code = self.apart(partial(self.places.kept, left, node.left))
-            self.writer.code[position:position] = code
-        return left, right
 
     def _short_circuit(self, node: syntax.Binary, env: Environment) -> Value:
         is_and = node.operator == "&&"

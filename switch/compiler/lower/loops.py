@@ -6,7 +6,7 @@ jumps backwards in an action, cycles in a control's graph and in the graph of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.constants import EvaluationError
@@ -175,8 +175,10 @@ class LoopLowering(Part):
                 self.places.expression_of(value, collection)
                 for value in self.expressions.in_order(operands(collection), env)
             )
-            numbers = _numbers(low, high)
-            if numbers is None or _applies(node.body):
+            numbers: Sequence[int] | None = None
+            if isinstance(low, ir.Number) and isinstance(high, ir.Number):
+                numbers = range(low.value, high.value + 1)
+            if numbers is None or len(numbers) > MAXIMUM_ROUNDS or _applies(node.body):
                 self._over_range(node, low, high, env)
                 return
             values: list[Value] = [ir.Number(number) for number in numbers]
@@ -221,14 +223,6 @@ class LoopLowering(Part):
             self.places.assign(at, arithmetic.binary("+", number, ir.Number(1), kind, kind), node)
 
         self._loop(lambda label: self._repeat(lambda: once(label), node))
-
-
-def _numbers(low: ir.Expression, high: ir.Expression) -> range | None:
-    """The numbers of a range that is known, and not too long to be written out."""
-    if not isinstance(low, ir.Number) or not isinstance(high, ir.Number):
-        return None
-    numbers = range(low.value, high.value + 1)
-    return numbers if len(numbers) <= MAXIMUM_ROUNDS else None
 
 
 def _assigned(node: syntax.Node) -> tuple[syntax.Node | None, syntax.Expression] | None:

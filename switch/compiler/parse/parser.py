@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -189,10 +190,8 @@ def _check_annotation(token: RawToken, reporter: Reporter) -> None:
         token.span,
         "@id takes one number in round brackets, like @id(1)",
     )
-    if token.text not in _OF_ONE_STRING:
-        return
     reporter.error_if(
-        token.bracket != "(" or kinds != ["STRING_LITERAL"],
+        token.text in _OF_ONE_STRING and (token.bracket != "(" or kinds != ["STRING_LITERAL"]),
         token.span,
         f'@{token.text} takes one string in round brackets, like @{token.text}("text")',
     )
@@ -200,12 +199,9 @@ def _check_annotation(token: RawToken, reporter: Reporter) -> None:
 
 def _declared_names(tokens: list[RawToken]) -> set[str]:
     """The names that a declaration may have declared, had it been right: those before its body."""
-    names: set[str] = set()
-    for token in tokens:
-        if token.kind in ("LEFT_BRACE", "LEFT_PARENTHESIS"):
-            break
-        if token.kind in ("IDENTIFIER", "TYPE_NAME"):
-            names.add(token.text)
+    opening = ("LEFT_BRACE", "LEFT_PARENTHESIS")
+    head = takewhile(lambda token: token.kind not in opening, tokens)
+    names = {token.text for token in head if token.kind in ("IDENTIFIER", "TYPE_NAME")}
     if tokens and tokens[-1].kind == "SEMICOLON" and len(tokens) > 1:
         names.add(tokens[-2].text)
     return names
