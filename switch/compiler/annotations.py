@@ -19,14 +19,15 @@ _REPRESENTED_ELSEWHERE = {"name", "id", "brief", "description"}
 
 
 def annotation_text(annotation: syntax.Annotation) -> str:
-    """An annotation as P4Info has it, which is as p4c writes it: a blank between tokens."""
+    """Return an annotation as P4Info has it: as p4c writes it, with a blank between tokens."""
     if not annotation.body:
         return f"@{annotation.name}"
     return f"@{annotation.name}({' '.join(token.text for token in annotation.body)})"
 
 
 def string_of(annotation: syntax.Annotation) -> str | None:
-    """The string that is all that stands in an annotation's brackets, as it is written."""
+    """Return the string in an annotation's brackets as it is written; None unless it stands there
+    alone."""
     if len(annotation.body) == 1 and annotation.body[0].kind == "STRING_LITERAL":
         return annotation.body[0].text[1:-1]
     return None
@@ -37,7 +38,7 @@ def find(annotations: list[Any], name: str) -> syntax.Annotation | None:
 
 
 def local_name(declaration: syntax.Declaration) -> str:
-    """A declaration's name in the control plane: its own, or the one that ``@name`` gives."""
+    """Return a declaration's name in the control plane: its own, or the one that ``@name`` gives."""
     for annotation in declaration.annotations:
         if annotation.name == "name" and annotation.body:
             text = annotation.body[0].text
@@ -51,7 +52,7 @@ def has_annotation(annotations: list[syntax.Annotation], name: str) -> bool:
 
 
 def _split(body: list[RawToken]) -> Iterator[list[RawToken]]:
-    """The parts between commas that are not inside brackets."""
+    """Yield the parts between commas that are not inside brackets."""
     part: list[RawToken] = []
     depth = 0
     for token in body:
@@ -69,7 +70,8 @@ def _split(body: list[RawToken]) -> Iterator[list[RawToken]]:
 def key_values(
     annotation: syntax.Annotation, parse: ParseAnnotation
 ) -> list[tuple[str, syntax.Expression, RawToken]] | None:
-    """``key = value`` pairs: key, value and the key's token; None if it is not a list of such."""
+    """Return the ``key = value`` pairs of an annotation as key, value and the key's token. Return
+    None if it holds anything else."""
     found: list[tuple[str, syntax.Expression, RawToken]] = []
     for part in _split(annotation.body):
         if len(part) < 3 or part[1].text != "=":
@@ -90,7 +92,8 @@ class AnnotationWriter:
     parse: ParseAnnotation
 
     def write(self, target: Any, annotations: list[Any], own: frozenset[str] = frozenset()) -> None:
-        """Add annotations to a message but for those in `own`, which have fields of their own."""
+        """Add annotations to a message, except those named in `own`, for which it has fields of
+        their own."""
         for annotation in annotations:
             if annotation.bracket == "[":
                 self._structured(target.structured_annotations.add(), annotation)
@@ -108,7 +111,8 @@ class AnnotationWriter:
                     setattr(target.doc, annotation.name, text)
 
     def number(self, annotation: syntax.Annotation) -> int:
-        """The number that is all that stands in an annotation's brackets."""
+        """Return the number in an annotation's brackets; report an error unless it stands there
+        alone."""
         values = [item.constant for item in self.parse(annotation)]
         if len(values) == 1 and isinstance(values[0], int):
             return int(values[0])

@@ -18,7 +18,7 @@ def mask_of(width: int) -> int:
 
 
 def truth(node: Expression) -> Expression:
-    """A number as a truth value."""
+    """Return a number as a truth value."""
     if is_truth(node):
         return node
     match node:
@@ -30,7 +30,7 @@ def truth(node: Expression) -> Expression:
 
 
 def number(node: Expression) -> Expression:
-    """A truth value as a number."""
+    """Return a truth value as a number."""
     if not is_truth(node):
         return node
     match node:
@@ -42,7 +42,7 @@ def number(node: Expression) -> Expression:
 
 
 def negate(node: Expression) -> Expression:
-    """Logical not."""
+    """Return the logical not of a truth value."""
     match node:
         case Truth():
             return Truth(not node.value)
@@ -52,7 +52,7 @@ def negate(node: Expression) -> Expression:
 
 
 def both(left: Expression, right: Expression) -> Expression:
-    """Logical and."""
+    """Return the logical and of two truth values."""
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Truth):
             return other if one.value else one
@@ -60,7 +60,7 @@ def both(left: Expression, right: Expression) -> Expression:
 
 
 def either(left: Expression, right: Expression) -> Expression:
-    """Logical or."""
+    """Return the logical or of two truth values."""
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Truth):
             return one if one.value else other
@@ -81,7 +81,7 @@ def wrapped(node: Expression, kind: Type) -> Expression:
 
 
 def unary(operator: str, operand: Expression, kind: Type) -> Expression:
-    """``-``, ``~`` or ``+`` of a number."""
+    """Return ``-``, ``~`` or ``+`` of a number."""
     if isinstance(operand, Number):
         return Number(constants.unary(operator, operand.value, kind))
     match operator:
@@ -95,7 +95,7 @@ def unary(operator: str, operand: Expression, kind: Type) -> Expression:
 def binary(
     operator: str, left: Expression, right: Expression, kind: Type, right_kind: Type
 ) -> Expression:
-    """A P4 operator on numbers; `kind` is the left operand's type."""
+    """Apply a P4 operator to numbers; `kind` is the left operand's type."""
     if isinstance(left, Number) and isinstance(right, Number):
         value = constants.binary(operator, left.value, right.value, kind, right_kind)
         return Truth(value) if isinstance(value, bool) else Number(value)
@@ -128,7 +128,7 @@ def concatenate(left: Expression, right: Expression, kind: Type, right_kind: Typ
 
 
 def slice_of(node: Expression, high: int, low: int, kind: Type) -> Expression:
-    """``node[high:low]``."""
+    """Return ``node[high:low]``."""
     if isinstance(node, Number):
         return Number((node.value >> low) & mask_of(high - low + 1))
     shifted = OperatorCall(">>", node, Number(low)) if low else node
@@ -144,7 +144,7 @@ def slice_of(node: Expression, high: int, low: int, kind: Type) -> Expression:
 def insert_slice(
     node: Expression, value: Expression, high: int, low: int, kind: Type
 ) -> Expression:
-    """`node` with the bits `high` to `low` replaced."""
+    """Return `node` with the bits `high` to `low` replaced by `value`."""
     bare = base_type(kind)
     kept = mask_of(getattr(bare, "width", 0)) ^ (mask_of(high - low + 1) << low)
     if isinstance(value, Number):
@@ -156,7 +156,7 @@ def insert_slice(
 
 
 def moving_slice(node: Expression, begin: Expression, width: int, kind: Type) -> Expression:
-    """``node[begin +: width]``; bits beyond those of `node` are 0."""
+    """Return ``node[begin +: width]``; bits beyond those of `node` are 0."""
     bare = base_type(kind)
     if isinstance(bare, IntType):
         node = OperatorCall("&", node, Number(mask_of(bare.width)))
@@ -166,7 +166,7 @@ def moving_slice(node: Expression, begin: Expression, width: int, kind: Type) ->
 def insert_moving_slice(
     node: Expression, value: Expression, begin: Expression, width: int, kind: Type
 ) -> Expression:
-    """`node` with `width` bits from bit `begin` on replaced, as far as it has them."""
+    """Return `node` with `width` bits from bit `begin` on replaced, as far as it has them."""
     bare = base_type(kind)
     full = Number(mask_of(getattr(bare, "width", 0)))
     replaced = OperatorCall("&", OperatorCall("<<", Number(mask_of(width)), begin), full)
@@ -176,7 +176,7 @@ def insert_moving_slice(
 
 
 def cast(node: Expression, source: Type, target: Type) -> Expression:
-    """``(target) node``."""
+    """Return ``(target) node``."""
     left, right = base_type(source), base_type(target)
     if isinstance(right, BoolType):
         return truth(node)

@@ -6,14 +6,14 @@ from weft.switch.compiler.types import BitType, BoolType, IntegerType, IntType, 
 
 
 class EvaluationError(Exception):
-    """An operation without a value, such as a division by zero; the text says why."""
+    """An operation has no value, such as a division by zero; the text says why."""
 
 
 MAXIMUM_BITS = 1 << 16
 
 
 def wrap(value: int, kind: Type) -> int:
-    """The value as the type holds it: modulo 2^width, two's complement if signed."""
+    """Return a value as a type holds it: modulo 2^width, in two's complement if signed."""
     kind = base_type(kind)
     match kind:
         case BitType():
@@ -25,7 +25,7 @@ def wrap(value: int, kind: Type) -> int:
 
 
 def saturate(value: int, kind: Type) -> int:
-    """The nearest value that the type holds."""
+    """Return the nearest value that a type holds."""
     kind = base_type(kind)
     match kind:
         case BitType():
@@ -45,7 +45,7 @@ def unary(operator: str, value: int, kind: Type) -> int:
 
 
 def binary(operator: str, left: int, right: int, kind: Type, right_kind: Type) -> int | bool:
-    """``left operator right``; `kind` is the left operand's type."""
+    """Return ``left operator right``; `kind` is the left operand's type."""
     match operator:
         case "==" | "!=" | "<" | ">" | "<=" | ">=":
             return {
@@ -86,7 +86,7 @@ def binary(operator: str, left: int, right: int, kind: Type, right_kind: Type) -
 
 
 def cast(value: int | bool, source: Type, target: Type) -> int | bool:
-    """The value of ``(target) value``."""
+    """Return the value of ``(target) value``."""
     target = base_type(target)
     if isinstance(target, BoolType):
         return bool(value)

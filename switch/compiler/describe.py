@@ -12,7 +12,7 @@ from weft.switch.compiler.types import StructType, resolved
 
 
 def source_text(node: syntax.Expression) -> str:
-    """An expression written out (specification, section "Control plane names", keys)."""
+    """Return an expression's text (specification, section "Control plane names", keys)."""
     if isinstance(node.constant, int) and not isinstance(node.constant, bool):
         return format(node.constant, _base_of(node))
     written = _TEXTS.get(type(node))
@@ -58,7 +58,7 @@ _TEXTS: dict[type[syntax.Expression], Callable[[Any], str]] = {
 
 
 def _field_name(node: syntax.MemberAccess) -> str:
-    """A field's name, which ``@name`` may change."""
+    """Return a field's name, which ``@name`` may change."""
     kind = None if node.base.type is None else resolved(node.base.type)
     if isinstance(kind, StructType):
         for item in getattr(kind.declaration, "fields", ()):
@@ -71,7 +71,7 @@ _PREFIXES = {"x": "#x", "b": "#b", "o": "#o"}
 
 
 def _base_of(node: syntax.Expression) -> str:
-    """The format for a number: the base of the literal that it comes from, decimal if of none."""
+    """Return the format for a number: in the base of the literal that it comes from, or decimal."""
     match node:
         case syntax.IntegerLiteral():
             digits = re.sub(r"^\d+[ws]", "", node.text.lower())

@@ -9,13 +9,14 @@ from typing import NamedTuple
 from weft.base.errors import InputError
 
 MAXIMUM_LISTED = 20
-"""Errors that a message lists; of the others it gives the number."""
+"""The most errors that a message lists; it gives the number of the others."""
 
 MAXIMUM_ERRORS = 1000
-"""After so many the compilation ends."""
+"""The number of errors after which the compilation ends."""
 
 MAXIMUM_WIDTH = 160
-"""Characters of a source line that are shown; of a longer one, those around the error."""
+"""The most characters of a source line that are shown. Of a longer line those around the error are.
+"""
 
 
 WARNINGS = {
@@ -29,7 +30,7 @@ WARNINGS = {
     "unreachable": "a parser state or statement that no packet comes to",
     "unused": "a declaration that nothing uses",
 }
-"""The kinds of warnings, with what they are about. Named as p4c's where it has the same."""
+"""The kinds of warnings, with what they are about. They have p4c's names where it has the same."""
 
 
 class Span(NamedTuple):
@@ -42,7 +43,7 @@ class Span(NamedTuple):
     end_column: int
 
     def to(self, other: Span) -> Span:
-        """The span from the start of this one to the end of the other."""
+        """Return the span from the start of this one to the end of the other."""
         if other.file != self.file or (other.end_line, other.end_column) < (self.line, self.column):
             return self
         return Span(self.file, self.line, self.column, other.end_line, other.end_column)
@@ -63,7 +64,7 @@ class Diagnostic:
     length: int = 1
     severity: str = "error"
     kind: str = ""
-    """Of a warning: the word that ``--Wdisable`` and ``--Werror`` take."""
+    """The word that ``--Wdisable`` and ``--Werror`` take, if this is a warning."""
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
@@ -80,7 +81,8 @@ class Diagnostic:
 
 
 def _window(line: str, before: int) -> tuple[str, int]:
-    """What is shown of a line around the character number `before`, and its number in that."""
+    """Return what is shown of a line around its character number `before`, and that character's
+    number there."""
     if len(line) <= MAXIMUM_WIDTH:
         return line, before
     start = max(0, min(before - MAXIMUM_WIDTH // 2, len(line) - MAXIMUM_WIDTH))
@@ -104,7 +106,7 @@ class CompileError(InputError):
 
 
 class Abandon(Exception):
-    """Raised after an error was reported, by code that cannot go on with what it is at."""
+    """An error was reported, and the code cannot go on with what it is doing."""
 
 
 class Reporter:
@@ -139,7 +141,7 @@ class Reporter:
             self.finish()
 
     def fail(self, span: Span, message: str) -> Abandon:
-        """Note an error and give the exception to raise: ``raise reporter.fail(...)``."""
+        """Note an error and return the exception to raise: ``raise reporter.fail(...)``."""
         self.error(span, message)
         return Abandon(message)
 

@@ -1,4 +1,4 @@
-"""The compiler's steps put together, its outputs, and their cache."""
+"""The compiler's steps put together, its outputs as files, and their cache."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from weft.switch.compiler.parse.preprocess import Preprocessed, display_name, pr
 
 MAXIMUM_CALLS = 60_000
 STACK_BYTES = 256 << 20
-"""Virtual memory: of it only what is used is ever there."""
+"""The size of the stack. It is virtual memory, of which only what is used takes up room."""
 
 Result = TypeVar("Result")
 
@@ -54,7 +54,7 @@ def run_deep(function: Callable[[], Result]) -> Result:
 
 @dataclass(frozen=True)
 class CompiledProgram:
-    """What a program compiles to. The same source gives the same text, byte for byte."""
+    """What a program compiles to. The same source always gives the same text, byte for byte."""
 
     bmv2_json: str
     p4info: Any
@@ -139,7 +139,7 @@ def write_outputs(program: CompiledProgram, stem: str, folder: Path) -> ProgramF
 
 @lru_cache(maxsize=1)
 def compiler_version() -> str:
-    """A hash of the compiler's own files."""
+    """Return a hash of the compiler's own files."""
     digest = hashlib.sha256()
     folder = Path(__file__).parent
     for path in sorted(folder.rglob("*")):
@@ -177,7 +177,7 @@ P4INFO_ENDINGS = (".txtpb", ".txt", ".bin", ".pb", ".json")
 
 
 def p4info_bytes(program: CompiledProgram, name: str) -> bytes:
-    """A program's P4Info in the format that the ending of the file's name says.
+    """Return a program's P4Info in the format that the ending of the file's name says.
 
     ``.txtpb`` and ``.txt`` are protobuf's text form, ``.bin`` and ``.pb`` its wire form, ``.json``
     its JSON form. Raises `InputError` for any other ending.

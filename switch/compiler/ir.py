@@ -124,7 +124,7 @@ TRUTH_OPERATORS = frozenset(
 
 
 def is_truth(node: Expression) -> bool:
-    """Whether an expression gives a truth value rather than a number."""
+    """Return whether an expression gives a truth value rather than a number."""
     match node:
         case OperatorCall():
             return node.operator in TRUTH_OPERATORS
@@ -141,7 +141,7 @@ _OPERANDS: dict[type[Expression], Callable[[Any], Sequence[Expression | None]]] 
 
 
 def operands(node: Expression) -> list[Expression]:
-    """The expressions that an expression is computed from."""
+    """Return the expressions that an expression is computed from."""
     given = _OPERANDS.get(type(node))
     return [] if given is None else [item for item in given(node) if item is not None]
 
@@ -254,13 +254,13 @@ class Union_:
 
 @dataclass
 class Object:
-    """What has a name in the control plane."""
+    """An object that has a name in the control plane."""
 
     name: str
     annotations: list[Any] = field(default_factory=list)
     span: Span = NOWHERE
     order: tuple[int, ...] = field(default=(), init=False)
-    """Where it is declared: P4Info lists objects in this order."""
+    """The place where the object is declared. P4Info lists objects in this order."""
 
 
 @dataclass
@@ -354,7 +354,8 @@ class ActionChoice:
 
 @dataclass
 class Entry:
-    """`keys` holds, by match kind: value; (value, prefix length); (value, mask); (low, high)."""
+    """An entry of a table. Each of its `keys` is, by match kind, a value or a pair of value and
+    prefix length, value and mask, or low and high."""
 
     keys: list[Any]
     action: Action
@@ -373,7 +374,7 @@ class Table(Object):
     default_arguments: list[int] = field(default_factory=list)
     default_constant: bool = False
     entries: list[Entry] = field(default_factory=list)
-    """In the order in which they are matched."""
+    """The entries in the order in which they are matched."""
     entries_constant: bool = False
     size: int = 1024
     profile: ActionProfile | None = None
@@ -384,7 +385,7 @@ class Table(Object):
 
     @property
     def capacity(self) -> int:
-        """Entries that BMv2 must have room for."""
+        """The number of entries that BMv2 must have room for."""
         return max(self.size, len(self.entries))
 
 
@@ -425,7 +426,8 @@ class Pipeline:
 
 @dataclass
 class TransitionCase:
-    """`kind` is hexstr, default or parse_vset; values are byte-padded and put together."""
+    """A case of a transition. Its `kind` is hexstr, default or parse_vset; the values of its keys
+    are padded to bytes and put together."""
 
     kind: str
     next_state: str | None

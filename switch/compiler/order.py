@@ -36,13 +36,13 @@ _OPERANDS: dict[type[syntax.Expression], Callable[[Any], list[syntax.Expression]
 
 
 def operands(node: syntax.Expression) -> list[syntax.Expression]:
-    """The expressions that an expression is made of, in the order of their evaluation."""
+    """Return the expressions that an expression is made of, in the order of their evaluation."""
     found = _OPERANDS.get(type(node))
     return [] if found is None else found(node)
 
 
 def is_static(node: syntax.Expression) -> bool:
-    """Whether nothing in an expression depends on the packet."""
+    """Return whether nothing in an expression depends on the packet."""
     match node:
         case syntax.Name():
             declaration = node.declaration
@@ -56,13 +56,13 @@ def is_static(node: syntax.Expression) -> bool:
 
 @dataclass(eq=False)
 class Effects:
-    """Remembers of each expression whether its evaluation may change something, and its depth."""
+    """Tells whether the evaluation of an expression may change something, and how deep it is."""
 
     _known: dict[int, bool] = field(default_factory=dict, init=False)
     _depths: dict[int, int] = field(default_factory=dict, init=False)
 
     def depth(self, node: syntax.Expression) -> int:
-        """How deeply the operations in an expression are nested."""
+        """Return how deeply the operations in an expression are nested."""
         known = self._depths.get(id(node))
         if known is None:
             known = 1 + max((self.depth(item) for item in operands(node)), default=0)

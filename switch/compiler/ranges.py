@@ -4,9 +4,10 @@ from __future__ import annotations
 
 
 def prefixes(low: int, high: int, width: int) -> list[tuple[int, int]]:
-    """The fewest (value, mask) pairs that cover `low` to `high`, both included, in `width` bits.
+    """Return the fewest (value, mask) pairs that cover `low` to `high`, both included, in `width`
+    bits.
 
-    Empty if `low` is larger than `high`.
+    There are none if `low` is larger than `high`.
     """
     full = (1 << width) - 1
     result: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""Simplification of lowered code: less of it, in longer runs of primitives."""
+"""Simplification of lowered code, to less of it, in longer runs of primitives."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from weft.switch.compiler import ir
 
 
 def simplify(code: list[ir.Code]) -> list[ir.Code]:
-    """The same code without what is never reached, and without labels that nothing leaves.
+    """Return the same code without what is never reached, and without labels that nothing leaves.
 
     Each list is simplified once, so lists that are shared stay shared.
     """
@@ -58,7 +58,7 @@ class _Simplifier:
 
 
 def leaves(code: list[ir.Code], label: int) -> bool:
-    """Whether the code leaves the label somewhere."""
+    """Return whether the code leaves the label somewhere."""
     return any(
         (isinstance(item, ir.Leave) and item.label == label)
         or any(leaves(body, label) for body in bodies(item))
@@ -67,7 +67,7 @@ def leaves(code: list[ir.Code], label: int) -> bool:
 
 
 def bodies(item: ir.Code) -> list[list[ir.Code]]:
-    """The code inside a piece of code."""
+    """Return the code inside a piece of code."""
     match item:
         case ir.Labelled() | ir.Repeat():
             return [item.body]

@@ -84,7 +84,7 @@ class IntegerLiteral(Expression):
 
 
 def known_integer(span: Span, value: int) -> IntegerLiteral:
-    """A literal that the checker puts in the place of an expression that it has evaluated."""
+    """Return a literal for the checker to put in the place of an expression that it has evaluated."""
     node = IntegerLiteral(span, value)
     node.constant = value
     return node
@@ -188,7 +188,7 @@ class Cast(Expression):
 
 @dataclass(eq=False)
 class Argument(Node):
-    """`value` is None for ``_``."""
+    """An argument of a call; its `value` is None for ``_``."""
 
     name: str | None
     value: Expression | None
@@ -223,7 +223,7 @@ class Target:
     bindings: Bindings = field(default_factory=dict)
 
     def argument(self, name: str) -> Expression:
-        """The argument for a parameter; raises KeyError if none was given."""
+        """Return the argument for a parameter; raises KeyError if none was given."""
         for parameter, argument in zip(self.parameters, self.arguments, strict=True):
             if parameter.name == name and argument is not None:
                 return argument
@@ -231,12 +231,12 @@ class Target:
 
 
 def name_of(node: Expression) -> str:
-    """The name that an expression consists of; empty if it is anything else."""
+    """Return the name that an expression consists of; empty if it is anything else."""
     return node.name if isinstance(node, Name) else ""
 
 
 def children(node: Any) -> Iterator[Node]:
-    """The nodes directly inside a node."""
+    """Yield the nodes directly inside a node."""
     for value in vars(node).values():
         match value:
             case Node():
@@ -248,7 +248,7 @@ def children(node: Any) -> Iterator[Node]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """A node and all nodes inside it, but not the declarations that names refer to."""
+    """Yield a node and all nodes inside it, but not the declarations that names refer to."""
     waiting = [node]
     while waiting:
         item = waiting.pop()
@@ -258,7 +258,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def type_of(node: Expression | Declaration) -> Type:
-    """The type that the checker found."""
+    """Return the type that the checker found."""
     assert node.type is not None
     return node.type
 
@@ -304,7 +304,7 @@ class Block(Statement):
 
 @dataclass(eq=False)
 class Assignment(Statement):
-    """`value` of ``target += x`` is the operation, once it is checked."""
+    """An assignment. Once ``target += x`` is checked its `value` is the operation."""
 
     target: Expression
     operator: str
@@ -484,7 +484,7 @@ class ParserState(Declaration):
     transition: Transition | None
 
     def next_states(self) -> list[str]:
-        """The names of the states that the transition leads to, accept and reject included."""
+        """Return the names of the states that the transition leads to, accept and reject included."""
         if self.transition is None:
             return []
         if self.transition.cases is None:
@@ -515,7 +515,8 @@ class Parser(BlockType):
     states: list[ParserState]
 
     def reachable(self) -> set[str]:
-        """The names of the states that lead on from ``start``, and of that one if it is there."""
+        """Return the names of the states that lead on from ``start``, and of that one if it is
+        there."""
         states = {state.name: state for state in self.states}
         found: set[str] = set()
         waiting = ["start"]
@@ -586,7 +587,7 @@ class KeyElement(Node):
 
 @dataclass(eq=False)
 class ActionReference(Node):
-    """An action's name with arguments, of which some may be missing: a call to resolve."""
+    """An action's name with arguments, of which some may be missing. The checker resolves the call."""
 
     call: Call
     annotations: list[Annotation] = field(default_factory=list)
@@ -622,13 +623,13 @@ class Table(Declaration):
     no_action: Action | None = field(default=None, init=False)  # checker: what NoAction is there
 
     def listed(self, name: str) -> ActionReference | None:
-        """An action of this name among those of the table."""
+        """Return an action of this name among those of the table."""
         return next((item for item in self.actions if name_of(item.call.callee) == name), None)
 
 
 @dataclass(eq=False)
 class Program:
-    """A program; `broken` are the names whose declarations did not parse."""
+    """A program. `broken` holds the names whose declarations did not parse."""
 
     declarations: list[Node]
     broken: set[str] = field(default_factory=set)

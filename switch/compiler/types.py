@@ -9,7 +9,8 @@ from typing import Any, ClassVar, TypeGuard
 
 @dataclass(frozen=True)
 class Type:
-    """A type; `shown` is how messages show those of a class, with the names of fields in braces."""
+    """A type. `shown` is the text that messages show for a class, with the names of fields in
+    braces."""
 
     _shown: ClassVar[str]
 
@@ -27,12 +28,12 @@ class BoolType(Type, shown="bool"):
 
 @dataclass(frozen=True)
 class StringType(Type, shown="string"):
-    """``string``: only for what is said to people."""
+    """``string``, which is only for texts that people read."""
 
 
 @dataclass(frozen=True)
 class VoidType(Type, shown="void"):
-    """What is returned where nothing is."""
+    """``void``: the type of what is returned where nothing is."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class DontCareType(Type, shown="_"):
 
 @dataclass(frozen=True)
 class TypeVariable(Type, shown="{name}"):
-    """A type parameter; `scope` tells apart those of different declarations."""
+    """A type parameter. `scope` tells those of different declarations apart."""
 
     name: str
     scope: int
@@ -206,7 +207,7 @@ class CallableType(Type, shown="{kind} {name}"):
 
 @dataclass(frozen=True)
 class UnknownType(Type, shown="unknown"):
-    """The type of something whose declaration has an error, which was reported there."""
+    """The type of something whose declaration has an error that was reported."""
 
 
 @dataclass(frozen=True)
@@ -232,14 +233,14 @@ ENUM_BITS = 32
 
 
 def resolved(kind: Type) -> Type:
-    """The type beneath ``type`` declarations."""
+    """Return the type beneath ``type`` declarations."""
     while isinstance(kind, NewType):
         kind = kind.underlying
     return kind
 
 
 def base_type(kind: Type) -> Type:
-    """The type beneath ``type`` declarations and serializable enums."""
+    """Return the type beneath ``type`` declarations and serializable enums."""
     while isinstance(kind, (NewType, SerializableEnumType)):
         kind = kind.underlying
     return kind
@@ -254,7 +255,8 @@ def is_union(kind: Type | None) -> TypeGuard[StructType]:
 
 
 def is_header_stack(kind: Type | None) -> TypeGuard[StackType]:
-    """Whether a type is a stack of headers or unions, rather than an array of something else."""
+    """Return whether a type is a stack of headers or unions, rather than an array of something
+    else."""
     element = resolved(kind.element) if isinstance(kind, StackType) else None
     return is_header(element) or is_union(element)
 
@@ -264,7 +266,8 @@ def is_varbit(kind: Type) -> bool:
 
 
 def scalar_width(kind: Type) -> int | None:
-    """The width in bits of a value that one field holds; None if the type is not of that sort."""
+    """Return the width in bits of a value that one field holds; None if the type is not of that
+    sort."""
     kind = base_type(kind)
     match kind:
         case BitType() | IntType() | VarbitType():
@@ -279,12 +282,12 @@ def is_signed(kind: Type) -> bool:
 
 
 def is_flag(kind: Type) -> bool:
-    """Whether a field of this type holds a truth value."""
+    """Return whether a field of this type holds a truth value."""
     return isinstance(base_type(kind), BoolType)
 
 
 def member_types(kind: Type) -> dict[str, Type]:
-    """The members of a struct, header, union, tuple or stack."""
+    """Return the members of a struct, header, union, tuple or stack."""
     bare = resolved(kind)
     match bare:
         case StructType():
@@ -297,7 +300,7 @@ def member_types(kind: Type) -> dict[str, Type]:
 
 
 def written_types(kind: Type, count: int) -> list[Type] | None:
-    """The types of the `count` values in a list that is a value of a type; None if none is."""
+    """Return the types of the `count` values in a list that is a value of a type; None if none is."""
     match kind:
         case ListType():
             return [kind.element] * count
@@ -307,7 +310,7 @@ def written_types(kind: Type, count: int) -> list[Type] | None:
 
 
 def header_fields(kind: StructType, prefix: str = "") -> Iterator[tuple[str, Type]]:
-    """A header's fields; those of structs inside it have dotted names."""
+    """Yield a header's fields; those of structs inside it have dotted names."""
     for name, item in kind.fields.items():
         bare = resolved(item)
         if isinstance(bare, StructType):
@@ -317,7 +320,7 @@ def header_fields(kind: StructType, prefix: str = "") -> Iterator[tuple[str, Typ
 
 
 def size_in_bits(kind: Type) -> int | None:
-    """The size of a header or struct or scalar; a varbit field counts with its maximum."""
+    """Return the size of a header or struct or scalar; a varbit field counts with its maximum."""
     if isinstance(kind, (StructType, TupleType, StackType)):
         sizes = [size_in_bits(item) for item in member_types(kind).values()]
         known = [size for size in sizes if size is not None]
@@ -331,7 +334,7 @@ Bindings = dict[TypeVariable, Type]
 
 
 def type_arguments(kind: Type) -> tuple[Type, ...] | None:
-    """The types that a type is made of, as it is written; None if it is made of none."""
+    """Return the types that a type is made of, as it is written; None if it is made of none."""
     match kind:
         case ListType() | StackType():
             return (kind.element,)
@@ -343,7 +346,7 @@ def type_arguments(kind: Type) -> tuple[Type, ...] | None:
 
 
 def has_variables(kind: Type) -> bool:
-    """Whether a type is, or is made of, type variables."""
+    """Return whether a type is, or is made of, type variables."""
     return isinstance(kind, TypeVariable) or any(map(has_variables, type_arguments(kind) or ()))
 
 
@@ -352,7 +355,7 @@ _NESTED: dict[type[Type], tuple[str, ...]] = {
     TupleType: ("elements",), StructType: ("arguments", "fields"), ExternType: ("arguments",),
     BlockTypeType: ("arguments",), PackageTypeType: ("arguments",),
 }  # fmt: skip
-"""Where types have other types in them."""
+"""The attributes in which types have other types."""
 
 
 def substitute(kind: Type, bindings: Bindings) -> Type:
@@ -376,7 +379,7 @@ def substitute(kind: Type, bindings: Bindings) -> Type:
 
 
 def unify(formal: Type, actual: Type, bindings: Bindings) -> bool:
-    """Bind the type variables of `formal` so that it becomes `actual`; False if that cannot be."""
+    """Bind the type variables of `formal` so that it becomes `actual`; return False if they cannot."""
     if isinstance(formal, TypeVariable):
         known = bindings.get(formal)
         if known is None or isinstance(known, (IntegerType, DontCareType)):

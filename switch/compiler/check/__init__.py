@@ -1,1 +1,1 @@
-"""What a program may not do: types, calls, flow of control."""
+"""Checks of what a program may not do: of types, calls and the flow of control."""

@@ -45,7 +45,7 @@ from weft.switch.compiler.types import (
 
 @dataclass
 class _Signature:
-    """Something callable, before it is known whether the arguments fit."""
+    """The parameters and types of something that can be called."""
 
     parameters: list[syntax.Parameter]
     types: list[Type]
@@ -57,7 +57,7 @@ _SIZES = ("minSizeInBits", "minSizeInBytes", "maxSizeInBits", "maxSizeInBytes")
 
 
 class CallChecker:
-    """Checks calls; `specialize` makes a function for given types of a generic one."""
+    """Checks calls. `specialize` makes the function for given types out of a generic one."""
 
     def __init__(
         self, expressions: ExpressionChecker,
@@ -120,7 +120,7 @@ class CallChecker:
         node.type = node.target.returns
 
     def _specialized(self, target: Target, declaration: syntax.Function) -> None:
-        """Let a call of a generic function call the function for its types."""
+        """Let a call of a generic function call the function that is made for its types."""
         if any(has_variables(kind) for kind in target.bindings.values()):
             return  # inside a generic function, which is checked once more for each use
         function = self.specialize(declaration, target.bindings)
@@ -144,7 +144,7 @@ class CallChecker:
     def _choose(
         self, node: syntax.Call, name: str, candidates: Sequence[syntax.Node]
     ) -> syntax.Node:
-        """The overload that takes these arguments, by their number and names."""
+        """Return the overload that takes these arguments, judged by their number and names."""
         names = [argument.name for argument in node.arguments]
 
         def fits(candidate: syntax.Node) -> bool:
@@ -375,7 +375,8 @@ class CallChecker:
     def _check_static(
         self, value: syntax.Expression, parameter: syntax.Parameter, target: Target
     ) -> None:
-        """Functions and methods take compile-time known values for parameters without direction."""
+        """Raise an error if a parameter without direction is given a value that is not known at
+        compile time."""
         if parameter.direction or target.kind not in _WITH_STATIC_PARAMETERS:
             return
         self.reporter.fail_if(
@@ -400,7 +401,7 @@ class CallChecker:
             target.bindings[variable] = self.expressions.types.resolve(reference, scope)
 
     def _match(self, node: syntax.Call, target: Target) -> dict[str, syntax.Argument]:
-        """Which argument goes to which parameter."""
+        """Return the arguments by the names of the parameters that they go to."""
         parameters = target.parameters
         given: dict[str, syntax.Argument] = {}
         for position, argument in enumerate(node.arguments):
@@ -462,7 +463,8 @@ class CallChecker:
         self, node: syntax.Expression, formal: BlockTypeType, actual: BlockTypeType,
         bindings: Bindings,
     ) -> None:  # fmt: skip
-        """Whether a parser or control has the parameters that a package wants; infer types."""
+        """Check that a parser or control has the parameters that a package wants, and infer its
+        types."""
         wanted = self.signature(formal.declaration)
         found = self.signature(actual.declaration)
         rename: Bindings = dict(zip(wanted.variables, formal.arguments, strict=False))
@@ -522,7 +524,7 @@ _WITH_STATIC_PARAMETERS = ("function", "extern_function", "extern_method")
 
 
 def _lacks_width(kind: Type) -> bool:
-    """Whether a type is that of a number without a width, or of a list with one."""
+    """Return whether a type is that of a number without a width, or of a list with one."""
     if isinstance(kind, TupleType):
         return any(_lacks_width(item) for item in kind.elements)
     return isinstance(kind, IntegerType)

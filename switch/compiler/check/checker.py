@@ -191,7 +191,7 @@ class Checker:
         self, node: syntax.Node, prototype: syntax.Prototype, scope: Scope,
         variables: list[TypeVariable],
     ) -> Type:  # fmt: skip
-        """Make something with a prototype known to calls; the type that it returns."""
+        """Make something with a prototype known to calls; return the type that it returns."""
         returns: Type = VOID
         if prototype.returns is not None:
             returns = self.expressions.types.resolve(prototype.returns, scope)
@@ -265,7 +265,7 @@ class Checker:
         self._overload(node, scope)
 
     def _specialize(self, node: syntax.Function, bindings: Bindings) -> syntax.Function:
-        """A generic function with its type parameters replaced by types."""
+        """Return a generic function with its type parameters replaced by types."""
         variables = self.calls.signature(node).variables
         types = tuple(bindings[item] for item in variables)
         key = (id(node), types)
@@ -345,7 +345,7 @@ class Checker:
 
 
 def _always_returns(node: syntax.Node | None) -> bool:
-    """Whether control cannot run past this statement."""
+    """Return whether control cannot run past this statement."""
     match node:
         case syntax.Return():
             return True

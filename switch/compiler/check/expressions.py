@@ -49,7 +49,7 @@ _Check = Callable[[syntax.Call, Scope, Type | None], None]
 
 
 class ExpressionChecker:
-    """Checks expressions; `check_call` is what checks the calls in them."""
+    """Checks expressions; `check_call` checks the calls in them."""
 
     def __init__(self, context: Context, check_call: _Check) -> None:
         self.context = context
@@ -81,7 +81,8 @@ class ExpressionChecker:
     def check(
         self, node: syntax.Expression, scope: Scope, expected: Type | None = None
     ) -> syntax.Expression:
-        """Check an expression and cast it to `expected` if given; the node to use instead of it."""
+        """Check an expression, and cast it to `expected` if that is given. Return the node to use
+        in its place."""
         method = self._methods.get(type(node))
         if method is None:
             raise self.reporter.fail(node.span, "this cannot be used as an expression here")
@@ -93,7 +94,7 @@ class ExpressionChecker:
         return self.coercer.coerce(node, expected)
 
     def constant_integer(self, node: syntax.Expression, scope: Scope) -> int:
-        """The value of an expression that must be an integer known at compile time."""
+        """Return the value of an expression that must be an integer known at compile time."""
         value = self.check(node, scope).constant
         if isinstance(value, bool) or not isinstance(value, int):
             raise self.reporter.fail(node.span, "expected a number that is known at compile time")
@@ -203,7 +204,7 @@ def _set(node: syntax.Expression, kind: Type, constant: syntax.Value | None = No
 
 
 def _note_constant(node: syntax.Expression, items: list[syntax.Expression]) -> None:
-    """A list or record is known at compile time if all in it is."""
+    """Note the value of a list or record if all of its items are known at compile time."""
     values = [item.constant for item in items]
     if items and None not in values:
         node.constant = tuple(values)

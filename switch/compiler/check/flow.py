@@ -26,7 +26,7 @@ from weft.switch.compiler.types import StructType, is_header, resolved
 
 _LEAVING = (syntax.Return, syntax.Exit, syntax.Break, syntax.Continue)
 MAXIMUM_DEPTH = 20
-"""Of actions that call actions."""
+"""The depth to which actions that call actions are followed."""
 
 
 @dataclass(eq=False)
@@ -133,7 +133,7 @@ class FlowChecker:
     # Statements
 
     def block(self, nodes: list[syntax.Node], facts: Facts) -> Facts | None:
-        """The facts after statements; None if control does not get past them."""
+        """Return the facts after statements, or None if control does not get past them."""
         now: Facts | None = facts
         for place, node in enumerate(nodes):
             if now is None:
@@ -293,7 +293,7 @@ class FlowChecker:
             self.warn(node.span, f"{what} may be read before it has a value", "uninitialized-use")
 
     def call(self, node: syntax.Call, facts: Facts) -> Facts | None:
-        """The facts after a call, which may also be noted in `facts` itself."""
+        """Return the facts after a call; they may also be noted in `facts` itself."""
         target = node.target
         if not isinstance(target, Target):
             return facts
@@ -313,7 +313,7 @@ class FlowChecker:
         return facts
 
     def _pass(self, target: Target, facts: Facts) -> None:
-        """Arguments are read, or get a value."""
+        """Read the arguments of a call, and note those that get a value from it."""
         for parameter, argument in zip(target.parameters, target.arguments, strict=False):
             if argument is None or argument is parameter.default:
                 continue
@@ -349,7 +349,7 @@ class FlowChecker:
         return facts
 
     def _action(self, node: syntax.Action, facts: Facts) -> Facts | None:
-        """The facts after an action's body; None if it always exits."""
+        """Return the facts after an action's body; None if it always exits."""
         if self.depth >= MAXIMUM_DEPTH or (
             facts.nothing()
             and not any(isinstance(item, syntax.Variable) for item in node.body.statements)
@@ -391,19 +391,19 @@ def _header_of(node: syntax.Expression) -> str:
 
 
 def _listed(paths: list[Path]) -> str:
-    """Some of the fields at paths, in brackets; nothing where they are no fields."""
+    """Return some of the fields at paths, in brackets; an empty text where they are no fields."""
     names = sorted(".".join(path) for path in paths if path)
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f" ({', '.join(names[:3])}{more})" if names else ""
 
 
 def _parts(node: syntax.Expression) -> list[syntax.Expression]:
-    """The expressions directly inside an expression."""
+    """Return the expressions directly inside an expression."""
     return [item for item in syntax.children(node) if isinstance(item, syntax.Expression)]
 
 
 def _indices(node: syntax.Expression) -> list[syntax.Expression]:
-    """The indices in what is assigned to."""
+    """Return the indices in what is assigned to."""
     found: list[syntax.Expression] = []
     while isinstance(node, (syntax.MemberAccess, syntax.Index, syntax.Slice)):
         if isinstance(node, syntax.Index):
@@ -413,5 +413,5 @@ def _indices(node: syntax.Expression) -> list[syntax.Expression]:
 
 
 def _may_call(node: syntax.Expression) -> bool:
-    """Whether an expression may hold a call."""
+    """Return whether an expression may hold a call."""
     return any(isinstance(item, syntax.Call) for item in syntax.walk(node))

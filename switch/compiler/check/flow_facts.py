@@ -44,14 +44,15 @@ class Facts:
         return not (self.unset or self.invalid)
 
     def begin(self, declaration: syntax.Node, kind: Type) -> None:
-        """A variable or ``out`` parameter begins: without a value, its headers invalid."""
+        """Note that a variable or ``out`` parameter begins without a value, with its headers
+        invalid."""
         for path, is_header in leaves(kind):
             key = (id(declaration), path)
             self.valid.discard(key)
             (self.invalid if is_header else self.unset).add(key)
 
     def set(self, key: Key) -> None:
-        """All at `key` gets a value; headers there are no longer followed."""
+        """Note that all at `key` gets a value. Headers there are no longer followed."""
         for facts in (self.unset, self.invalid, self.valid):
             if key in facts:
                 facts.discard(key)
@@ -59,7 +60,7 @@ class Facts:
                 facts -= {item for item in facts if below(item, key)}
 
     def set_valid(self, key: Key, valid: bool) -> None:
-        """What is known of a header, once it was made valid or invalid or was tested."""
+        """Note that a header is valid or invalid, since it was made so or tested."""
         self.valid.discard(key)
         (self.invalid.discard if valid else self.invalid.add)(key)
 
@@ -69,13 +70,14 @@ def below(item: Key, key: Key) -> bool:
 
 
 def joined(ways: list[Facts | None]) -> Facts | None:
-    """The facts where several ways meet; None stands for a way that does not get there."""
+    """Return the facts where several ways meet. None stands for a way that does not get there."""
     reaching = [item for item in ways if item is not None]
     return reduce(Facts.join, reaching) if reaching else None
 
 
 def leaves(kind: Type | None, path: Path = ()) -> Iterator[tuple[Path, bool]]:
-    """The values and headers (True) in a type, without those in stacks, unions and tuples."""
+    """Yield the paths of the values (with False) and headers (with True) in a type. Those in
+    stacks, unions and tuples are left out."""
     bare = None if kind is None else resolved(kind)
     if isinstance(bare, StructType):
         match bare.kind:
@@ -89,7 +91,8 @@ def leaves(kind: Type | None, path: Path = ()) -> Iterator[tuple[Path, bool]]:
 
 
 def key_of(node: syntax.Expression | None) -> Key | None:
-    """What an expression names: a variable or parameter, or fields of it; else None."""
+    """Return the variable or parameter that an expression names, or the fields of it; None for
+    others."""
     names: list[str] = []
     while isinstance(node, syntax.MemberAccess):
         names.append(node.name)
@@ -102,7 +105,7 @@ def key_of(node: syntax.Expression | None) -> Key | None:
 
 
 def written_key(node: syntax.Expression) -> Key | None:
-    """What an assignment to an expression sets; a slice counts as the whole."""
+    """Return what an assignment to an expression sets. A slice counts as the whole."""
     while isinstance(node, syntax.Slice):
         node = node.base
     return key_of(node)

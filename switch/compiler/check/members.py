@@ -31,7 +31,7 @@ from weft.switch.compiler.types import (
 
 
 class MemberChecker:
-    """Checks parts of values; `in_parser` says whether it is at the states of a parser."""
+    """Checks parts of values. `in_parser` tells whether a parser's states are being checked."""
 
     def __init__(
         self, context: Context, types: TypeResolver, check: Check,
@@ -179,7 +179,8 @@ class MemberChecker:
             node.constant = constants.wrap(node.base.constant >> low, node.type)
 
     def _moving_slice(self, node: syntax.Slice, kind: Type, scope: Scope) -> bool:
-        """``base[low +: width]`` where `low` is not known at compile time."""
+        """Check ``base[low +: width]``; return False, with nothing checked, if `low` is known at
+        compile time."""
         node.low = self.check(node.low, scope)
         if node.low.constant is not None:
             return False

@@ -43,7 +43,7 @@ from weft.switch.compiler.types import (
 
 @dataclass(eq=False)
 class Coercer:
-    """Casts what is not written as a cast."""
+    """Inserts the casts that are not written in the program."""
 
     reporter: Reporter
 
@@ -65,8 +65,8 @@ class Coercer:
         return cast
 
     def widened(self, node: syntax.Expression, target: Type) -> syntax.Expression:
-        """A number without a width that is not known yet, such as ``1 << n``, as a `target`: its
-        operands become that, as p4c has it."""
+        """Return a number without a width that is not known yet, such as ``1 << n``, as a `target`.
+        Its operands become of that type, as with p4c."""
         sides: tuple[str, ...] = ()
         match node:
             case syntax.Binary():
@@ -81,13 +81,13 @@ class Coercer:
         return node
 
     def to_underlying(self, node: syntax.Expression) -> syntax.Expression:
-        """A value of an enum with an underlying type becomes one of that type."""
+        """Return a value of an enum that has an underlying type as a value of that type."""
         if isinstance(node.type, SerializableEnumType):
             return self.implicit(node, base_type(node.type))
         return node
 
     def coerce(self, node: syntax.Expression, target: Type, what: str = "") -> syntax.Expression:
-        """The node as a value of type `target`, or an error."""
+        """Return the node as a value of type `target`; raise an error if it cannot be one."""
         source = type_of(node)
         if source == target or isinstance(source, DontCareType) or isinstance(target, DontCareType):
             return node
@@ -103,7 +103,8 @@ class Coercer:
         return node
 
     def _take_type(self, node: syntax.Expression, bare: Type) -> bool:
-        """Let what is written out be of a type, if it can: ``{#}``, a list or a record."""
+        """Give ``{#}``, a list or a record a type, if it can be of that type. Return whether it
+        can."""
         match node.type:
             case InvalidHeaderType():
                 return is_header(bare) or is_union(bare)
@@ -154,7 +155,7 @@ class Coercer:
             node.right = self.coerce(node.right, left)
 
     def _unify_lists(self, left: syntax.ListExpression, right: syntax.ListExpression) -> None:
-        """Numbers in one list take their widths from the other."""
+        """Give numbers in one list the widths of those in the other."""
         if len(left.items) != len(right.items) or not (
             isinstance(left.type, TupleType) and isinstance(right.type, TupleType)
         ):
@@ -171,7 +172,7 @@ _COMPOSITE = (StructType, TupleType, StackType)
 
 
 def _is_written_out(node: syntax.Expression) -> bool:
-    """Whether an expression takes its type from what it is used with."""
+    """Return whether an expression takes its type from what it is used with."""
     written = (syntax.ListExpression, syntax.RecordExpression, syntax.InvalidHeader)
     return isinstance(node, written) and isinstance(
         node.type, (TupleType, RecordType, InvalidHeaderType)
@@ -183,7 +184,7 @@ _BITWISE = ("&", "|", "^")
 
 
 class Check(Protocol):
-    """Checks an expression; the node to use instead of it."""
+    """A function that checks an expression and returns the node to use in its place."""
 
     def __call__(
         self, node: syntax.Expression, scope: Scope, expected: Type | None = None
@@ -191,7 +192,7 @@ class Check(Protocol):
 
 
 def numeric(reporter: Reporter, node: syntax.Expression, what: str) -> Type:
-    """The type of a node that must be a number; `what` is what an error calls it."""
+    """Return the type of a node that must be a number. An error calls the node `what`."""
     kind = base_type(type_of(node))
     reporter.fail_if(
         not isinstance(kind, (BitType, IntType, IntegerType)),
@@ -357,7 +358,8 @@ class OperationChecker:
             self._reduce_division(node)
 
     def _reduce_division(self, node: syntax.Binary) -> None:
-        """A division by a power of two is a shift, and its rest a mask; there are no others."""
+        """Turn a division by a power of two into a shift, or its rest into a mask. There are no
+        others."""
         divisor = node.right.constant
         if not isinstance(divisor, int) or divisor.bit_count() != 1:
             return  # unless all is known once instances are made, lowering tells it
@@ -412,7 +414,7 @@ class OperationChecker:
     def _side(
         self, node: syntax.Expression, scope: Scope, expected: Type | None
     ) -> syntax.Expression:
-        """A side of ``?:``: only what is written out takes its type from where it is used."""
+        """Check a side of ``?:``. Only what is written out takes its type from where it is used."""
         written = (
             syntax.ListExpression, syntax.RecordExpression, syntax.InvalidHeader, syntax.Dots,
         )  # fmt: skip
@@ -446,7 +448,7 @@ class OperationChecker:
 
 
 def _castable(source: Type, target: Type) -> bool:
-    """Specification, section "Explicit casts"."""
+    """Return whether a cast is allowed (specification, section "Explicit casts")."""
     if source == target:
         return scalar_width(target) is not None or isinstance(target, StructType)
     if isinstance(source, NewType) or isinstance(target, NewType):

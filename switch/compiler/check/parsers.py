@@ -95,7 +95,7 @@ def check_keyset(
 
 
 def _flattened(types: list[Type]) -> list[Type]:
-    """Types with structs and tuples replaced by those of their members."""
+    """Return types with structs and tuples replaced by the types of their members."""
     found: list[Type] = []
     for kind in types:
         composite = isinstance(resolved(kind), (StructType, TupleType))

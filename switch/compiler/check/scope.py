@@ -64,8 +64,8 @@ class Scope:
     def __init__(self, parent: Scope | None = None, *, hides_parameters: bool = False) -> None:
         self.parent = parent
         self.hides_parameters = hides_parameters
-        """Whether a variable in it may have the name of a parameter outside, as p4c has it: among
-        what a parser or control declares, and in the head of a loop."""
+        """Whether a variable in this scope may have the name of a parameter outside of it. As with
+        p4c that is so among what a parser or control declares, and in the head of a loop."""
         self.symbols: dict[str, Symbol] = {}
 
     def find(self, name: str) -> Symbol | None:
@@ -100,7 +100,7 @@ class Context:
         self._next_scope = 0
 
     def symbol(self, name: syntax.Name, scope: Scope) -> Symbol:
-        """What a name stands for; reports an error if it stands for nothing."""
+        """Return what a name stands for; report an error if it stands for nothing."""
         symbol = (scope.root() if name.absolute else scope).find(name.name)
         if symbol is not None:
             return symbol
@@ -136,7 +136,8 @@ class Context:
 
 
 def closest(name: str, candidates: set[str]) -> str:
-    """`` (did you mean ...?)`` if one of the candidates resembles the name."""
+    """Return a question whether the most similar candidate was meant; an empty text if none is
+    similar."""
     import difflib
 
     near = difflib.get_close_matches(name, sorted(candidates), n=1)
@@ -150,7 +151,7 @@ _SIMPLE = {
 
 
 def _can_be_in_array(kind: Type) -> bool:
-    """Specification, section "Type nesting rules"."""
+    """Return whether there are arrays of a type (specification, section "Type nesting rules")."""
     bare = base_type(kind)
     scalar = (BitType, IntType, BoolType, EnumType, ErrorType)
     if isinstance(bare, (*scalar, StructType, TypeVariable, UnknownType)):
@@ -159,11 +160,11 @@ def _can_be_in_array(kind: Type) -> bool:
 
 
 MOST_FIELDS = 1 << 16
-"""Of a type, those of its fields' types counted."""
+"""The most fields that a type may have, with those of its fields' types counted."""
 
 
 def _count_fields(kind: Type) -> int:
-    """Fields of a type in all, or more than there may be; 1 if it has none."""
+    """Return the number of fields of a type, at least 1. Counting ends where there are too many."""
     bare = resolved(kind)
     if isinstance(bare, StackType):
         return bare.size * _count_fields(bare.element)
@@ -183,14 +184,15 @@ class TypeResolver:
     constant: Callable[[syntax.Expression, Scope], int]
 
     def resolve(self, reference: syntax.TypeReference, scope: Scope) -> Type:
-        """The type that `reference` names; reports an error and raises `Abandon` if none."""
+        """Return the type that `reference` names; report an error and raise `Abandon` if there is
+        none."""
         kind = self._resolve(reference, scope)
         if not isinstance(reference, syntax.BaseTypeReference):
             self.check_count(kind, reference.span)
         return kind
 
     def check_count(self, kind: Type, span: Span) -> None:
-        """Whether a type has no more fields than can be compiled; `Abandon` if not."""
+        """Raise `Abandon` if a type has more fields than can be compiled."""
         self.context.reporter.fail_if(
             _count_fields(kind) > MOST_FIELDS,
             span,
@@ -260,7 +262,8 @@ class TypeResolver:
         return substitute(entry.type, dict(zip(entry.parameters, arguments, strict=True)))
 
     def check_field(self, kind: Type, owner: str, span: Span, name: str) -> None:
-        """Whether a header, union or struct may have such a field ("Type nesting rules")."""
+        """Report an error if a header, union or struct may not have such a field ("Type nesting
+        rules")."""
         bare = resolved(kind)
         match owner:
             case "header_union":

@@ -187,7 +187,7 @@ class StatementChecker:
         self._loop_body(node.body, inner)
 
     def _collection(self, node: syntax.ForIn, kind: Type, scope: Scope) -> None:
-        """What the loop runs over: a range, a list, or the elements of a stack or array."""
+        """Check what a loop runs over: a range, a list, or the elements of a stack or array."""
         collection = node.collection
         check = self.expressions.check
         match collection:

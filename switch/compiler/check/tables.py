@@ -150,7 +150,8 @@ class TableChecker:
         self, node: syntax.Table, reference: syntax.ActionReference, span: Span,
         not_for: tuple[str, str], scope: Scope,
     ) -> syntax.Action | None:  # fmt: skip
-        """Check an action that must be among the table's, and not annotated as not for this use."""
+        """Check an action, which must be one of the table's and not be annotated as not for this
+        use."""
         name = syntax.name_of(reference.call.callee)
         listed = node.listed(name)
         if listed is None:
@@ -168,7 +169,7 @@ class TableChecker:
     def _prepend_bound(
         self, reference: syntax.ActionReference, listed: syntax.ActionReference
     ) -> None:
-        """Entries may leave out the arguments that the list of actions binds already."""
+        """Add the arguments that the list of actions binds already, which entries may leave out."""
         target = listed.call.target
         bound = len(listed.call.arguments)
         if target is None or not bound or not isinstance(listed.call.callee, syntax.Name):
@@ -209,7 +210,7 @@ class TableChecker:
 
 
 def _differ(one: syntax.Expression | None, other: syntax.Expression | None) -> bool:
-    """Whether two expressions certainly are different places."""
+    """Return whether two expressions certainly are different places."""
     match one:
         case syntax.Name() if isinstance(other, syntax.Name):
             return one.name != other.name
@@ -221,7 +222,7 @@ def _differ(one: syntax.Expression | None, other: syntax.Expression | None) -> b
 
 
 def _has_name(node: syntax.Expression) -> bool:
-    """Whether a name can be made of a key (specification, "Control plane names", keys)."""
+    """Return whether a name can be made of a key (specification, "Control plane names", keys)."""
     if node.constant is not None or isinstance(node, syntax.Name):
         return True
     match node:

@@ -13,7 +13,8 @@ _OWN_INCLUDES = str(INCLUDE_FOLDER)
 
 
 def warn_of_unused(program: syntax.Program, reporter: Reporter) -> None:
-    """Warn of what no expression, call, table or property names; ``@noWarn("unused")`` keeps it."""
+    """Warn of what no expression, call, table or property names, unless it has
+    ``@noWarn("unused")``."""
     declared: list[tuple[str, syntax.Declaration]] = []
     used: set[int] = set()
     for node in program.declarations:

@@ -27,7 +27,7 @@ _TABLE_KINDS = ("range", "ternary", "lpm", "exact")
 
 
 class Emitter:
-    """Writes one program; `notes` say where in the source its parts come from."""
+    """Writes one program. `notes` tell where in the source its parts come from."""
 
     def __init__(self, program: ir.Program, reporter: Reporter, notes: SourceNotes) -> None:
         self.program = program
@@ -232,7 +232,7 @@ class Emitter:
         return self.notes.add(item, entry.span)
 
     def document(self) -> Json:
-        """The whole JSON document."""
+        """Return the whole JSON document."""
         program, actions = self.program, self.actions()  # which numbers them
         return {
             "header_types": self.listed("header_types", program.header_types),
@@ -282,7 +282,7 @@ class Emitter:
         }
 
     def text(self, name: str) -> str:
-        """The JSON text; `name` is the program's own name."""
+        """Return the JSON text; `name` is the program's own name."""
         return _laid_out({**self.document(), "program": name}) + "\n"
 
 
@@ -347,14 +347,14 @@ _WITH_SOURCE = ("counter_arrays", "meter_arrays", "register_arrays", "calculatio
 """The lists whose things tell where in the source they come from."""
 
 _SHORT = 100
-"""Characters that a part of the document may have to stand in a line of its own, if it need not."""
+"""The most characters of a part of the document that stands in one line though it need not."""
 _OUTER, _INNER = 3, 6
-"""Levels of the document: above these all parts are indented, from these on none is."""
+"""Levels of the document. Above the first all parts are indented, from the second on none is."""
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _laid_out(value: Any, level: int = 0) -> str:
-    """JSON text for people to read, and for programs to read fast: what is short, or deep within,
+    """Return JSON text that people can read, and programs read fast: what is short, or deep within,
     is in one line."""
     if level >= _OUTER or not value or not isinstance(value, (dict, list)):
         line = _encode(value)
@@ -376,7 +376,8 @@ def _key_kind(key: ir.Key) -> str:
 
 
 def _match(key: ir.Key, value: Any) -> Json:
-    """What an entry has for a key: a number, or two of which the second may be a prefix length."""
+    """Return what an entry has for a key: a number, or two, of which the second may be a prefix
+    length."""
     kind = _key_kind(key)
     names = {"exact": ("key",), "lpm": ("key", "prefix_length"), "range": ("start", "end")}
     numbers = (value,) if kind == "exact" else value
@@ -397,7 +398,8 @@ def _action_data(action: ir.Action, arguments: list[int]) -> list[str]:
 
 
 def _parser_operand(node: ir.Expression) -> Json:
-    """A parameter of a parser's own operation: the last of a stack only as an expression."""
+    """Return a parameter of a parser's operation, which has the last of a stack only as an
+    expression."""
     if isinstance(node, (ir.LastField, ir.LastUnionField)):
         return {"type": "expression", "value": expression(node)}
     return operand(node)
@@ -420,13 +422,13 @@ def _calculation_input(node: ir.Expression, width: int) -> Json:
 
 
 def _bare_constant(condition: Json) -> Json:
-    """A checksum's condition; BMv2 crashes on a constant one that is wrapped as an expression."""
+    """Return a checksum's condition. BMv2 crashes on a constant that is wrapped as an expression."""
     inner = condition["value"]
     return inner if isinstance(inner, dict) and inner.get("type") == "bool" else condition
 
 
 def _has_priorities_of_its_own(table: ir.Table) -> bool:
-    """Whether the source gives entries that can change other priorities than N to 1."""
+    """Return whether the source gives entries that can change other priorities than N to 1."""
     given = [entry.priority for entry in table.entries]
     return (
         not table.entries_constant

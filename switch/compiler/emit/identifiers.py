@@ -71,7 +71,7 @@ class Identifiers:
         return self._ids[kind, name]
 
     def alias(self, name: str) -> str:
-        """The shortest suffix of the name that no other name has."""
+        """Return the shortest suffix of the name that no other name has."""
         return next((item for item in _suffixes(name) if self._suffixes[item] < 2), name)
 
 

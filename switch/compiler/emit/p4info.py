@@ -74,12 +74,13 @@ class InfoEmitter:
             "direct_meter": [item for item in program.meters if item.table is not None],
             "register": [*program.registers],
         }
-        """What else has a name in the control plane, by kind."""
+        """The objects that have a name in the control plane, apart from tables and actions, by
+        kind."""
         self._check_names()
         self.identifiers = self._identifiers()
 
     def _check_names(self) -> None:
-        """No two objects of a kind may have one name, which ``@name`` can bring about."""
+        """Report objects of one kind that have the same name, which ``@name`` can bring about."""
         kinds: dict[str, Sequence[ir.Object]] = {
             "action": [
                 *(choice.action for table in self.user_tables for choice in table.actions),
@@ -100,7 +101,7 @@ class InfoEmitter:
                     )
 
     def _visible_actions(self) -> list[ir.Action]:
-        """The actions of the program's tables and those that are called directly."""
+        """Return the actions of the program's tables and those that are called directly."""
         found: dict[str, ir.Action] = {}
         place: dict[str, tuple[int, ...]] = {}
         for table in sorted(self.user_tables, key=lambda table: table.order):
@@ -156,7 +157,7 @@ class InfoEmitter:
         self.described(target, item.annotations, own)
 
     def described(self, target: Any, annotations: list[Any], own: frozenset[str] = _NONE) -> None:
-        """Annotations and documentation of a key, parameter or field."""
+        """Write the annotations and documentation of a key, parameter or field."""
         self.annotations.write(target, annotations, own)
         self.annotations.document(target, annotations)
 
@@ -225,7 +226,7 @@ class InfoEmitter:
         return self.info
 
     def content(self, message: Any, kind: str, item: ir.Register | ir.Digest) -> None:
-        """An object that holds values of a type."""
+        """Describe an object that holds values of a type."""
         self.preamble(message.preamble, kind, item)
         assert item.type is not None
         message.type_spec.CopyFrom(self.type_info.specification(item.type))
@@ -249,7 +250,8 @@ class InfoEmitter:
         self.described(package, annotations, _OF_PACKAGE)
 
     def _pairs(self, name: str, known: tuple[str, ...]) -> Iterator[tuple[str, syntax.Expression]]:
-        """The pairs in the first annotation of this name; a key that is not known is warned of."""
+        """Yield the pairs in the first annotation of this name, and warn of keys that are not
+        known."""
         found = [item for item in self.program.package_annotations if item.name == name]
         if not found:
             return
@@ -340,7 +342,7 @@ class InfoEmitter:
                 self.reporter.warning(annotation.span, text)
 
     def selector(self, message: Any, profile: ir.ActionProfile) -> None:
-        """What annotations say of the sizes of groups."""
+        """Write what annotations say about the sizes of groups."""
         group_size = find(profile.annotations, "max_group_size")
         if group_size is not None:
             message.max_group_size = self.annotations.number(group_size)
@@ -412,5 +414,5 @@ def _in_order(items: list[_Object]) -> list[_Object]:
 
 
 def info_text(info: Any) -> str:
-    """P4Info in text form."""
+    """Return P4Info in text form."""
     return HEADER + str(text_format.MessageToString(info))

@@ -32,12 +32,12 @@ _TRANSLATION = "p4runtime_translation"
 
 
 def type_name(kind: Type) -> str | None:
-    """The name that P4Info gives for the type of a key, parameter or field, as p4c does."""
+    """Return the name that P4Info gives for the type of a key, parameter or field, as p4c does."""
     return kind.name if isinstance(kind, (NewType, EnumType)) else None
 
 
 def control_name(kind: Type) -> str:
-    """A type's name in the control plane, which ``@name`` may change."""
+    """Return a type's name in the control plane, which ``@name`` may change."""
     declaration = getattr(kind, "declaration", None)
     if declaration is not None:
         return local_name(declaration)
@@ -45,7 +45,8 @@ def control_name(kind: Type) -> str:
 
 
 def _field_name(kind: StructType, path: str) -> str:
-    """A field's name, which ``@name`` may change; `path` is dotted in structs inside headers."""
+    """Return a field's name, which ``@name`` may change; `path` is dotted in structs inside
+    headers."""
     for item in getattr(kind.declaration, "fields", ()):
         if item.name == path:
             return local_name(item)
@@ -58,7 +59,7 @@ _NAMED = {
 
 
 def _field(kind: Type) -> str | None:
-    """What P4Info's messages call the kind of a type that has a name; None if it has none."""
+    """Return what P4Info's messages call the kind of a type that has a name; None if it has none."""
     return kind.kind if isinstance(kind, StructType) else _NAMED.get(type(kind))
 
 
@@ -73,7 +74,8 @@ class TypeInfo:
     """Whether any type was looked at: p4c then writes the message, even if it is empty."""
 
     def width(self, kind: Type) -> int | None:
-        """The width in P4Runtime, which ``@p4runtime_translation`` may change; None for strings."""
+        """Return the width in P4Runtime, which ``@p4runtime_translation`` may change; None for
+        strings."""
         if isinstance(kind, NewType):
             translation = self._translation(kind)
             if translation is not None:
@@ -81,7 +83,7 @@ class TypeInfo:
         return None if isinstance(base_type(kind), (EnumType, ErrorType)) else scalar_width(kind)
 
     def _translation(self, kind: NewType) -> tuple[str, int | None] | None:
-        """The URI and width of ``@p4runtime_translation(uri, width)``."""
+        """Return the URI and width of ``@p4runtime_translation(uri, width)``."""
         annotation = find(getattr(kind.declaration, "annotations", []), _TRANSLATION)
         if annotation is None:
             return None
@@ -160,7 +162,7 @@ class TypeInfo:
                     member.header.CopyFrom(self.specification(item).header)
 
     def specification(self, kind: Type) -> Any:
-        """A P4DataTypeSpec."""
+        """Return the P4DataTypeSpec of a type."""
         self.used = True
         result = p4types_pb2.P4DataTypeSpec()
         field = _field(kind)

@@ -1,4 +1,5 @@
-"""An action's code as BMv2 has it: a list of primitives with jumps."""
+"""Actions as BMv2 has them, lists of primitives with jumps; and expressions as BMv2 JSON. The
+latter is described in docs/JSON_format.md, "The type value object"."""
 
 from __future__ import annotations
 
@@ -95,7 +96,7 @@ class _Flattener:
 
 
 def flatten(body: list[ir.Code], reporter: Reporter, name: str) -> list[ir.Do]:
-    """The primitives of an action, with ``_jump`` and ``_jump_if_zero`` for what branches."""
+    """Return the primitives of an action, with ``_jump`` and ``_jump_if_zero`` for what branches."""
     flattener = _Flattener(reporter, name)
     flattener.sequence(simplify(body))
     primitives = flattener.primitives
@@ -111,7 +112,7 @@ Json = dict[str, Any]
 
 
 def hexadecimal(value: int, width: int | None = None) -> str:
-    """A number as BMv2 has it: hexadecimal, padded to the bytes of `width` bits."""
+    """Return a number as BMv2 has it: hexadecimal, padded to the bytes of `width` bits."""
     if value < 0:
         return "-" + hexadecimal(-value, width)
     digits = (width + 7) // 8 * 2 if width else 1
@@ -143,19 +144,19 @@ _EXPRESSIONS: dict[type[ir.Expression], Callable[[Any], tuple[str, Any]]] = {
 
 
 def expression(node: ir.Expression) -> Json:
-    """An expression inside another one."""
+    """Return the JSON of an expression that stands inside another one."""
     kind, value = _EXPRESSIONS[type(node)](node)
     return {"type": kind, "value": value}
 
 
 def condition(node: ir.Expression) -> Json:
-    """A condition by itself."""
+    """Return the JSON of a condition that stands by itself."""
     result = expression(node)
     return result if result["type"] == "expression" else {"type": "expression", "value": result}
 
 
 def operand(node: ir.Expression) -> Json:
-    """A parameter of a primitive."""
+    """Return the JSON of a parameter of a primitive."""
     match node:
         case ir.ActionParameter():
             return {"type": "runtime_data", "value": node.index}
@@ -180,7 +181,7 @@ class SourceNotes:
     folder: Path
 
     def add(self, item: Json, span: Span) -> Json:
-        """The same item, with ``source_info`` if it comes from anywhere."""
+        """Add ``source_info`` to an item, if it comes from anywhere, and return the item."""
         if span.file:
             item["source_info"] = {
                 "filename": display_name(span.file, self.folder),

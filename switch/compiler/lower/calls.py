@@ -34,7 +34,7 @@ from weft.switch.compiler.syntax import Target
 from weft.switch.compiler.types import VOID
 
 MOST_CALLS = 1 << 14
-"""Of actions, functions, controls and parsers, each of which becomes the callee's code."""
+"""The most calls of actions, functions, controls and parsers. Each becomes the callee's code."""
 
 _STABLE = (ExternInstance, BlockInstance, ir.Number, ir.Truth, ir.Text)
 _DIRECT = (FieldPlace, HeaderPlace, StackPlace, UnionPlace, StructPlace)
@@ -42,7 +42,7 @@ _WRITTEN = ("out", "inout")
 
 Statements = Callable[[list[syntax.Node], Environment], None]
 Applications = Mapping[str, Callable[[syntax.Call, Environment], None]]
-"""What applies a table, a control or a parser, by kind."""
+"""The functions that apply a table, a control or a parser, by kind."""
 
 
 @dataclass
@@ -59,12 +59,12 @@ class Frames:
     """The calls that the code is inside of, from the outermost to the innermost."""
 
     returning: list[tuple[int, Place | None]] = field(default_factory=list)
-    """For ``return``: the label to leave, and where the value goes."""
+    """The label that ``return`` leaves in each call, and the place that its value goes to."""
     pending: list[CopyOut] = field(default_factory=list)
 
 
 class CallLowering(Part):
-    """Lowers calls. `statements` lowers a callee's body, `applications` what else is applied."""
+    """Lowers calls. `statements` lowers a callee's body; `applications` lower what else is applied."""
 
     def __init__(
         self, expressions: ExpressionLowering, externs: ExternLowering, statements: Statements,
@@ -128,7 +128,8 @@ class CallLowering(Part):
     def _passed(
         self, argument: syntax.Expression, env: Environment, isolated: bool, written: set[str]
     ) -> Value:
-        """The value of an argument that the callee does not change; `written` is what it does."""
+        """Return the value of an argument that the callee does not change; it changes what is in
+        `written`."""
         value = self.expressions.value(argument, env)
         if isinstance(value, _STABLE):
             return value
@@ -167,7 +168,8 @@ class CallLowering(Part):
             self.value(node, env)
 
     def _extern(self, node: syntax.Call, target: Target, env: Environment) -> Value:
-        """A call of an extern; where an argument acts, all are evaluated in order first."""
+        """Lower a call of an extern. Where an argument has an effect, all are evaluated in order
+        first."""
         evaluated = self.expressions.evaluated
         given = [
             (parameter, argument)
@@ -187,7 +189,8 @@ class CallLowering(Part):
         return result
 
     def in_line(self, body: list[syntax.Node], env: Environment, copies: list[CopyOut]) -> None:
-        """The statements of a callee, which ``return`` leaves; then what is to be copied out."""
+        """Put a callee's statements in line, which ``return`` leaves, and then copy out what is to
+        be."""
         self.shared.calls += 1
         if self.shared.calls > MOST_CALLS and body:
             raise self.writer.fail(
@@ -233,7 +236,7 @@ class CallLowering(Part):
     def action_body(
         self, declaration: syntax.Action, target: Target, env: Environment, callee: Environment
     ) -> list[ir.Code]:
-        """The code of an action that tables call, with the arguments that they bind."""
+        """Return the code of an action that tables call, with the arguments that they bind."""
         before = self.writer.context, self.frames
         self.writer.context, self.frames = "action", Frames()
 
@@ -273,19 +276,19 @@ class CallLowering(Part):
         return NOTHING
 
     def _invalidate_siblings(self, header: HeaderPlace) -> None:
-        """Of a header union at most one member is valid."""
+        """Make the other members of a header's union invalid, as at most one of them is valid."""
         unions = [item for item in self.shared.program.unions if header.name in item.members]
         for other in [name for union in unions for name in union.members if name != header.name]:
             self.writer.do("remove_header", ir.Reference("header", other))
 
     def leave(self, node: syntax.Return, env: Environment) -> None:
-        """``return``."""
+        """Lower ``return``."""
         label, result = self.frames.returning[-1]
         if node.value is not None and result is not None:
             self.places.assign(result, self.expressions.value(node.value, env), node)
         self.writer.code.append(ir.Leave(label))
 
     def stop(self, node: syntax.Exit, env: Environment) -> None:
-        """``exit``: what is to be copied out is, from the innermost call outwards."""
+        """Lower ``exit``: what is to be copied out is copied, from the innermost call outwards."""
         self.copy_out(self.frames.pending[::-1])
         self.writer.code.append(ir.Stop(node.span))

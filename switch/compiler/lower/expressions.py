@@ -52,7 +52,7 @@ from weft.switch.compiler.types import (
 )
 
 MAXIMUM_DEPTH = 24
-"""Of operations inside one another in one expression of the output."""
+"""The most operations inside one another in one expression of the output."""
 
 _Result = TypeVar("_Result")
 _SLICEABLE = (FieldPlace, OffsetPlace, SlicePlace, ChosenPlace, MovingSlicePlace)
@@ -94,7 +94,7 @@ class ExpressionLowering:
         }
 
     def constant(self, value: object, kind: Type) -> Value:
-        """A value known at compile time as a lowered one."""
+        """Return a value known at compile time as a lowered one."""
         bare = base_type(kind)
         if isinstance(value, tuple):
             members = member_types(kind)
@@ -117,7 +117,8 @@ class ExpressionLowering:
         return ir.Number(value) if isinstance(value, int) else ir.Text(str(value))
 
     def value(self, node: syntax.Expression, env: Environment) -> Value:
-        """The value of an expression: a BMv2 expression, a place, a composite or an instance."""
+        """Return the value of an expression: a BMv2 expression, a place, a composite or an
+        instance."""
         if node.constant is not None and node.type is not None:
             return self.constant(node.constant, node.type)
         known = self.evaluated.get(id(node))
@@ -137,29 +138,29 @@ class ExpressionLowering:
         return result
 
     def kept(self, node: syntax.Expression, env: Environment) -> Value:
-        """The value of an expression, in a place of its own unless it cannot change."""
+        """Return the value of an expression, in a place of its own unless it cannot change."""
         return self.places.kept(self.value(node, env), node)
 
     def scalar(self, node: syntax.Expression, env: Environment) -> ir.Expression:
-        """The value of an expression of a type that one field holds."""
+        """Return the value of an expression of a type that one field holds."""
         return self.places.expression_of(self.value(node, env), node)
 
     def number(self, node: syntax.Expression, env: Environment) -> ir.Expression:
-        """The value of an expression as a number (a truth value as 0 or 1)."""
+        """Return the value of an expression as a number (a truth value as 0 or 1)."""
         return arithmetic.number(self.scalar(node, env))
 
     def truth(self, node: syntax.Expression, env: Environment) -> ir.Expression:
         return arithmetic.truth(self.scalar(node, env))
 
     def known(self, node: syntax.Expression, env: Environment, what: str = "this") -> int:
-        """The value of an expression that must be a number known at compile time."""
+        """Return the value of an expression that must be a number known at compile time."""
         value = self.number(node, env)
         if not isinstance(value, ir.Number):
             raise self.writer.fail(node, f"{what} must be known at compile time")
         return value.value
 
     def enum_member(self, node: syntax.Expression, env: Environment) -> str:
-        """The name of an enum's member that is known at compile time."""
+        """Return the name of an enum's member that is known at compile time."""
         kind = resolved(type_of(node))
         value = self.value(node, env)
         if isinstance(kind, EnumType) and isinstance(value, ir.Number):
@@ -167,7 +168,7 @@ class ExpressionLowering:
         raise self.writer.fail(node, "this must be known at compile time")
 
     def place(self, node: syntax.Expression, env: Environment) -> Place:
-        """The place that an l-value names."""
+        """Return the place that an l-value names."""
         value = self.value(node, env)
         if not isinstance(value, PLACES):
             raise self.writer.fail(node, "this cannot be assigned to")
@@ -304,7 +305,7 @@ class ExpressionLowering:
         return Composite(type_of(node), dict(zip(names, values, strict=True)))
 
     def default(self, kind: Type, node: syntax.Node) -> Value:
-        """The value of ``...`` (section "Default values")."""
+        """Return the value of ``...`` (section "Default values")."""
         bare = resolved(kind)
         if is_header(bare) or is_union(bare):
             return Composite(kind, {}, valid=False)
@@ -318,7 +319,7 @@ class ExpressionLowering:
         return ir.Truth(False) if is_flag(bare) else ir.Number(0)
 
     def in_order(self, nodes: list[syntax.Expression], env: Environment) -> list[Value]:
-        """The values of expressions, evaluated from left to right."""
+        """Return the values of expressions, evaluated from left to right."""
         acting = [index for index, node in enumerate(nodes) if self.shared.effects.of(node)]
         last = max(acting, default=-1)
         return [
@@ -359,13 +360,13 @@ class ExpressionLowering:
         return temporary
 
     def apart(self, evaluate: Callable[[], _Result]) -> tuple[_Result, list[ir.Code]]:
-        """What an evaluation gives, and the code that it takes, which is not emitted."""
+        """Return what an evaluation gives, and the code that it takes, which is not emitted."""
         results: list[_Result] = []
         code = self.writer.captured(lambda: results.append(evaluate()))
         return results[0], code
 
     def _assigning(self, place: Place, value: Value, node: syntax.Node) -> list[ir.Code]:
-        """The code that stores a value."""
+        """Return the code that stores a value."""
         return self.writer.captured(lambda: self.places.assign(place, value, node))
 
     def _binary(self, node: syntax.Binary, env: Environment) -> Value:
@@ -405,7 +406,7 @@ class ExpressionLowering:
     # Values as lists of numbers, which hashes, checksums, digests and selects take
 
     def numbers(self, node: syntax.Expression, env: Environment) -> Numbers:
-        """The numbers that the value of an expression consists of, in order."""
+        """Return the numbers that the value of an expression consists of, in order."""
         return self._numbers(self.value(node, env), type_of(node), node)
 
     def _numbers(self, value: Value, kind: Type, node: syntax.Node) -> Numbers:
@@ -429,7 +430,7 @@ class ExpressionLowering:
         return [(number, width)]
 
     def stored(self, items: Numbers, node: syntax.Node) -> Numbers:
-        """The same with each item that is neither a field nor a constant put into a field."""
+        """Return numbers with each that is neither a field nor a constant put into a field."""
         plain = (ir.Field, ir.Number)
         return [
             (item, width)
@@ -439,7 +440,7 @@ class ExpressionLowering:
         ]
 
     def stored_number(self, value: ir.Expression, width: int, node: syntax.Node) -> ir.Field:
-        """A field that holds a number."""
+        """Return a field that holds a number."""
         place = self.writer.temporary_field(BitType(width))
         self.places.assign(place, value, node)
         return place.field
@@ -473,7 +474,7 @@ class ExpressionLowering:
 
 
 class Part:
-    """A part of the lowering: it writes where expressions are written."""
+    """A part of the lowering, which writes its code to where the expressions' code goes."""
 
     def __init__(self, expressions: ExpressionLowering) -> None:
         self.expressions = expressions

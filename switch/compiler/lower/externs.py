@@ -43,7 +43,7 @@ _CHECKSUMS = tuple(
 
 @dataclass
 class _Call:
-    """A call of an extern, with what evaluates its arguments."""
+    """A call of an extern, with what is needed to evaluate its arguments."""
 
     node: syntax.Call
     target: Target
@@ -73,7 +73,7 @@ class ExternLowering(Part):
         super().__init__(expressions)
         self.program = self.shared.program
         self.meter_copies: dict[str, Place] = {}
-        """Where direct meters that are read into no whole field put their result."""
+        """The places of the results of direct meters that are not read into a whole field."""
         do = self.writer.do
         self._functions: dict[str, Callable[[_Call], None]] = {
             "verify": self._verify,
@@ -127,7 +127,8 @@ class ExternLowering(Part):
         return self._function(call) if target.kind == "extern_function" else self._method(call)
 
     def _into_result(self, call: _Call, emit: Callable[[ir.Field], None]) -> None:
-        """Let a primitive write to the argument `result`, by way of a field if it is none."""
+        """Let a primitive write to the argument `result`, through a new field if the argument is
+        none."""
         argument = call.target.argument("result")
         place = self.expressions.place(argument, call.env)
         if isinstance(place, FieldPlace):
@@ -183,7 +184,7 @@ class ExternLowering(Part):
         self._into_result(call, emit)
 
     def calculation(self, algorithm: str, items: Numbers, payload: bool, node: syntax.Node) -> str:
-        """The name of a new calculation over numbers and, if need be, the payload."""
+        """Add a calculation over numbers and, if need be, the payload; return its name."""
         known = self.program.calculations
         name = f"calc_{len(known) - 1}" if known else "calc"
         known.append(ir.Calculation(name, algorithm, items, payload, node.span))
@@ -200,7 +201,8 @@ class ExternLowering(Part):
         self.writer.do("generate_digest", call.number("receiver"), ir.Number(digest.id))
 
     def _digest_of(self, kind: Type, widths: list[int], node: syntax.Node) -> ir.Digest:
-        """The digest of a type: there is one for all calls, as a packet carries the last one."""
+        """Return the digest of a type. There is one for all calls, as a packet carries the last
+        one."""
         digests = self.program.digests
         bare = resolved(kind)
         if isinstance(bare, StructType):
@@ -241,7 +243,7 @@ class ExternLowering(Part):
         return ir.Number(self._field_list(index))
 
     def _listed_data(self, call: _Call) -> ir.Expression:
-        """BMv2's number of a list of the fields that are given as data."""
+        """Return BMv2's number of the list of the fields that are given as data."""
         data = call.target.argument("data")
         items = self.expressions.numbers(data, call.env)
         fields = [item for item, _ in items if isinstance(item, ir.Field)]
@@ -256,7 +258,7 @@ class ExternLowering(Part):
         return ir.Number(len(lists))
 
     def _field_list(self, index: int | None) -> int:
-        """BMv2's number of the field list; of an empty one if `index` is None."""
+        """Return BMv2's number of a field list; of an empty one if `index` is None."""
         lists = self.program.field_lists
         key = -1 if index is None else index
         known = [number for number, _ in lists]
@@ -358,7 +360,7 @@ class ExternLowering(Part):
         self.writer.do("extract_VL", operand, self.expressions.number(length, call.env))
 
     def _extracted(self, place: Value, call: _Call) -> ir.Expression:
-        """The header to extract to, as an operand."""
+        """Return the header to extract to, as an operand."""
         match place:
             case HeaderPlace():
                 unions = {item.name for item in self.program.unions if place.name in item.members}

@@ -57,7 +57,7 @@ class InstanceLowering(Part):
         self, call: syntax.Call, name: str, declaration: syntax.Instantiation | None,
         env: Environment, annotations: Sequence[syntax.Annotation] = (),
     ) -> Value:  # fmt: skip
-        """The instance that a constructor call makes."""
+        """Return the instance that a constructor call makes."""
         target: Target = call.target
         order = self.shared.order(declaration, env)
         block = target.declaration
@@ -73,7 +73,7 @@ class InstanceLowering(Part):
         return self.block(block, inner)
 
     def block(self, block: syntax.Parser | syntax.Control, env: Environment) -> BlockInstance:
-        """An instance of a parser or control, and of what it declares."""
+        """Return an instance of a parser or control, and of what it declares."""
         for item in block.locals:
             match item:
                 case syntax.Instantiation():
@@ -155,7 +155,7 @@ class InstanceLowering(Part):
     # Application: controls that a control applies become part of its code
 
     def instance(self, node: syntax.Call, env: Environment) -> BlockInstance:
-        """The instance that is applied; direct application makes one for the type."""
+        """Return the instance that is applied. A direct application makes one for the type."""
         target: Target = node.target
         if target.base is not None:
             value = self.expressions.value(target.base, env)
@@ -174,7 +174,8 @@ class InstanceLowering(Part):
     def bound(
         self, node: syntax.Call, env: Environment
     ) -> tuple[BlockInstance, Environment, list[CopyOut]]:
-        """The instance that is applied, with its parameters bound, and what to copy out of it."""
+        """Return the instance that is applied, with its parameters bound, and what to copy out of
+        it."""
         instance = self.instance(node, env)
         # Actions and tables of the instance see its parameters through this environment.
         callee = applied(instance)
@@ -196,13 +197,13 @@ class InstanceLowering(Part):
         self.calls.in_line(control.body.statements, env, copies)
 
     def top_level(self, instance: BlockInstance, arguments: list[Value]) -> list[ir.Code]:
-        """The code of a control that the architecture applies."""
+        """Return the code of a control that the architecture applies."""
         env = applied(instance, arguments)
         return self.writer.captured(lambda: self._run(instance, env, []))
 
 
 def _of_instance(target: Target, instance: BlockInstance) -> Target:
-    """A call with the parameters of the instance, which was known by its type's only."""
+    """Return a call with the parameters of the instance; so far only those of its type were known."""
     parameters = instance.declaration.parameters
     if target.parameters is parameters:
         return target

@@ -38,7 +38,7 @@ _IN_DEPARSER = ("log_msg", "assert", "assume", "truncate")
 
 
 def _mentions(value: Value, field: FieldPlace) -> bool:
-    """Whether a value is computed from a field."""
+    """Return whether a value is computed from a field."""
     match value:
         case FieldPlace():
             return value.field == field.field
@@ -66,7 +66,7 @@ class ListLowering:
     def calls(
         self, instance: BlockInstance, env: Environment, what: str
     ) -> Iterator[tuple[syntax.Call, Environment]]:
-        """The calls in a control, those of controls that it applies included."""
+        """Yield the calls in a control, those of controls that it applies included."""
         control = instance.declaration
         assert isinstance(control, syntax.Control)
         yield from self._calls_of(control.body.statements, env, what)
@@ -122,7 +122,7 @@ class ListLowering:
         self.variables_set.append((node, env))
 
     def _check_variables(self, place: FieldPlace, node: syntax.Node) -> None:
-        """Refuse to change a field that a variable stands for."""
+        """Report an error if a call changes a field that a variable stands for."""
         for declaration, env in self.variables_set:
             value = env.find(declaration)
             if value is not None and _mentions(value, place):
@@ -145,7 +145,7 @@ class ListLowering:
     # Checksums
 
     def checksums(self, instance: BlockInstance, arguments: list[Value], kind: str) -> None:
-        """The calls of verify_checksum or update_checksum; `kind` is verify or update."""
+        """Lower the calls of verify_checksum or update_checksum; `kind` is verify or update."""
         env = self.environment(instance, arguments)
         what = "VerifyChecksum" if kind == "verify" else "ComputeChecksum"
         for call, scope in self.calls(instance, env, what):

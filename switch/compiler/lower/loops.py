@@ -18,7 +18,7 @@ from weft.switch.compiler.syntax import Target, type_of
 from weft.switch.compiler.types import BOOL, is_flag, is_header_stack, resolved
 
 MAXIMUM_ROUNDS = 256
-"""Rounds of a loop that are written out."""
+"""The most rounds of a loop that are written out."""
 
 Counters = dict[syntax.Variable, ir.Expression]
 
@@ -35,20 +35,20 @@ class LoopLowering(Part):
         self.loops: list[tuple[int, int]] = []  # labels of what break and continue leave
 
     def leave(self, node: syntax.Break, env: Environment) -> None:
-        """``break``."""
+        """Lower ``break``."""
         self.writer.code.append(ir.Leave(self.loops[-1][0]))
 
     def go_on(self, node: syntax.Continue, env: Environment) -> None:
-        """``continue``."""
+        """Lower ``continue``."""
         self.writer.code.append(ir.Leave(self.loops[-1][1]))
 
     def _loop(self, rounds: Callable[[int], None]) -> None:
-        """A loop; `rounds` emits its code, with the label that ends it."""
+        """Emit a loop. `rounds` emits its code, and is given the label that ends it."""
         label = next(self.shared.labels)
         self.writer.code.append(ir.Labelled(label, self.writer.captured(lambda: rounds(label))))
 
     def _round(self, node: syntax.Node, env: Environment, label: int) -> None:
-        """The body once, which ``continue`` leaves."""
+        """Emit a loop's body once, which ``continue`` leaves."""
         inner = next(self.shared.labels)
         self.loops.append((label, inner))
         code = self.writer.captured(lambda: self.statement(node, env))
@@ -92,7 +92,7 @@ class LoopLowering(Part):
         return place
 
     def _rounds(self, node: syntax.For, env: Environment) -> list[Counters] | None:
-        """The values of the loop's counters in each round and after the last; None if unknown."""
+        """Return the values of a loop's counters in each round and after the last; None if unknown."""
         changed: set[int] = set()
         _note_changed(node.body, changed)
         counters: Counters = {}
@@ -131,7 +131,7 @@ class LoopLowering(Part):
         return None
 
     def _known_value(self, node: syntax.Expression, env: Environment) -> ir.Expression | None:
-        """The value of an expression if it is known, and nothing else comes of it."""
+        """Return the value of an expression if it is known, and its evaluation has no effect."""
         if self.shared.effects.of(node):
             return None
         errors = len(self.shared.reporter.errors)
@@ -205,7 +205,8 @@ class LoopLowering(Part):
     def _over_range(
         self, node: syntax.ForIn, low: ir.Expression, high: ir.Expression, env: Environment
     ) -> None:
-        """A range that is not known at compile time; it may end with the largest number."""
+        """Lower a loop over a range that is not known at compile time. It may end with the largest
+        number."""
         kind, name = type_of(node.variable), node.variable.name
         at, end = (self.writer.temporary(kind, f"{name}_{place}") for place in ("at", "end"))
         more = self.writer.temporary(BOOL, f"{name}_more")
@@ -226,7 +227,7 @@ class LoopLowering(Part):
 
 
 def _assigned(node: syntax.Node) -> tuple[syntax.Node | None, syntax.Expression] | None:
-    """The variable that a statement gives a value, and the value, if that is all that it does."""
+    """Return the variable that a statement sets and its value; None if the statement does more."""
     match node:
         case syntax.Variable() if node.initializer is not None:
             return node, node.initializer

@@ -45,7 +45,8 @@ def lower(
     context: Context,
     parse_annotation: Callable[[syntax.Annotation], list[syntax.Expression]],
 ) -> ir.Program:
-    """The lowered program. Errors go to the context's reporter; then the result is incomplete."""
+    """Return the lowered program. Errors go to the context's reporter; the result is then
+    incomplete."""
     reporter = context.reporter
     main = context.globals.find("main")
     if not isinstance(main, syntax.Instantiation):
@@ -161,7 +162,7 @@ class _Assembly:
             ) from None
 
     def _can_be_headers(self, kind: StructType, span: Span) -> bool:
-        """Whether a struct holds nothing but headers; reports what else it does hold."""
+        """Return whether a struct holds nothing but headers; report what else it holds."""
         result = True
         for name, item in kind.fields.items():
             bare = resolved(item)
@@ -209,7 +210,7 @@ class _Assembly:
                 self.controls.instances.instantiate(node, self.shared.globals)
 
     def _instance(self, argument: syntax.Expression | None) -> BlockInstance:
-        """A block of the package; its control-plane name is that of its type, as with p4c."""
+        """Make a block of the package. Its control-plane name is that of its type, as with p4c."""
         assert argument is not None
         if not isinstance(argument, syntax.Call):
             raise self.reporter.fail(argument.span, "a parser or control must be instantiated here")
@@ -224,7 +225,7 @@ class _Assembly:
     # What remains
 
     def _table_nodes(self) -> list[tuple[str, ir.Table]]:
-        """The tables that packets reach, each with the name of its pipeline."""
+        """Return the tables that packets reach, each with the name of its pipeline."""
         return [
             (pipeline.name, node.table)
             for pipeline in self.shared.program.pipelines
@@ -233,7 +234,7 @@ class _Assembly:
         ]
 
     def _place_profiles(self) -> None:
-        """Each action profile is listed in the pipeline of the tables that use it."""
+        """Put each action profile into the pipeline of the tables that use it."""
         tables = self._table_nodes()
         for pipeline, table in tables:
             profile = table.profile
@@ -250,7 +251,8 @@ class _Assembly:
             profile.pipeline = profile.pipeline or "ingress"  # of no table
 
     def _check_direct_objects(self) -> None:
-        """Direct counters and meters are there with their table, or not at all."""
+        """Drop direct counters and meters without a table, and report meters that are not read as
+        they must."""
         program, tables = self.shared.program, self._table_nodes()
         present = {table.name for _, table in tables}
         for meter in program.meters:

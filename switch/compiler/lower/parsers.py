@@ -48,7 +48,7 @@ class ParserLowering:
         self.parser(_Running(instance, applied(instance, arguments), "", None))
 
     def parser(self, running: _Running) -> str:
-        """Lower a parser's states; the name of the first."""
+        """Lower a parser's states; return the name of the first."""
         before, self.running = self.running, running
         parser = running.instance.declaration
         assert isinstance(parser, syntax.Parser)
@@ -98,7 +98,8 @@ class ParserLowering:
         self.writer.span = before
 
     def _key_items(self, values: Numbers, node: syntax.Expression) -> Numbers:
-        """Keys that BMv2 can select on: fields of headers, others through a variable."""
+        """Return keys that BMv2 can select on. What is no field of a header goes through a
+        variable."""
         result: Numbers = []
         for expression, width in values:
             if isinstance(expression, ir.Number):  # BMv2 has no constant keys
@@ -116,8 +117,8 @@ class ParserLowering:
     ) -> ir.State | None:  # fmt: skip
         """Put code into `state`, and into more states where it branches.
 
-        The state in which the code ends. With `following`, that one goes on to it, and None is
-        returned.
+        Return the state in which the code ends. If `following` is given that state goes on to it,
+        and None is returned.
         """
         current: ir.State | None = state
         for item in code:
@@ -167,7 +168,7 @@ class ParserLowering:
     def _branch(
         self, item: ir.Branch, current: ir.State, labels: dict[int, str | None]
     ) -> ir.State:
-        """``if``: the condition goes into a variable that the transition selects on."""
+        """Lower ``if``: put its condition into a variable that the transition selects on."""
         field = self.writer.temporary_field(BOOL, "condition").field
         condition = arithmetic.number(item.condition)
         current.operations.append(ir.Do("assign", (field, condition), item.span))
@@ -231,7 +232,7 @@ class ParserLowering:
             self._go(state, self._no_match())
 
     def _no_match(self) -> str:
-        """A state for where no case of a select matches: it signals error.NoMatch."""
+        """Return the state for selects of which no case matches; it signals error.NoMatch."""
         name = "no_match"
         if not any(state.name == name for state in self.states):
             number = self.shared.program.errors.index("NoMatch")
@@ -281,7 +282,7 @@ class ParserLowering:
     def _matches(
         self, node: syntax.Expression, width: int, env: Environment
     ) -> list[tuple[int, int]]:
-        """The (value, mask) pairs that one key set stands for."""
+        """Return the (value, mask) pairs that one key set stands for."""
         full = arithmetic.mask_of(width)
         known = self.body.expressions.known
         match node:

@@ -50,7 +50,7 @@ class PipelineBuilder:
         self.pipeline.first = self.renamed.get(self.pipeline.first, self.pipeline.first)
 
     def _repeat(self, item: ir.Repeat, labels: dict[int, str | None]) -> str | None:
-        """A cycle: the name of its first node is known only when the last one is made."""
+        """Make a cycle. The name of its first node is known only when the last one is made."""
         placeholder = f"\0{id(item)}"
         first = self._sequence(item.body, placeholder, labels)
         self.shared.reporter.fail_if(
@@ -62,7 +62,7 @@ class PipelineBuilder:
     def _sequence(
         self, code: list[ir.Code], following: str | None, labels: dict[int, str | None]
     ) -> str | None:
-        """The node to begin with, to run `code` and then go on to `following`."""
+        """Make nodes that run `code` and go on to `following`; return the name of the first."""
         run: list[ir.Code] = []
         for item in reversed(code):
             if isinstance(item, ir.Do) or is_loop_of_primitives(item):
@@ -86,7 +86,8 @@ class PipelineBuilder:
         return self._action(run, following)
 
     def _action(self, run: list[ir.Code], following: str | None) -> str | None:
-        """A table without key, whose only action does what stands between tables and conditions."""
+        """Make a table without key, whose only action does what stands between tables and
+        conditions."""
         if not run:
             return following
         span = _span(run[0])
@@ -166,7 +167,8 @@ class PipelineBuilder:
 
 
 def is_loop_of_primitives(item: ir.Code) -> bool:
-    """Whether an action can hold a loop: one that applies no table and leaves nothing around it."""
+    """Return whether an action can hold a loop: one that applies no table and leaves nothing around
+    it."""
     if not isinstance(item, ir.Labelled) or not any(
         isinstance(inner, ir.Repeat) for inner in item.body
     ):

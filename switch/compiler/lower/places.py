@@ -1,4 +1,5 @@
-"""Places as operands of BMv2's primitives and expressions, and comparisons of what they hold."""
+"""Places: how they are read, compared, copied and assigned to. Copies are made where a later
+assignment could change what a value is computed from."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ class Places:
     writer: CodeWriter
 
     def expression_of(self, value: Value, node: syntax.Node) -> ir.Expression:
-        """A value of a type that one field holds, as an expression."""
+        """Return a value of a type that one field holds, as an expression."""
         if isinstance(value, ir.Expression):
             return value
         if isinstance(value, PLACES):
@@ -67,7 +68,7 @@ class Places:
         raise self.writer.fail(node, "not supported: this value here")
 
     def read(self, place: Place, node: syntax.Node) -> ir.Expression:
-        """The value in a place that holds a number or truth value."""
+        """Return the value in a place that holds a number or truth value."""
         match place:
             case FieldPlace() | OffsetPlace():
                 expression = self.target(place)
@@ -88,7 +89,7 @@ class Places:
         return arithmetic.truth(expression) if is_flag(place.type) else expression
 
     def target(self, place: FieldPlace | OffsetPlace) -> ir.Expression:
-        """The field that a place is, which a primitive may write to."""
+        """Return the field that a place is; a primitive may write to it."""
         if isinstance(place, FieldPlace):
             return place.field
         match place.index:
@@ -102,7 +103,7 @@ class Places:
         return ir.ElementField(_element(place.stack, place.index), names.index(place.name))
 
     def header_reference(self, value: Value, node: syntax.Node) -> ir.Expression:
-        """A header as an operand of a primitive."""
+        """Return a header as an operand of a primitive."""
         match value:
             case HeaderPlace():
                 return ir.Reference("header", value.name)
@@ -111,7 +112,7 @@ class Places:
         raise self.writer.fail(node, "not supported: this header here")
 
     def is_valid(self, header: Value, node: syntax.Node) -> ir.Expression:
-        """Whether a header or a union is valid, as a truth value."""
+        """Return whether a header or a union is valid, as a truth value."""
         match header:
             case HeaderPlace():
                 return arithmetic.truth(ir.Field(header.name, "$valid$"))
@@ -124,7 +125,7 @@ class Places:
     # Comparison
 
     def equal(self, left: Value, right: Value, node: syntax.Binary) -> ir.Expression:
-        """``left == right`` for values of any type that can be compared."""
+        """Return ``left == right`` for values of any type that can be compared."""
         if isinstance(left, Composite) and isinstance(right, (*_HEADERS, UnionPlace)):
             left, right = right, left
         match left, right:
@@ -160,7 +161,7 @@ class Places:
         self, left: HeaderPlace | ElementPlace, right: HeaderPlace | ElementPlace,
         node: syntax.Binary,
     ) -> ir.Expression:  # fmt: skip
-        """Both are invalid, or both are valid and have the same values."""
+        """Return whether two headers are both invalid, or both valid with the same values."""
         one, other = self.is_valid(left, node), self.is_valid(right, node)
         same = arithmetic.both(one, other)
         members = header_members(right)
@@ -219,12 +220,12 @@ class Places:
             self.writer.do("assign", target, source)
 
     def _assign_chosen(self, place: ChosenPlace, value: Value, node: syntax.Node) -> None:
-        """To an element of an array: to the one whose number is the index."""
+        """Assign to the element of an array whose number is the index."""
         value = self.saved(value, node, place.type)
         self._for_the_chosen(place, lambda choice: self.assign(choice, value, node))
 
     def _for_the_chosen(self, place: ChosenPlace, action: Callable[[Place], None]) -> None:
-        """Do something with that one of the choices whose number is the index."""
+        """Emit code that does something with the one of the choices whose number is the index."""
         index = self.frozen_index(place.index)
         for number, choice in enumerate(place.choices):
             code = self.writer.captured(partial(action, choice))
@@ -283,7 +284,7 @@ class Places:
                 raise self.writer.fail(node, "not supported: this value for a header union")
 
     def invalidate(self, place: Place) -> None:
-        """Headers begin invalid, as ``out`` parameters and as variables."""
+        """Make the headers in a place invalid, as those of variables and ``out`` parameters begin."""
         match place:
             case HeaderPlace():
                 self.writer.do("remove_header", ir.Reference("header", place.name))
@@ -294,13 +295,13 @@ class Places:
     # Copies
 
     def copied(self, value: Value, kind: Type, node: syntax.Node) -> Place:
-        """A value in a new place."""
+        """Return a new place that holds a value."""
         temporary = self.writer.temporary(kind)
         self.assign(temporary, value, node)
         return temporary
 
     def saved(self, value: Value, node: syntax.Node, kind: Type = VOID) -> Value:
-        """A copy of a value (of type `kind`) that later assignments do not change."""
+        """Return a copy of a value (of type `kind`) that later assignments do not change."""
         match value:
             case Composite():
                 types = member_types(value.type)
@@ -327,7 +328,7 @@ class Places:
         return value
 
     def kept(self, value: Value, node: syntax.Expression) -> Value:
-        """A value of an expression, in a place of its own unless it cannot change."""
+        """Return a value of an expression, in a place of its own unless it cannot change."""
         if isinstance(value, (*_UNCHANGING, ExternInstance, BlockInstance)):
             return value
         bare = resolved(value.type) if isinstance(value, Composite) else None
@@ -339,7 +340,7 @@ class Places:
         return self.copied(value, type_of(node), node)
 
     def frozen(self, place: Place) -> Place:
-        """The same place, whatever becomes of the variables in its index."""
+        """Return the same place with its index saved, so that the variables in it may change."""
         match place:
             case MovingSlicePlace():
                 base = self.frozen(place.base)
@@ -368,5 +369,5 @@ _UNCHANGING = (ir.Number, ir.Truth, ir.Text, ir.ActionParameter)
 
 
 def stack_kind(stack: StackPlace) -> str:
-    """What BMv2 calls a stack of headers or of unions."""
+    """Return what BMv2 calls a stack of headers or of unions."""
     return "header_stack" if is_header(resolved(stack.type.element)) else "header_union_stack"

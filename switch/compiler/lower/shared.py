@@ -48,7 +48,7 @@ class Shared:
                     self.places[id(item)] = inner
 
     def order(self, declaration: syntax.Node | None, environment: Environment) -> tuple[int, ...]:
-        """The place of something that is declared in the block of an environment."""
+        """Return the place of something that is declared in the block of an environment."""
         last = len(self.places)
         return (*environment.order, self.places.get(id(declaration), last))
 
@@ -56,13 +56,14 @@ class Shared:
         return id(declaration) in self.global_declarations
 
     def field_list(self, index: int) -> list[ir.Field]:
-        """The fields of the user's metadata that are annotated ``@field_list(index)``."""
+        """Return the fields of the user's metadata that are annotated ``@field_list(index)``."""
         return [field for field, indices in self.kept_fields if index in indices]
 
     def note_called(self, declaration: syntax.Action, owner: Environment) -> None:
-        """An action that a control calls directly is in P4Info too, with nothing to be given to it.
+        """Note an action that a control calls directly: it is in P4Info, with nothing to be given
+        to it.
 
-        One that only other actions call is not: it is in line there.
+        One that only other actions call is not; it is in line there.
         """
         called = self.program.called_actions
         model = self.action(declaration, owner)
@@ -72,7 +73,7 @@ class Shared:
             called.append(model)
 
     def action(self, declaration: syntax.Action, owner: Environment) -> ir.Action:
-        """An action of the control plane, which is declared in a block or outside of all."""
+        """Return an action of the control plane, which is declared in a block or outside of all."""
         is_global = self.is_global(declaration)
         name = full_name("" if is_global else owner.path, declaration)
         model = ir.Action(name, declaration.annotations, declaration.span, is_global=is_global)
@@ -82,7 +83,7 @@ class Shared:
 
 
 class CodeWriter:
-    """Collects code. `context` says of what: control, action or parser."""
+    """Collects code. `context` tells what it is the code of: control, action or parser."""
 
     def __init__(self, shared: Shared, context: str) -> None:
         self.shared = shared
@@ -94,7 +95,7 @@ class CodeWriter:
         self.code.append(ir.Do(operation, operands, self.span))
 
     def captured(self, action: Callable[[], object]) -> list[ir.Code]:
-        """The code that `action` emits."""
+        """Return the code that `action` emits."""
         before, self.code = self.code, []
         try:
             action()
@@ -103,7 +104,7 @@ class CodeWriter:
             self.code = before
 
     def temporary(self, kind: Type, name: str = "tmp") -> Place:
-        """A new place; an error where the type cannot be stored."""
+        """Return a new place; report an error where the type cannot be stored."""
         try:
             return self.shared.storage.allocate(name, kind)
         except KeyError as problem:
@@ -112,7 +113,7 @@ class CodeWriter:
             ) from None
 
     def temporary_field(self, kind: Type, name: str = "tmp") -> FieldPlace:
-        """A new place for a value of a type that one field holds."""
+        """Return a new place for a value of a type that one field holds."""
         place = self.temporary(kind, name)
         assert isinstance(place, FieldPlace)
         return place

@@ -68,7 +68,7 @@ class StatementLowering(Part):
         self.places.assign(place, value, node)
 
     def _code(self, node: syntax.Node | None, env: Environment) -> list[ir.Code]:
-        """The code of a statement that runs only if something holds."""
+        """Return the code of a statement that runs only if something holds."""
         return [] if node is None else self.writer.captured(lambda: self.statement(node, env))
 
     def _if(self, node: syntax.If, env: Environment) -> None:
@@ -144,7 +144,7 @@ class StatementLowering(Part):
 
 
 def _bodies(node: syntax.Switch) -> list[tuple[list[syntax.Expression], syntax.Block | None]]:
-    """The labels that share each block; labels without one fall through to the next."""
+    """Return the labels that share each block; labels without one fall through to the next."""
     groups: list[tuple[list[syntax.Expression], syntax.Block | None]] = []
     labels: list[syntax.Expression] = []
     for case in node.cases:
@@ -156,7 +156,7 @@ def _bodies(node: syntax.Switch) -> list[tuple[list[syntax.Expression], syntax.B
 
 
 def _table_condition(node: syntax.Expression) -> tuple[syntax.Call, bool] | None:
-    """The call and whether hit is meant, if a condition is just a table's hit or miss."""
+    """Return the call and whether hit is meant, if a condition is just a table's hit or miss."""
     negated = False
     while isinstance(node, syntax.Unary) and node.operator == "!":
         node, negated = node.operand, not negated

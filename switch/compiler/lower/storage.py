@@ -1,4 +1,4 @@
-"""Where values live: header instances, stacks, unions, and fields for all that is not in a header.
+"""Where values live, and what names and expressions stand for while a program is lowered.
 
 BMv2 knows flat header instances only. A struct of headers becomes one instance for each header;
 numbers in structs and variables become fields of one metadata instance, ``scalars``.
@@ -160,7 +160,7 @@ _PARTS: dict[type, Callable[[Any], Iterable[Place]]] = {
     MovingSlicePlace: lambda place: [place.base],
     ChosenPlace: lambda place: place.choices,
 }
-"""The places that those places are made of that are neither fields nor headers."""
+"""The places that other places are made of; fields and headers are made of none."""
 
 
 def inside(place: Place) -> Iterable[Place]:
@@ -169,7 +169,8 @@ def inside(place: Place) -> Iterable[Place]:
 
 
 def atoms(place: Place) -> set[str]:
-    """The header instances and fields that a place is made of, to find out whether two overlap."""
+    """Return the header instances and fields that a place is made of, to find out whether two
+    overlap."""
     match place:
         case FieldPlace():
             return {place.header if place.header != SCALARS else f"{place.header}.{place.name}"}
@@ -179,7 +180,7 @@ def atoms(place: Place) -> set[str]:
 
 
 def header_field(header: str, name: str, kind: Type) -> Place:
-    """The place of a header's field, which may be a struct."""
+    """Return the place of a header's field, which may be a struct."""
     bare = resolved(kind)
     if isinstance(bare, StructType):
         members = {
@@ -190,7 +191,7 @@ def header_field(header: str, name: str, kind: Type) -> Place:
 
 
 def header_members(header: HeaderPlace | ElementPlace) -> dict[str, Place]:
-    """The places of a header's fields."""
+    """Return the places of a header's fields."""
     if isinstance(header, HeaderPlace):
         return {
             name: header_field(header.name, name, item) for name, item in header.type.fields.items()
@@ -202,7 +203,7 @@ def header_members(header: HeaderPlace | ElementPlace) -> dict[str, Place]:
 
 
 def unique(name: str, taken: set[str]) -> str:
-    """A name that is not taken yet, and is from now on: this one, or one with a number."""
+    """Return a name that is not taken yet, this one or one with a number, and take it."""
     candidate, count = name, 0
     while candidate in taken:
         candidate, count = f"{name}_{count}", count + 1
@@ -223,7 +224,8 @@ class Storage:
         self._names = {SCALARS}
         self._fields: set[str] = set()
         self.uneven: list[tuple[StructType, int]] = []
-        """Headers that are not of whole bytes, with their bits; BMv2 cannot have them."""
+        """The headers that are not of whole bytes, which BMv2 cannot have, with their sizes in
+        bits."""
 
     def header_type(self, kind: StructType) -> str:
         """Return the name of the BMv2 header type of a P4 header, or of a struct as metadata."""
@@ -246,18 +248,18 @@ class Storage:
         return name
 
     def pad(self, model: ir.HeaderType, bits: int) -> None:
-        """BMv2 takes only header types of whole bytes."""
+        """Fill a header type up to whole bytes, as BMv2 takes no others."""
         if bits % 8:
             model.fields.append(("_padding", 8 - bits % 8, False))
 
     def scalar(self, name: str, kind: Type) -> FieldPlace:
-        """A new field of `scalars`."""
+        """Return a new field of `scalars`."""
         own = unique(name, self._fields)
         self.scalars.fields.append((own, scalar_width(kind) or 1, is_signed(kind)))
         return FieldPlace(SCALARS, own, kind)
 
     def stored_width(self, node: ir.Expression) -> int | None:
-        """The width in bits of a field where it is; None for what is no field."""
+        """Return the width in bits with which a field is stored; None for what is no field."""
         match node:
             case ir.Field():
                 kinds = (
@@ -280,7 +282,7 @@ class Storage:
         return HeaderPlace(own, kind)
 
     def allocate(self, name: str, kind: Type) -> Place:
-        """A place for a value of any type that can be stored; raises KeyError if it cannot."""
+        """Return a place for a value of any type that can be stored; raises KeyError if it cannot."""
         bare = resolved(kind)
         match bare:
             case StructType(kind="header"):
@@ -326,7 +328,8 @@ class Storage:
         return UnionPlace(own, kind, members)
 
     def metadata_header(self, name: str, kind: StructType) -> StructPlace:
-        """A struct kept as a metadata header of its own, as the standard metadata is."""
+        """Return a place for a struct that is a metadata header of its own, as the standard
+        metadata is."""
         self._names.add(name)
         self.program.headers.append(ir.Header(name, self.header_type(kind), metadata=True))
         return StructPlace(
@@ -365,11 +368,12 @@ class BlockInstance:
     path: str
     environment: Environment
     applications: list[Environment] = field(default_factory=list)
-    """Kept, as tables and actions are known by the environment that they are applied in."""
+    """The environments of its applications. They are kept, as tables and actions are known by them.
+    """
 
 
 def parts(value: Value) -> list[Value]:
-    """The members of a struct or tuple, the elements of a stack or array."""
+    """Return the members of a struct or tuple, the elements of a stack or array."""
     match value:
         case StackPlace():
             return list(value.elements)
@@ -379,7 +383,7 @@ def parts(value: Value) -> list[Value]:
 
 
 def reads(value: Value) -> set[str]:
-    """The header instances and fields that a value is computed from."""
+    """Return the header instances and fields that a value is computed from."""
     if isinstance(value, PLACES):
         index = getattr(value, "index", None)
         return atoms(value) | (reads(index) if isinstance(index, ir.Expression) else set())
@@ -421,12 +425,12 @@ class Environment:
         return None
 
     def inner(self, values: Mapping[syntax.Variable, Value] | None = None) -> Environment:
-        """An environment inside this one, in which variables stand for the values given."""
+        """Return an environment inside this one, in which variables stand for the values given."""
         bound = {id(variable): value for variable, value in (values or {}).items()}
         return Environment(self, self.path, values=bound)
 
     def owner(self) -> Environment:
-        """The environment of the applied control that this one is inside of."""
+        """Return the environment of the applied control that this one is inside of."""
         environment = self
         while not environment.owns_actions and environment.parent is not None:
             environment = environment.parent
@@ -434,7 +438,7 @@ class Environment:
 
 
 def applied(instance: BlockInstance, arguments: Sequence[Value] = ()) -> Environment:
-    """The environment for one application of a parser's or control's instance.
+    """Return the environment for one application of a parser's or control's instance.
 
     The arguments, if there are any, are those of all its parameters.
     """
@@ -448,7 +452,8 @@ def applied(instance: BlockInstance, arguments: Sequence[Value] = ()) -> Environ
 
 
 def full_name(path: str, declaration: syntax.Declaration) -> str:
-    """The control-plane name of something declared at `path` (section "Control plane names")."""
+    """Return the control-plane name of something declared at `path` (section "Control plane
+    names")."""
     name = local_name(declaration)
     if name.startswith("."):
         return name[1:]

@@ -42,7 +42,7 @@ class TableLowering(Part):
     # Actions
 
     def action_of(self, reference: syntax.ActionReference, env: Environment) -> ir.Action:
-        """The action that a table refers to, with the arguments that the reference binds."""
+        """Return the action that a table refers to, with the arguments that the reference binds."""
         target: Target = reference.call.target
         declaration = target.declaration
         assert isinstance(declaration, syntax.Action)
@@ -71,7 +71,7 @@ class TableLowering(Part):
         return model
 
     def _parameter(self, node: syntax.Parameter) -> ir.Parameter:
-        """A parameter that gets its value from the control plane."""
+        """Return a parameter that gets its value from the control plane."""
         kind = type_of(node)
         width = scalar_width(kind)
         if width is None or isinstance(base_type(kind), ErrorType) or is_varbit(kind):
@@ -83,7 +83,8 @@ class TableLowering(Part):
     # Tables
 
     def result(self, call: syntax.Call, name: str, env: Environment) -> Value:
-        """``t.apply().hit`` or ``.miss`` inside an expression: kept in a variable."""
+        """Return a variable that holds ``t.apply().hit`` or ``.miss``, for use inside an
+        expression."""
         self.writer.fail_if(
             name == "action_run", call, "action_run can only be the subject of 'switch'"
         )
@@ -97,7 +98,8 @@ class TableLowering(Part):
         return place
 
     def prepare(self, call: syntax.Call, env: Environment) -> ir.Apply:
-        """A table's application, in which what depends on its result is still to be filled in."""
+        """Return a table's application, in which what depends on its result is still to be filled
+        in."""
         context = self.writer.context
         if context != "control":
             where = "an action" if context == "action" else f"a {context}"
@@ -159,7 +161,7 @@ class TableLowering(Part):
         return ir.Key(name, key.match_kind, field, scalar_width(kind) or 0, kind, key.annotations)
 
     def _key_field(self, key: syntax.KeyElement, env: Environment) -> ir.Field:
-        """The field to match on: the key itself, or a variable that it is put into."""
+        """Return the field to match on: the key itself, or a variable that it is put into."""
         node = key.expression
         is_builtin = isinstance(node, syntax.Call) and node.target.kind == "builtin"
         is_name = isinstance(node, (syntax.Name, syntax.MemberAccess)) and node.constant is None
@@ -174,7 +176,8 @@ class TableLowering(Part):
     def _listed(
         self, reference: syntax.ActionReference, node: syntax.Table, table: ir.Table
     ) -> ir.Action:
-        """The table's own version of an action named in an entry or as the default action."""
+        """Return the table's own version of an action that is named in an entry or as the default
+        action."""
         found = node.listed(syntax.name_of(reference.call.callee))
         if found is None:
             raise self.writer.fail(reference, "this action is not among the table's actions")
@@ -227,7 +230,7 @@ class TableLowering(Part):
                     self._attach(table, node, item, self._instance(item, env))
 
     def _instance(self, item: syntax.Property, env: Environment) -> ExternInstance:
-        """An extern object that a property names, or constructs in place."""
+        """Return an extern object that a property names, or constructs in place."""
         value = item.value
         if isinstance(value, syntax.Call) and value.target.kind == "constructor":
             named = find(item.annotations, "name")
@@ -300,7 +303,7 @@ class TableLowering(Part):
     def _entry_key(
         self, key: syntax.KeyElement, item: syntax.Expression, width: int, env: Environment
     ) -> object:
-        """An entry's value for one key, in the form that its match kind has."""
+        """Return an entry's value for one key, in the form that its match kind has."""
         full = arithmetic.mask_of(width)
         kind = key.match_kind
         low = high = mask = None
@@ -337,7 +340,8 @@ class TableLowering(Part):
 
 
 def priorities(node: syntax.Table, reporter: Reporter) -> list[int]:
-    """The priority of each entry as written: larger wins, unless the table says otherwise."""
+    """Return the entries' priorities as written. A larger one wins, unless the table says
+    otherwise."""
     largest = largest_priority_wins(node)
     delta = _property(node, "priority_delta", 1)
     if node.entries_are_constant or all(entry.priority is None for entry in node.entries):
@@ -365,9 +369,9 @@ def priorities(node: syntax.Table, reporter: Reporter) -> list[int]:
 def annotated_ranks(
     node: syntax.Table, number: Callable[[syntax.Annotation], int | None]
 ) -> list[int]:
-    """The ranks of constant entries where some are annotated ``@priority(n)``; else nothing.
+    """Return the ranks of constant entries if some are annotated ``@priority(n)``; else nothing.
 
-    As p4c has it: the smaller number wins, and an entry without one has its place, from 1 on.
+    As with p4c, the smaller number wins, and an entry without one has its place, from 1 on.
     """
     if not node.entries_are_constant:
         return []
@@ -381,7 +385,7 @@ def annotated_ranks(
 
 
 def largest_priority_wins(node: syntax.Table) -> bool:
-    """Whether a larger priority wins, as it does unless the table says otherwise."""
+    """Return whether a larger priority wins, as it does unless the table says otherwise."""
     return _property(node, "largest_priority_wins", 1) != 0
 
 

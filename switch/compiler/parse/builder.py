@@ -57,7 +57,7 @@ class Entries(Items):
 
 
 def span_of(child: Any) -> Span:
-    """The span of a node, a token or a list of them."""
+    """Return the span of a node, a token or a list of them."""
     if isinstance(child, lark.Token):
         return child.raw.span  # type: ignore[attr-defined, no-any-return]
     return child.span if isinstance(child, (syntax.Node, Items)) else NOWHERE
@@ -80,17 +80,17 @@ def without_tokens(children: Children) -> Children:
 
 
 def take(children: Children, *kinds: type) -> list[Any]:
-    """The children of these kinds."""
+    """Return the children of these kinds."""
     return [child for child in children if isinstance(child, kinds)]
 
 
 def first(children: Children, *kinds: type) -> Any:
-    """The first child of these kinds; None if there is none."""
+    """Return the first child of these kinds; None if there is none."""
     return next((child for child in children if isinstance(child, kinds)), None)
 
 
 def plain_items(children: Children) -> list[Items]:
-    """The children that are lists of no particular kind."""
+    """Return the children that are lists of no particular kind."""
     return [child for child in children if type(child) is Items]
 
 
@@ -111,7 +111,7 @@ def type_parameters_in(children: Children) -> list[str]:
 
 
 def declared(children: Children) -> tuple[Span, list[syntax.Annotation], str, Span]:
-    """What every declaration begins with: its span, its annotations, its name and where that is."""
+    """Return what every declaration begins with: its span, annotations, name and the name's span."""
     ((name, span),) = names_in(children)
     return span_of_all(children), annotations_in(children), name, span
 
@@ -120,7 +120,7 @@ _BASES = {"x": 16, "o": 8, "b": 2, "d": 10}
 
 
 def parse_integer(text: str) -> tuple[int, int | None, bool]:
-    """An integer literal's value, width (None if it has none) and whether it is signed."""
+    """Return an integer literal's value, width (None if it has none) and whether it is signed."""
     digits, width, signed = text, None, False
     for mark in "ws":
         before, found, after = text.partition(mark)
@@ -257,7 +257,7 @@ def _prototype(c: Children) -> syntax.Prototype:
 def _of_prototype(
     c: Children,
 ) -> tuple[Span, list[syntax.Annotation], str, Span, syntax.Prototype]:
-    """What the declaration of something with a prototype begins with."""
+    """Return what the declaration of something with a prototype begins with."""
     prototype = first(c, syntax.Prototype)
     return span_of_all(c), annotations_in(c), prototype.name, prototype.name_span, prototype
 
@@ -320,7 +320,7 @@ _DECLARATIONS: Rules = {
 def _head(
     c: Children, kind: str
 ) -> tuple[Span, list[syntax.Annotation], str, Span, str, list[str], list[syntax.Parameter]]:
-    """What parsers, controls and their types begin with."""
+    """Return what parsers, controls and their types begin with."""
     return *declared(c), kind, type_parameters_in(c), list(first(c, Parameters))
 
 
@@ -464,5 +464,5 @@ _STATEMENTS: Rules = {
 }
 
 TREE_BUILDER = SimpleNamespace(**_EXPRESSIONS, **_DECLARATIONS, **_BLOCKS, **_STATEMENTS)
-"""What lark calls: for each rule, or name that the grammar gives to one of its alternatives, a
-function that takes the rule's children."""
+"""The functions that lark calls with a rule's children, by the names of the rules, or those that
+the grammar gives to their alternatives."""

@@ -36,7 +36,7 @@ class SourceToken(Token):
 
 
 class _TokenFeed(Lexer):
-    """The lexer that lark calls: it hands on the tokens that it is given."""
+    """The lexer that lark calls, which hands on the tokens that it is given."""
 
     def __init__(self, lexer_conf: Any) -> None:
         pass
@@ -95,7 +95,7 @@ _OPERATORS = {
 
 
 def _expectation(expected: set[str]) -> str:
-    """What the parser would have taken, in the reader's words."""
+    """Return what the parser would have taken, in the reader's words."""
     expected = set(expected) - {"$END"}
     words: list[str] = []
     if expected >= _EXPRESSION_STARTS:
@@ -155,7 +155,7 @@ def _parse(tokens: list[RawToken], start: str, reporter: Reporter) -> Any:
 
 
 def _accepted(problem: lark.exceptions.UnexpectedToken) -> set[str]:
-    """The terminals that can really follow; a state of the parser also lists some that cannot."""
+    """Return the terminals that can really follow. The parser's state lists some that cannot, too."""
     try:
         return set(problem.accepts) or set(problem.expected)
     except Exception:  # without the parser's state lark cannot try out the terminals
@@ -163,7 +163,7 @@ def _accepted(problem: lark.exceptions.UnexpectedToken) -> set[str]:
 
 
 def parse_program(program: Preprocessed, reporter: Reporter) -> syntax.Program:
-    """Parse a preprocessed program; syntax errors go to the reporter, one per declaration."""
+    """Parse a preprocessed program. Syntax errors go to the reporter, one for each declaration."""
     tokens = sort_tokens(tokenize(program, reporter))
     for token in tokens:
         if token.kind == "ANNOTATION":
@@ -198,7 +198,7 @@ def _check_annotation(token: RawToken, reporter: Reporter) -> None:
 
 
 def _declared_names(tokens: list[RawToken]) -> set[str]:
-    """The names that a declaration may have declared, had it been right: those before its body."""
+    """Return the names before a declaration's body, which it would have declared had it been right."""
     opening = ("LEFT_BRACE", "LEFT_PARENTHESIS")
     head = takewhile(lambda token: token.kind not in opening, tokens)
     names = {token.text for token in head if token.kind in ("IDENTIFIER", "TYPE_NAME")}
@@ -210,7 +210,7 @@ def _declared_names(tokens: list[RawToken]) -> set[str]:
 def parse_annotation_expressions(
     annotation: syntax.Annotation, reporter: Reporter
 ) -> list[syntax.Expression]:
-    """The expressions in an annotation's brackets; none if it has none or something else."""
+    """Return the expressions in an annotation's brackets; none if there is anything else in them."""
     if not annotation.body:
         return []
     result = _parse(annotation.body, "expression_list", reporter)

@@ -29,15 +29,16 @@ INCLUDE_FOLDER = Path(__file__).resolve().parent.parent / "include"
 
 _MARKER = re.compile(r'#line (\d+) "(.*)"$')
 _LINES_WITHOUT_MARKER = 8
-"""From so many lines left out on, C preprocessors write a marker in place of empty lines."""
+"""The number of omitted lines from which on C preprocessors write a marker, not empty lines."""
 MOST_TOKENS = 1 << 19
-"""That macros may become, those on the way counted; fabric.p4 has 160,000."""
+"""The most tokens that macros may become, with those on the way; fabric.p4 has 160,000."""
 MOST_INCLUDES = 1 << 12
 MOST_SOURCE_BYTES = 4 << 20
-"""Of one file; fabric.p4 and all that it includes have 60,000."""
+"""The largest size of one file; fabric.p4 and all that it includes have 60,000 bytes."""
 _FEW_USES = 8
 _MOVED_AT_ONCE = 1 << 12
-"""Tokens that pcpp moves for each use of a parameter, in the time that it takes for one more."""
+"""The number of tokens that pcpp moves for a use of a parameter in the time that one token takes.
+"""
 _SPLIT_WORD = re.compile(r"(\w)\\\r?\n(\w+)")
 
 
@@ -73,11 +74,11 @@ copyreg.pickle(LexToken, lambda token: (_copy_of, (token,)))
 
 
 class _TooMuchError(Exception):
-    """The program grows too large; why is among the diagnostics."""
+    """The program grows too large; the diagnostics say why."""
 
 
 class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
-    """pcpp with errors kept as diagnostics instead of printed."""
+    """The preprocessor pcpp, with errors kept as diagnostics instead of printed."""
 
     def __init__(self, include_dirs: Sequence[Path]) -> None:
         super().__init__()
@@ -99,7 +100,7 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
         self.return_code += 1
 
     def note_here(self, message: str, source: str = "") -> None:
-        """Note an error at the last directive, or in a source file where there was none."""
+        """Note an error at the last directive, or in a source file if there was none."""
         token = self.lastdirective
         if token is None:
             self.diagnostics.append(Diagnostic(source, 0, 0, message))
@@ -126,7 +127,7 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
             self.diagnostics.append(Diagnostic(source, 0, 0, message))
 
     def expand_macros(self, tokens: Any, expanding_from: Any = ()) -> Any:
-        """As pcpp does; macros that grow without measure are an error, not a matter of minutes."""
+        """Expand macros as pcpp does, but stop with an error those that grow without end."""
         if self.linemacrodepth == 0 and tokens:
             self.source_of_macro = tokens[0].source
         self._count_tokens(len(tokens))
@@ -135,7 +136,7 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
         return expanded
 
     def macro_expand_args(self, macro: Any, args: Any) -> Any:
-        """As pcpp does; an argument that is used often is measured first."""
+        """Expand a macro's arguments as pcpp does, but measure first those that are used often."""
         if len(macro.patch) > _FEW_USES:
             lengths: dict[int, int] = {}
             for kind, place, _ in macro.patch:
@@ -215,7 +216,7 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
 
 
 def read_source(path: Path) -> list[str]:
-    """The lines of a source file, without their ends. Raises OSError."""
+    """Return the lines of a source file, without their ends; raise OSError if it cannot be read."""
     return read_text(path, MOST_SOURCE_BYTES, "utf-8-sig", "replace").split("\n")
 
 
@@ -225,7 +226,7 @@ _HIDDEN = (("\ue000", "//"), ("\ue001", "/*"))
 
 
 def _hide_comments(text: str) -> str:
-    """Text in which comments in strings of several lines are kept from the preprocessor.
+    """Hide comments in strings of several lines from the preprocessor.
 
     It takes such strings, which C does not have, for text.
     """
@@ -242,8 +243,8 @@ def _hide_comments(text: str) -> str:
 
 
 def _unended_comment(text: str) -> int:
-    """The line of a comment that goes on to the end of the file, from 1; 0 if there is none. The
-    preprocessor would look for the end of every comment inside it, from each anew."""
+    """Return the line of a comment that goes on to the end of the file, from 1; 0 if there is none.
+    The preprocessor would look for the end of every comment inside it, from each anew."""
     start = text.rfind("/*")
     if start < 0 or text.find("*/", start + 2) >= 0:
         return 0
@@ -257,7 +258,7 @@ _OF_P4_14 = re.compile(r"^\s*(header_type|calculated_field|field_list_calculatio
 
 
 def _main_text(source: Path) -> str:
-    """The program's text; raises `CompileError` if there is none that could be P4_16."""
+    """Return the program's text; raise `CompileError` if it cannot be P4_16."""
 
     def refuse(message: str, line: int = 0, text: str = "") -> CompileError:
         return CompileError([Diagnostic(str(source), line, 1, message, text, len(text))])
@@ -342,7 +343,8 @@ def _collect(output: str, main_file: str, main_text: str) -> Preprocessed:
 
 @lru_cache(maxsize=1024)
 def display_name(file: str, folder: Path) -> str:
-    """A file's name as it is written into outputs: relative to the program's folder if inside it.
+    """Return a file's name as it is written into outputs: relative to the program's folder if
+    inside it.
 
     So the output does not depend on where a checkout lies.
     """

@@ -119,7 +119,7 @@ class RawToken:
 
 
 def tokenize(program: Preprocessed, reporter: Reporter) -> list[RawToken]:
-    """The program's tokens, before types are told from other names."""
+    """Return the program's tokens, before types are told from other names."""
     text = program.text
     tokens: list[RawToken] = []
     starts = [0, *accumulate(len(line.text) + 1 for line in program.lines)]
@@ -235,7 +235,7 @@ class _Sorter:
         token.kind = "TYPE_GREATER"
 
     def encloses_types(self, index: int) -> bool:
-        """Whether the ``<`` at `index` opens type arguments (or parameters) of a call."""
+        """Return whether the ``<`` at `index` opens type arguments (or parameters) of a call."""
         depth = 0
         width_depth = 0  # of the `<` that encloses a width, which may be any expression
         for position in range(index, len(self.tokens)):
@@ -267,7 +267,7 @@ class _Sorter:
     # Declarations of types
 
     def declare_type(self, index: int) -> None:
-        """The name at `index` names a type; type parameters may follow."""
+        """Note that the name at `index` names a type; type parameters may follow it."""
         if self.kind_at(index) == "IDENTIFIER":
             self.scopes[-1][self.tokens[index].text] = True
             self.declare_parameters(index + 1)
@@ -329,7 +329,8 @@ class _Sorter:
             token.kind = "TYPE_NAME"
 
     def keyword_in_context(self, index: int, token: RawToken, before: str, after: str) -> bool:
-        """Words that are keywords only in some places (specification, ``nonTypeName``)."""
+        """Turn a word into a keyword where it is one only in some places (specification,
+        ``nonTypeName``). Return whether it became one."""
         match token.text:
             case "apply" if after == "LEFT_BRACE" and before not in _BEFORE_NAMES:
                 token.kind = "APPLY"
@@ -351,7 +352,8 @@ class _Sorter:
         return True
 
     def begins_type(self, index: int, before: str) -> bool:
-        """Whether the word at `index` begins the declaration of a type rather than be a name."""
+        """Return whether the word at `index` begins the declaration of a type rather than be a
+        name."""
         return (
             len(self.scopes) == 1
             and not self.parentheses
@@ -360,7 +362,7 @@ class _Sorter:
         )
 
     def begins_entry(self, index: int) -> bool:
-        """Whether an entry's priority is at `index`: a number or (expression), then a colon."""
+        """Return whether an entry's priority is at `index`: a number or (expression), then a colon."""
         depth = 0
         if self.kind_at(index) == "INTEGER":
             return self.kind_at(index + 1) == "COLON"
@@ -374,13 +376,14 @@ class _Sorter:
 
 
 def sort_tokens(tokens: list[RawToken]) -> list[RawToken]:
-    """Tell types from other names (in place) and fold annotations; the folded list is returned."""
+    """Tell types from other names (in place) and fold annotations; return the folded list."""
     _Sorter(tokens).run()
     return _fold_annotations(tokens)
 
 
 def _pragma(tokens: list[RawToken], index: int) -> tuple[RawToken, int]:
-    """The annotation that ``@pragma name ...`` is, up to its line's end; and what follows it."""
+    """Return the annotation that ``@pragma name ...`` is, up to its line's end, and what index
+    follows it."""
     at = tokens[index]
     end = index + 2
     while end < len(tokens) and tokens[end].span[:2] == at.span[:2]:
@@ -436,7 +439,8 @@ def _fold_annotations(tokens: list[RawToken]) -> list[RawToken]:
 
 
 def split_declarations(tokens: list[RawToken]) -> list[list[RawToken]]:
-    """The tokens of each top-level declaration, so that an error in one leaves the others alone."""
+    """Return the tokens of each top-level declaration, so that an error in one leaves the others
+    alone."""
     chunks: list[list[RawToken]] = []
     current: list[RawToken] = []
     depth = 0
