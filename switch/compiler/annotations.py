@@ -38,7 +38,8 @@ def find(annotations: list[Any], name: str) -> syntax.Annotation | None:
 
 
 def local_name(declaration: syntax.Declaration) -> str:
-    """Return a declaration's name in the control plane: its own, or the one that ``@name`` gives."""
+    """Return a declaration's name in the control plane: its own, or the one that ``@name``
+    gives."""
     for annotation in declaration.annotations:
         if annotation.name == "name" and annotation.body:
             text = annotation.body[0].text

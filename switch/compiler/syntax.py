@@ -84,7 +84,8 @@ class IntegerLiteral(Expression):
 
 
 def known_integer(span: Span, value: int) -> IntegerLiteral:
-    """Return a literal for the checker to put in the place of an expression that it has evaluated."""
+    """Return a literal for the checker to put in the place of an expression that it has
+    evaluated."""
     node = IntegerLiteral(span, value)
     node.constant = value
     return node
@@ -484,7 +485,8 @@ class ParserState(Declaration):
     transition: Transition | None
 
     def next_states(self) -> list[str]:
-        """Return the names of the states that the transition leads to, accept and reject included."""
+        """Return the names of the states that the transition leads to, accept and reject
+        included."""
         if self.transition is None:
             return []
         if self.transition.cases is None:
@@ -587,7 +589,8 @@ class KeyElement(Node):
 
 @dataclass(eq=False)
 class ActionReference(Node):
-    """An action's name with arguments, of which some may be missing. The checker resolves the call."""
+    """An action's name with arguments, of which some may be missing. The checker resolves the
+    call."""
 
     call: Call
     annotations: list[Annotation] = field(default_factory=list)

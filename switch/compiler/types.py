@@ -300,7 +300,8 @@ def member_types(kind: Type) -> dict[str, Type]:
 
 
 def written_types(kind: Type, count: int) -> list[Type] | None:
-    """Return the types of the `count` values in a list that is a value of a type; None if none is."""
+    """Return the types of the `count` values in a list that is a value of a type; None if none
+    is."""
     match kind:
         case ListType():
             return [kind.element] * count
@@ -379,7 +380,8 @@ def substitute(kind: Type, bindings: Bindings) -> Type:
 
 
 def unify(formal: Type, actual: Type, bindings: Bindings) -> bool:
-    """Bind the type variables of `formal` so that it becomes `actual`; return False if they cannot."""
+    """Bind the type variables of `formal` so that it becomes `actual`; return False if they
+    cannot."""
     if isinstance(formal, TypeVariable):
         known = bindings.get(formal)
         if known is None or isinstance(known, (IntegerType, DontCareType)):

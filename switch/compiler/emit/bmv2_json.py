@@ -422,7 +422,8 @@ def _calculation_input(node: ir.Expression, width: int) -> Json:
 
 
 def _bare_constant(condition: Json) -> Json:
-    """Return a checksum's condition. BMv2 crashes on a constant that is wrapped as an expression."""
+    """Return a checksum's condition. BMv2 crashes on a constant that is wrapped as an
+    expression."""
     inner = condition["value"]
     return inner if isinstance(inner, dict) and inner.get("type") == "bool" else condition
 

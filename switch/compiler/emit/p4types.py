@@ -59,7 +59,8 @@ _NAMED = {
 
 
 def _field(kind: Type) -> str | None:
-    """Return what P4Info's messages call the kind of a type that has a name; None if it has none."""
+    """Return what P4Info's messages call the kind of a type that has a name; None if it has
+    none."""
     return kind.kind if isinstance(kind, StructType) else _NAMED.get(type(kind))
 
 

@@ -96,7 +96,8 @@ class _Flattener:
 
 
 def flatten(body: list[ir.Code], reporter: Reporter, name: str) -> list[ir.Do]:
-    """Return the primitives of an action, with ``_jump`` and ``_jump_if_zero`` for what branches."""
+    """Return the primitives of an action, with ``_jump`` and ``_jump_if_zero`` for what
+    branches."""
     flattener = _Flattener(reporter, name)
     flattener.sequence(simplify(body))
     primitives = flattener.primitives

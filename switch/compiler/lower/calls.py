@@ -64,7 +64,8 @@ class Frames:
 
 
 class CallLowering(Part):
-    """Lowers calls. `statements` lowers a callee's body; `applications` lower what else is applied."""
+    """Lowers calls. `statements` lowers a callee's body; `applications` lower what else is
+    applied."""
 
     def __init__(
         self, expressions: ExpressionLowering, externs: ExternLowering, statements: Statements,

@@ -203,7 +203,8 @@ class InstanceLowering(Part):
 
 
 def _of_instance(target: Target, instance: BlockInstance) -> Target:
-    """Return a call with the parameters of the instance; so far only those of its type were known."""
+    """Return a call with the parameters of the instance; so far only those of its type were
+    known."""
     parameters = instance.declaration.parameters
     if target.parameters is parameters:
         return target

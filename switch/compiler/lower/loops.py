@@ -92,7 +92,8 @@ class LoopLowering(Part):
         return place
 
     def _rounds(self, node: syntax.For, env: Environment) -> list[Counters] | None:
-        """Return the values of a loop's counters in each round and after the last; None if unknown."""
+        """Return the values of a loop's counters in each round and after the last; None if
+        unknown."""
         changed: set[int] = set()
         _note_changed(node.body, changed)
         counters: Counters = {}

@@ -284,7 +284,8 @@ class Places:
                 raise self.writer.fail(node, "not supported: this value for a header union")
 
     def invalidate(self, place: Place) -> None:
-        """Make the headers in a place invalid, as those of variables and ``out`` parameters begin."""
+        """Make the headers in a place invalid, as those of variables and ``out`` parameters
+        begin."""
         match place:
             case HeaderPlace():
                 self.writer.do("remove_header", ir.Reference("header", place.name))

@@ -282,7 +282,8 @@ class Storage:
         return HeaderPlace(own, kind)
 
     def allocate(self, name: str, kind: Type) -> Place:
-        """Return a place for a value of any type that can be stored; raises KeyError if it cannot."""
+        """Return a place for a value of any type that can be stored; raises KeyError if it
+        cannot."""
         bare = resolved(kind)
         match bare:
             case StructType(kind="header"):

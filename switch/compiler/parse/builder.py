@@ -111,7 +111,8 @@ def type_parameters_in(children: Children) -> list[str]:
 
 
 def declared(children: Children) -> tuple[Span, list[syntax.Annotation], str, Span]:
-    """Return what every declaration begins with: its span, annotations, name and the name's span."""
+    """Return what every declaration begins with: its span, annotations, name and the name's
+    span."""
     ((name, span),) = names_in(children)
     return span_of_all(children), annotations_in(children), name, span
 

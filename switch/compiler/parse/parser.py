@@ -155,7 +155,8 @@ def _parse(tokens: list[RawToken], start: str, reporter: Reporter) -> Any:
 
 
 def _accepted(problem: lark.exceptions.UnexpectedToken) -> set[str]:
-    """Return the terminals that can really follow. The parser's state lists some that cannot, too."""
+    """Return the terminals that can really follow. The parser's state lists some that cannot,
+    too."""
     try:
         return set(problem.accepts) or set(problem.expected)
     except Exception:  # without the parser's state lark cannot try out the terminals
@@ -198,7 +199,8 @@ def _check_annotation(token: RawToken, reporter: Reporter) -> None:
 
 
 def _declared_names(tokens: list[RawToken]) -> set[str]:
-    """Return the names before a declaration's body, which it would have declared had it been right."""
+    """Return the names before a declaration's body, which it would have declared had it been
+    right."""
     opening = ("LEFT_BRACE", "LEFT_PARENTHESIS")
     head = takewhile(lambda token: token.kind not in opening, tokens)
     names = {token.text for token in head if token.kind in ("IDENTIFIER", "TYPE_NAME")}
@@ -210,7 +212,8 @@ def _declared_names(tokens: list[RawToken]) -> set[str]:
 def parse_annotation_expressions(
     annotation: syntax.Annotation, reporter: Reporter
 ) -> list[syntax.Expression]:
-    """Return the expressions in an annotation's brackets; none if there is anything else in them."""
+    """Return the expressions in an annotation's brackets; none if there is anything else in
+    them."""
     if not annotation.body:
         return []
     result = _parse(annotation.body, "expression_list", reporter)

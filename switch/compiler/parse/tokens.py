@@ -362,7 +362,8 @@ class _Sorter:
         )
 
     def begins_entry(self, index: int) -> bool:
-        """Return whether an entry's priority is at `index`: a number or (expression), then a colon."""
+        """Return whether an entry's priority is at `index`: a number or (expression), then a
+        colon."""
         depth = 0
         if self.kind_at(index) == "INTEGER":
             return self.kind_at(index + 1) == "COLON"
