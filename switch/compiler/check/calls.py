@@ -76,9 +76,6 @@ class CallChecker:
         """Make a function, method, action, parser, control or package known to calls."""
         self.signatures[id(node)] = _Signature(parameters, types, returns, variables)
 
-    def signature(self, node: syntax.Node) -> _Signature:
-        return self.signatures[id(node)]
-
     # Which thing is called
 
     def check(self, node: syntax.Call, scope: Scope, expected: Type | None) -> None:
@@ -148,14 +145,14 @@ class CallChecker:
         names = [argument.name for argument in node.arguments]
 
         def fits(candidate: syntax.Node) -> bool:
-            parameters = self.signature(candidate).parameters
+            parameters = self.signatures[id(candidate)].parameters
             required = sum(item.default is None and not _optional(item) for item in parameters)
             known = {None, *(item.name for item in parameters)}
             return required <= len(names) <= len(parameters) and known.issuperset(names)
 
         fitting = list(filter(fits, candidates))
         if not fitting:
-            counts = sorted({len(self.signature(item).parameters) for item in candidates})
+            counts = sorted({len(self.signatures[id(item)].parameters) for item in candidates})
             wanted = " or ".join(map(str, counts))
             raise self.reporter.fail(
                 node.span, f"'{name}' takes {wanted} argument(s), but {len(names)} are given"
@@ -212,7 +209,7 @@ class CallChecker:
                 callee.name_span, f"{kind} has no method '{callee.name}'{hint}"
             )
         chosen = self._choose(node, callee.name, methods)
-        owner = self.signature(kind.declaration)
+        owner = self.signatures[id(kind.declaration)]
         bindings: Bindings = dict(zip(owner.variables, kind.arguments, strict=False))
         target = Target("extern_method", callee.name, chosen, callee.base, bindings=bindings)
         node.target = self._bind(node, target, scope, expected)
@@ -412,9 +409,10 @@ class CallChecker:
             )
             name = argument.name or parameters[position].name
             if argument.name and not any(item.name == name for item in parameters):
-                near = closest(name, {item.name for item in parameters})
                 raise self.reporter.fail(
-                    argument.span, f"'{target.name}' has no parameter '{name}'{near}"
+                    argument.span,
+                    f"'{target.name}' has no parameter '{name}'"
+                    f"{closest(name, {item.name for item in parameters})}",
                 )
             self.reporter.fail_if(
                 name in given, argument.span, f"parameter '{name}' is given twice"
@@ -465,8 +463,8 @@ class CallChecker:
     ) -> None:  # fmt: skip
         """Check that a parser or control has the parameters that a package wants, and infer its
         types."""
-        wanted = self.signature(formal.declaration)
-        found = self.signature(actual.declaration)
+        wanted = self.signatures[id(formal.declaration)]
+        found = self.signatures[id(actual.declaration)]
         rename: Bindings = dict(zip(wanted.variables, formal.arguments, strict=False))
         self.reporter.fail_if(
             formal.kind != actual.kind or len(wanted.types) != len(found.types),
@@ -507,7 +505,7 @@ class CallChecker:
             self.reporter.error(name.span, f"'{name.name}' is not an action{near}")
             return None
         name.declaration = symbol
-        signature = self.signature(symbol)
+        signature = self.signatures[id(symbol)]
         count = sum(1 for item in signature.parameters if complete or item.direction)
         partial = _Signature(signature.parameters[:count], signature.types[:count], VOID, [])
         self.signatures[id(reference)] = partial

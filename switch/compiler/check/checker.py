@@ -53,7 +53,7 @@ class Checker:
         self.tables = TableChecker(self.expressions, self.calls)
         self.parsers = ParserChecker(self.expressions, self.statements)
         self.generic: dict[int, syntax.Function] = {}  # as they were before they were checked
-        self._methods: dict[type[syntax.Node], Callable[..., None]] = {
+        self._methods: dict[type[syntax.Node], Callable[..., object]] = {
             syntax.Struct: self._struct,
             syntax.Enum: self._enum,
             syntax.SerializableEnum: self._serializable_enum,
@@ -94,7 +94,7 @@ class Checker:
 
     # Types
 
-    def _struct(self, node: syntax.Struct, scope: Scope) -> None:
+    def _struct(self, node: syntax.Struct, scope: Scope) -> Type:
         variables, inner = self.context.type_variables(node.type_parameters, scope)
         fields: dict[str, Type] = {}
         for item in node.fields:
@@ -117,6 +117,7 @@ class Checker:
         kind = StructType(node.name, node.kind, tuple(variables), fields, node)
         self.expressions.types.check_count(kind, node.name_span)
         self.context.declare(scope, node, TypeEntry(kind, node, variables))
+        return kind
 
     def _enum(self, node: syntax.Enum, scope: Scope) -> None:
         self.context.no_repeats(node.members, f"enum {node.name} has two members '{{}}'")
@@ -150,10 +151,7 @@ class Checker:
 
     def _typedef(self, node: syntax.Typedef, scope: Scope) -> None:
         if isinstance(node.reference, syntax.Struct):
-            self._struct(node.reference, scope)
-            entry = scope.symbols[node.reference.name]
-            assert isinstance(entry, TypeEntry)
-            kind = entry.type
+            kind = self._struct(node.reference, scope)
         else:
             kind = self.expressions.types.resolve(node.reference, scope)
         if node.is_new_type:
@@ -225,7 +223,7 @@ class Checker:
                     method.name_span,
                     f"a constructor must be called '{node.name}'",
                 )
-                self.calls.signature(method).variables = list(variables)
+                self.calls.signatures[id(method)].variables = list(variables)
 
     def _block_type(self, node: syntax.BlockType | syntax.PackageType, scope: Scope) -> None:
         variables, inner = self.context.type_variables(node.type_parameters, scope)
@@ -266,7 +264,7 @@ class Checker:
 
     def _specialize(self, node: syntax.Function, bindings: Bindings) -> syntax.Function:
         """Return a generic function with its type parameters replaced by types."""
-        variables = self.calls.signature(node).variables
+        variables = self.calls.signatures[id(node)].variables
         types = tuple(bindings[item] for item in variables)
         key = (id(node), types)
         known = self.specialized.get(key)

@@ -183,8 +183,9 @@ class ExpressionChecker:
             return
         for name, value in node.fields:
             if name not in bare.fields:
-                near = closest(name, set(bare.fields))
-                raise self.reporter.fail(value.span, f"{bare} has no field '{name}'{near}")
+                raise self.reporter.fail(
+                    value.span, f"{bare} has no field '{name}'{closest(name, set(bare.fields))}"
+                )
         missing = [name for name in bare.fields if name not in given]
         self.reporter.fail_if(
             missing and not node.defaults,

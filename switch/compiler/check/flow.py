@@ -90,10 +90,9 @@ class FlowChecker:
         for item in parameters:
             missing = [path for number, path in unset if number == id(item)]
             if missing and item.direction == "out":
-                what = f"out parameter '{item.name}'{_listed(missing)}"
                 self.warn(
                     item.name_span,
-                    f"{what} may be left without a value",
+                    f"out parameter '{item.name}'{_listed(missing)} may be left without a value",
                     "uninitialized-out-param",
                 )
 

@@ -110,16 +110,18 @@ class MemberChecker:
         match kind:
             case ErrorType():
                 if node.name not in self.context.errors:
-                    near = closest(node.name, set(self.context.errors))
                     raise self.reporter.fail(
-                        node.name_span, f"no error is called '{node.name}'{near}"
+                        node.name_span,
+                        f"no error is called '{node.name}'"
+                        f"{closest(node.name, set(self.context.errors))}",
                     )
                 node.type, node.constant = ERROR, node.name
             case EnumType() | SerializableEnumType():
                 if node.name not in kind.members:
-                    near = closest(node.name, set(kind.members))
                     raise self.reporter.fail(
-                        node.name_span, f"enum {kind.name} has no member '{node.name}'{near}"
+                        node.name_span,
+                        f"enum {kind.name} has no member '{node.name}'"
+                        f"{closest(node.name, set(kind.members))}",
                     )
                 node.type = kind
                 node.constant = node.name if isinstance(kind, EnumType) else kind.members[node.name]

@@ -96,9 +96,11 @@ class Coercer:
             isinstance(source, SerializableEnumType) and base_type(source) == target
         ):
             return self.implicit(node, target)
-        if not self._take_type(node, bare):
-            subject = f"{what or 'this'} has type {source}"
-            raise self.reporter.fail(node.span, f"{subject}, but {target} is expected")
+        self.reporter.fail_if(
+            not self._take_type(node, bare),
+            node.span,
+            f"{what or 'this'} has type {source}, but {target} is expected",
+        )
         node.type = target
         return node
 
@@ -333,9 +335,12 @@ class OperationChecker:
         left, right = type_of(node.left), type_of(node.right)
         kind = numeric(self.reporter, node.left, f"the left operand of '{node.operator}'")
         numeric(self.reporter, node.right, f"the right operand of '{node.operator}'")
-        if left != right:
-            message = f"the operands of '{node.operator}' have different types, {left} and {right}"
-            raise self.reporter.fail(node.span, f"{message}; cast one of them")
+        self.reporter.fail_if(
+            left != right,
+            node.span,
+            f"the operands of '{node.operator}' have different types, {left} and {right}; "
+            "cast one of them",
+        )
         self.reporter.fail_if(
             isinstance(kind, IntegerType) and node.operator in ("|+|", "|-|"),
             node.span,
@@ -363,12 +368,11 @@ class OperationChecker:
         divisor = node.right.constant
         if not isinstance(divisor, int) or divisor.bit_count() != 1:
             return  # unless all is known once instances are made, lowering tells it
-        operator, value = (">>", divisor.bit_length() - 1)
-        if node.operator == "%":
-            operator, value = ("&", divisor - 1)
-        right = syntax.IntegerLiteral(node.right.span, value)
-        right.type, right.constant = node.right.type, value
-        node.operator, node.right = operator, right
+        is_rest = node.operator == "%"
+        value = divisor - 1 if is_rest else divisor.bit_length() - 1
+        right = syntax.known_integer(node.right.span, value)
+        right.type = node.right.type
+        node.operator, node.right = "&" if is_rest else ">>", right
 
     def _fold(self, node: syntax.Binary) -> None:
         left, right = node.left.constant, node.right.constant

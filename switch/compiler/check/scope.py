@@ -106,8 +106,9 @@ class Context:
             return symbol
         if name.name in self.broken:
             raise Abandon(name.name)
-        near = closest(name.name, scope.names())
-        raise self.reporter.fail(name.span, f"'{name.name}' is not declared{near}")
+        raise self.reporter.fail(
+            name.span, f"'{name.name}' is not declared{closest(name.name, scope.names())}"
+        )
 
     def no_repeats(
         self, names: Iterable[tuple[str, Span]], message: str, known: Iterable[str] = ()
@@ -246,9 +247,9 @@ class TypeResolver:
             if reference.name in self.context.broken:
                 return UNKNOWN
             known = {name for name in scope.names() if isinstance(scope.find(name), TypeEntry)}
-            near = closest(reference.name, known)
             raise self.context.reporter.fail(
-                reference.span, f"'{reference.name}' is not a type{near}"
+                reference.span,
+                f"'{reference.name}' is not a type{closest(reference.name, known)}",
             )
         arguments = [self.resolve(item, scope) for item in reference.arguments]
         if not arguments:  # if there are parameters, they are to be inferred

@@ -98,9 +98,10 @@ class TableChecker:
         if item.name == "default_action":
             return
         if item.name not in _PROPERTIES:
-            near = closest(item.name, _PROPERTIES)
             self.reporter.warning(
-                item.span, f"table property '{item.name}' is not known here and ignored{near}"
+                item.span,
+                f"table property '{item.name}' is not known here and ignored"
+                f"{closest(item.name, _PROPERTIES)}",
             )
             return
         item.value = self.expressions.check(item.value, scope)
