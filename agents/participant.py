@@ -1,20 +1,28 @@
-"""All that runs on one host, on one endpoint: a rank's agent, a reduction server, or both."""
+"""All that runs on one host, on one endpoint: a rank's agent, a reduction server, or both;
+sans-I/O.
+
+What a rank and a server on the same host say to each other is no packet
+(`weft.agents.transport.local`).
+"""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
-from weft.agents.agent_group import AgentGroup
 from weft.agents.collectives.agent import HostAgent
-from weft.agents.collectives.aggregation import SwitchJob
-from weft.agents.collectives.communicator import Communicator, Lane
+from weft.agents.collectives.communicator import Communicator, Lane, SwitchJob
 from weft.agents.collectives.registry import partners
 from weft.agents.collectives.requests import Request
-from weft.agents.datagrams import ipv4
+from weft.agents.datagrams import Datagrams, ipv4
 from weft.agents.servers.server import ReductionServer
 from weft.agents.transport.endpoint import Endpoint
+from weft.agents.transport.endpoint_agent import EndpointAgent
+from weft.agents.transport.posting import Completion
 from weft.agents.transport.types import TransportOptions
+from weft.base.errors import InputError
 
 TeamMember = tuple[int, int]
 """(team, member of it): ranks are members 0 to P - 1, servers P to P + S - 1."""
@@ -78,6 +86,93 @@ class Cast:
         return Cast((team,), tuple((rank, ((0, rank),)) for rank in range(len(addresses))))
 
 
+class AgentGroup(EndpointAgent):
+    """Several agents on one endpoint.
+
+    It has a `HostAgent`'s verbs for whoever drives it, and gives each agent the completions of its
+    own queue pairs.
+
+    Args:
+        parts: agents of this endpoint, one `HostAgent` at most; they have no driver of their own.
+
+    Raises:
+        InputError: an agent of another endpoint, several ranks, or nobody.
+    """
+
+    def __init__(self, endpoint: Endpoint, parts: Sequence[HostAgent | ReductionServer]) -> None:
+        if any(part.endpoint is not endpoint for part in parts):
+            raise InputError("a host's agents share its endpoint; one of them has another")
+        super().__init__(endpoint)
+        self.parts = tuple(parts)
+        ranks = [place for place, part in enumerate(parts) if isinstance(part, HostAgent)]
+        if len(ranks) > 1 or not parts:
+            raise InputError(f"a host has one rank at most and an agent at least, not {len(ranks)}")
+        self._rank = ranks[0] if ranks else 0
+        self._completed: list[list[Completion]] = [[] for _ in parts]
+        # It holds its agents, and they not it, or none would go by reference counting alone.
+        home = weakref.ref(self)
+        for number, part in enumerate(self.parts):
+            part.poll = partial(_poll, home, number)
+
+    def _sort(self) -> None:
+        """Give each agent its completions. What is no server's is the rank's."""
+        for completion in self.endpoint.poll():
+            number = self._rank
+            for place, part in enumerate(self.parts):
+                if isinstance(part, ReductionServer) and part.serves(completion):
+                    number = place
+            self._completed[number].append(completion)
+
+    def completions_of(self, number: int) -> list[Completion]:
+        """What the agent at a place has not been told yet."""
+        self._sort()
+        completions, self._completed[number] = self._completed[number], []
+        return completions
+
+    @property
+    def _pending(self) -> bool:
+        return self.endpoint.has_completions or any(self._completed)
+
+    @property
+    def attentive(self) -> bool:
+        """Whether it must be looked after whenever something arrives."""
+        return any(part.attentive for part in self.parts)
+
+    @property
+    def due_ns(self) -> int | None:
+        """When it, apart from its endpoint, must be looked after; 0: now."""
+        if self._pending:
+            return 0
+        times = [part.due_ns for part in self.parts]
+        return min((each for each in times if each is not None), default=None)
+
+    def has_event(self) -> bool:
+        """Whether the rank's agent has an event."""
+        return any(part.has_event() for part in self.parts)
+
+    def transmit(self, now_ns: int, budget_bytes: int = 1 << 62) -> Datagrams:
+        due_ns = self.due_ns
+        if due_ns is not None and now_ns >= due_ns:
+            self.look_after(now_ns)
+        batch = self.endpoint.transmit(now_ns, budget_bytes)
+        if self._pending:
+            self.look_after(now_ns)
+        return batch
+
+    def look_after(self, now_ns: int, completions: Sequence[Completion] = ()) -> None:
+        while True:
+            for part in self.parts:
+                part.look_after(now_ns)
+            if not self._pending:
+                return
+
+
+def _poll(home: weakref.ref[AgentGroup], number: int) -> list[Completion]:
+    """An agent's completions; none once its host is gone."""
+    host = home()
+    return [] if host is None else host.completions_of(number)
+
+
 class Participant:
     """One host's part in its teams.
 
@@ -123,7 +218,7 @@ class Participant:
                 self.server = self.server or ReductionServer(endpoint)
                 self.server.add_job(number, member - len(addresses), addresses, servers)
         parts = [part for part in (self.agent, self.server) if part is not None]
-        self.machine: HostAgent | ReductionServer | AgentGroup = parts[0]
+        self.machine: EndpointAgent = parts[0]
         """What a driver serves."""
         if len(parts) > 1:
             self.machine = AgentGroup(endpoint, parts)

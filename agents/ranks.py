@@ -1,58 +1,63 @@
-"""What a rank is told of a run, and what it says of it: plain data, the same in both worlds."""
+"""What a rank is told of a run, and what it reports of it: plain data, the same in both worlds."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from weft.agents.collectives.communicator import Lane
+from weft.agents.collectives.operation import Report
 from weft.agents.collectives.requests import Request
+from weft.agents.collectives.series import Series
+from weft.agents.collectives.workload import Workload, accuracy_of
 from weft.agents.participant import Team, TeamMember
 from weft.agents.transport.types import TransportOptions
 
 
 @dataclass(frozen=True)
 class RankConfig:
-    """What a rank process is told when it is forked. Everything but the operation."""
+    """What a rank process is told when it is forked: everything but the operation."""
 
     rank: int
-    """Its number among the processes: those of ranks first, team by team, then those of servers
-    alone."""
+    """The number of the process. Processes of ranks come first, team by team, then processes that
+    are servers alone."""
     host: str
-    """Name of the host, for messages."""
+    """The name of the host, for messages."""
     teams: list[Team]
     rendezvous: str
-    """Path of the runner's Unix socket."""
+    """The path of the runner's Unix socket."""
     members: list[TeamMember] = field(default_factory=list)
-    """What the process is; by default that rank of the first team."""
+    """What the process is. An empty list means that it is the rank of that number in the first
+    team; `roles` says so."""
     processes: int = 0
-    """How many there are; by default the ranks of the first team."""
+    """How many processes there are. 0 means as many as the first team has ranks."""
     partners: list[int] = field(default_factory=list)
-    """Ranks that this one needs a queue pair with beside those that every rank has."""
+    """The ranks that this one needs a queue pair with beside those that every rank has."""
     lanes: dict[int, list[Lane]] = field(default_factory=dict)
-    """Of the rank by peer, where data takes paths that were chosen for it."""
+    """The lanes to each peer to which data takes paths that were chosen for it."""
     transport: TransportOptions = field(default_factory=TransportOptions)
     workers: int = 1
-    """Threads that receive multicast, each the groups of one subgroup, beside the one that does
-    all the rest; with 1 that one receives multicast, too."""
+    """How many threads receive multicast, each the groups of one subgroup. With 1 the thread that
+    does everything else receives multicast, too; with more they are threads of their own."""
     path_mtu: int = 4096
-    """RoCE payload bytes of one packet: 256, 512, 1024, 2048 or 4096."""
+    """How many bytes of RoCE payload one packet has: 256, 512, 1024, 2048 or 4096."""
     rate_bps: int = 100_000_000
-    """Rate of the host's link, in frame bytes."""
+    """The rate of the host's link, counted in frame bytes."""
     seed: int = 1
     log: str = ""
-    """File for the process's standard output and error; empty: inherited."""
+    """The file for the process's standard output and error. If it is empty, the process inherits
+    those of the launcher."""
     connect_timeout_s: float = 30.0
 
-    def __post_init__(self) -> None:
-        if not self.members:
-            object.__setattr__(self, "members", [(0, self.rank)])
-        if not self.processes:
-            object.__setattr__(self, "processes", len(self.teams[0].addresses))
+    @property
+    def roles(self) -> list[TeamMember]:
+        """What the process is: one rank, a server of any number of teams, or both."""
+        return self.members or [(0, self.rank)]
 
     @property
     def address(self) -> str:
-        """IPv4 address of the host."""
-        team, member = self.members[0]
+        """The IPv4 address of the host."""
+        team, member = self.roles[0]
         return (*self.teams[team].addresses, *self.teams[team].servers)[member]
 
 
@@ -61,33 +66,33 @@ class OperationConfig:
     """What a run does, the same on every rank: one operation, or several, again and again."""
 
     request: Request
-    """Of the first; its number is set by the rendezvous."""
+    """The first operation. The rendezvous sets its number."""
     seed: int = 1
-    """Of the data."""
+    """The seed of the data."""
     operations: int = 1
-    """How often all this is done."""
+    """How often the first operation and those in `more` are done."""
     at_once: int = 1
     """How many of the operations run at the same time."""
     more: tuple[Request, ...] = ()
-    """What follows the first, each time."""
+    """The operations that follow the first one, each time."""
     waits: tuple[tuple[int, ...], ...] = ()
-    """Of each of `kinds`: how many places before it those operations are that must be done before
-    it begins. Empty: none waits."""
+    """For each of `kinds`, how many places before it those operations are that must be done before
+    it begins. If this is empty, no operation waits."""
     data: str = "exact"
-    """What floating-point numbers are where they are reduced: one of `names.DATA`."""
+    """Which floating-point numbers are reduced: one of `names.DATA`."""
 
     @property
     def kinds(self) -> tuple[Request, ...]:
-        """The different operations, in order."""
+        """The different operations, in their order."""
         return (self.request, *self.more)
 
     @property
     def count(self) -> int:
-        """Of all operations."""
+        """How many operations there are in all."""
         return self.operations * len(self.kinds)
 
     def requests(self) -> list[Request]:
-        """Of all operations, numbered from the first's number on."""
+        """Return the requests of all operations, numbered from the first one's number on."""
         first = self.request.number
         return [
             replace(self.kinds[index % len(self.kinds)], number=first + index)
@@ -95,7 +100,8 @@ class OperationConfig:
         ]
 
     def limited(self, size: int, rate_bps: int, number: int = 0) -> OperationConfig:
-        """With time limits for so many ranks at that rate, numbered from `number` on."""
+        """Return a copy that is numbered from `number` on, with time limits for `size` ranks whose
+        links have that rate."""
         first, *more = (
             replace(request, number=number, timeout_ns=request.limit_ns(size, rate_bps))
             for request in self.kinds
@@ -104,52 +110,111 @@ class OperationConfig:
 
     @property
     def limit_ns(self) -> int:
-        """For all operations together, once they are `limited`."""
+        """The time limit of all operations together, once they are `limited`."""
         return self.operations * sum(request.timeout_ns for request in self.kinds)
 
-    def seed_of(self, team: int) -> int:
-        """Of a team's data."""
-        return self.seed + 1_000_003 * team
+    def workloads(self, number: int, team: Team, *, keep: bool = False) -> list[Workload]:
+        """Return the data of all operations in a team, given its number; `keep` as `Workload` has
+        it."""
+        return [
+            Workload(
+                request, len(team.addresses), self.seed + 1_000_003 * number, data=self.data,
+                switch_values=team.switch_values, keep=keep,
+            )
+            for request in self.requests()
+        ]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class RankReport:
-    """What one rank says of a run."""
+    """What one rank reports of a run."""
 
     rank: int
-    """Its number among the ranks of all teams."""
+    """The number of the rank among the ranks of all teams."""
     host: str
     algorithm: str
     verified: bool
     error: str = ""
     completion_ns: int = 0
-    """From the common start until the data is complete and the operation (of several the last)
-    done; 0 if it failed."""
+    """The time from the common start until the data is complete and the operation, of several the
+    last one, is done. It is 0 if the rank failed."""
     phases_ns: dict[str, int] = field(default_factory=dict)
-    """Summed over the operations."""
+    """The durations of the phases, each added up over the operations."""
     received_bytes: int = 0
-    """Of other ranks' data."""
+    """How many bytes of other ranks' data came."""
     chunks_multicast: int = 0
     chunks_fetched: int = 0
     chunks_duplicate: int = 0
     blocks_saturated: int = 0
-    """Blocks of sums by switches in which some did not fit into 32 bits."""
+    """How many blocks of sums by switches had sums that did not fit into 32 bits."""
     accuracy: dict[str, float] = field(default_factory=dict)
-    """Of data whose sums are rounded: `SumErrors.figures` of all operations."""
+    """`SumErrors.figures` of all operations, if the data's sums are rounded."""
     flow_count: int = 0
-    """Queue pairs that RDMA WRITEs left by."""
+    """How many queue pairs RDMA WRITEs left by."""
     retransmitted_packets: int = 0
     cpu_ns: int = 0
-    """Processor time of the rank process between start and finish."""
+    """The processor time of the rank process between start and finish."""
     wake_lateness_ns: dict[str, int] = field(default_factory=dict)
-    """How late the process was called for its deadlines: p50, p99, max."""
+    """How late the process was called for its deadlines: p50, p99 and max."""
     team: int = 0
     socket_drops: int = 0
-    """Datagrams that the receive buffer of the UDP socket had no room for."""
+    """How many datagrams the receive buffer of the UDP socket had no room for."""
     statistics: dict[str, int] = field(default_factory=dict)
-    """Counters of the transport and of the driver, by name."""
+    """The counters of the transport and of the driver, by name."""
     spans_ns: list[tuple[int, int]] = field(default_factory=list)
-    """Of each operation that ended: when it began and when it was done, from the common start."""
+    """When each operation that ended began and when it was done, from the common start."""
     moments: list[tuple[int, str, int]] = field(default_factory=list)
-    """Of the collective flows: (flow, what happened to it as `operation.Moment` has it, when, in ns
-    from the common start)."""
+    """What happened to the flows of the collective flows: (flow, what happened to it as
+    `operation.Moment` has it, when, in ns from the common start)."""
+
+    def checked(self, error: str, workloads: Iterable[Workload]) -> RankReport:
+        """Return the report after every byte has been compared: with the error that was found, or
+        else verified, with the accuracy of the results."""
+        if error:
+            return replace(self, error=error, completion_ns=0)
+        return replace(self, verified=True, accuracy=accuracy_of(workloads))
+
+
+def report_of(
+    rank: int,
+    team: int,
+    host: str,
+    series: Series,
+    counted: Report,
+    statistics: Mapping[str, int],
+    start_ns: int,
+    *,
+    cpu_ns: int = 0,
+    wake_lateness_ns: Mapping[str, int] | None = None,
+) -> RankReport:
+    """Return the report of a rank whose series has ended, or was stopped; its data is yet to be
+    `checked`.
+
+    Args:
+        counted: what the series has counted.
+        statistics: the counters of the transport and of the driver, by name.
+        start_ns: the common start.
+    """
+    return RankReport(
+        rank=rank,
+        team=team,
+        host=host,
+        algorithm=series.algorithm,
+        verified=False,
+        error=series.error,
+        completion_ns=0 if series.error else series.finished_ns - start_ns,
+        phases_ns=counted.phases_ns,
+        received_bytes=counted.received_bytes,
+        chunks_multicast=counted.chunks_multicast,
+        chunks_fetched=counted.chunks_fetched,
+        chunks_duplicate=counted.chunks_duplicate,
+        blocks_saturated=counted.blocks_saturated,
+        flow_count=counted.flow_count,
+        retransmitted_packets=statistics["retransmitted_packets"],
+        cpu_ns=cpu_ns,
+        wake_lateness_ns=dict(wake_lateness_ns or {}),
+        socket_drops=statistics["socket_drops"],
+        statistics=dict(statistics),
+        spans_ns=series.spans_since(start_ns),
+        moments=counted.moments_since(start_ns),
+    )

@@ -146,9 +146,17 @@ class Record(ctypes.Structure):
         return cls.from_address(address + index * ctypes.sizeof(cls))
 
     @classmethod
-    def zeroed(cls: type[R]) -> R:
-        """Return a record with memory of its own, which is full of zeros."""
-        return cls.from_buffer(bytearray(ctypes.sizeof(cls)))
+    def zeroed(cls: type[R], **values: int) -> R:
+        """Return a record with memory of its own: zeros, but for the values given by name."""
+        return cls.from_buffer(bytearray(ctypes.sizeof(cls))).fill(**values)
+
+    def fill(self: R, **values: int) -> R:
+        """Set some fields by name, in Python; return the record. Raises AttributeError for a name
+        that is no field, which ctypes would take without a word."""
+        for name, value in values.items():
+            getattr(type(self), name)
+            setattr(self, name, value)
+        return self
 
     @classmethod
     def within(cls: type[R], memory: Words) -> R:

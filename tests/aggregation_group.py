@@ -12,8 +12,7 @@ from tests.collective_group import Group
 from tests.memory_network import Faults
 
 from weft.agents.collectives.agent import Done, Failed, HostAgent
-from weft.agents.collectives.aggregation import SwitchJob
-from weft.agents.collectives.communicator import Communicator
+from weft.agents.collectives.communicator import Communicator, SwitchJob
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import Datagram, Datagrams, ipv4, ipv4_text
 from weft.agents.transport import Endpoint, TransportOptions

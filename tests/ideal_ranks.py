@@ -4,38 +4,31 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
-from weft.agents.collectives.algorithms.direct import DirectAllreduce, DirectAlltoall, DirectGather
-from weft.agents.collectives.algorithms.double_binary_tree import DoubleBinaryTreeAllreduce
-from weft.agents.collectives.algorithms.halving_doubling import HalvingDoublingAllreduce
-from weft.agents.collectives.algorithms.linear import LinearAllgather
-from weft.agents.collectives.algorithms.recursive_doubling import RecursiveDoublingAllgather
-from weft.agents.collectives.algorithms.recursive_halving import RecursiveHalvingReduceScatter
-from weft.agents.collectives.algorithms.ring import RingAllgather, RingAllreduce, RingReduceScatter
-from weft.agents.collectives.algorithms.trees import TreeBroadcast
+from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.unicast import MAX_BLOCKS, Bytes, Pattern, Write
+from weft.agents.collectives.unicast import MAX_BLOCKS, Bytes, Write
 from weft.agents.collectives.workload import Workload
 
-PATTERNS: dict[tuple[str, str], Callable[..., Pattern]] = {
-    ("allgather", "ring"): RingAllgather,
-    ("allgather", "linear"): LinearAllgather,
-    ("allgather", "recursive-doubling"): RecursiveDoublingAllgather,
-    ("broadcast", "k-nomial"): TreeBroadcast,
-    ("broadcast", "binary-tree"): TreeBroadcast,
-    ("broadcast", "pipelined-ring"): TreeBroadcast,
-    ("reduce-scatter", "ring"): RingReduceScatter,
-    ("reduce-scatter", "recursive-halving"): RecursiveHalvingReduceScatter,
-    ("allreduce", "ring"): RingAllreduce,
-    ("allreduce", "halving-doubling"): HalvingDoublingAllreduce,
-    ("allreduce", "double-binary-tree"): DoubleBinaryTreeAllreduce,
-    ("allreduce", "direct"): DirectAllreduce,
-    ("alltoall", "direct"): DirectAlltoall,
-    ("many-to-one", "direct"): DirectGather,
-}
+PATTERNS = (
+    ("allgather", "ring"),
+    ("allgather", "linear"),
+    ("allgather", "recursive-doubling"),
+    ("broadcast", "k-nomial"),
+    ("broadcast", "binary-tree"),
+    ("broadcast", "pipelined-ring"),
+    ("reduce-scatter", "ring"),
+    ("reduce-scatter", "recursive-halving"),
+    ("allreduce", "ring"),
+    ("allreduce", "halving-doubling"),
+    ("allreduce", "double-binary-tree"),
+    ("allreduce", "direct"),
+    ("alltoall", "direct"),
+    ("many-to-one", "direct"),
+)
 PACKET_BYTES = 16
 """Small, so that small shards have many blocks."""
 
@@ -50,18 +43,17 @@ class Ideal:
 
     def __init__(self, request: Request, size: int, buffers: list[Bytes], seed: int) -> None:
         self.chance = random.Random(seed)
-        make = PATTERNS[request.collective, request.algorithm]
+        make = algorithm_of(request.collective, request.algorithm).pattern
         counts = [request.output_elements(rank, size) for rank in range(size)]
         self.outputs = [np.zeros((count or 0) * request.item_bytes, np.uint8) for count in counts]
-        results = None if counts[0] is None else self.outputs
+        results: list[Bytes | None] = [None] * size
+        if counts[0] is not None:
+            results = list(self.outputs)
         self.overwrites = request.collective == "allreduce"
         self.patterns = [
-            make(
-                request, rank, size, PACKET_BYTES, buffers[rank],
-                *([results[rank]] if results else []),
-            )
+            make(request, rank, size, PACKET_BYTES, buffers[rank], results[rank])
             for rank in range(size)
-        ]  # fmt: skip
+        ]
         self.left = [dict(pattern.expected) for pattern in self.patterns]
         self.sent_bytes = [0] * size
         self.written: set[tuple[int, int, int]] = set()

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from tests.memory_network import Faults, MemoryNetwork
 
-from weft.agents.agent_group import AgentGroup
 from weft.agents.collectives.agent import Done, Failed, HostAgent
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.dtypes import HALF_TYPES, dtype_of, is_float
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import ipv4
+from weft.agents.participant import AgentGroup
 from weft.agents.servers import ReductionServer
 from weft.agents.servers.server import MEMORY_BYTES, MOST_OPERATIONS
 from weft.agents.transport import Endpoint, TransportOptions

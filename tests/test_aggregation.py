@@ -16,8 +16,7 @@ from tests.aggregation_switches import JobPlan
 from tests.aggregation_workers import Array, Workers
 
 from weft.agents.collectives.agent import Done, Failed, HostAgent
-from weft.agents.collectives.aggregation import SwitchJob
-from weft.agents.collectives.communicator import Communicator
+from weft.agents.collectives.communicator import Communicator, SwitchJob
 from weft.agents.collectives.dtypes import dtype_of, significand_bits
 from weft.agents.collectives.operation import Report
 from weft.agents.collectives.requests import Request

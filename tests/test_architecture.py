@@ -28,7 +28,6 @@ SANS_IO = (
     "agents/transport",
     "agents/collectives",
     "agents/servers",
-    "agents/agent_group.py",
     "agents/ranks.py",
     "agents/participant.py",
     "topo/clos.py",

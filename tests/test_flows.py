@@ -13,7 +13,7 @@ from tests.memory_network import Faults
 
 from weft.agents.collectives.agent import Failed
 from weft.agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph, GraphBuilder
-from weft.agents.collectives.flow_schedule import Schedule
+from weft.agents.collectives.flows_operation import Schedule
 from weft.agents.collectives.requests import Request
 from weft.agents.drivers.messages import Prepare, decode, encode
 from weft.agents.ranks import OperationConfig

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tests.memory_network import Faults
 from tests.server_group import FIRST_RANK, ServerGroup
 
-from weft.agents.agent_group import AgentGroup
 from weft.agents.collectives.agent import Failed, HostAgent
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import Datagram, ipv4
+from weft.agents.participant import AgentGroup
 from weft.agents.servers import ReductionServer
 from weft.agents.transport import CompletionKind, Endpoint, TransportMisuse
 from weft.agents.transport.types import RemoteQueuePair

@@ -21,23 +21,25 @@ every rank knows of it, by name, within 3 s. After a failure the agent starts no
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from weft.agents.collectives.build import build
+from weft.agents.collectives.algorithm import Register
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control, Kind
 from weft.agents.collectives.dtypes import Array
+from weft.agents.collectives.flows_operation import FlowsOperation
 from weft.agents.collectives.names import MAX_AT_ONCE
 from weft.agents.collectives.operation import Operation, Report, Ticket
-from weft.agents.collectives.requests import Request
+from weft.agents.collectives.registry import algorithm_of
+from weft.agents.collectives.requests import Request, flat_bytes
 from weft.agents.collectives.timing import TIMEOUT_BASE_NS, operation_timeout_ns
-from weft.agents.datagrams import Datagrams
 from weft.agents.transport.aggregation import AggregationQueuePair
 from weft.agents.transport.endpoint import Endpoint
+from weft.agents.transport.endpoint_agent import EndpointAgent
 from weft.agents.transport.posting import Completion
 from weft.agents.transport.types import CompletionKind, MemoryRegion
 from weft.base.errors import InputError, ProtocolError, RunError
@@ -80,14 +82,12 @@ class _Running:
     regions: list[MemoryRegion]
 
 
-class HostAgent:
+class HostAgent(EndpointAgent):
     """One rank's agent; see the module."""
 
     def __init__(self, endpoint: Endpoint, communicator: Communicator) -> None:
-        self.endpoint = endpoint
+        super().__init__(endpoint)
         self.communicator = communicator
-        self.poll: Callable[[], list[Completion]] = endpoint.poll
-        """Where completions come from; another source where other agents share the endpoint."""
         self.failure = ""
         """Why the agent can start nothing more, or empty."""
         self._running: dict[int, _Running] = {}
@@ -98,16 +98,6 @@ class HostAgent:
         self._events: deque[Done | Failed] = deque()
         self._early: list[tuple[int, Control]] = []
         """Messages of operations that this rank has not started yet."""
-
-    @property
-    def address(self) -> int:
-        """IPv4 address of the host."""
-        return self.endpoint.address
-
-    @property
-    def groups(self) -> list[int]:
-        """The multicast groups of which the host must be a member."""
-        return self.endpoint.groups
 
     def start(
         self, request: Request, buffer: Array, now_ns: int, output: Array | None = None
@@ -157,46 +147,12 @@ class HostAgent:
                 self._control(peer, message, now_ns)
             except ProtocolError as error:
                 self._blame(peer, error, now_ns)
-        self._advance(now_ns)
-
-    def receive(self, batch: Datagrams, now_ns: int) -> None:
-        self.endpoint.receive(batch, now_ns)
-        self._advance(now_ns)
-
-    def transmit(self, now_ns: int, budget_bytes: int = 1 << 62) -> Datagrams:
-        """What to send now; the batch is valid until the next call."""
-        due_ns = self._due_ns()
-        if due_ns is not None and now_ns >= due_ns:
-            self._advance(now_ns)
-        batch = self.endpoint.transmit(now_ns, budget_bytes)
-        completions = self.poll()
-        if completions:
-            self._advance(now_ns, completions)
-        return batch
-
-    def attend(self, batch: Datagrams, now_ns: int) -> None:
-        """In place of `receive` and `transmit`, for a driver whose compiled code serves the
-        endpoint: look after what that found (`batch` holds what was received last) and what is
-        due. To be called when the endpoint has events, at `due_ns`, and after every arrival while
-        `attentive`; afterwards there may be something to send."""
-        self.endpoint.take_events(batch)
-        self._advance(now_ns)
-
-    @property
-    def due_ns(self) -> int | None:
-        """When the operation, apart from its endpoint, must be looked after."""
-        return self._due_ns()
+        self.look_after(now_ns)
 
     @property
     def attentive(self) -> bool:
         """Whether the operation must be looked after whenever something arrives."""
         return any(running.operation.attentive for running in self._running.values())
-
-    def deadline(self) -> int | None:
-        endpoint_ns, own_ns = self.endpoint.deadline(), self._due_ns()
-        if endpoint_ns is None or own_ns is None:
-            return own_ns if endpoint_ns is None else endpoint_ns
-        return min(endpoint_ns, own_ns)
 
     def next_event(self) -> Done | Failed | None:
         return self._events.popleft() if self._events else None
@@ -263,8 +219,8 @@ class HostAgent:
         while len(self._idle_regions) > IDLE_REGIONS:
             self.endpoint.deregister(self._idle_regions.popleft())
 
-    def _due_ns(self) -> int | None:
-        """When the running operations must be looked after, whatever the endpoint does."""
+    @property
+    def due_ns(self) -> int | None:
         if not self._running:
             return None
         due_ns = self._probe_ns
@@ -275,7 +231,7 @@ class HostAgent:
                 due_ns = min(due_ns, check_ns)
         return due_ns
 
-    def _advance(self, now_ns: int, completions: Sequence[Completion] = ()) -> None:
+    def look_after(self, now_ns: int, completions: Sequence[Completion] = ()) -> None:
         for completion in completions:
             self._take(completion, now_ns)
         for completion in self.poll():
@@ -385,3 +341,41 @@ class HostAgent:
             running.operation.close()
             self._events.append(Failed(number, now_ns, reason, report))
         self._running.clear()
+
+
+def build(
+    communicator: Communicator,
+    request: Request,
+    buffer: Array,
+    output: Array | None,
+    register: Register,
+) -> Operation:
+    """The operation of a request on this rank.
+
+    Args:
+        buffer, output: as `HostAgent.start` has them.
+        register: gives the memory region of an array of bytes.
+
+    Raises:
+        InputError: the arrays do not fit the request, or the request the communicator.
+    """
+    name = f"{request.collective.title()} on {communicator.size} ranks"
+    rank, size = communicator.rank, communicator.size
+    own = request.buffer_elements(rank, size)
+    data = flat_bytes(buffer, request, own, f"{name}, the buffer of rank {rank}")
+    count = request.output_elements(rank, size)
+    result = None
+    if count is None:
+        if output is not None:
+            raise InputError(f"{name}: it works in place and has no output")
+    else:
+        if output is None:
+            raise InputError(f"{name}: pass the array for the result as output")
+        result = flat_bytes(output, request, count, f"{name}, the output of rank {rank}")
+        if np.may_share_memory(data, result):
+            raise InputError(f"{name}: buffer and output overlap; pass arrays of their own")
+        if request.flows is not None:
+            return FlowsOperation(communicator, request, data, result, register)
+    algorithm = algorithm_of(request.collective, request.algorithm)
+    algorithm.check(request)
+    return algorithm.operation(communicator, request, data, result, register)

@@ -6,7 +6,7 @@ theory counts. The two are written apart from each other, so that tests can hold
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Union
 
@@ -19,8 +19,8 @@ from weft.agents.transport.types import MemoryRegion
 from weft.base.errors import InputError
 
 Order = Union[int, "tuple[Order, ...]"]
-"""In which order ranks' elements are added: a rank, or orders that are summed up one after the
-other. ((0, 1), 2) is (x0 + x1) + x2."""
+"""The order in which ranks' elements are added: a rank, or a tuple of orders whose sums are added
+one after the other. ((0, 1), 2) means (x0 + x1) + x2."""
 
 Register = Callable[[Bytes], MemoryRegion]
 """Gives the memory region of an array of bytes."""
@@ -29,30 +29,36 @@ Register = Callable[[Bytes], MemoryRegion]
 class Algorithm:
     """An algorithm of one or several collectives.
 
-    A subclass gives `pattern` and `rounds`, or its own `operation`; all else has defaults. Another
-    package brings an instance by an entry point in the group ``weft.algorithms``.
+    A subclass gives `patterns` (or `pattern`) and `rounds`, or its own `operation`; everything else
+    has defaults. Another package brings an instance by an entry point in the group
+    ``weft.algorithms``.
     """
 
     name: str
     collectives: tuple[str, ...]
-    """Those of `weft.agents.collectives.names.COLLECTIVES` that it does."""
+    """Which of `weft.agents.collectives.names.COLLECTIVES` it does."""
+    patterns: Mapping[str, Callable[..., Pattern]]
+    """By collective, what makes the pattern of a rank; its arguments are those of `pattern`."""
     colours: tuple[str, str] = ("#6a51a3", "#ab95dd")
-    """In plots and pages, on white and on dark."""
+    """Its colours in plots and pages, on white and on dark."""
     heeds: frozenset[str] = frozenset({"block"})
-    """Options of a scenario that go by the algorithm."""
+    """The options of a scenario that the algorithm heeds."""
     multicasts = False
-    """Whether ranks multicast data: it needs groups of the switches."""
+    """Whether ranks multicast data, so that the algorithm needs multicast groups of the
+    switches."""
     adds = False
     """Whether switches add, in fixed point."""
     serves = False
-    """Whether it needs reduction servers, which add half types in float32."""
+    """Whether the algorithm needs reduction servers, which add half types in float32."""
     in_rounds = False
-    """Whether each round has another partner. Rounds that mix on a rank's link come apart between
-    the ranks, until several partners fill one's queue: so less is under way."""
+    """Whether a rank has another partner in each round. Where rounds mix on a rank's link, the
+    ranks get out of step until several partners fill one rank's queue, so less is kept under
+    way."""
 
     @property
     def unicast(self) -> bool:
-        """Whether it consists of unicast flows between ranks, so that it has `rounds`."""
+        """Whether the algorithm consists of unicast flows between ranks, so that it has
+        `rounds`."""
         return not (self.multicasts or self.adds or self.serves)
 
     # -- on ranks
@@ -68,13 +74,13 @@ class Algorithm:
         result: Bytes | None,
         register: Register,
     ) -> Operation:
-        """What carries a request out on this rank.
+        """Return what carries a request out on this rank.
 
         Args:
             data, result: buffer and output as bytes; no output where the collective works in place.
 
         Raises:
-            InputError: the communicator has not what it needs.
+            InputError: the communicator lacks something that the algorithm needs.
         """
         rank, size, path_mtu = communicator.rank, communicator.size, communicator.endpoint.path_mtu
         pattern = self.pattern(request, rank, size, path_mtu, data, result)
@@ -89,36 +95,37 @@ class Algorithm:
         data: Bytes,
         result: Bytes | None,
     ) -> Pattern:
-        """Which blocks a rank writes to whom."""
-        raise NotImplementedError
+        """Return which blocks a rank writes to whom."""
+        return self.patterns[request.collective](request, rank, size, path_mtu, data, result)
 
     def partners(self, request: Request, rank: int, size: int) -> set[int]:
-        """The ranks that `rank` writes to or is written to by, beside its neighbours in the ring,
-        with which every rank has a queue pair."""
+        """Return the ranks that `rank` writes to or is written to by. Its neighbours in the ring
+        may be left out: every rank has queue pairs with those."""
         return set()
 
     # -- in theory
 
     def rounds(self, task: Task) -> Iterator[Transfers]:
-        """All messages of one operation, in rounds, as the literature has them; rounds that are all
-        alike to a link may be one. Sizes are what `Task.sizing` makes of what is cut together."""
+        """Yield all messages of one operation, in rounds, as the literature has them; rounds that
+        are all alike to a link may be one. `Task.sizing` gives the size of what is cut into packets
+        together."""
         raise InputError(f"{task.collective} by {self.name!r} has no traffic model: it is not "
                          "unicast")  # fmt: skip
 
     def steps(self, task: Task) -> Iterator[Transfers]:
-        """The messages step by step: in a step a rank sends what came in the steps before. Those of
-        one source are in the order in which it sends them."""
+        """Yield the messages step by step: in a step a rank sends what came in the steps before.
+        The messages of one source are in the order in which it sends them."""
         return self.rounds(replace(task, sizing=payload))
 
     def least_bytes(self, task: Task) -> int:
-        """The least completion time in bytes that one link could carry meanwhile, of several
-        operations as of one of so many times the bytes: what the fullest link carries."""
+        """Return the least completion time, in bytes that one link could carry meanwhile: what the
+        fullest link carries. Several operations count as one of so many times the bytes."""
         return task.operations * fullest_link_bytes(task.ranks, self.rounds(task))
 
     # -- sums
 
     def sum_order(self, request: Request, size: int, place: int) -> Order:
-        """In which order elements of the `place`-th span (`sum_spans`) are added.
+        """Return in which order elements of the `place`-th span (`sum_spans`) are added.
 
         This is a model, written apart from the code that adds. Adding two numbers is commutative,
         so it says nothing of which of them was there first.
@@ -126,5 +133,5 @@ class Algorithm:
         return tuple(range(size))
 
     def sum_spans(self, request: Request, size: int) -> Sequence[int]:
-        """Where the spans of a vector end within which all elements are added alike."""
+        """Return where the spans of a vector end within which all elements are added alike."""
         return [sum(request.elements(size))]

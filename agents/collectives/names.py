@@ -20,7 +20,7 @@ COLLECTIVES: dict[str, tuple[str, ...]] = {
 MODULES = {
     "multicast": "multicast",
     "ring": "ring",
-    "linear": "linear",
+    "linear": "direct",
     "recursive-doubling": "recursive_doubling",
     "k-nomial": "trees",
     "binary-tree": "trees",

@@ -1,19 +1,20 @@
-"""What the collectives have in common: the report, the posts of one operation and its phases."""
+"""What the collectives have in common: the operation, its report, its posts and its phases."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control
+from weft.agents.collectives.requests import Request
 from weft.agents.transport.queue_pairs import RcQueuePair
 from weft.agents.transport.types import MemoryRegion
+from weft.base.errors import ProtocolError
 
 
 @dataclass(frozen=True)
 class Moment:
-    """Something that happened to a flow."""
+    """Something that happened to a flow of the collective flows."""
 
     flow: int
     what: str
@@ -28,24 +29,25 @@ class Report:
     phases_ns: dict[str, int] = field(default_factory=dict)
     """Durations of barrier, data, recovery and handshake, as far as the operation came."""
     received_bytes: int = 0
-    """Of other ranks' data, each byte once."""
+    """How many bytes of other ranks' data came, each byte counted once."""
     chunks_multicast: int = 0
     chunks_fetched: int = 0
     chunks_duplicate: int = 0
     blocks_saturated: int = 0
-    """Blocks of this rank's result in which a sum left the range of int32 (algorithm switch)."""
+    """How many blocks of this rank's result have a sum that left the range of int32 (algorithm
+    switch)."""
     flow_count: int = 0
-    """Queue pairs that its RDMA WRITEs left by: each a flow to the switches. Of several operations
-    the sum."""
+    """How many queue pairs its RDMA WRITEs left by, each of which is a flow to the switches. For
+    several operations this is the sum."""
     flows: list[Moment] = field(default_factory=list)
-    """Of the collective flows: what happened to them on this rank, in order."""
+    """What happened on this rank to the flows of the collective flows, in order."""
 
     def moments_since(self, start_ns: int) -> list[tuple[int, str, int]]:
-        """`flows`, each as (flow, what, ns from a moment)."""
+        """Return `flows`, each as (flow, what, ns since `start_ns`)."""
         return [(each.flow, each.what, each.at_ns - start_ns) for each in self.flows]
 
     def __add__(self, other: Report) -> Report:
-        """Of both together; phases are summed up."""
+        """Return the sum of both reports; the phases' durations add up."""
         phases = dict(self.phases_ns)
         for phase, duration_ns in other.phases_ns.items():
             phases[phase] = phases.get(phase, 0) + duration_ns
@@ -59,56 +61,6 @@ class Report:
             self.flow_count + other.flow_count,
             [*self.flows, *other.flows],
         )
-
-
-class Operation(Protocol):
-    """A running operation of one rank, as the HostAgent drives it."""
-
-    @property
-    def done(self) -> bool: ...
-
-    @property
-    def phase(self) -> str: ...
-
-    def start(self, now_ns: int) -> None: ...
-
-    def control(self, peer: int, message: Control, now_ns: int) -> None:
-        """A control message of this operation has come."""
-        ...
-
-    def written(self, peer: int, block: int, length_bytes: int, now_ns: int) -> None:
-        """A peer's RDMA WRITE with immediate has arrived as a whole; `block` is the immediate's
-        lower 24 bits."""
-        ...
-
-    def completed(self, ticket: Ticket, now_ns: int) -> None:
-        """One of this operation's posts is complete."""
-        ...
-
-    def advance(self, now_ns: int) -> None:
-        """Packets may have come, or time has passed: look after both."""
-        ...
-
-    def deadline(self) -> int | None: ...
-
-    @property
-    def attentive(self) -> bool:
-        """Whether arrivals matter that complete nothing: those of single chunks."""
-        ...
-
-    def waits_on(self) -> set[int]:
-        """The peers that must do something before the operation can end."""
-        ...
-
-    def waiting_for(self) -> str:
-        """What the operation cannot go on without, for an error message."""
-        ...
-
-    def close(self) -> None:
-        """Receive nothing more."""
-        ...
-
-    def report(self, now_ns: int) -> Report: ...
 
 
 @dataclass(frozen=True)
@@ -126,11 +78,11 @@ class WrittenBytes:
 
     length: int
     flow: int = 0
-    """Of the collective flows: which it belongs to."""
+    """Which of the collective flows it belongs to."""
 
 
 class Posts:
-    """The posts of one operation: counts those that have not completed."""
+    """Makes the posts of one operation, and counts those that have not completed."""
 
     def __init__(self, communicator: Communicator, operation: int) -> None:
         self._communicator = communicator
@@ -146,7 +98,7 @@ class Posts:
         return bool(self._open)
 
     def describe(self) -> str:
-        """The oldest post that has not completed."""
+        """Return what the oldest post was for that has not completed."""
         return next(iter(self._open)).what if self._open else "nothing"
 
     def ticket(self, what: str, detail: object = None) -> Ticket:
@@ -188,7 +140,7 @@ class Posts:
 
 
 class PhaseClock:
-    """In which phase an operation is, and how long each took."""
+    """Knows which phase an operation is in, and how long each phase took."""
 
     def __init__(self) -> None:
         self.phase = "start"
@@ -202,7 +154,78 @@ class PhaseClock:
         self._entered_ns = now_ns
 
     def durations(self, now_ns: int) -> dict[str, int]:
-        """All phases so far, the running one up to now."""
+        """Return how long each phase took so far; the one that runs counts up to now."""
         if self.phase in ("start", "done"):
             return dict(self._durations)
         return {**self._durations, self.phase: now_ns - self._entered_ns}
+
+
+class Operation:
+    """A running operation of one rank, as the HostAgent drives it; a collective's way of carrying
+    one out is a subclass."""
+
+    def __init__(self, communicator: Communicator, request: Request) -> None:
+        self._communicator = communicator
+        self._number = request.number
+        self._posts = Posts(communicator, request.number)
+        self._clock = PhaseClock()
+        self._received_bytes = 0
+        """How many bytes of other ranks' data have come."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the result is complete and the buffers are free."""
+        return self.phase == "done"
+
+    @property
+    def phase(self) -> str:
+        """What the operation is at, as `Report.phases_ns` calls it."""
+        return self._clock.phase
+
+    def start(self, now_ns: int) -> None:
+        """Begin."""
+        raise NotImplementedError
+
+    def control(self, peer: int, message: Control, now_ns: int) -> None:
+        """Take a control message of this operation."""
+        raise ProtocolError(f"{message.kind.name}, which does not belong to this algorithm")
+
+    def written(self, peer: int, block: int, length_bytes: int, now_ns: int) -> None:
+        """Take note that a peer's RDMA WRITE with immediate has arrived as a whole; `block` is the
+        immediate's lower 24 bits."""
+        raise ProtocolError(f"an RDMA WRITE announced block {block}, which is not due")
+
+    def completed(self, ticket: Ticket, now_ns: int) -> None:
+        """Take note that one of this operation's posts is complete."""
+        raise NotImplementedError
+
+    def advance(self, now_ns: int) -> None:
+        """Look after packets that may have come, and after time that has passed."""
+
+    def deadline(self) -> int | None:
+        """Return when `advance` must be called if nothing comes, or None."""
+        return None
+
+    @property
+    def attentive(self) -> bool:
+        """Whether arrivals matter that complete nothing: those of single chunks."""
+        return False
+
+    def waits_on(self) -> set[int]:
+        """Return the peers that must do something before the operation can end."""
+        raise NotImplementedError
+
+    def waiting_for(self) -> str:
+        """Return what the operation cannot go on without, for an error message."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Receive nothing more."""
+
+    def report(self, now_ns: int) -> Report:
+        """Return what has been counted and timed so far."""
+        return Report(
+            self._clock.durations(now_ns),
+            self._received_bytes,
+            flow_count=len(self._posts.flows),
+        )

@@ -64,6 +64,11 @@ class Series:
         """Of the jobs that ended; phases are summed up."""
 
     @property
+    def algorithm(self) -> str:
+        """The algorithm of the first job."""
+        return self._jobs[0].request.algorithm
+
+    @property
     def ended(self) -> bool:
         """All jobs are done, or one has failed."""
         return bool(self.error) or self._done == len(self._jobs)

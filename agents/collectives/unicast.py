@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control, Kind
-from weft.agents.collectives.operation import PhaseClock, Posts, Report, Ticket, WrittenBytes
+from weft.agents.collectives.dtypes import average, dtype_of
+from weft.agents.collectives.operation import Operation, Ticket, WrittenBytes
 from weft.agents.collectives.requests import Request
 from weft.agents.transport.types import MemoryRegion
 from weft.base.errors import ProtocolError
@@ -61,40 +61,6 @@ class Write:
     target: int
 
 
-class Pattern(Protocol):
-    """One rank's part of an algorithm."""
-
-    @property
-    def memories(self) -> Sequence[Bytes]:
-        """What this rank's writes read and its peers write."""
-        ...
-
-    @property
-    def expected(self) -> Mapping[int, int]:
-        """How many blocks come, by the rank that writes them; none that is zero."""
-        ...
-
-    @property
-    def targets(self) -> Collection[int]:
-        """The ranks that this one writes to."""
-        ...
-
-    def window(self, peer: int) -> int:
-        """Which memory that peer writes."""
-        ...
-
-    def begin(self) -> Iterable[Write]:
-        """What can be written at once."""
-        ...
-
-    def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
-        """A block has come: its bytes, and what can be written now.
-
-        Raises ProtocolError for one that does not come from this peer.
-        """
-        ...
-
-
 def block_bytes(request: Request, shard_bytes: Sequence[int], path_mtu: int) -> int:
     """Bytes of a block: whole packets, and large enough for 24 bits to number all blocks."""
     largest = max(shard_bytes, default=0)
@@ -108,6 +74,15 @@ def block_bytes(request: Request, shard_bytes: Sequence[int], path_mtu: int) -> 
     fewest = -(-4 * sum(shard_bytes) // (MAX_BLOCKS - 4 * len(shard_bytes)))
     packets = max(1, -(-max(wanted, fewest) // path_mtu))
     return packets * path_mtu
+
+
+def most_posted(
+    rate_bps: int, fewest: int, most: int = MAX_POSTED_BYTES, window_ns: int = MAX_POSTED_NS
+) -> int:
+    """Return how many bytes of RDMA WRITEs may be under way from a rank: what its link carries in a
+    time, but no fewer than `fewest` and no more than `most`. At 0 bit/s the rate is not known."""
+    in_time = rate_bps * window_ns // 8_000_000_000 if rate_bps else most
+    return min(most, max(in_time, fewest))
 
 
 class Blocks:
@@ -141,7 +116,62 @@ class Blocks:
         return int(self._offsets[part]) + start, length
 
 
-class UnicastOperation:
+class Pattern:
+    """One rank's part of an algorithm: what `UnicastOperation` asks of it.
+
+    A subclass sets `memories`, `expected` and `targets` when it is made.
+
+    Args:
+        buffer, output: the rank's arrays as bytes; no output where the collective works in place.
+        parts: the sizes of the ranges of bytes that are cut into blocks, `_blocks`.
+    """
+
+    memories: Sequence[Bytes]
+    """What this rank's writes read and its peers write."""
+    expected: Mapping[int, int]
+    """How many blocks come, by the rank that writes them; none of these numbers is zero."""
+    targets: Collection[int]
+    """The ranks that this one writes to."""
+
+    def __init__(
+        self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes,
+        output: Bytes | None, parts: Sequence[int],
+    ) -> None:  # fmt: skip
+        self._request = request
+        self._rank = rank
+        self._size = size
+        self._block_bytes = block_bytes(request, parts, path_mtu)
+        self._blocks = Blocks(parts, self._block_bytes)
+        if size == 1 and output is not None:
+            output[:] = buffer
+
+    def window(self, peer: int) -> int:
+        """Return which of the memories a peer writes."""
+        return 0
+
+    def begin(self) -> Iterable[Write]:
+        """Return what can be written at once."""
+        raise NotImplementedError
+
+    def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
+        """Take a block that has come; return its bytes, and what can be written now.
+
+        Raises ProtocolError for one that does not come from this peer.
+        """
+        raise NotImplementedError
+
+    @property
+    def _others(self) -> list[int]:
+        """All other ranks, beginning with the next one."""
+        return [(self._rank + distance) % self._size for distance in range(1, self._size)]
+
+    def _write(self, peer: int, block: int, memory: int = 0, numbered_from: int = 0) -> Write:
+        """Return the write of a block to the same place in the peer's memory."""
+        offset, length = self._blocks.span(block)
+        return Write(peer, numbered_from + block, memory, offset, length, offset)
+
+
+class UnicastOperation(Operation):
     """One rank's part of a collective by RDMA WRITEs; see the module.
 
     Args:
@@ -161,11 +191,8 @@ class UnicastOperation:
         *,
         in_rounds: bool = False,
     ) -> None:
-        self._communicator = communicator
-        self._number = request.number
+        super().__init__(communicator, request)
         self._pattern = pattern
-        self._posts = Posts(communicator, request.number)
-        self._clock = PhaseClock()
         peers = {*pattern.expected, *pattern.targets}
         communicator.check_peers(peers, f"{request.collective} by {request.algorithm}")
         self._regions = [register(memory) for memory in pattern.memories]
@@ -174,33 +201,23 @@ class UnicastOperation:
         self._missing = sum(self._left.values())
         self._expected = self._missing
         self._arrived: set[int] = set()
-        self._received_bytes = 0
         self._ready: dict[int, tuple[int, int]] = {}
         """Address and key of the peers' memory."""
         if request.collective == TO_ONE:
             for peer in pattern.targets:
                 communicator.share_window(peer, communicator.size - 1)
         rate_bps = communicator.endpoint.rate_bps
-        in_time = rate_bps * MAX_POSTED_NS // 8_000_000_000 if rate_bps else MAX_POSTED_BYTES
         block = request.block_bytes or BLOCK_BYTES
-        self._most_posted_bytes = min(MAX_POSTED_BYTES, max(in_time, block))
+        self._most_posted_bytes = most_posted(rate_bps, block)
         """With one block under way there is room for the next, on the slowest link, too."""
         self._most_own_bytes = self._most_posted_bytes
         if in_rounds:
-            in_time = rate_bps * MAX_POSTED_IN_ROUNDS_NS // 8_000_000_000
-            in_time = max(in_time, block) if rate_bps else MAX_POSTED_BYTES
-            self._most_own_bytes = min(MAX_POSTED_IN_ROUNDS_BYTES, in_time)
+            self._most_own_bytes = most_posted(
+                rate_bps, block, MAX_POSTED_IN_ROUNDS_BYTES, MAX_POSTED_IN_ROUNDS_NS
+            )
         self._writing_bytes = 0
-        """Posted by this operation and not acknowledged."""
+        """How many bytes this operation has posted that are not acknowledged."""
         self._to_post: deque[Iterator[Write]] = deque()
-
-    @property
-    def done(self) -> bool:
-        return self._clock.phase == "done"
-
-    @property
-    def phase(self) -> str:
-        return self._clock.phase
 
     def start(self, now_ns: int) -> None:
         self._clock.enter("barrier", now_ns)
@@ -213,7 +230,7 @@ class UnicastOperation:
 
     def control(self, peer: int, message: Control, now_ns: int) -> None:
         if message.kind is not Kind.READY or peer not in self._pattern.targets:
-            raise ProtocolError(f"{message.kind.name}, which does not belong to this algorithm")
+            super().control(peer, message, now_ns)
         if peer in self._ready:
             raise ProtocolError("READY a second time")
         self._ready[peer] = (message.address, message.rkey)
@@ -221,7 +238,7 @@ class UnicastOperation:
 
     def written(self, peer: int, block: int, length_bytes: int, now_ns: int) -> None:
         if not self._left.get(peer) or block in self._arrived:
-            raise ProtocolError(f"an RDMA WRITE announced block {block}, which is not due")
+            super().written(peer, block, length_bytes, now_ns)
         length, following = self._pattern.arrived(peer, block)
         if length_bytes != length:
             raise ProtocolError(
@@ -248,13 +265,6 @@ class UnicastOperation:
         if not self._to_post and not self._posts.outstanding:
             self._clock.enter("done", now_ns)
 
-    def deadline(self) -> int | None:
-        return None
-
-    @property
-    def attentive(self) -> bool:
-        return False
-
     def waits_on(self) -> set[int]:
         waiting = {peer for peer, left in self._left.items() if left}
         # Whom this rank writes to, perhaps much later, must be there too.
@@ -269,16 +279,6 @@ class UnicastOperation:
             writer = min(peer for peer, left in self._left.items() if left)
             return f"{self._missing} of {self._expected} blocks, the first from {name(writer)}"
         return self._posts.describe()
-
-    def close(self) -> None:
-        pass
-
-    def report(self, now_ns: int) -> Report:
-        return Report(
-            self._clock.durations(now_ns),
-            self._received_bytes,
-            flow_count=len(self._posts.flows),
-        )
 
     def _proceed(self, now_ns: int) -> None:
         if self._clock.phase == "barrier" and len(self._ready) == len(self._pattern.targets):
@@ -313,3 +313,19 @@ def require(condition: bool, block: int) -> None:
     """Raise ProtocolError unless a block is one that its writer may write."""
     if not condition:
         raise ProtocolError(f"an RDMA WRITE announced block {block}, which is not its writer's")
+
+
+def combine(request: Request, one: Bytes, other: Bytes, out: Bytes, *, ranks: int = 0) -> None:
+    """Reduce two arrays of whole elements, uint8[bytes], into `out`, which may be one of them.
+
+    Half types are added in their own type. Integers wrap around.
+
+    Args:
+        ranks: if `out` is the whole reduction then, the ranks that it is of: an average is divided
+            by them. 0 if more is to come.
+    """
+    kind = dtype_of(request.dtype)
+    total = out.view(kind)
+    request.ufunc(one.view(kind), other.view(kind), out=total)
+    if ranks and request.op == "average":
+        average(total, ranks)

@@ -1,5 +1,9 @@
 """Many datagrams a system call: recvmmsg, sendmmsg and ppoll of Linux, called from compiled code
-without the GIL.
+without the GIL; and the loops of progress-engine threads, from a source of packets into a receive
+worker.
+
+These loops return to Python when a sink is whole, when the source has no more, or when they are
+told to stop (`stop[0]` is not 0).
 
 The structures are those of 64-bit Linux, as int64 arrays: `messages` [n, 8] are mmsghdr,
 `vectors` [n, 2] iovec, `names` [n, 2] sockaddr_in, `controls` [n, 8] room for ancillary data.
@@ -13,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.agents.transport import layout as at
+from weft.agents.transport.kernels.receive import receive_chunks
 from weft.agents.wire.compiled import compiled, internal
 from weft.agents.wire.crc import swap16, swap32
 from weft.base.jit import (
@@ -58,9 +63,17 @@ _ppoll: Any = types.ExternalFunction(
 _errno_location: Any = types.ExternalFunction("__errno_location", types.intp())
 
 
+@internal
+def _outcome(done: int) -> int:
+    """Return how many datagrams a system call has done, or minus the errno."""
+    if done < 0:
+        return -int(np.int64(load32(_errno_location())))
+    return int(np.int64(done))
+
+
 @compiled
 def receive_many(descriptor: int, rows: int, messages: Words, own_address: int) -> int:
-    """Fill a batch from a socket; returns how many datagrams, or minus the errno.
+    """Fill a batch from a socket; return how many datagrams came, or minus the errno.
 
     The destination is that of IP_PKTINFO (`own_address` where there is none), the TOS that of
     IP_RECVTOS.
@@ -71,18 +84,15 @@ def receive_many(descriptor: int, rows: int, messages: Words, own_address: int) 
         messages[index, _NAME_LENGTH] = NAME_BYTES
         messages[index, _CONTROL_LENGTH] = CONTROL_BYTES
         messages[index, _FLAGS] = 0
-    count = _recvmmsg(
-        np.int32(descriptor), messages.ctypes.data, np.uint32(capacity), np.int32(_MSG_DONTWAIT), 0
-    )
-    if count < 0:
-        failed: int = -np.int64(load32(_errno_location()))
-        return failed
+    count = _outcome(
+        _recvmmsg(
+            np.int32(descriptor), messages.ctypes.data, np.uint32(capacity),
+            np.int32(_MSG_DONTWAIT), 0,
+        )
+    )  # fmt: skip
     for index in range(count):
         name = messages[index, 0]
-        store32(
-            batch.length + 4 * index,
-            np.uint32(messages[index, _RESULT] & 0xFFFFFFFF),
-        )
+        size = np.uint32(messages[index, _RESULT] & 0xFFFFFFFF)
         source = swap32(np.int64(load32(name + 4)))
         source_port = swap16(np.int64(load16(name + 2)))
         destination = own_address
@@ -90,8 +100,8 @@ def receive_many(descriptor: int, rows: int, messages: Words, own_address: int) 
         control = messages[index, 4]
         end = control + messages[index, _CONTROL_LENGTH]
         while control + _CONTROL_HEADER_BYTES <= end:
-            size = load64_signed(control)
-            if size < _CONTROL_HEADER_BYTES:
+            length = load64_signed(control)
+            if length < _CONTROL_HEADER_BYTES:
                 break
             kind = np.int64(load32(control + 12))
             if load32(control + 8) == 0:
@@ -99,13 +109,13 @@ def receive_many(descriptor: int, rows: int, messages: Words, own_address: int) 
                     destination = swap32(np.int64(load32(control + 24)))
                 elif kind == _IP_TOS:
                     tos = np.int64(load8(control + 16))
-            control += (size + 7) & -8
+            control += (length + 7) & -8
+        store32(batch.length + 4 * index, size)
         store32(batch.source + 4 * index, np.uint32(source))
         store32(batch.destination + 4 * index, np.uint32(destination))
         store16(batch.source_port + 2 * index, np.uint16(source_port))
         store8(batch.tos + index, np.uint8(tos))
-    result: int = np.int64(count)
-    return result
+    return count
 
 
 @compiled
@@ -122,37 +132,6 @@ def run_length(rows: int, first: int, count: int) -> int:
     ):
         index += 1
     return index - first
-
-
-@compiled
-def send_many(
-    descriptor: int, rows: int, first: int, count: int, messages: Words, udp_port: int
-) -> int:
-    """Send rows `first` to `first + count - 1`; returns how many the socket took, or minus the
-    errno."""
-    batch = at.Batch(rows)
-    count = min(count, len(messages))
-    for index in range(count):
-        row = first + index
-        name = messages[index, 0]
-        store16(name, np.uint16(_AF_INET))
-        store16(name + 2, np.uint16(swap16(udp_port)))
-        destination = np.int64(load32(batch.destination + 4 * row))
-        store32(name + 4, np.uint32(swap32(destination)))
-        messages[index, _NAME_LENGTH] = NAME_BYTES
-        messages[index, _FLAGS] = 0
-        vector = messages[index, 2]
-        address = batch.data + row * batch.stride
-        size = np.int64(load32(batch.length + 4 * row))
-        _store_vector(vector, address, size)
-    sent = _sendmmsg(
-        np.int32(descriptor), messages.ctypes.data, np.uint32(count), np.int32(_MSG_DONTWAIT)
-    )
-    if sent < 0:
-        failed: int = -np.int64(load32(_errno_location()))
-        return failed
-    result: int = np.int64(sent)
-    return result
 
 
 @compiled
@@ -186,41 +165,34 @@ def _put_stack(stack: int, batch: at.Batch, row: int, udp_port: int) -> None:
 
 
 @compiled
-def send_many_raw(
-    descriptor: int, rows: int, first: int, count: int, messages: Words, udp_port: int
+def send_many(
+    descriptor: int, rows: int, first: int, count: int, messages: Words, udp_port: int, raw: bool
 ) -> int:
-    """As `send_many`, from a raw socket: each from its own source port, with its own TOS."""
+    """Send rows `first` to `first + count - 1`; return how many the socket took, or minus the
+    errno. From a raw socket each leaves from its own source port, with its own TOS."""
     batch = at.Batch(rows)
     count = min(count, len(messages))
     for index in range(count):
         row = first + index
         name = messages[index, 0]
         store16(name, np.uint16(_AF_INET))
-        store16(name + 2, np.uint16(0))
+        store16(name + 2, np.uint16(0 if raw else swap16(udp_port)))
         destination = np.int64(load32(batch.destination + 4 * row))
         store32(name + 4, np.uint32(swap32(destination)))
         messages[index, _NAME_LENGTH] = NAME_BYTES
         messages[index, _FLAGS] = 0
         vector = messages[index, 2]
-        _put_stack(load64_signed(vector), batch, row, udp_port)
-        address = batch.data + row * batch.stride
-        size = np.int64(load32(batch.length + 4 * row))
-        _store_vector(vector + 16, address, size)
-    sent = _sendmmsg(
-        np.int32(descriptor), messages.ctypes.data, np.uint32(count), np.int32(_MSG_DONTWAIT)
+        if raw:
+            _put_stack(load64_signed(vector), batch, row, udp_port)
+            vector += 16
+        words = words_at(vector, 2)
+        words[0] = batch.data + row * batch.stride
+        words[1] = np.int64(load32(batch.length + 4 * row))
+    return _outcome(
+        _sendmmsg(
+            np.int32(descriptor), messages.ctypes.data, np.uint32(count), np.int32(_MSG_DONTWAIT)
+        )
     )
-    if sent < 0:
-        failed: int = -np.int64(load32(_errno_location()))
-        return failed
-    result: int = np.int64(sent)
-    return result
-
-
-@internal
-def _store_vector(vector: int, address: int, size: int) -> None:
-    words = words_at(vector, 2)
-    words[0] = address
-    words[1] = size
 
 
 @compiled
@@ -230,5 +202,65 @@ def wait_ready(watched: Words, count: int, timeout: Words) -> int:
     `watched` are pollfd; `timeout` is (s, ns), or (-1, 0) for no end.
     """
     limit = timeout.ctypes.data if timeout[0] >= 0 else 0
-    result: int = np.int64(_ppoll(watched.ctypes.data, np.uint64(count), limit, 0))
-    return result
+    return int(np.int64(_ppoll(watched.ctypes.data, np.uint64(count), limit, 0)))
+
+
+_EAGAIN = 11
+_EINTR = 4
+_POLLIN = 1
+
+
+@compiled
+def carry_ring(
+    state: int, packets: int, batch_at_hand: int, first: int, end: int, batch: int, stop: Words
+) -> int:
+    """Receive rows `first` to `end - 1` of a ring of packets, `batch` at a time; returns the row
+    after the last. The worker's state and the packets are at addresses, and so is a copy of the
+    packets' `Batch`, which is written to."""
+    worker, ring, part = at.WorkerState(state), at.Batch(packets), at.Batch(batch_at_hand)
+    while first < end and stop[0] == 0 and worker.endpoint.events == 0:
+        count = min(batch, end - first)
+        part.data = ring.data + first * ring.stride
+        part.length = ring.length + 4 * first
+        part.source = ring.source + 4 * first
+        part.destination = ring.destination + 4 * first
+        part.source_port = ring.source_port + 2 * first
+        part.tos = ring.tos + first
+        receive_chunks(state, batch_at_hand, count, 0)
+        first += count
+    return first
+
+
+@compiled
+def carry_sockets(
+    state: int,
+    descriptors: Words,
+    groups: Words,
+    batch: int,
+    messages: Words,
+    watched: Words,
+    timeout: Words,
+    stop: Words,
+) -> int:
+    """Receive from sockets, each bound to one group; returns 0, or minus the errno of one.
+
+    `watched` are their pollfd and, last, that of a descriptor which can be read from when `stop` is
+    set. `timeout` is (s, ns), or (-1, 0) for no end: how long nothing may come.
+    """
+    worker = at.WorkerState(state)
+    while stop[0] == 0 and worker.endpoint.events == 0:
+        received = 0
+        for index in range(len(descriptors)):
+            count = receive_many(descriptors[index], batch, messages, groups[index])
+            if count > 0:
+                receive_chunks(state, batch, count, 0)
+                received += count
+            elif count not in (0, -_EAGAIN, -_EINTR):
+                return count
+        if received == 0 and worker.endpoint.events == 0:
+            for index in range(len(descriptors)):
+                watched[index] = descriptors[index] | _POLLIN << 32
+            watched[len(watched) - 1] = (watched[len(watched) - 1] & 0xFFFFFFFF) | _POLLIN << 32
+            if wait_ready(watched, len(watched), timeout) == 0:
+                return 0
+    return 0

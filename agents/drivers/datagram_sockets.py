@@ -23,38 +23,31 @@ Words = npt.NDArray[np.int64]
 
 
 class Messages:
-    """mmsghdr structures for up to `BATCH` datagrams, each with an iovec, a name and room for
-    control. `headers` holds addresses of the others: keep the object as long as it is used."""
+    """mmsghdr structures for up to `BATCH` datagrams, each with a name, one iovec and room for
+    control. With `raw` the IPv4 and UDP headers of the datagrams are written here, so each has two
+    iovecs: headers and datagram. `headers` holds addresses of the other arrays: keep the object for
+    as long as it is used.
 
-    def __init__(self, batch: Datagrams | None) -> None:
-        self.headers: Words = np.zeros((BATCH, 8), np.int64)
-        self._vectors: Words = np.zeros((BATCH, 2), np.int64)
-        self._names = np.zeros((BATCH, NAME_BYTES), np.uint8)
-        self._controls = np.zeros((BATCH, CONTROL_BYTES), np.uint8)
-        for index in range(BATCH):
-            self.headers[index, 0] = self._names[index].ctypes.data
-            self.headers[index, 2] = self._vectors[index].ctypes.data
-            self.headers[index, 3] = 1
-            if batch is not None:
-                self.headers[index, 4] = self._controls[index].ctypes.data
-                self._vectors[index] = (batch.data[index].ctypes.data, batch.stride)
+    Args:
+        batch: where datagrams that arrive go; None for those that are sent.
+    """
 
-
-class RawMessages:
-    """mmsghdr structures for up to `BATCH` datagrams whose IPv4 and UDP headers are written here,
-    each with two iovecs (headers, datagram) and a name; see `Messages`."""
-
-    def __init__(self) -> None:
+    def __init__(self, batch: Datagrams | None, *, raw: bool = False) -> None:
+        self.raw = raw
         self.headers: Words = np.zeros((BATCH, 8), np.int64)
         self._vectors: Words = np.zeros((BATCH, 4), np.int64)
         self._names = np.zeros((BATCH, NAME_BYTES), np.uint8)
+        self._controls = np.zeros((BATCH, CONTROL_BYTES), np.uint8)
         self._stacks = np.zeros((BATCH, STACK_ROOM), np.uint8)
         for index in range(BATCH):
             self.headers[index, 0] = self._names[index].ctypes.data
             self.headers[index, 2] = self._vectors[index].ctypes.data
-            self.headers[index, 3] = 2
-            self._vectors[index, 0] = self._stacks[index].ctypes.data
-            self._vectors[index, 1] = STACK_BYTES
+            self.headers[index, 3] = 2 if raw else 1
+            if raw:
+                self._vectors[index, :2] = (self._stacks[index].ctypes.data, STACK_BYTES)
+            if batch is not None:
+                self.headers[index, 4] = self._controls[index].ctypes.data
+                self._vectors[index, :2] = (batch.data[index].ctypes.data, batch.stride)
 
 
 def force_buffer(opened: socket.socket, option: int, size_bytes: int) -> None:

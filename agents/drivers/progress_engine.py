@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.agents.datagrams import UDP_PORT, Datagrams, ipv4_text
-from weft.agents.drivers.compiled_progress import carry_ring, carry_sockets
+from weft.agents.drivers.compiled_udp import carry_ring, carry_sockets
 from weft.agents.drivers.datagram_sockets import BATCH, STRIDE, Messages, force_buffer
 from weft.agents.transport import ChunkSink, ReceiveWorker
 from weft.base.errors import MachineError

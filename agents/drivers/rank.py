@@ -20,11 +20,10 @@ import numpy as np
 
 from weft.agents.collectives.agent import Done
 from weft.agents.collectives.names import algorithms
-from weft.agents.collectives.operation import Report
 from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.series import BoundRequest, Series
-from weft.agents.collectives.workload import Workload, accuracy_of
+from weft.agents.collectives.workload import Workload
 from weft.agents.datagrams import ipv4
 from weft.agents.drivers.messages import (
     Abort,
@@ -46,7 +45,7 @@ from weft.agents.drivers.messages import (
 )
 from weft.agents.drivers.udp import UdpDriver
 from weft.agents.participant import Participant, Team
-from weft.agents.ranks import OperationConfig, RankConfig, RankReport
+from weft.agents.ranks import OperationConfig, RankConfig, RankReport, report_of
 from weft.agents.servers.sums import prepare as prepare_sums
 from weft.agents.transport import Endpoint
 from weft.agents.transport.receive_worker import ReceiveWorker
@@ -92,7 +91,7 @@ class _Rank:
         self._config = config
         self._channel = channel
         self._rank = config.rank
-        self._team, self._member = config.members[0]
+        self._team, self._member = config.roles[0]
         self._participant = participant_of(config)
         self._driver = UdpDriver(
             self._participant.machine, workers=receive_workers(self._participant, config.workers)
@@ -158,24 +157,25 @@ class _Rank:
             self._channel.send(Progress(self._rank, received))
 
     def _take(self, message: Message) -> None:
-        if isinstance(message, Peers):
-            self._participant.connect(message.queue_pairs)
-            self._channel.send(Connected(self._rank))
-        elif isinstance(message, Prepare):
-            self._operation = message.operation
-            self._work = self._prepare()
-        elif isinstance(message, Start):
-            self._start_ns = message.at_ns
-        elif isinstance(message, Verify):
-            self._work = self._verify()
-        elif isinstance(message, Abort):
-            if self._participant.agent is not None:
-                self._participant.agent.abort(message.reason, time.monotonic_ns())
-            self._closed = True
-        elif isinstance(message, Close):
-            self._closed = True
-        else:
-            raise ProtocolError(f"{message.kind} is not for a rank")
+        match message:
+            case Peers(queue_pairs=queue_pairs):
+                self._participant.connect(queue_pairs)
+                self._channel.send(Connected(self._rank))
+            case Prepare(operation=operation):
+                self._operation = operation
+                self._work = self._prepare()
+            case Start(at_ns=at_ns):
+                self._start_ns = at_ns
+            case Verify():
+                self._work = self._verify()
+            case Abort(reason=reason):
+                if self._participant.agent is not None:
+                    self._participant.agent.abort(reason, time.monotonic_ns())
+                self._closed = True
+            case Close():
+                self._closed = True
+            case _:
+                raise ProtocolError(f"{message.kind} is not for a rank")
 
     def _go_on(self, work: Iterator[None]) -> None:
         """Fill or check a slice more, and let the runner know now and then."""
@@ -190,15 +190,7 @@ class _Rank:
 
     def _prepare(self) -> Iterator[None]:
         """Make the buffers and fill in what this rank contributes."""
-        operation, size = self._operation, self._participant.rank_agent.communicator.size
-        team = self._config.teams[self._team]
-        self._workloads = [
-            Workload(
-                each, size, operation.seed_of(self._team), data=operation.data,
-                switch_values=team.switch_values,
-            )
-            for each in operation.requests()
-        ]  # fmt: skip
+        self._workloads = self._operation.workloads(self._team, self._config.teams[self._team])
         before, self._jobs = self._jobs, []
         for index, workload in enumerate(self._workloads):
             own_bytes = workload.buffer_bytes(self._member)
@@ -231,10 +223,22 @@ class _Rank:
         self._series.start(now_ns)
 
     def _finish(self, series: Series) -> None:
-        completion_ns = 0 if series.error else series.finished_ns - self._common_start_ns
-        spans_ns = series.spans_since(self._common_start_ns)
-        self._result = self._make_result(series.total, completion_ns, series.error, spans_ns)
-        self._channel.send(Finished(self._rank, completion_ns, series.error))
+        before, after = self._statistics, self._counters()
+        statistics = {
+            name: after[name] - (0 if name in PEAKS else before.get(name, 0)) for name in after
+        }
+        self._result = report_of(
+            self._rank,
+            self._team,
+            self._config.host,
+            series,
+            series.total,
+            statistics,
+            self._common_start_ns,
+            cpu_ns=time.process_time_ns() - self._started_cpu_ns,
+            wake_lateness_ns=self._driver.lateness_ns(),
+        )
+        self._channel.send(Finished(self._rank, self._result.completion_ns, series.error))
 
     def _verify(self) -> Iterator[None]:
         """Compare every byte with what it must be and send the result."""
@@ -248,45 +252,7 @@ class _Rank:
             for wrong in workload.checks(self._member, job.buffer, job.output):
                 error = error or wrong
                 yield
-        result = replace(
-            result,
-            verified=not error,
-            error=error,
-            accuracy={} if error else accuracy_of(self._workloads),
-            completion_ns=0 if error else result.completion_ns,
-        )
-        self._channel.send(Result(self._rank, result))
-
-    def _make_result(
-        self, report: Report, completion_ns: int, error: str, spans_ns: list[tuple[int, int]]
-    ) -> RankReport:
-        before, after = self._statistics, self._counters()
-        statistics = {
-            name: after[name] - (0 if name in PEAKS else before.get(name, 0)) for name in after
-        }
-        return RankReport(
-            rank=self._rank,
-            team=self._team,
-            host=self._config.host,
-            algorithm=self._operation.request.algorithm,
-            verified=False,
-            error=error,
-            completion_ns=completion_ns,
-            phases_ns=report.phases_ns,
-            received_bytes=report.received_bytes,
-            chunks_multicast=report.chunks_multicast,
-            chunks_fetched=report.chunks_fetched,
-            chunks_duplicate=report.chunks_duplicate,
-            blocks_saturated=report.blocks_saturated,
-            flow_count=report.flow_count,
-            retransmitted_packets=statistics["retransmitted_packets"],
-            cpu_ns=time.process_time_ns() - self._started_cpu_ns,
-            wake_lateness_ns=self._driver.lateness_ns(),
-            socket_drops=statistics["socket_drops"],
-            statistics=statistics,
-            spans_ns=spans_ns,
-            moments=report.moments_since(self._common_start_ns),
-        )
+        self._channel.send(Result(self._rank, result.checked(error, self._workloads)))
 
     def _counters(self) -> dict[str, int]:
         """All counters of transport and driver; they only grow, the most there was of something
@@ -300,10 +266,10 @@ def participant_of(config: RankConfig) -> Participant:
         ipv4(config.address),
         config.path_mtu,
         config.rate_bps,
-        seed=config.seed * config.processes + config.rank,
+        seed=config.seed * (config.processes or len(config.teams[0].addresses)) + config.rank,
         options=config.transport,
     )
-    return Participant(endpoint, config.teams, config.members, config.partners, config.lanes)
+    return Participant(endpoint, config.teams, config.roles, config.partners, config.lanes)
 
 
 def receive_workers(participant: Participant, workers: int) -> list[ReceiveWorker]:

@@ -33,11 +33,10 @@ from weft.agents.drivers.compiled_udp import (
     receive_many,
     run_length,
     send_many,
-    send_many_raw,
     unicast_run,
     wait_ready,
 )
-from weft.agents.drivers.datagram_sockets import BATCH, STRIDE, Messages, RawMessages, force_buffer
+from weft.agents.drivers.datagram_sockets import BATCH, STRIDE, Messages, force_buffer
 from weft.agents.drivers.lateness import Lateness
 from weft.agents.drivers.progress_engine import ProgressEngine, SocketSource, Source
 from weft.agents.transport import ChunkSink, ReceiveWorker
@@ -105,7 +104,7 @@ class UdpDriver:
         self._senders: dict[int, socket.socket] = {}
         self._raw: socket.socket | None = None
         self._may_be_raw = True
-        self._raw_sending: RawMessages | None = None
+        self._raw_sending: Messages | None = None
         self._services: dict[int, int] = {}
         self._incoming = Datagrams.allocate(BATCH, STRIDE)
         self._receiving = Messages(self._incoming)
@@ -148,8 +147,7 @@ class UdpDriver:
         messages = Messages(batch)
         receive_many(-1, batch.address, messages.headers, 0)
         run_length(batch.address, 0, 1)
-        send_many(-1, batch.address, 0, 0, messages.headers, UDP_PORT)
-        send_many_raw(-1, batch.address, 0, 0, RawMessages().headers, UDP_PORT)
+        send_many(-1, batch.address, 0, 0, messages.headers, UDP_PORT, False)
         unicast_run(batch.address, 0, 1)
         wait_ready(np.zeros(3, np.int64), 0, np.zeros(2, np.int64))
         ProgressEngine.warm_up()
@@ -364,13 +362,13 @@ class UdpDriver:
         unicast = unicast_run(batch.address, row, batch.count)
         if unicast and self._sends_raw(port):
             assert self._raw is not None and self._raw_sending is not None
-            descriptor, headers = self._raw.fileno(), self._raw_sending.headers
-            sent = send_many_raw(descriptor, batch.address, row, unicast, headers, UDP_PORT)
-            return descriptor, sent
-        count = run_length(batch.address, row, batch.count)
-        descriptor = self._sender(port, int(batch.tos[row])).fileno()
-        headers = self._sending.headers
-        return descriptor, send_many(descriptor, batch.address, row, count, headers, UDP_PORT)
+            descriptor, count, messages = self._raw.fileno(), unicast, self._raw_sending
+        else:
+            descriptor = self._sender(port, int(batch.tos[row])).fileno()
+            count, messages = run_length(batch.address, row, batch.count), self._sending
+        return descriptor, send_many(
+            descriptor, batch.address, row, count, messages.headers, UDP_PORT, messages.raw
+        )
 
     def _sends_raw(self, port: int) -> bool:
         """Whether unicast leaves by the raw socket, which is made when there are many ports."""
@@ -386,7 +384,7 @@ class UdpDriver:
             else:
                 self._raw.bind((ipv4_text(self._host.address), 0))
                 force_buffer(self._raw, socket.SO_SNDBUF, self._send_buffer_bytes)
-                self._raw_sending = RawMessages()
+                self._raw_sending = Messages(None, raw=True)
         return self._raw is not None
 
     def _sender(self, port: int, tos: int) -> socket.socket:

@@ -11,20 +11,43 @@ to all others of its job, by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from weft.agents.collectives.control import Control, Kind
-from weft.agents.datagrams import Datagrams
 from weft.agents.servers.members import Members
 from weft.agents.servers.reduction_plan import ReductionPlan, Terms, plan_of
-from weft.agents.servers.served_communicator import ServedCommunicator
 from weft.agents.servers.server_operation import Post, ServerOperation
 from weft.agents.transport.endpoint import Endpoint
+from weft.agents.transport.endpoint_agent import EndpointAgent
 from weft.agents.transport.posting import Completion, Posting
 from weft.agents.transport.types import CompletionKind, MemoryRegion
 from weft.base.errors import InputError, ProtocolError
+
+
+@dataclass
+class ServedCommunicator:
+    """What a server does for one communicator."""
+
+    members: Members
+    operations: dict[int, ServerOperation] = field(default_factory=dict)
+    last_number: int = 0
+    """Of the operations so far."""
+    opened: dict[int, int] = field(default_factory=dict)
+    """The number of the last operation that each rank has opened."""
+    failure: str = ""
+    """Why the job does nothing more, or empty."""
+
+    def operation_of(self, low_bits: int, member: int) -> ServerOperation | None:
+        """The oldest operation with these low 8 bits of its number to which a member has more to
+        say."""
+        for number, operation in self.operations.items():
+            if number & 0xFF == low_bits and operation.expects(member):
+                return operation
+        return None
+
 
 MEMORY_BYTES = 1 << 30
 MOST_OPERATIONS = 256
@@ -34,7 +57,7 @@ LINGER_NS = 3_000_000_000
 that would reach ranks before they are told why the operation failed."""
 
 
-class ReductionServer:
+class ReductionServer(EndpointAgent):
     """See the module.
 
     Args:
@@ -49,9 +72,7 @@ class ReductionServer:
         memory_bytes: int = MEMORY_BYTES,
         most_operations: int = MOST_OPERATIONS,
     ) -> None:
-        self.endpoint = endpoint
-        self.poll: Callable[[], list[Completion]] = endpoint.poll
-        """Where completions come from; another source where other agents share the endpoint."""
+        super().__init__(endpoint)
         self.memory_bytes = memory_bytes
         self.most_operations = most_operations
         self.used_bytes = 0
@@ -93,51 +114,9 @@ class ReductionServer:
         self.jobs[job].members.connect(introductions)
 
     @property
-    def address(self) -> int:
-        """IPv4 address of the host."""
-        return self.endpoint.address
-
-    @property
-    def groups(self) -> Collection[int]:
-        """The multicast groups of which the host must be a member: none."""
-        return ()
-
-    @property
-    def attentive(self) -> bool:
-        """Whether it must be looked after whenever something arrives."""
-        return False
-
-    @property
     def running(self) -> int:
         """How many operations are under way."""
         return sum(len(job.operations) for job in self.jobs.values())
-
-    def next_event(self) -> None:
-        """A server has no events."""
-
-    def has_event(self) -> bool:
-        """A server has no events."""
-        return False
-
-    def receive(self, batch: Datagrams, now_ns: int) -> None:
-        """Take in datagrams that arrived."""
-        self.endpoint.receive(batch, now_ns)
-        self._advance(now_ns)
-
-    def transmit(self, now_ns: int, budget_bytes: int = 1 << 62) -> Datagrams:
-        """What to send now; the batch is valid until the next call."""
-        due_ns = self.due_ns
-        if due_ns is not None and now_ns >= due_ns:
-            self._advance(now_ns)
-        batch = self.endpoint.transmit(now_ns, budget_bytes)
-        self._advance(now_ns)
-        return batch
-
-    def attend(self, batch: Datagrams, now_ns: int) -> None:
-        """In place of `receive` and `transmit`, for a driver whose compiled code serves the
-        endpoint; see `HostAgent.attend`."""
-        self.endpoint.take_events(batch)
-        self._advance(now_ns)
 
     @property
     def due_ns(self) -> int | None:
@@ -147,21 +126,16 @@ class ReductionServer:
             times.append(self._probe_ns)
         return min(times, default=None)
 
-    def deadline(self) -> int | None:
-        """When to call `transmit` if nothing arrives."""
-        times = [each for each in (self.endpoint.deadline(), self.due_ns) if each is not None]
-        return min(times, default=None)
-
     def serves(self, completion: Completion) -> bool:
         """Whether a completion of the endpoint is of one of its queue pairs."""
         return completion.qp in self._places
 
-    def _advance(self, now_ns: int) -> None:
-        """Look after what the endpoint has completed, and what is due."""
-        while completions := self.poll():
+    def look_after(self, now_ns: int, completions: Sequence[Completion] = ()) -> None:
+        while completions := completions or self.poll():
             for completion in completions:
                 job, member = self._places[completion.qp]
                 self._take(job, member, completion, now_ns)
+            completions = ()
         if self.running and now_ns >= self._probe_ns:
             self._probe_ns = now_ns + PROBE_NS
             for job in self.jobs.values():

@@ -69,25 +69,26 @@ def make_job(
         )
     if not 1 <= ranks <= MOST_RANKS or not 0 <= rank < ranks:
         raise TransportMisuse(f"rank {rank} of {ranks}: 0 to {ranks - 1} of at most {MOST_RANKS}")
-    state = at_job.JobState.zeroed()
     table = np.zeros(slots, at_job.Slot.dtype)
     table["round"] = np.arange(slots)
     queue = np.zeros(slots, np.int64)
     scratch = np.zeros((2, values), np.int32)
     orders = np.zeros(2 * slots, np.int64)
-    state.epoch = epoch
-    state.slots = slots
-    state.values = values
-    state.ranks = ranks
-    state.rank = rank
-    state.headroom_bits = 30 - (ranks - 1).bit_length()
-    state.silence = silence_ns
-    state.slot_table = table.ctypes.data
-    state.queue_table = queue.ctypes.data
-    state.scratch_table = scratch.ctypes.data
-    state.order_table = orders.ctypes.data
-    state.highest_order = -1
-    state.reordering = max(_LEAST_REORDERING, min(_MOST_REORDERING, slots // 4))
+    state = at_job.JobState.zeroed(
+        epoch=epoch,
+        slots=slots,
+        values=values,
+        ranks=ranks,
+        rank=rank,
+        headroom_bits=30 - (ranks - 1).bit_length(),
+        silence=silence_ns,
+        slot_table=table.ctypes.data,
+        queue_table=queue.ctypes.data,
+        scratch_table=scratch.ctypes.data,
+        order_table=orders.ctypes.data,
+        highest_order=-1,
+        reordering=max(_LEAST_REORDERING, min(_MOST_REORDERING, slots // 4)),
+    )
     return _Job(state, (table, queue, scratch, orders))
 
 
@@ -144,12 +145,14 @@ class AggregationQueuePair(Posting):
     def set_row(self, row: at.PairState) -> None:
         """For the endpoint: fill what a new row of its table has of the job."""
         assert self._ring is not None
-        row.state = at.READY
-        row.peer_address = self.address
-        row.qkey = at_job.AGGREGATION_QKEY
-        row.work_ring = self._ring.ctypes.data
-        row.work_room = _FIRST_RING
-        row.job = self._job.state.location
+        row.fill(
+            state=at.READY,
+            peer_address=self.address,
+            qkey=at_job.AGGREGATION_QKEY,
+            work_ring=self._ring.ctypes.data,
+            work_room=_FIRST_RING,
+            job=self._job.state.location,
+        )
 
     @property
     def statistics(self) -> AggregationStatistics:
@@ -203,24 +206,27 @@ class AggregationQueuePair(Posting):
             owners, firsts = scatter_order(shards, size)
             blocks = len(owners)
             arrays += [owners, firsts, ends]
-            state.owners = owners.ctypes.data
-            state.firsts = firsts.ctypes.data
-            state.ends = ends.ctypes.data
-            state.shard_first = int(ends[rank]) - mine
+            state.fill(
+                owners=owners.ctypes.data,
+                firsts=firsts.ctypes.data,
+                ends=ends.ctypes.data,
+                shard_first=int(ends[rank]) - mine,
+            )
         headers = 0 if kind is DataKind.INT32 else min(slots, blocks)
         exponents = np.full(headers, at_job.UNKNOWN, np.int64)
-        arrays.append(exponents)
-        state.first_exponents = exponents.ctypes.data
-        state.number = number
-        state.data_kind = kind
-        state.input = values.ctypes.data
-        state.output = result.ctypes.data
-        state.count = count
-        state.headers = headers
-        state.blocks = blocks
-        state.remaining = headers + blocks
-        state.divisor = ranks if average else 0
-        reduction = Reduction(state, tuple(arrays))
+        state.fill(
+            first_exponents=exponents.ctypes.data,
+            number=number,
+            data_kind=kind,
+            input=values.ctypes.data,
+            output=result.ctypes.data,
+            count=count,
+            headers=headers,
+            blocks=blocks,
+            remaining=headers + blocks,
+            divisor=ranks if average else 0,
+        )
+        reduction = Reduction(state, (*arrays, exponents))
         if self.error:
             self._end(reduction, context, mine, CompletionKind.ERROR)
         else:
@@ -242,9 +248,8 @@ class AggregationQueuePair(Posting):
 
     def _place(self, row: at.PairState, work: Work) -> Work:
         first = row.posted_end
-        end = first + work[LENGTH]
-        row.posted_end = end
-        return (*work, first, end, 0, 0)
+        row.posted_end = first + work[LENGTH]
+        return (*work, first, row.posted_end, 0, 0)
 
     def _end(
         self, reduction: Reduction, context: object, length: int, kind: CompletionKind

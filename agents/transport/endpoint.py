@@ -48,8 +48,6 @@ Table = npt.NDArray[np.void]
 PATH_MTUS = (256, 512, 1024, 2048, 4096)
 """What the InfiniBand specification allows, in bytes of payload."""
 
-UNLIMITED = 1 << 60
-
 _MAXIMUM_REGIONS = at.KEY_INDEX_MASK
 _MAXIMUM_QUEUE_PAIRS = 1 << 16
 
@@ -124,10 +122,10 @@ class Endpoint:
     def _set_state(self) -> None:
         state, options = self.state, self.options
         window = max(4, options.window_bytes // self.path_mtu)
-        window_ns = 0
+        window_ns = packet_ns = 0
         if self.rate_bps:
-            window_ns = options.window_bytes * 8 * 1_000_000_000 // self.rate_bps
-        packet_ns = self.path_mtu * 8_000_000_000 // self.rate_bps if self.rate_bps else 0
+            window_ns = options.window_bytes * 8_000_000_000 // self.rate_bps
+            packet_ns = self.path_mtu * 8_000_000_000 // self.rate_bps
         first_ns, minimum_ns = options.first_timeout_ns, options.minimum_timeout_ns
         if first_ns is None:
             first_ns = 10_000_000 + window_ns
@@ -136,50 +134,50 @@ class Endpoint:
         control_ns = options.control_timeout_ns
         if control_ns is None:
             control_ns = max(5_000_000, 6 * packet_ns)
-        state.address = self.address
-        state.path_mtu = self.path_mtu
-        state.rate_bps = self.rate_bps
-        state.first_number = self._random.randrange(0x100, 0x800000)
-        state.was_idle = 1
-        state.maximum_window = window
-        self._first_window = 256 * window
-        state.read_segment = max(1, min(options.read_segment_packets, window))
-        state.acknowledge_every = options.acknowledge_every
-        state.acknowledge_interval = options.acknowledge_interval_ns
-        state.initial_timeout = first_ns
-        state.minimum_timeout = minimum_ns
-        state.control_timeout = control_ns
-        state.maximum_timeout = options.maximum_timeout_ns
-        state.retry_limit = options.retries
-        state.give_up = options.give_up_ns
-        state.pacing_credit = options.pacing_credit_ns
-        state.scratch = self._scratch.location
+        state.fill(
+            address=self.address,
+            path_mtu=self.path_mtu,
+            rate_bps=self.rate_bps,
+            first_number=self._random.randrange(0x100, 0x800000),
+            was_idle=1,
+            maximum_window=window,
+            read_segment=max(1, min(options.read_segment_packets, window)),
+            acknowledge_every=options.acknowledge_every,
+            acknowledge_interval=options.acknowledge_interval_ns,
+            initial_timeout=first_ns,
+            minimum_timeout=minimum_ns,
+            control_timeout=control_ns,
+            maximum_timeout=options.maximum_timeout_ns,
+            retry_limit=options.retries,
+            give_up=options.give_up_ns,
+            pacing_credit=options.pacing_credit_ns,
+            scratch=self._scratch.location,
+        )
         self._make_rows(4)
 
     def _set_control(self, seed: int) -> None:
-        """What the options say of congestion, recovery and entropy."""
+        """Set what the options say of congestion, recovery and entropy."""
         state, options = self.state, self.options
         check_options(options)
         dctcp = options.congestion == "dctcp"
         selective = options.recovery == "selective"
         entropy = ("fixed", "reps", "plb").index(options.entropy)
-        state.congestion = at.DCTCP if dctcp else at.WINDOW_CONTROL
-        state.recovery = at.SELECTIVE if selective else at.GO_BACK_N
-        state.reorder = options.reorder_packets
-        state.entropy = entropy
-        state.entropies = options.entropies
         explore = options.explore_packets
-        state.explore_packets = state.maximum_window if explore is None else explore
-        state.freeze = options.freeze_ns
-        state.random = random.Random(f"{seed} {self.address} entropy").getrandbits(63)
+        state.fill(
+            congestion=at.DCTCP if dctcp else at.WINDOW_CONTROL,
+            recovery=at.SELECTIVE if selective else at.GO_BACK_N,
+            reorder=options.reorder_packets,
+            entropy=entropy,
+            entropies=options.entropies,
+            explore_packets=state.maximum_window if explore is None else explore,
+            freeze=options.freeze_ns,
+            random=random.Random(f"{seed} {self.address} entropy").getrandbits(63),
+        )
         if dctcp or entropy != at.FIXED:
-            state.ect = 2
-            state.echo = at.ECHO_CHANGES
-            most = min(options.acknowledge_every, 4)
-            state.acknowledge_every = most
+            every = min(options.acknowledge_every, 4)
+            state.fill(ect=2, echo=at.ECHO_CHANGES, acknowledge_every=every)
         if selective or entropy == at.REPS:
-            state.echo = at.ECHO_EVERY
-            state.acknowledge_every = 1
+            state.fill(echo=at.ECHO_EVERY, acknowledge_every=1)
         if state.echo:
             self._echoes = np.zeros(at.ECHO_ROOM, at.Echo.dtype)
             state.echo_table = self._echoes.ctypes.data
@@ -190,12 +188,13 @@ class Endpoint:
             self._make_event_room(self._event_rows + self._held_rows)
 
     def _set_tables(self) -> None:
-        state = self.state
-        state.queue_pair_table = self._pairs.ctypes.data
-        state.region_table = self._regions.ctypes.data
-        state.group_table = self._groups.ctypes.data
-        state.event_table = self._events.ctypes.data
-        state.event_room = len(self._events)
+        self.state.fill(
+            queue_pair_table=self._pairs.ctypes.data,
+            region_table=self._regions.ctypes.data,
+            group_table=self._groups.ctypes.data,
+            event_table=self._events.ctypes.data,
+            event_room=len(self._events),
+        )
         self._stale = True
 
     def register(self, buffer: npt.NDArray[np.uint8]) -> MemoryRegion:
@@ -208,10 +207,8 @@ class Endpoint:
             )
         if not buffer.flags.writeable:
             raise TransportMisuse("a memory region needs a buffer that may be written")
-        free = (
-            index for index in range(len(self._registered) + 1) if index not in self._registered
-        )
-        index = next(free)
+        numbers = range(len(self._registered) + 1)
+        index = next(number for number in numbers if number not in self._registered)
         if index >= _MAXIMUM_REGIONS:
             raise TransportMisuse(f"more than {_MAXIMUM_REGIONS} memory regions")
         if index >= len(self._regions):
@@ -227,18 +224,21 @@ class Endpoint:
     def deregister(self, region: MemoryRegion) -> None:
         """Take it back: later requests for it are refused. Posted operations on it must have
         completed."""
-        index = region.rkey & at.KEY_INDEX_MASK
-        if self._registered.get(index) is not region:
-            raise TransportMisuse(f"the memory region with key {region.rkey:#x} is not registered")
+        index = self._index_of(region)
         del self._registered[index]
         self._regions[index] = 0
 
-    def memory_of(self, region: MemoryRegion, offset: int, length: int) -> int:
-        """For queue pairs: where part of a region is in memory; TransportMisuse if it is not
-        there."""
+    def _index_of(self, region: MemoryRegion) -> int:
+        """Return the row of a region; TransportMisuse if it is not registered here."""
         index = region.rkey & at.KEY_INDEX_MASK
         if self._registered.get(index) is not region:
             raise TransportMisuse(f"the memory region with key {region.rkey:#x} is not registered")
+        return index
+
+    def memory_of(self, region: MemoryRegion, offset: int, length: int) -> int:
+        """For queue pairs: return where part of a region is in memory; TransportMisuse if the
+        region has no such part, or is not registered."""
+        index = self._index_of(region)
         if offset < 0 or length < 0 or offset + length > region.length:
             raise TransportMisuse(
                 f"{length} bytes at offset {offset} of a memory region of {region.length} bytes"
@@ -262,15 +262,20 @@ class Endpoint:
         drawn = self._random.randrange(1 << 24)
         psn = drawn if initial_psn is None else initial_psn & PSN_MASK
         pair = RcQueuePair(self, index, number, psn)
-        row = self.row_of(index)
-        row.unacknowledged = row.send_next = row.send_highest = pair.initial_psn
-        row.posted_end = row.recovery_end = row.acknowledge_asked = pair.initial_psn
-        row.window = self._first_window
-        row.timed_psn = -1
-        row.rewound_at = -1
-        row.round_end = pair.initial_psn
-        row.alpha = at.ONE_ALPHA
-        row.explore = self.state.explore_packets
+        self.row_of(index).fill(
+            unacknowledged=psn,
+            send_next=psn,
+            send_highest=psn,
+            posted_end=psn,
+            recovery_end=psn,
+            acknowledge_asked=psn,
+            round_end=psn,
+            window=256 * self.state.maximum_window,
+            timed_psn=-1,
+            rewound_at=-1,
+            alpha=at.ONE_ALPHA,
+            explore=self.state.explore_packets,
+        )
         self._queue_pairs.append(pair)
         return pair
 
@@ -281,15 +286,15 @@ class Endpoint:
         return pair
 
     def local_pair(self, remote: RemoteQueuePair) -> LocalQueuePair:
-        """For queue pairs: the local one that this names; TransportMisuse if there is none."""
+        """For queue pairs: return the local one that `remote` names; TransportMisuse if there is
+        none."""
         index = remote.number - FIRST_LOCAL_NUMBER
         if remote.address != self.address or not 0 <= index < len(self._locals):
             raise TransportMisuse(
                 f"{ipv4_text(remote.address)} (QP {remote.number:#x}) is no local queue pair of "
                 f"{ipv4_text(self.address)}"
             )
-        pair: LocalQueuePair = self._locals[index]
-        return pair
+        return self._locals[index]
 
     def named_memory(self, rkey: int, address: int, length: int) -> npt.NDArray[np.uint8] | None:
         """For local queue pairs: the registered memory that a peer names, or None."""
@@ -311,17 +316,15 @@ class Endpoint:
             )
         check_word("Q_Key", qkey)
         index, number = self._new_row(at.UD, source_port, tos)
-        row = self.row_of(index)
-        row.state = at.READY
-        row.peer_address = group_address
-        row.qkey = qkey
-        row.chunks_idle = 1
+        self.row_of(index).fill(
+            state=at.READY, peer_address=group_address, qkey=qkey, chunks_idle=1
+        )
         used = self.state.groups
         if used == len(self._groups):
             self._groups = np.concatenate([self._groups, np.zeros_like(self._groups)])
             self._set_tables()
         group = at.Group.at(self.state.group_table, used)
-        group.address, group.qkey, group.queue_pair = group_address, qkey, index
+        group.fill(address=group_address, qkey=qkey, queue_pair=index)
         self.state.groups = used + 1
         pair = UdQueuePair(self, index, number, group_address, qkey, used)
         self._queue_pairs.append(pair)
@@ -393,12 +396,9 @@ class Endpoint:
             raise TransportMisuse(f"more than {_MAXIMUM_QUEUE_PAIRS} queue pairs")
         if index == len(self._pairs):
             self._make_rows(2 * index)
-        row = self.row_of(index)
-        row.kind = kind
-        row.work_room = at.FIRST_WORK_ROOM
-        row.number = number
-        row.source_port = port
-        row.tos = tos
+        self.row_of(index).fill(
+            kind=kind, work_room=at.FIRST_WORK_ROOM, number=number, source_port=port, tos=tos
+        )
         self.state.queue_pairs = index + 1
         # A connection can fail, a job can fail when operations without values have just ended, runs
         # of no chunks complete without a packet.
@@ -417,13 +417,15 @@ class Endpoint:
         times: Words = np.full(9 * rows, NEVER, np.int64)
         times[8 * rows : 8 * rows + used] = np.arange(used)
         self._pairs, self._times = pairs, times
-        state, address = self.state, times.ctypes.data
-        state.tree_rows = rows
-        state.timer_tree = address
-        state.control_tree = address + 16 * rows
-        state.data_tree = address + 32 * rows
-        state.changed_table = address + 64 * rows
-        state.changed = used
+        address = times.ctypes.data
+        self.state.fill(
+            tree_rows=rows,
+            timer_tree=address,
+            control_tree=address + 16 * rows,
+            data_tree=address + 32 * rows,
+            changed_table=address + 64 * rows,
+            changed=used,
+        )
         self._set_tables()
 
     def _make_event_room(self, rows: int) -> None:
@@ -506,7 +508,7 @@ class Endpoint:
         if self.state.events:
             self.take_events(batch)
 
-    def transmit(self, now_ns: int, budget_bytes: int = UNLIMITED) -> Datagrams:
+    def transmit(self, now_ns: int, budget_bytes: int = at.UNLIMITED) -> Datagrams:
         """What to send now: at most `budget_bytes` of frames, at most one batch.
 
         Control (ACK, NAK, READ requests) goes first, then data, round robin over queue pairs. The
@@ -555,7 +557,7 @@ class Endpoint:
 
     @property
     def statistics(self) -> Statistics:
-        """A copy of the counters, those of its receive workers included."""
+        """A copy of the counters; those of the endpoint's receive workers are included."""
         counted = words_of(self.state.statistics).copy()
         for worker, _ in self._workers:
             counted += words_of(worker.state.endpoint.statistics)

@@ -75,19 +75,18 @@ class RcQueuePair(Posting):
                 f"queue pair {self.number:#x} is connected to {ipv4_text(self.remote.address)}"
             )
         self.remote = remote
-        row = self._endpoint.row_of(self._index)
-        row.peer_address = remote.address
-        row.peer_number = remote.number
-        row.expected = remote.initial_psn
-        row.state = at.READY
+        self._endpoint.row_of(self._index).fill(
+            peer_address=remote.address,
+            peer_number=remote.number,
+            expected=remote.initial_psn,
+            state=at.READY,
+        )
         self._endpoint.changed(self._index)
 
     def share_turns(self, first: RcQueuePair, queue_pairs: int) -> None:
         """Send as one of so many queue pairs with one peer, made one after the other from `first`
         on: all together have one turn for data, and begin with one window."""
-        row = self._endpoint.row_of(self._index)
-        row.first_lane = first._index
-        row.lanes = queue_pairs
+        self._endpoint.row_of(self._index).fill(first_lane=first._index, lanes=queue_pairs)
         self.share_window(1)
 
     def share_window(self, hosts: int) -> None:
@@ -112,11 +111,9 @@ class RcQueuePair(Posting):
         if not ports or not all(0 < port < 1 << 16 for port in ports):
             raise TransportMisuse(f"UDP source ports {list(ports)}: at least one, of 1 to 65535")
         self._ports = np.array(ports, np.int64)
-        row = self._endpoint.row_of(self._index)
-        row.source_port = ports[0]
-        row.ports = self._ports.ctypes.data
-        row.port_count = len(ports)
-        row.port_at = 0
+        self._endpoint.row_of(self._index).fill(
+            source_port=ports[0], ports=self._ports.ctypes.data, port_count=len(ports), port_at=0
+        )
         self._endpoint.expect_repathing()
 
     def post_send(self, data: bytes, context: object = None, immediate: int | None = None) -> None:
@@ -181,8 +178,7 @@ class RcQueuePair(Posting):
 
     def _place(self, row: at.PairState, work: Work) -> Work:
         first = row.posted_end
-        mtu = self._endpoint.path_mtu
-        end = first + max(1, -(-work[LENGTH] // mtu))
+        end = first + max(1, -(-work[LENGTH] // self._endpoint.path_mtu))
         if row.next_work == row.first_work:
             row.send_work = row.next_work
         row.posted_end = end
@@ -195,41 +191,43 @@ class RcQueuePair(Posting):
 
     def take_event(self, event: list[int], batch: Datagrams) -> None:
         """For the endpoint: what compiled code found; rows of `layout`'s event table."""
-        kind = event[0]
-        if kind == at.EVENT_WORK_DONE:
-            for done, context, length, _memory in self._posted[: event[2]]:
-                self._complete(done, context, length)
-            del self._posted[: event[2]]
-            self._fill()
-        elif kind == at.EVENT_FRAGMENT:
-            _, _, row, offset, length, bits, immediate, _ = event
-            data = batch.data[row, offset : offset + length].tobytes()
-            self._take_fragment(data, bits, immediate)
-        elif kind == at.EVENT_FRAGMENT_KEPT:
-            self._keep_fragment(event, batch)
-        elif kind == at.EVENT_FRAGMENT_DUE:
-            if self._kept and event[2] in self._kept:
-                self._take_fragment(*self._kept.pop(event[2]))
-        elif kind == at.EVENT_REPATHED:
-            self._endpoint.complete(Completion(CompletionKind.REPATHED, self, source_port=event[2]))
-        elif kind == at.EVENT_WRITE_WITH_IMMEDIATE:
-            self._endpoint.complete(
-                Completion(
-                    CompletionKind.WRITE_WITH_IMMEDIATE, self, immediate=event[2], length=event[3]
+        kind, _, first, second, *_ = event
+        match kind:
+            case at.EVENT_WORK_DONE:
+                for done, context, length, _memory in self._posted[:first]:
+                    self._complete(done, context, length)
+                del self._posted[:first]
+                self._fill()
+            case at.EVENT_FRAGMENT | at.EVENT_FRAGMENT_KEPT:
+                _, _, row, offset, length, bits, immediate, sequence = event
+                data = batch.data[row, offset : offset + length].tobytes()
+                if kind == at.EVENT_FRAGMENT:
+                    self._take_fragment(data, bits, immediate)
+                else:
+                    self._keep_fragment(data, bits, immediate, sequence)
+            case at.EVENT_FRAGMENT_DUE:
+                if self._kept and first in self._kept:
+                    self._take_fragment(*self._kept.pop(first))
+            case at.EVENT_REPATHED:
+                self._endpoint.complete(
+                    Completion(CompletionKind.REPATHED, self, source_port=first)
                 )
-            )
-        elif kind == at.EVENT_FAILED:
-            self._fail(event[2], event[3])
+            case at.EVENT_WRITE_WITH_IMMEDIATE:
+                self._endpoint.complete(
+                    Completion(
+                        CompletionKind.WRITE_WITH_IMMEDIATE, self, immediate=first, length=second
+                    )
+                )
+            case at.EVENT_FAILED:
+                self._fail(first, second)
 
-    def _keep_fragment(self, event: list[int], batch: Datagrams) -> None:
-        _, _, row, offset, length, bits, immediate, sequence = event
+    def _keep_fragment(self, data: bytes, bits: int, immediate: int, sequence: int) -> None:
         if self._kept is None:
             self._kept = {}
         # What compiled code has forgotten since, because the peer contradicted itself.
         room = self._endpoint.state.board_room
         for old in [old for old in self._kept if old + room <= sequence]:
             del self._kept[old]
-        data = batch.data[row, offset : offset + length].tobytes()
         self._kept[sequence] = (data, bits, immediate)
 
     def _take_fragment(self, data: bytes, bits: int, immediate: int) -> None:
@@ -364,12 +362,10 @@ class UdQueuePair(Posting):
         if self._worker is not None:
             worker, group = self._worker
             worker.attach(sink, group)
-            self._sinks[sink.operation] = sink
-            return
-        sink.feed(self._endpoint)
+        else:
+            sink.feed(self._endpoint)
+            self._endpoint.sinks_of(self.group_index)[sink.operation] = sink.state.location
         self._sinks[sink.operation] = sink
-        address = sink.state.location
-        self._endpoint.sinks_of(self.group_index)[sink.operation] = address
 
     def detach(self, sink: ChunkSink) -> None:
         """Receive no more into the sink: its late chunks count as `wrong_operation`."""
@@ -378,8 +374,8 @@ class UdQueuePair(Posting):
             if self._worker is not None:
                 worker, group = self._worker
                 worker.detach(sink, group)
-                return
-            self._endpoint.sinks_of(self.group_index)[sink.operation] = 0
+            else:
+                self._endpoint.sinks_of(self.group_index)[sink.operation] = 0
 
     def serve_by(self, worker: ReceiveWorker, group: int) -> None:
         """For the endpoint: what arrives is the worker's from now on."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from weft.agents.datagrams import Datagrams, ipv4_text
 from weft.agents.transport import layout as at
-from weft.agents.transport.kernels.worker import receive_chunks, wait_for_batch
+from weft.agents.transport.kernels.receive import receive_chunks, wait_for_batch
 from weft.agents.transport.sink import MAXIMUM_OPERATIONS, ChunkSink, own_lines
 from weft.agents.transport.types import Statistics, TransportMisuse
 from weft.agents.wire.packets import Fields
@@ -70,28 +70,32 @@ class ReceiveWorker:
         """Where it is, for compiled code that calls `receive_chunks` by itself, and `poll` after
         it."""
         endpoint = self.state.endpoint
-        endpoint.address = address
-        endpoint.group_table = self._table.ctypes.data
-        endpoint.groups = len(groups)
-        endpoint.event_table = self._events.ctypes.data
-        endpoint.event_room = room
-        endpoint.scratch = self._scratch.ctypes.data
+        endpoint.fill(
+            address=address,
+            group_table=self._table.ctypes.data,
+            groups=len(groups),
+            event_table=self._events.ctypes.data,
+            event_room=room,
+            scratch=self._scratch.ctypes.data,
+        )
         for index, (group, qkey) in enumerate(groups):
             if group >> 28 != 0xE:
                 raise TransportMisuse(
                     f"{ipv4_text(group)} is no multicast group: 224.0.0.0 to 239.255.255.255"
                 )
             row = at.Group.at(endpoint.group_table, index)
-            row.address, row.qkey, row.queue_pair = group, qkey, index
+            row.fill(address=group, qkey=qkey, queue_pair=index)
         if staged:
             # Registered memory is pinned: no page is touched for the first time by a packet.
             self._staging = np.full((slots, slot_bytes), 0, np.uint8)
             self._completions = own_lines(slots * words_in(at.Staged))
-            self.state.staging = self._staging.ctypes.data
-            self.state.completions = self._completions.ctypes.data
-            self.state.slots = slots
-            self.state.slot_bytes = slot_bytes
-            self.state.window = window
+            self.state.fill(
+                staging=self._staging.ctypes.data,
+                completions=self._completions.ctypes.data,
+                slots=slots,
+                slot_bytes=slot_bytes,
+                window=window,
+            )
 
     @property
     def staged(self) -> bool:

@@ -113,16 +113,18 @@ class ChunkSink:
         self.words: npt.NDArray[np.int64] = own_lines(head + 4 * shards + 1)
         """What compiled code works on: `state`, and behind it its tables."""
         tables = self.words[head:]
-        self.state = state = SinkState.within(self.words)
-        state.operation = operation
-        state.chunk_bytes = chunk_bytes
-        state.shards = shards
-        state.chunks = state.missing = total
-        state.buffer = memory.ctypes.data
-        state.present = self._present.ctypes.data
-        state.fetched = self._fetched.ctypes.data
-        state.marked = self._marked.ctypes.data
-        state.tables = tables.ctypes.data
+        self.state = SinkState.within(self.words).fill(
+            operation=operation,
+            chunk_bytes=chunk_bytes,
+            shards=shards,
+            chunks=total,
+            missing=total,
+            buffer=memory.ctypes.data,
+            present=self._present.ctypes.data,
+            fetched=self._fetched.ctypes.data,
+            marked=self._marked.ctypes.data,
+            tables=tables.ctypes.data,
+        )
         self._missing = tables[:shards]
         self._offset = tables[shards : 2 * shards]
         self._size = tables[2 * shards : 3 * shards]

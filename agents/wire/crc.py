@@ -3,16 +3,95 @@
 CRC-32 as Ethernet has it, over 8 bytes of ones, the IPv4 and UDP headers and the datagram, with
 the fields that a router may change taken as ones: TOS, TTL, both checksums, and the fifth byte of
 the BTH. The world sends identification 0 and DF.
+
+Where the processor has carry-less multiplication, 64 bytes are taken at a time by the method of V.
+Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel,
+2009): four 128-bit accumulators are multiplied past the next 64 bytes and added to them. What is
+left in the end is 16 bytes with the same remainder as the whole, which the table method finishes.
 """
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from weft.agents.wire.compiled import compiled, internal
-from weft.agents.wire.folding import AVAILABLE, fold_blocks
-from weft.base.jit import Word, load8, load64
+from weft.base.jit import Word, intrinsic, ir, load8, load64, numba, types
+
+cgutils: Any = import_module("numba.core.cgutils")
+_processor: Any = import_module("llvmlite.binding")
+
+AVAILABLE: bool = (
+    bool(_processor.get_host_cpu_features().get("pclmul"))
+    and not numba.config.CPU_NAME
+    and not numba.config.CPU_FEATURES
+)
+"""Whether compiled code may use the instruction (numba compiles for this very processor)."""
+
+_PAST_512_BITS = (0x154442BD4, 0x1C6E41596)
+_PAST_128_BITS = (0x1751997D0, 0x0CCAA009E)
+_WORD = ir.IntType(64)
+_VECTOR = ir.VectorType(_WORD, 2)
+
+
+def _fold_code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    address, blocks, register = arguments
+    byte = ir.IntType(8)
+    multiply = cgutils.get_or_insert_function(
+        builder.module,
+        ir.FunctionType(_VECTOR, [_VECTOR, _VECTOR, byte]),
+        "llvm.x86.pclmulqdq",
+    )
+
+    def load(block: Any, index: int) -> Any:
+        offset = builder.add(
+            builder.mul(block, ir.Constant(_WORD, 64)), ir.Constant(_WORD, 16 * index)
+        )
+        pointer = builder.inttoptr(builder.add(address, offset), _VECTOR.as_pointer())
+        return builder.load(pointer, align=1)
+
+    def fold(value: Any, constants: tuple[int, int], data: Any) -> Any:
+        factor = ir.Constant(_VECTOR, [ir.Constant(_WORD, constant) for constant in constants])
+        low = builder.call(multiply, [value, factor, ir.Constant(byte, 0x00)])
+        high = builder.call(multiply, [value, factor, ir.Constant(byte, 0x11)])
+        return builder.xor(builder.xor(low, high), data)
+
+    first = ir.Constant(_WORD, 0)
+    start = builder.insert_element(
+        ir.Constant(_VECTOR, None), register, ir.Constant(ir.IntType(32), 0)
+    )
+    lanes = []
+    for index in range(4):
+        value = load(first, index)
+        if index == 0:
+            value = builder.xor(value, start)
+        lanes.append(cgutils.alloca_once_value(builder, value))
+    with cgutils.for_range(builder, blocks, start=ir.Constant(_WORD, 1)) as loop:
+        for index, lane in enumerate(lanes):
+            builder.store(fold(builder.load(lane), _PAST_512_BITS, load(loop.index, index)), lane)
+    value = builder.load(lanes[0])
+    for lane in lanes[1:]:
+        value = fold(value, _PAST_128_BITS, builder.load(lane))
+    words = [
+        builder.extract_element(value, ir.Constant(ir.IntType(32), index)) for index in range(2)
+    ]
+    return context.make_tuple(builder, signature.return_type, words)
+
+
+def _fold_blocks(typing_context: Any, address: Any, blocks: Any, register: Any) -> Any:
+    """The two words that remain of `blocks` (at least 1) times 64 bytes and the register before
+    them."""
+    result = types.UniTuple(types.uint64, 2)
+    return result(types.int64, types.int64, types.uint64), _fold_code
+
+
+fold_blocks: Any = intrinsic(_fold_blocks)
+"""fold_blocks(address, blocks, register): the two words that remain of `blocks` (at least 1) times
+64 bytes and the CRC register before them; compiled code only."""
+
 
 ICRC_BYTES = 4
 
@@ -122,15 +201,13 @@ def icrc_at(address: int, size: int, source: int, destination: int, source_port:
     rest = load64(address + 4)
     register = crc_block(register, low, rest | np.uint64(0xFF))
     register = crc_bytes(register, address + 12, size - 12)
-    result: int = np.int64(register ^ np.uint64(0xFFFFFFFF))
-    return result
+    return int(np.int64(register ^ np.uint64(0xFFFFFFFF)))
 
 
 @compiled
 def _crc_of(data: npt.NDArray[np.uint8]) -> int:
     register = crc_bytes(np.uint64(0xFFFFFFFF), data.ctypes.data, len(data))
-    result: int = np.int64(register ^ np.uint64(0xFFFFFFFF))
-    return result
+    return int(np.int64(register ^ np.uint64(0xFFFFFFFF)))
 
 
 @compiled

@@ -260,7 +260,7 @@ def _send(ring: Datagrams) -> None:
         while first < ring.count:
             count = ring.count - first
             sent = send_many(
-                sender.fileno(), ring.address, first, count, messages.headers, UDP_PORT
+                sender.fileno(), ring.address, first, count, messages.headers, UDP_PORT, False
             )
             if sent < 0:
                 raise MachineError(f"multicast on the loopback interface: {os.strerror(-sent)}")

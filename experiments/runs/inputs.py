@@ -8,8 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from weft.agents.collectives.aggregation import SwitchJob
-from weft.agents.collectives.communicator import Lane
+from weft.agents.collectives.communicator import Lane, SwitchJob
 from weft.agents.collectives.dtypes import dtype_of
 from weft.agents.collectives.names import FLOWS
 from weft.agents.collectives.requests import Request

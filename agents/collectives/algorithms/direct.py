@@ -1,5 +1,8 @@
 """Direct exchange: every rank writes what is another's straight to it, all at the same time.
 
+Allgather (linear): every rank writes its shard to every other, the next rank first. That is N(P-1)
+bytes out of and into every host, as around a ring, but most of them go across the fabric.
+
 All-to-all: each rank's vector has a part for every rank. Many-to-one: every rank's shard goes to
 the root. Allreduce: everybody's part d goes to rank d, and its sum to everybody; every link carries
 2 L (P - 1) / P bytes of a vector of L bytes in each direction, as around a ring, in two steps in
@@ -8,15 +11,14 @@ place of 2 (P - 1).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from weft.agents.collectives.algorithm import Algorithm
-from weft.agents.collectives.reduction import combine
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.transfers import Task, Transfers, at_once, to_all, to_owners
-from weft.agents.collectives.unicast import Blocks, Bytes, Pattern, Write, block_bytes, require
+from weft.agents.collectives.unicast import Blocks, Bytes, Pattern, Write, combine, require
 
 
 class Exchange:
@@ -74,7 +76,7 @@ class Exchange:
         return self.blocks.span(self.blocks.of(self._rank)[place])
 
 
-class DirectAlltoall:
+class DirectAlltoall(Pattern):
     """One rank's part: its vector's part d goes to rank d, where the parts of all ranks follow each
     other.
 
@@ -87,15 +89,12 @@ class DirectAlltoall:
         self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes, output: Bytes
     ) -> None:
         parts = request.shard_bytes(size)
-        self.memories: Sequence[Bytes] = (buffer, output)
-        block_size = block_bytes(request, parts, path_mtu)
-        self._exchange = Exchange(parts, block_size, rank, request.lanes)
-        self._rank = rank
-        self._size = size
-        others = tuple(self._exchange.others())
+        super().__init__(request, rank, size, path_mtu, buffer, output, parts)
+        self.memories = (buffer, output)
+        self._exchange = Exchange(parts, self._block_bytes, rank, request.lanes)
         own = self._exchange.own
-        self.expected: Mapping[int, int] = dict.fromkeys(others, own) if own else {}
-        self.targets: Collection[int] = [peer for peer in others if self._exchange.count(peer)]
+        self.expected = dict.fromkeys(self._others, own) if own else {}
+        self.targets = [peer for peer in self._others if self._exchange.count(peer)]
         start, length = sum(parts[:rank]), parts[rank]
         output[rank * length : (rank + 1) * length] = buffer[start : start + length]
 
@@ -110,7 +109,7 @@ class DirectAlltoall:
         return self._exchange.own_span(place)[1], ()
 
 
-class DirectGather:
+class DirectGather(Pattern):
     """One rank's part of many-to-one.
 
     Args:
@@ -119,29 +118,23 @@ class DirectGather:
     """
 
     def __init__(
-        self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes
-    ) -> None:
-        shards = request.shard_bytes(size)
-        self.memories: Sequence[Bytes] = (buffer,)
-        self._blocks = Blocks(shards, block_bytes(request, shards, path_mtu))
-        self._rank = rank
-        self._root = request.root
-        counts = {peer: len(self._blocks.of(peer)) for peer in range(size) if peer != self._root}
-        at_root = rank == self._root
-        self.expected: Mapping[int, int] = (
-            {peer: count for peer, count in counts.items() if count} if at_root else {}
-        )
-        self.targets: Collection[int] = (self._root,) if counts.get(rank) else ()
-
-    def window(self, peer: int) -> int:
-        return 0
+        self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes,
+        output: None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(request, rank, size, path_mtu, buffer, output, request.shard_bytes(size))
+        self.memories = (buffer,)
+        counts = {peer: len(self._blocks.of(peer)) for peer in range(size) if peer != request.root}
+        self.expected = {}
+        if rank == request.root:
+            self.expected = {peer: count for peer, count in counts.items() if count}
+        self.targets = (request.root,) if counts.get(rank) else ()
 
     def begin(self) -> Iterable[Write]:
         blocks = self._blocks.of(self._rank) if self.targets else range(0)
         for block in blocks:
             target, length = self._blocks.span(block)
             offset = target - self._blocks.span(blocks.start)[0]
-            yield Write(self._root, block, 0, offset, length, target)
+            yield Write(self._request.root, block, 0, offset, length, target)
 
     def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
         require(block in self._blocks.of(peer), block)
@@ -153,7 +146,7 @@ BUFFER, STAGING, OUTPUT = range(3)
 rank's part."""
 
 
-class DirectAllreduce:
+class DirectAllreduce(Pattern):
     """A rank adds each block of its part once it has come from all, in order of ranks, and sends
     the sum to all others; no block waits for another.
 
@@ -169,22 +162,17 @@ class DirectAllreduce:
         self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes, output: Bytes
     ) -> None:
         parts = request.shard_bytes(size)
-        self._request = request
-        self._rank = rank
-        self._size = size
-        block_size = block_bytes(request, parts, path_mtu)
-        self._exchange = exchange = Exchange(parts, block_size, rank, request.lanes)
+        super().__init__(request, rank, size, path_mtu, buffer, output, parts)
+        self._exchange = exchange = Exchange(parts, self._block_bytes, rank, request.lanes)
         self._own_bytes = parts[rank]
         self._vector_bytes = len(buffer)
         staged = len(buffer) + (size - 1) * parts[rank] if size > 1 else 0
-        self.memories: Sequence[Bytes] = (buffer, np.empty(staged, np.uint8), output)
+        self.memories = (buffer, np.empty(staged, np.uint8), output)
         self._missing = [size - 1] * exchange.own
         """Of each block of this rank's part, how many ranks' have not come."""
-        counts = {peer: exchange.own + exchange.count(peer) for peer in exchange.others()}
-        self.expected: Mapping[int, int] = {peer: count for peer, count in counts.items() if count}
-        self.targets: Collection[int] = tuple(self.expected)
-        if size == 1:
-            output[:] = buffer
+        counts = {peer: exchange.own + exchange.count(peer) for peer in self._others}
+        self.expected = {peer: count for peer, count in counts.items() if count}
+        self.targets = tuple(self.expected)
 
     def window(self, peer: int) -> int:
         return STAGING
@@ -239,10 +227,8 @@ class DirectAllreduce:
 
     def _results(self, place: int) -> Iterator[Write]:
         block = self._exchange.blocks.of(self._rank)[place]
-        offset, length = self._exchange.blocks.span(block)
-        for peer in self._exchange.others():
-            number = self._size * self._exchange.count(peer) + block
-            yield Write(peer, number, OUTPUT, offset, length, offset)
+        for peer in self._others:
+            yield self._write(peer, block, OUTPUT, self._size * self._exchange.count(peer))
 
 
 class Direct(Algorithm):
@@ -251,15 +237,9 @@ class Direct(Algorithm):
     name = "direct"
     collectives = ("allreduce", "alltoall", "many-to-one")
     colours = ("#56b4e9", "#8fd0f5")
-
-    def pattern(
-        self, request: Request, rank: int, size: int, path_mtu: int, data: Bytes,
-        result: Bytes | None,
-    ) -> Pattern:  # fmt: skip
-        if result is None:
-            return DirectGather(request, rank, size, path_mtu, data)
-        kind = DirectAlltoall if request.collective == "alltoall" else DirectAllreduce
-        return kind(request, rank, size, path_mtu, data, result)
+    patterns: Mapping[str, type[Pattern]] = {
+        "allreduce": DirectAllreduce, "alltoall": DirectAlltoall, "many-to-one": DirectGather,
+    }  # fmt: skip
 
     def partners(self, request: Request, rank: int, size: int) -> set[int]:
         if request.collective == "many-to-one" and rank != request.root:
@@ -280,4 +260,54 @@ class Direct(Algorithm):
         return at_once(super().steps(task), task.ranks - 1)
 
 
-ALGORITHMS = (Direct(),)
+class LinearAllgather(Pattern):
+    """One rank's part.
+
+    Args:
+        buffer: the gathered array's bytes; this rank's shard is in its place.
+    """
+
+    def __init__(
+        self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes,
+        output: None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(request, rank, size, path_mtu, buffer, output, request.shard_bytes(size))
+        self.memories = (buffer,)
+        counts = {peer: len(self._blocks.of(peer)) for peer in self._others}
+        self.expected = {peer: count for peer, count in counts.items() if count}
+        self.targets = self._others if self._blocks.of(rank) else ()
+
+    def begin(self) -> Iterable[Write]:
+        own = self._blocks.of(self._rank)
+        return (self._write(peer, block) for peer in self.targets for block in own)
+
+    def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
+        require(block in self._blocks.of(peer), block)
+        return self._blocks.span(block)[1], ()
+
+
+class Linear(Algorithm):
+    """Thakur, Rabenseifner, Gropp, 2005."""
+
+    name = "linear"
+    collectives = ("allgather",)
+    colours = ("#cc79a7", "#e09cc2")
+    patterns: Mapping[str, type[Pattern]] = {"allgather": LinearAllgather}
+
+    def partners(self, request: Request, rank: int, size: int) -> set[int]:
+        return set(range(size)) - {rank}
+
+    def rounds(self, task: Task) -> Iterator[Transfers]:
+        return to_all(task.sizes)
+
+    def steps(self, task: Task) -> Iterator[Transfers]:
+        return at_once(super().steps(task), task.ranks - 1)
+
+    def least_bytes(self, task: Task) -> int:
+        """The fullest uplink's (P - 1) n_r, or the fullest downlink's T - n_r."""
+        sizes = task.sizes
+        fullest = max((task.ranks - 1) * sizes.max(), sizes.sum() - sizes.min())
+        return task.operations * int(fullest)
+
+
+ALGORITHMS = (Direct(), Linear())

@@ -8,17 +8,16 @@ a vector of L bytes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from weft.agents.collectives.algorithm import Algorithm, Order
 from weft.agents.collectives.algorithms.trees import depths, double_binary_tree
-from weft.agents.collectives.reduction import combine
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.transfers import IntArray, Task, Transfers, even_parts, together
-from weft.agents.collectives.unicast import Blocks, Bytes, Pattern, Write, block_bytes, require
+from weft.agents.collectives.unicast import Bytes, Pattern, Write, combine, require
 
 BUFFER, OUTPUT, STAGING = range(3)
 """The memories of a rank."""
@@ -41,7 +40,7 @@ class Tree:
     """Of its half."""
 
 
-class DoubleBinaryTreeAllreduce:
+class DoubleBinaryTreeAllreduce(Pattern):
     """A rank adds the sums of its children to its own part, (own + first child) + second child,
     sends the sum to its parent, and what the parent sends, the result, to its children. At the root
     the sum is the result. Leaves send no more blocks ahead of the results than the tree needs, so
@@ -62,22 +61,19 @@ class DoubleBinaryTreeAllreduce:
     def __init__(
         self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes, output: Bytes
     ) -> None:
-        self._request = request
-        self._rank = rank
-        self._size = size
         first = -(-request.elements(1)[0] // 2) * request.item_bytes
         halves = [first, len(buffer) - first]
         if not request.block_bytes:
             wanted = max(1, min(BLOCK_BYTES, -(-first // BLOCKS_PER_HALF)))
             request = replace(request, block_bytes=wanted)
-        self._blocks = Blocks(halves, block_bytes(request, halves, path_mtu))
+        super().__init__(request, rank, size, path_mtu, buffer, output, halves)
         self._trees = [
             Tree(*double_binary_tree(tree, rank, size), self._blocks.of(tree)) for tree in (0, 1)
         ]
         self._staged = staged_child(rank, size)
         inner = next((tree for tree in (0, 1) if self._trees[tree].children), 0)
         staging = np.empty(halves[inner] if self._staged is not None else 0, np.uint8)
-        self.memories: Sequence[Bytes] = (buffer, output, staging)
+        self.memories = (buffer, output, staging)
         self._starts = [0, first]
         self._ahead = AHEAD_PER_LEVEL * request.lanes * size.bit_length()
         self._missing: dict[int, int] = {}
@@ -89,10 +85,8 @@ class DoubleBinaryTreeAllreduce:
             for peer in peers if tree.blocks else ():
                 expected[peer] = expected.get(peer, 0) + len(tree.blocks)
                 targets.append(peer)
-        self.expected: Mapping[int, int] = expected
-        self.targets: Collection[int] = tuple(dict.fromkeys(targets))
-        if size == 1:
-            output[:] = buffer
+        self.expected = expected
+        self.targets = tuple(dict.fromkeys(targets))
 
     def window(self, peer: int) -> int:
         return STAGING if peer == self._staged else OUTPUT
@@ -120,11 +114,10 @@ class DoubleBinaryTreeAllreduce:
         return length, self._down(tree, place) if tree.parent is None else (self._up(tree, place),)
 
     def _down(self, tree: Tree, block: int) -> Iterator[Write]:
-        """A block of the result is there."""
-        offset, length = self._blocks.span(block)
-        number = 2 * self._blocks.total + block
+        """Yield what a block of the result that is there allows: it goes down, and a leaf's next
+        block goes up."""
         for child in tree.children:
-            yield Write(child, number, OUTPUT, offset, length, offset)
+            yield self._write(child, block, OUTPUT, 2 * self._blocks.total)
         following = block + self._ahead
         if not tree.children and following in tree.blocks:
             yield self._up(tree, following)
@@ -195,13 +188,7 @@ class DoubleBinaryTree(Algorithm):
     name = "double-binary-tree"
     collectives = ("allreduce",)
     colours = ("#e69f00", "#f3bd4a")
-
-    def pattern(
-        self, request: Request, rank: int, size: int, path_mtu: int, data: Bytes,
-        result: Bytes | None,
-    ) -> Pattern:  # fmt: skip
-        assert result is not None
-        return DoubleBinaryTreeAllreduce(request, rank, size, path_mtu, data, result)
+    patterns: Mapping[str, type[Pattern]] = {"allreduce": DoubleBinaryTreeAllreduce}
 
     def partners(self, request: Request, rank: int, size: int) -> set[int]:
         links = [double_binary_tree(tree, rank, size) for tree in (0, 1)]

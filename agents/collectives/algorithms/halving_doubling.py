@@ -9,7 +9,7 @@ result. A rank of a power of two sends and receives 2 L (P - 1) / P bytes of a v
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,10 +17,9 @@ import numpy as np
 from weft.agents.collectives.algorithm import Order
 from weft.agents.collectives.algorithms.recursive_doubling import Folded, Folding
 from weft.agents.collectives.algorithms.recursive_halving import halving_order
-from weft.agents.collectives.reduction import combine
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.transfers import Task, Transfers, even_parts, exchanges, folded
-from weft.agents.collectives.unicast import Blocks, Bytes, Pattern, Write, block_bytes
+from weft.agents.collectives.unicast import Bytes, Pattern, Write, combine
 from weft.base.errors import ProtocolError
 
 BUFFER, STAGING, OUTPUT = range(3)
@@ -52,7 +51,7 @@ class Send:
     area: Area
 
 
-class HalvingDoublingAllreduce:
+class HalvingDoublingAllreduce(Pattern):
     """The vector has a part for each of Q = 2^q places. In round q - 1 down to 0 a place gives that
     half of its range that it does not keep to the one 2^k places away, and adds what it gets for
     the half that it keeps. Then it gets all parts back by the same rounds in the other order.
@@ -72,28 +71,23 @@ class HalvingDoublingAllreduce:
     def __init__(
         self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes, output: Bytes
     ) -> None:
-        self._request = request
-        self._rank = rank
-        self._size = size
         self._folding = Folding(size)
         self._place = self._folding.place(rank)
         parts = request.shard_bytes(1 << self._folding.rounds)
-        self._blocks = Blocks(parts, block_bytes(request, parts, path_mtu))
+        super().__init__(request, rank, size, path_mtu, buffer, output, parts)
         self._vector_bytes = len(buffer)
         self._areas = self._areas_of(rank)
         staged = 0 if self._place is None else self._staging_bytes(rank)
-        self.memories: Sequence[Bytes] = (buffer, np.empty(staged, np.uint8), output)
+        self.memories = (buffer, np.empty(staged, np.uint8), output)
         self._stages = [0] * self._blocks.total
         self._early: set[tuple[int, int]] = set()
         """(stage, block) of what arrived before what is to be added first."""
         expected: dict[int, int] = {}
         for area in self._areas:
             expected[area.peer] = expected.get(area.peer, 0) + len(area.blocks)
-        self.expected: Mapping[int, int] = {peer: left for peer, left in expected.items() if left}
+        self.expected = {peer: left for peer, left in expected.items() if left}
         self._program = deque(self._sends())
-        self.targets: Collection[int] = {send.peer for send in self._program}
-        if size == 1:
-            output[:] = buffer
+        self.targets = {send.peer for send in self._program}
 
     def window(self, peer: int) -> int:
         return OUTPUT if self._place is None else STAGING
@@ -223,13 +217,7 @@ class HalvingDoubling(Folded):
     name = "halving-doubling"
     collectives = ("allreduce",)
     colours = ("#009e73", "#3fc79e")
-
-    def pattern(
-        self, request: Request, rank: int, size: int, path_mtu: int, data: Bytes,
-        result: Bytes | None,
-    ) -> Pattern:  # fmt: skip
-        assert result is not None
-        return HalvingDoublingAllreduce(request, rank, size, path_mtu, data, result)
+    patterns: Mapping[str, type[Pattern]] = {"allreduce": HalvingDoublingAllreduce}
 
     def rounds(self, task: Task) -> Iterator[Transfers]:
         """Halving between the 2^q that take part, and doubling back. The vector has a part for each

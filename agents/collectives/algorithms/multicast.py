@@ -29,7 +29,7 @@ from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control, Kind
 from weft.agents.collectives.cutoff import AdaptiveCutoff, Cutoff, FetchOnlyCutoff, PaperCutoff
 from weft.agents.collectives.fetch import FetchRing
-from weft.agents.collectives.operation import Operation, PhaseClock, Posts, Report, Ticket
+from weft.agents.collectives.operation import Operation, Report, Ticket
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.subgroups import Subgroups
 from weft.agents.collectives.timing import UD_OVERHEAD_BYTES, Pace, chain_of, frames_bytes
@@ -44,7 +44,7 @@ POSTED, ARMED = 0, 1
 MULTICAST_RUN = "own chunks to leave"
 
 
-class MulticastOperation:
+class MulticastOperation(Operation):
     """One rank's part of a multicast Broadcast or Allgather; see the module.
 
     Args:
@@ -61,11 +61,9 @@ class MulticastOperation:
         self._chains = chains or size
         if self._chains > size:
             raise InputError(f"{self._chains} chains of {size} ranks: choose 1 to {size}")
-        self._communicator = communicator
+        super().__init__(communicator, request)
         self._request = request
         self._region = region
-        self._posts = Posts(communicator, request.number)
-        self._clock = PhaseClock()
         self._barriers = [DisseminationBarrier(communicator.rank, size) for _ in (POSTED, ARMED)]
         self._shards = request.shard_bytes(size)
         self._subgroups = Subgroups(communicator, request, region, self._shards)
@@ -84,14 +82,6 @@ class MulticastOperation:
         self._own_sent = False
         self._cutoff = self._make_cutoff()
         self._cutoff_check_ns: int | None = None
-
-    @property
-    def done(self) -> bool:
-        return self._clock.phase == "done"
-
-    @property
-    def phase(self) -> str:
-        return self._clock.phase
 
     def start(self, now_ns: int) -> None:
         self._clock.enter("barrier", now_ns)

@@ -16,16 +16,9 @@ import numpy as np
 from weft.agents.collectives.algorithm import Algorithm, Order, Register
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control, Kind
-from weft.agents.collectives.operation import (
-    Operation,
-    PhaseClock,
-    Posts,
-    Report,
-    Ticket,
-    WrittenBytes,
-)
+from weft.agents.collectives.operation import Operation, Ticket, WrittenBytes
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.unicast import MAX_POSTED_BYTES, MAX_POSTED_NS, Bytes
+from weft.agents.collectives.unicast import Bytes, most_posted
 from weft.agents.servers.reduction_plan import ReductionPlan, plan_of, terms_of
 from weft.agents.transport.types import MemoryRegion
 from weft.base.errors import ProtocolError, RunError
@@ -49,7 +42,7 @@ class _Server:
         """The member that it said it waits for."""
 
 
-class OptcastOperation:
+class OptcastOperation(Operation):
     """One rank's part; see the module.
 
     Args:
@@ -69,10 +62,7 @@ class OptcastOperation:
         result: Bytes,
         register: Callable[[Bytes], MemoryRegion],
     ) -> None:
-        self._communicator = communicator
-        self._number = request.number
-        self._posts = Posts(communicator, request.number)
-        self._clock = PhaseClock()
+        super().__init__(communicator, request)
         self._alone = (data, result) if communicator.size == 1 else None
         elements = request.elements(communicator.size)
         scatters = request.collective == "reduce-scatter"
@@ -90,11 +80,8 @@ class OptcastOperation:
         communicator.check_peers(self._servers, f"{request.collective} by optcast")
         self._expected = sum(each.missing for each in self._servers.values())
         self._data, self._result = register(data), register(result)
-        self._received_bytes = 0
-        rate_bps = communicator.endpoint.rate_bps
-        in_time = rate_bps * MAX_POSTED_NS // 8_000_000_000 if rate_bps else MAX_POSTED_BYTES
         every_server = 2 * len(self._servers) * terms.block_bytes
-        self._most_posted_bytes = min(MAX_POSTED_BYTES, max(in_time, every_server))
+        self._most_posted_bytes = most_posted(communicator.endpoint.rate_bps, every_server)
         """Enough for two chunks a server on slow links, too: else some servers wait for ranks."""
         self._turns = list(self._servers.values())
         self._turn = 0
@@ -112,14 +99,6 @@ class OptcastOperation:
 
     def _gets(self, chunk: int) -> bool:
         return self._plan.gets(chunk, self._communicator.rank, self._communicator.rank + 1)
-
-    @property
-    def done(self) -> bool:
-        return self._clock.phase == "done"
-
-    @property
-    def phase(self) -> str:
-        return self._clock.phase
 
     def start(self, now_ns: int) -> None:
         self._clock.enter("barrier", now_ns)
@@ -183,13 +162,6 @@ class OptcastOperation:
         if not any(each.missing or each.next < len(each.chunks) for each in self._turns):
             self._clock.enter("done", now_ns)
 
-    def deadline(self) -> int | None:
-        return None
-
-    @property
-    def attentive(self) -> bool:
-        return False
-
     def waits_on(self) -> set[int]:
         return {
             member
@@ -212,16 +184,6 @@ class OptcastOperation:
         if server.waits_for is not None:
             found += f", which waits for {name(server.waits_for)}"
         return found
-
-    def close(self) -> None:
-        pass
-
-    def report(self, now_ns: int) -> Report:
-        return Report(
-            self._clock.durations(now_ns),
-            self._received_bytes,
-            flow_count=len(self._posts.flows),
-        )
 
     def _post_writes(self) -> None:
         """Write what servers have room for, a chunk a server in turn."""

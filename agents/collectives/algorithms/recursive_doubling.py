@@ -8,7 +8,7 @@ for both, and so Q ranks are left.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.agents.collectives.algorithm import Algorithm
@@ -20,7 +20,7 @@ from weft.agents.collectives.transfers import (
     exchanges,
     folded,
 )
-from weft.agents.collectives.unicast import Blocks, Bytes, Pattern, Write, block_bytes, require
+from weft.agents.collectives.unicast import Bytes, Pattern, Write, require
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Folding:
         return range(self.first(start), self.first(start + (1 << round_)))
 
 
-class RecursiveDoublingAllgather:
+class RecursiveDoublingAllgather(Pattern):
     """In round k a rank exchanges all that it has with the one 2^k places away.
 
     Args:
@@ -67,14 +67,13 @@ class RecursiveDoublingAllgather:
     """
 
     def __init__(
-        self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes
-    ) -> None:
-        shards = request.shard_bytes(size)
-        self.memories: Sequence[Bytes] = (buffer,)
-        self._folding = folding = Folding(size)
-        self._rank = rank
-        self._blocks = Blocks(shards, block_bytes(request, shards, path_mtu))
-        self._place = place = folding.place(rank)
+        self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes,
+        output: None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(request, rank, size, path_mtu, buffer, output, request.shard_bytes(size))
+        self.memories = (buffer,)
+        folding = Folding(size)
+        place = folding.place(rank)
         everyone = range(size)
         self._steps: list[tuple[int, Sequence[int], Sequence[int]]] = []
         """(peer, shards to send, shards to receive) of every step, in order."""
@@ -98,15 +97,10 @@ class RecursiveDoublingAllgather:
         expected: dict[int, int] = {}
         for (peer, _, _), left in zip(self._steps, self._left, strict=True):
             expected[peer] = expected.get(peer, 0) + left
-        self.expected: Mapping[int, int] = {peer: left for peer, left in expected.items() if left}
-        self.targets: Collection[int] = {
-            peer for peer, send, _ in self._steps if sum(map(self._count, send))
-        }
+        self.expected = {peer: left for peer, left in expected.items() if left}
+        self.targets = {peer for peer, send, _ in self._steps if sum(map(self._count, send))}
         self._sent = 0
         """Steps whose sending has begun."""
-
-    def window(self, peer: int) -> int:
-        return 0
 
     def begin(self) -> Iterable[Write]:
         return self._proceed()
@@ -133,8 +127,7 @@ class RecursiveDoublingAllgather:
     def _send(self, peer: int, shards: Sequence[int]) -> Iterator[Write]:
         for shard in shards:
             for block in self._blocks.of(shard):
-                offset, length = self._blocks.span(block)
-                yield Write(peer, block, 0, offset, length, offset)
+                yield self._write(peer, block)
 
 
 def folded_partners(rank: int, size: int) -> set[int]:
@@ -171,12 +164,7 @@ class RecursiveDoubling(Recursive):
     name = "recursive-doubling"
     collectives = ("allgather",)
     colours = ("#009e73", "#3fc79e")
-
-    def pattern(
-        self, request: Request, rank: int, size: int, path_mtu: int, data: Bytes,
-        result: Bytes | None,
-    ) -> Pattern:  # fmt: skip
-        return RecursiveDoublingAllgather(request, rank, size, path_mtu, data)
+    patterns: Mapping[str, type[Pattern]] = {"allgather": RecursiveDoublingAllgather}
 
     def rounds(self, task: Task) -> Iterator[Transfers]:
         """In round i a rank exchanges all that it has with the one 2^i away. The even ranks of

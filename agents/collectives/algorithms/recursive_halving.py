@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from weft.agents.collectives.algorithm import Order
 from weft.agents.collectives.algorithms.recursive_doubling import Folding, Recursive
-from weft.agents.collectives.reduction import combine
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.transfers import (
     Task,
@@ -23,7 +22,7 @@ from weft.agents.collectives.transfers import (
     exchanges,
     folded,
 )
-from weft.agents.collectives.unicast import Bytes, Pattern, Write, block_bytes, require
+from weft.agents.collectives.unicast import Bytes, Pattern, Write, combine, require
 from weft.base.errors import ProtocolError
 
 BUFFER, STAGING, OUTPUT = range(3)
@@ -56,7 +55,7 @@ class Send:
     end: int
 
 
-class RecursiveHalvingReduceScatter:
+class RecursiveHalvingReduceScatter(Pattern):
     """In round q - 1 down to 0 a rank gives that half of its range that it does not keep to the one
     2^k places away, and adds what it gets for the half that it keeps.
 
@@ -72,29 +71,21 @@ class RecursiveHalvingReduceScatter:
         self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes, output: Bytes
     ) -> None:
         shards = request.shard_bytes(size)
-        self._request = request
-        self._rank = rank
-        self._size = size
+        super().__init__(request, rank, size, path_mtu, buffer, output, shards)
         self._ends: list[int] = np.concatenate([[0], np.cumsum(shards)]).astype(int).tolist()
         self._folding = Folding(size)
         self._place = self._folding.place(rank)
-        self._block_bytes = block_bytes(request, shards, path_mtu)
         self._areas = self._areas_of(rank)
         staged = sum(area.size for area in self._areas) if self._place is not None else 0
-        self.memories: Sequence[Bytes] = (buffer, np.empty(staged, np.uint8), output)
+        self.memories = (buffer, np.empty(staged, np.uint8), output)
         self._left = [area.blocks for area in self._areas]
-        self.expected: Mapping[int, int] = {
-            area.peer: area.blocks for area in self._areas if area.blocks
-        }
+        self.expected = {area.peer: area.blocks for area in self._areas if area.blocks}
         self._sum = (BUFFER, 0)
         """Where the sum so far is: its memory, and what to take off a place in the contribution."""
         self._steps = deque(self._program())
-        self.targets: Collection[int] = {
+        self.targets = {
             step.peer for step in self._steps if isinstance(step, Send) and step.end > step.begin
         }
-
-        if size == 1:
-            output[:] = buffer
 
     def window(self, peer: int) -> int:
         return OUTPUT if self._place is None else STAGING
@@ -156,7 +147,7 @@ class RecursiveHalvingReduceScatter:
         while self._steps:
             step = self._steps[0]
             if isinstance(step, Send):
-                sends.append(self._write(step, *self._sum))
+                sends.append(self._writes(step, *self._sum))
             elif self._left[step]:
                 break
             else:
@@ -180,7 +171,7 @@ class RecursiveHalvingReduceScatter:
             begin, end = self._ends[self._rank : self._rank + 2]
             self.memories[OUTPUT][:] = self.memories[memory][begin - base : end - base]
 
-    def _write(self, send: Send, memory: int, base: int) -> Iterator[Write]:
+    def _writes(self, send: Send, memory: int, base: int) -> Iterator[Write]:
         if send.begin == send.end:
             return
         area = next(area for area in self._areas_of(send.peer) if area.peer == self._rank)
@@ -209,13 +200,7 @@ class RecursiveHalving(Recursive):
     name = "recursive-halving"
     collectives = ("reduce-scatter",)
     colours = ("#009e73", "#3fc79e")
-
-    def pattern(
-        self, request: Request, rank: int, size: int, path_mtu: int, data: Bytes,
-        result: Bytes | None,
-    ) -> Pattern:  # fmt: skip
-        assert result is not None
-        return RecursiveHalvingReduceScatter(request, rank, size, path_mtu, data, result)
+    patterns: Mapping[str, type[Pattern]] = {"reduce-scatter": RecursiveHalvingReduceScatter}
 
     def rounds(self, task: Task) -> Iterator[Transfers]:
         """Recursive doubling backwards: a rank sends what its partner is to keep, as a whole. The

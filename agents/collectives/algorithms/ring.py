@@ -8,18 +8,17 @@ blocks (Patarasuk, Yuan: "Bandwidth optimal all-reduce algorithms for clusters o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from weft.agents.collectives.algorithm import Algorithm, Order
-from weft.agents.collectives.reduction import combine
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.transfers import Task, Transfers, fullest_link_bytes
-from weft.agents.collectives.unicast import Blocks, Bytes, Pattern, Write, block_bytes, require
+from weft.agents.collectives.unicast import Bytes, Pattern, Write, combine, require
 
 
-class RingAllgather:
+class RingAllgather(Pattern):
     """Every rank passes on each block as soon as it has come, until the block has reached the rank
     before its source.
 
@@ -28,23 +27,16 @@ class RingAllgather:
     """
 
     def __init__(
-        self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes
-    ) -> None:
-        shards = request.shard_bytes(size)
-        self.memories: Sequence[Bytes] = (buffer,)
-        self._rank = rank
+        self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes,
+        output: None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(request, rank, size, path_mtu, buffer, output, request.shard_bytes(size))
+        self.memories = (buffer,)
         self._next = (rank + 1) % size
-        self._previous = (rank - 1) % size
-        self._blocks = Blocks(shards, block_bytes(request, shards, path_mtu))
-        own = len(self._blocks.of(rank))
-        nexts = len(self._blocks.of(self._next))
-        others = self._blocks.total - own
-        self.expected: Mapping[int, int] = {self._previous: others} if others else {}
-        sends = size > 1 and self._blocks.total > nexts
-        self.targets: Collection[int] = (self._next,) if sends else ()
-
-    def window(self, peer: int) -> int:
-        return 0
+        others = self._blocks.total - len(self._blocks.of(rank))
+        self.expected = {(rank - 1) % size: others} if others else {}
+        sends = size > 1 and self._blocks.total > len(self._blocks.of(self._next))
+        self.targets = (self._next,) if sends else ()
 
     def begin(self) -> Iterable[Write]:
         return self._pass_on(self._blocks.of(self._rank)) if self.targets else ()
@@ -57,141 +49,79 @@ class RingAllgather:
         return self._blocks.span(block)[1], following
 
     def _pass_on(self, blocks: Iterable[int]) -> Iterator[Write]:
-        for block in blocks:
-            offset, length = self._blocks.span(block)
-            yield Write(self._next, block, 0, offset, length, offset)
+        return (self._write(self._next, block) for block in blocks)
 
 
-class RingReduceScatter:
-    """The sum of rank c's shard begins at rank c + 1, goes around the ring, every rank adds its own
-    part to it, and ends at rank c: ((x[c+1] + x[c+2]) + ...) + x[c], the same in every run.
-
-    Half types are added in their own type, that of the wire, so rounded at every rank.
-
-    Args:
-        buffer: all ranks' elements of this rank's contribution; only read.
-        output: of this rank's shard of the result.
-    """
-
-    def __init__(
-        self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes, output: Bytes
-    ) -> None:
-        shards = request.shard_bytes(size)
-        self._partial = np.empty(len(buffer), np.uint8)
-        """What the previous rank writes, and this one adds to."""
-        self.memories: Sequence[Bytes] = (buffer, self._partial)
-        self._request = request
-        self._rank = rank
-        self._size = size
-        self._next = (rank + 1) % size
-        previous = (rank - 1) % size
-        self._output = output
-        self._blocks = Blocks(shards, block_bytes(request, shards, path_mtu))
-        total = self._blocks.total
-        first = self._first = previous
-        incoming = total - len(self._blocks.of(first))
-        self.expected: Mapping[int, int] = {previous: incoming} if size > 1 and incoming else {}
-        sends = size > 1 and total > len(self._blocks.of(rank))
-        self.targets: Collection[int] = (self._next,) if sends else ()
-        if size == 1:
-            output[:] = buffer
-
-    def window(self, peer: int) -> int:
-        return 1
-
-    def begin(self) -> Iterable[Write]:
-        for block in self._blocks.of(self._first) if self.targets else ():
-            offset, length = self._blocks.span(block)
-            yield Write(self._next, block, 0, offset, length, offset)
-
-    def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
-        require(block < self._blocks.total, block)
-        shard = self._blocks.part_of(block)
-        require(shard != self._first, block)
-        offset, length = self._blocks.span(block)
-        partial = self._partial[offset : offset + length]
-        own = self.memories[0][offset : offset + length]
-        if shard != self._rank:
-            combine(self._request, partial, own, partial)
-            return length, (Write(self._next, block, 1, offset, length, offset),)
-        begin = offset - self._blocks.span(self._blocks.of(shard).start)[0]
-        result = self._output[begin : begin + length]
-        combine(self._request, partial, own, result, ranks=self._size)
-        return length, ()
-
-
-BUFFER, OUTPUT = range(2)
-"""The memories of a rank in an Allreduce."""
-
-
-class RingAllreduce:
+class RingReduction(Pattern):
     """The sum of part c of the vector begins at rank c + 1, goes around the ring, every rank adds
-    its own to it, and is whole at rank c: ((x[c+1] + x[c+2]) + ...) + x[c]. From there the result
-    goes around to rank c - 1. No block waits for another, and none for the end of the first round.
+    its own part to it, and it is whole at rank c: ((x[c+1] + x[c+2]) + ...) + x[c]. That is all of
+    a Reduce-Scatter, where rank c writes the sum to its output. In an Allreduce the result goes on
+    around the ring to rank c - 1. No block waits for another, and none for the end of the first
+    round.
 
     The result is the same on all ranks and in every run. Half types are added in their own type,
-    that of the wire, so rounded at every rank. An average is divided once, where the sum is whole.
+    which is that of the wire, so they are rounded at every rank. An average is divided once, where
+    the sum is whole.
 
-    Sums arrive in the output, are added to there and passed on from there. The result that
-    overwrites a sum contains it, so the next rank has it by then.
+    In an Allreduce sums arrive in the output, are added to there and passed on from there. The
+    result that overwrites a sum contains it, so the next rank has that sum by then.
 
     Args:
-        buffer: the vector that this rank contributes; only read.
-        output: of the same size.
+        buffer: the vector that this rank contributes; it is only read.
+        output: where the result goes: this rank's part, or as much as the vector.
     """
 
     def __init__(
         self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes, output: Bytes
     ) -> None:
         parts = request.shard_bytes(size)
-        self.memories: Sequence[Bytes] = (buffer, output)
-        self._request = request
-        self._size = size
-        self._rank = rank
+        super().__init__(request, rank, size, path_mtu, buffer, output, parts)
+        self._gathers = request.collective == "allreduce"
+        self._output = output
+        self._output_start = 0 if self._gathers else sum(parts[:rank])
+        """Where the output begins in the vector."""
+        self.memories = (buffer, output if self._gathers else np.empty(len(buffer), np.uint8))
         self._next = (rank + 1) % size
         self._previous = (rank - 1) % size
-        self._blocks = Blocks(parts, block_bytes(request, parts, path_mtu))
         total = self._total = self._blocks.total
         first, own, last = (
             len(self._blocks.of(part)) for part in (self._previous, rank, self._next)
         )
-        incoming, outgoing = (
-            (2 * total - first - own, 2 * total - own - last) if size > 1 else (0, 0)
-        )
-        self.expected: Mapping[int, int] = {self._previous: incoming} if incoming else {}
-        self.targets: Collection[int] = (self._next,) if outgoing else ()
-        if size == 1:
-            output[:] = buffer
+        incoming, outgoing = total - first, total - own
+        if self._gathers:
+            incoming += total - own
+            outgoing += total - last
+        self.expected = {self._previous: incoming} if size > 1 and incoming else {}
+        self.targets = (self._next,) if size > 1 and outgoing else ()
 
     def window(self, peer: int) -> int:
-        return OUTPUT
+        return 1
 
     def begin(self) -> Iterable[Write]:
-        for block in self._blocks.of(self._previous) if self.targets else ():
-            yield self._write(block, BUFFER, 0)
+        blocks = self._blocks.of(self._previous) if self.targets else ()
+        return (self._write(self._next, block) for block in blocks)
 
     def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
         whole, place = divmod(block, self._total)
-        require(whole < 2, block)
+        require(whole <= self._gathers, block)
         part = self._blocks.part_of(place)
         require(part != (self._rank if whole else self._previous), block)
         length = self._blocks.span(place)[1]
-        if whole:
-            return length, () if part == self._next else self._pass_on(place, self._total)
-        self._add(place, last=part == self._rank)
-        return length, self._pass_on(place, self._total if part == self._rank else 0)
+        if not whole:
+            whole = part == self._rank
+            self._add(place, last=part == self._rank)
+        if whole and (not self._gathers or part == self._next):
+            return length, ()
+        return length, (self._write(self._next, place, 1, self._total if whole else 0),)
 
     def _add(self, block: int, last: bool) -> None:
         offset, length = self._blocks.span(block)
-        buffer, output = (memory[offset : offset + length] for memory in self.memories)
-        combine(self._request, output, buffer, output, ranks=self._size if last else 0)
-
-    def _pass_on(self, block: int, numbered_from: int) -> Iterator[Write]:
-        yield self._write(block, OUTPUT, numbered_from)
-
-    def _write(self, block: int, memory: int, numbered_from: int) -> Write:
-        offset, length = self._blocks.span(block)
-        return Write(self._next, numbered_from + block, memory, offset, length, offset)
+        own, total = (memory[offset : offset + length] for memory in self.memories)
+        result = total
+        if last:
+            begin = offset - self._output_start
+            result = self._output[begin : begin + length]
+        combine(self._request, total, own, result, ranks=self._size if last else 0)
 
 
 class Ring(Algorithm):
@@ -207,14 +137,9 @@ class Ring(Algorithm):
     """In step i of an Allgather rank r passes on the shard of rank r - i, of a Reduce-Scatter that
     of rank r - i - 1; an Allreduce is the one after the other."""
 
-    def pattern(
-        self, request: Request, rank: int, size: int, path_mtu: int, data: Bytes,
-        result: Bytes | None,
-    ) -> Pattern:  # fmt: skip
-        if result is None:
-            return RingAllgather(request, rank, size, path_mtu, data)
-        kind = RingAllreduce if request.collective == "allreduce" else RingReduceScatter
-        return kind(request, rank, size, path_mtu, data, result)
+    patterns: Mapping[str, type[Pattern]] = {
+        "allgather": RingAllgather, "reduce-scatter": RingReduction, "allreduce": RingReduction,
+    }  # fmt: skip
 
     def rounds(self, task: Task) -> Iterator[Transfers]:
         """P - 1 rounds as one: every rank passes every shard on to the next, but the one whose way

@@ -23,13 +23,12 @@ import numpy.typing as npt
 
 from weft.agents.collectives.algorithm import Algorithm, Register
 from weft.agents.collectives.communicator import Communicator
-from weft.agents.collectives.control import Control
 from weft.agents.collectives.names import SWITCH_DTYPES
-from weft.agents.collectives.operation import Operation, PhaseClock, Report, Ticket
+from weft.agents.collectives.operation import Operation, Report, Ticket
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import ipv4_text
 from weft.agents.transport.aggregation import DataKind, Reduction
-from weft.base.errors import InputError, ProtocolError
+from weft.base.errors import InputError
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -41,7 +40,7 @@ _KINDS = {
 }
 
 
-class SwitchOperation:
+class SwitchOperation(Operation):
     """One rank's part of a collective in switches; see the module.
 
     Args:
@@ -65,21 +64,12 @@ class SwitchOperation:
             raise InputError(f"{name}: dtype {request.dtype}; switches add {', '.join(_KINDS)}")
         if request.op not in ("sum", "average"):
             raise InputError(f"{name}: op {request.op}; switches do sum and average")
-        self._communicator = communicator
+        super().__init__(communicator, request)
         self._request = request
         self._pair = communicator.aggregation
         self._data = data
         self._result = result
-        self._clock = PhaseClock()
         self._reduction: Reduction | None = None
-
-    @property
-    def done(self) -> bool:
-        return self._clock.phase == "done"
-
-    @property
-    def phase(self) -> str:
-        return self._clock.phase
 
     def start(self, now_ns: int) -> None:
         self._clock.enter("data", now_ns)
@@ -94,24 +84,8 @@ class SwitchOperation:
             context=Ticket(request.number, "switches to add"),
         )  # fmt: skip
 
-    def control(self, peer: int, message: Control, now_ns: int) -> None:
-        raise ProtocolError(f"{message.kind.name}, which does not belong to this algorithm")
-
-    def written(self, peer: int, block: int, length_bytes: int, now_ns: int) -> None:
-        raise ProtocolError(f"an RDMA WRITE announced block {block}, which is not due")
-
     def completed(self, ticket: Ticket, now_ns: int) -> None:
         self._clock.enter("done", now_ns)
-
-    def advance(self, now_ns: int) -> None:
-        pass
-
-    def deadline(self) -> int | None:
-        return None
-
-    @property
-    def attentive(self) -> bool:
-        return False
 
     def waits_on(self) -> set[int]:
         """All ranks must contribute: around the ring, each is asked by two others."""
@@ -132,15 +106,14 @@ class SwitchOperation:
             self._pair.stop("an operation was given up")
 
     def report(self, now_ns: int) -> Report:
-        received = saturated = 0
-        if self._reduction is not None:
-            saturated = self._reduction.saturated_blocks
-            if self._communicator.size > 1 and self._reduction.rounds:
-                come = self._reduction.rounds - self._reduction.remaining
-                received = len(self._result) * come // self._reduction.rounds
-        return Report(
-            self._clock.durations(now_ns), received_bytes=received, blocks_saturated=saturated
-        )
+        report = super().report(now_ns)
+        reduction = self._reduction
+        if reduction is not None:
+            report.blocks_saturated = reduction.saturated_blocks
+            if self._communicator.size > 1 and reduction.rounds:
+                come = reduction.rounds - reduction.remaining
+                report.received_bytes = len(self._result) * come // reduction.rounds
+        return report
 
 
 class Switch(Algorithm):

@@ -6,14 +6,14 @@ mod P.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
 from weft.agents.collectives.algorithm import Algorithm
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.transfers import IntArray, Task, Transfers
-from weft.agents.collectives.unicast import Blocks, Bytes, Pattern, Write, block_bytes, require
+from weft.agents.collectives.unicast import Bytes, Pattern, Write, require
 
 
 def k_nomial(place: int, size: int, radix: int) -> tuple[int | None, list[int]]:
@@ -95,7 +95,7 @@ def place_in_tree(request: Request, place: int, size: int) -> tuple[int | None, 
     return binary(place, size) if request.algorithm == "binary-tree" else chain(place, size)
 
 
-class TreeBroadcast:
+class TreeBroadcast(Pattern):
     """One rank's part.
 
     Args:
@@ -103,46 +103,33 @@ class TreeBroadcast:
     """
 
     def __init__(
-        self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes
-    ) -> None:
-        sizes = [len(buffer)]
-        self.memories: Sequence[Bytes] = (buffer,)
-        self._blocks = Blocks(sizes, block_bytes(request, sizes, path_mtu))
+        self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes,
+        output: None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(request, rank, size, path_mtu, buffer, output, [len(buffer)])
+        self.memories = (buffer,)
         self._child_by_child = request.algorithm == "k-nomial"
         parent, children = place_in_tree(request, (rank - request.root) % size, size)
-        ranks = [(child + request.root) % size for child in children]
         total = self._blocks.total
         self._root = parent is None
-        self.expected: Mapping[int, int] = (
-            {(parent + request.root) % size: total} if parent is not None and total else {}
-        )
-        self.targets: Collection[int] = ranks if total else ()
-
-    def window(self, peer: int) -> int:
-        return 0
+        self.expected = {}
+        if parent is not None and total:
+            self.expected = {(parent + request.root) % size: total}
+        self.targets = [(child + request.root) % size for child in children] if total else ()
 
     def begin(self) -> Iterable[Write]:
+        blocks = self._blocks.of(0)
         if not self._root:
-            return
+            return ()
         if self._child_by_child:
             # The largest subtree gets its whole copy first, as in the textbook's rounds.
-            for child in self.targets:
-                for block in self._blocks.of(0):
-                    yield self._write(child, block)
-        else:
-            for block in self._blocks.of(0):
-                yield from self._pass_on(block)
+            return (self._write(child, block) for child in self.targets for block in blocks)
+        return (self._write(child, block) for block in blocks for child in self.targets)
 
     def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
         require(block < self._blocks.total, block)
-        return self._blocks.span(block)[1], self._pass_on(block)
-
-    def _pass_on(self, block: int) -> Iterator[Write]:
-        return (self._write(child, block) for child in self.targets)
-
-    def _write(self, child: int, block: int) -> Write:
-        offset, length = self._blocks.span(block)
-        return Write(child, block, 0, offset, length, offset)
+        following = (self._write(child, block) for child in self.targets)
+        return self._blocks.span(block)[1], following
 
 
 class Tree(Algorithm):
@@ -150,16 +137,11 @@ class Tree(Algorithm):
     Collective Communication Operations", 2014."""
 
     collectives = ("broadcast",)
+    patterns: Mapping[str, type[Pattern]] = {"broadcast": TreeBroadcast}
 
     def parents(self, ranks: int, radix: int) -> IntArray:
         """The parent of places 1 to P - 1, int64 [P - 1]; the root is place 0."""
         raise NotImplementedError
-
-    def pattern(
-        self, request: Request, rank: int, size: int, path_mtu: int, data: Bytes,
-        result: Bytes | None,
-    ) -> Pattern:  # fmt: skip
-        return TreeBroadcast(request, rank, size, path_mtu, data)
 
     def partners(self, request: Request, rank: int, size: int) -> set[int]:
         parent, children = place_in_tree(request, (rank - request.root) % size, size)

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import layout as at
-from weft.agents.transport.kernels.aggregation_state import (
+from weft.agents.transport.kernels.aggregation import (
     agreed_exponent,
     enqueue,
     factor_of,

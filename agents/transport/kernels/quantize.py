@@ -164,8 +164,7 @@ def rounded(value: float, bits: int, smallest: int) -> float:
     exponent = ((_float64_bits(value) >> 52) & 0x7FF) - 1023
     quantum = max(exponent - bits + 1, smallest)
     magic = _float64_of(((52 + quantum + 1023) << 52) | (1 << 51))
-    result: float = (value + magic) - magic
-    return result
+    return float((value + magic) - magic)
 
 
 @internal
@@ -179,8 +178,7 @@ def half_bits(value: float) -> int:
     small = np.int64(abs(value) * 16777216.0) if abs(value) < 1.0 else 0
     found = small if abs(value) < 2.0**-14 else normal
     found = 0x7C00 if abs(value) >= 65536.0 else found
-    result: int = sign | found
-    return result
+    return int(sign | found)
 
 
 @internal

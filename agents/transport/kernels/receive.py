@@ -1,10 +1,16 @@
-"""What an endpoint does with packets that arrive: a batch in one call.
+"""What an endpoint, or a receive worker, does with packets that arrive: a batch in one call.
 
 Requests go to the responder side of an RC queue pair, READ responses and acknowledgements to its
-requester side, chunks to the sink of their operation.
+requester side, chunks to the sink of their operation. A receive worker puts chunks straight into
+their sinks, or through a staging ring, which is what a NIC without a connected transport needs
+(SC24, SmartNIC offload, UD): a packet's payload is put into the next slot, and a completion entry
+says what it is. Completions are polled in windows, and only then the bit is tested and the payload
+copied to its place.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +18,7 @@ from weft.agents.datagrams import FRAME_OVERHEAD_BYTES
 from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.aggregation_results import receive_result
-from weft.agents.transport.kernels.chunks import deliver_chunk, is_chunk
+from weft.agents.transport.kernels.chunks import deliver_chunk, is_chunk, is_member
 from weft.agents.transport.kernels.memory import pair_at
 from weft.agents.transport.kernels.requester import (
     receive_acknowledgement,
@@ -29,7 +35,7 @@ from weft.agents.wire.headers import (
     IS_RESPONSE,
     MULTICAST_QPN,
 )
-from weft.base.jit import load8, load16, load32
+from weft.base.jit import full_fence, load8, load16, load32, memcpy, release_fence, types
 
 _FIRST_UD_OPCODE = 0x60
 
@@ -126,3 +132,96 @@ def take_batch(endpoint: at.EndpointState, batch: at.Batch, count: int, now: int
             receive_response(endpoint, pair, fields, row, index, now)
         else:
             receive_acknowledgement(endpoint, pair, fields, index, now)
+
+
+_sched_yield: Any = types.ExternalFunction("sched_yield", types.int32())
+
+
+@internal
+def stage(worker: at.WorkerState, fields: wire.Fields, row: int, destination: int) -> None:
+    """Put a chunk's payload into the next slot of the ring, and its completion entry beside it.
+
+    A payload larger than a slot fits no sink either: it keeps its length, which gives it away.
+    """
+    slot = worker.staged % worker.slots
+    length = fields.payload_length
+    memcpy(
+        worker.staging + slot * worker.slot_bytes,
+        row + fields.payload_offset,
+        min(length, worker.slot_bytes),
+    )
+    entry = at.Staged(worker.completions, slot)
+    entry.destination = destination
+    entry.qkey = fields.qkey
+    entry.immediate = fields.immediate
+    entry.length = length
+    worker.staged += 1
+
+
+@internal
+def poll_completions(worker: at.WorkerState) -> None:
+    """Take a window of completions: each payload to its place, then their slots are free again."""
+    polled = worker.polled
+    end = min(worker.staged, polled + worker.window)
+    while polled < end:
+        slot = polled % worker.slots
+        entry = at.Staged(worker.completions, slot)
+        deliver_chunk(
+            worker.endpoint,
+            entry.destination,
+            entry.qkey,
+            entry.immediate,
+            worker.staging + slot * worker.slot_bytes,
+            entry.length,
+        )
+        polled += 1
+    worker.polled = end
+
+
+@internal
+def receive_staged(worker: at.WorkerState, batch: at.Batch, count: int) -> None:
+    """Stage the chunks among the rows of a batch, then take their completions."""
+    endpoint = worker.endpoint
+    fields = wire.Fields(endpoint.scratch)
+    for number in range(count):
+        if not open_packet(endpoint, batch, number, fields):
+            continue
+        if fields.queue_pair != MULTICAST_QPN:
+            endpoint.statistics.unknown_queue_pair += 1
+            continue
+        source = np.int64(load32(batch.source + 4 * number))
+        destination = np.int64(load32(batch.destination + 4 * number))
+        if is_chunk(endpoint, fields, source) and is_member(endpoint, destination, fields.qkey):
+            row = batch.data + number * batch.stride
+            stage(worker, fields, row, destination)
+            if worker.staged - worker.polled == worker.slots:
+                poll_completions(worker)
+    while worker.polled < worker.staged:
+        poll_completions(worker)
+
+
+@compiled
+def receive_chunks(state: int, rows: int, count: int, now: int) -> None:
+    """Take in rows 0 to `count - 1` of a batch. The worker's state and the batch are at
+    addresses."""
+    worker, batch = at.WorkerState(state), at.Batch(rows)
+    worker.round += 1
+    full_fence()
+    if worker.staging == 0:
+        take_batch(worker.endpoint, batch, count, now)
+    else:
+        receive_staged(worker, batch, count)
+    release_fence()
+    worker.round += 1
+
+
+@compiled
+def wait_for_batch(state: int) -> None:
+    """Wait until a batch that another thread is receiving now is done with: it may have read what
+    was changed just before. The worker's state is at an address."""
+    worker = at.WorkerState(state)
+    full_fence()
+    before = worker.round
+    while before & 1 and worker.round == before:
+        _sched_yield()
+        full_fence()

@@ -17,8 +17,7 @@ from weft.agents.transport.kernels.board import (
     seek,
     take_board,
 )
-from weft.agents.transport.kernels.congestion import take_feedback
-from weft.agents.transport.kernels.entropy import next_port
+from weft.agents.transport.kernels.entropy import next_port, take_feedback
 from weft.agents.transport.kernels.frames import (
     finish,
     finish_from,

@@ -24,10 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.agents.collectives.series import BoundRequest, Series
-from weft.agents.collectives.workload import Workload, accuracy_of
 from weft.agents.datagrams import ipv4_text
 from weft.agents.participant import Cast, Introductions, Participant
-from weft.agents.ranks import OperationConfig, RankReport
+from weft.agents.ranks import OperationConfig, RankReport, report_of
 from weft.agents.transport.endpoint import Endpoint
 from weft.base.errors import MachineError, RunError
 from weft.switch.p4runtime.local import LocalSwitch
@@ -244,17 +243,9 @@ class _Operation:
         self._process_at = {host: process for process, host in enumerate(self._hosts)}
         sizes = [len(team.addresses) for team in cast.teams]
         limited = operation.limited(max(sizes), min(rate_bps))
-        requests = limited.requests()
         self._workloads = [
-            [
-                Workload(
-                    each, size, operation.seed_of(number), data=operation.data,
-                    switch_values=team.switch_values, keep=True,
-                )
-                for each in requests
-            ]
-            for number, (team, size) in enumerate(zip(cast.teams, sizes, strict=True))
-        ]  # fmt: skip
+            limited.workloads(number, team, keep=True) for number, team in enumerate(cast.teams)
+        ]
         """By team."""
         self._jobs: list[list[BoundRequest]] = []
         """By process of a rank, each in order."""
@@ -411,38 +402,25 @@ class _Operation:
         """Compare every byte with what it must be."""
         series = self._series[rank]
         endpoint = self._participants[rank].endpoint
+        team = self._ranks[rank][0]
+        report = report_of(
+            rank,
+            team,
+            self._world.topology.hosts[self._hosts[rank]].name,
+            series,
+            series.report(self._fabric.now_ns),
+            {
+                **asdict(endpoint.statistics),
+                "socket_drops": 0,
+                "refused_frames": int(self._fabric.hosts["refused"][self._hosts[rank]]),
+            },
+            self._started_ns,
+        )
         if rank not in self._ended:
             error = f"killed {self._killed.get(rank, 0)} ns after the start"
         else:
             error = series.error or self._difference(rank)
-        counted = series.report(self._fabric.now_ns)
-        statistics = asdict(endpoint.statistics)
-        workloads = self._workloads[self._ranks[rank][0]]  # this rank's results were checked last
-        return RankReport(
-            rank=rank,
-            host=self._world.topology.hosts[self._hosts[rank]].name,
-            team=self._ranks[rank][0],
-            algorithm=self._operation.request.algorithm,
-            verified=not error,
-            error=error,
-            completion_ns=0 if error else series.finished_ns - self._started_ns,
-            phases_ns=counted.phases_ns,
-            received_bytes=counted.received_bytes,
-            chunks_multicast=counted.chunks_multicast,
-            chunks_fetched=counted.chunks_fetched,
-            chunks_duplicate=counted.chunks_duplicate,
-            blocks_saturated=counted.blocks_saturated,
-            accuracy={} if error else accuracy_of(workloads),
-            flow_count=counted.flow_count,
-            retransmitted_packets=statistics["retransmitted_packets"],
-            statistics={
-                **statistics,
-                "socket_drops": 0,
-                "refused_frames": int(self._fabric.hosts["refused"][self._hosts[rank]]),
-            },
-            spans_ns=series.spans_since(self._started_ns),
-            moments=counted.moments_since(self._started_ns),
-        )
+        return report.checked(error, self._workloads[team])  # of which this rank's were the last
 
     def _difference(self, rank: int) -> str:
         """Where a rank's data is wrong, or nothing."""
