@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.workloads_support import node, trace
+from tests.workloads_support import encode, node, trace
 
 from weft.agents.collectives.flow_graph import FlowGraph
 from weft.base.errors import InputError
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.flow_steps import steps_of
 from weft.experiments.workloads.chakra import parse_traces, read_traces
-from weft.experiments.workloads.chakra_schema import COLLECTIVE, COMP, RECV, SEND, encode
+from weft.experiments.workloads.chakra_schema import COLLECTIVE, COMP, RECV, SEND
 
 
 def parse(*traces: bytes, algorithm: str = "ring") -> FlowGraph:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.simulated_support import completion_ns, network
+from tests.workloads_support import encode
 from typer.testing import CliRunner
 
 from weft.analysis.link_loads import LinkLoads
@@ -23,7 +24,7 @@ from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory import static_workloads
 from weft.experiments.theory.static_paths import Situation, analyse, check_schemes, figures
 from weft.experiments.theory.static_workloads import static_steps, workloads
-from weft.experiments.workloads.chakra_schema import COLLECTIVE, MESSAGES, encode
+from weft.experiments.workloads.chakra_schema import COLLECTIVE, MESSAGES
 from weft.topo.clos import Topology, fat_tree, leaf_spine
 
 NETWORKS = (ClosPaths.leaf_spine(4, 4, 4), ClosPaths.leaf_spine(3, 5, 2), ClosPaths.fat_tree(4))

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from google.protobuf import text_format
 from tests.system_support import left_as_it_was
+from tests.workloads_support import encode
 
 from weft.base.progress import Progress
 from weft.controller import fabric
@@ -25,7 +26,7 @@ from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.lanes import assignment_of
 from weft.experiments.theory.static_paths import Situation, analyse
 from weft.experiments.theory.static_workloads import static_steps
-from weft.experiments.workloads.chakra_schema import COLLECTIVE, COMP, MESSAGES, encode
+from weft.experiments.workloads.chakra_schema import COLLECTIVE, COMP, MESSAGES
 from weft.switch.compiler import ProgramFiles
 from weft.switch.messages import p4info_pb2, p4runtime_pb2
 from weft.topo.faults import Fault

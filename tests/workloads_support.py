@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.experiments.workloads.chakra_schema import MESSAGES, encode
+from weft.experiments.workloads.chakra_schema import MESSAGES
 
 
 def node(number: int, kind: int, after: list[int] | None = None, **attributes: Any) -> Any:
@@ -40,3 +40,16 @@ Triggers 2
 trigger id 7 barrier count 2
 trigger id 9 oneshot
 """
+
+
+def encode(*messages: Any) -> bytes:
+    """A trace of messages, as `read_nodes` reads it."""
+    parts = []
+    for message in messages:
+        data = message.SerializeToString()
+        length = len(data)
+        while length >= 0x80:
+            parts.append(bytes([length & 0x7F | 0x80]))
+            length >>= 7
+        parts.append(bytes([length]) + data)
+    return b"".join(parts)

@@ -23,6 +23,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -335,9 +336,8 @@ def _memcpy_rows(workers: Collection[int]) -> list[dict[str, Any]]:
 
 def _memcpy(cores: Sequence[int]) -> float:
     together = threading.Barrier(len(cores))
-    rates = []
 
-    def copy(core: int) -> None:
+    def copy(core: int) -> float:
         os.sched_setaffinity(0, {core})  # of this thread
         source, target = (np.full(MESSAGE_BYTES, value, np.uint8) for value in (1, 0))
         np.copyto(target, source)
@@ -347,14 +347,10 @@ def _memcpy(cores: Sequence[int]) -> float:
         while time.monotonic_ns() < ends or not count:
             np.copyto(target, source)  # without Python's lock
             count += 1
-        rates.append(count * MESSAGE_BYTES / (time.monotonic_ns() - started))
+        return count * MESSAGE_BYTES / (time.monotonic_ns() - started)
 
-    threads = [threading.Thread(target=copy, args=[core]) for core in cores]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return sum(rates)
+    with ThreadPoolExecutor(len(cores)) as threads:
+        return sum(threads.map(copy, cores))
 
 
 def plot(figures: dict[str, Any]) -> Figure:

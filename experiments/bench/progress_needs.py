@@ -16,7 +16,7 @@ CHUNK_BYTES = 4096
 CLOCK_HZ = 1.8e9
 """Of a BlueField-3's data-path accelerator, as it is reported; the paper's 598 cycles at its 11.9
 GiB/s come to 1.87 GHz."""
-PAPER = {
+PAPER: dict[str, Any] = {
     "what": "one thread of a BlueField-3 (SC24, SmartNIC offload), chunks of 4096 bytes",
     "direct_gibytes_per_s": 11.9,
     "direct_cycles_per_chunk": 598,
@@ -31,7 +31,8 @@ PAPER = {
 def needs_of(figures: Mapping[str, Any]) -> dict[str, Any]:
     """What follows from what was measured: ``scaling``, ``memcpy_contention``, ``needed``; and
     ``offloaded_modelled``."""
-    memcpy = _memcpy_scaling(figures)
+    copied = {row["threads"]: row["gbytes_per_s"] for row in figures["memcpy"]}
+    memcpy = fitted(copied, figures["cores"])
     return {
         "scaling": {
             mode: _scaling_figures(figures, mode, scaling)
@@ -60,12 +61,6 @@ def scaling_of(figures: Mapping[str, Any], mode: str) -> Scaling | None:
         if row["mode"] == mode and row["chunk_bytes"] == CHUNK_BYTES and cores_had(row) >= OWN
     }
     return fitted(rates, figures["cores"])
-
-
-def _memcpy_scaling(figures: Mapping[str, Any]) -> Scaling | None:
-    return fitted(
-        {row["threads"]: row["gbytes_per_s"] for row in figures["memcpy"]}, figures["cores"]
-    )
 
 
 def cores_had(row: Mapping[str, Any]) -> float:
@@ -102,9 +97,8 @@ def _needed(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def thread_of(mode: str) -> OffloadedThread:
-    cycles = PAPER[f"{mode}_cycles_per_chunk"]
-    assert isinstance(cycles, int)
-    return OffloadedThread(cycles, CLOCK_HZ)
+    """Return the SmartNIC's thread in a mode, by the cycles that the paper has of it."""
+    return OffloadedThread(PAPER[f"{mode}_cycles_per_chunk"], CLOCK_HZ)
 
 
 def _offloaded() -> dict[str, Any]:

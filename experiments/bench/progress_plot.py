@@ -53,11 +53,7 @@ def _draw_sizes(panel: Axes, figures: Mapping[str, Any], mode: str) -> None:
         "--", marker="D", markersize=7, color="black", markerfacecolor="none",
         label="1 thread of a SmartNIC, modelled",
     )  # fmt: skip
-    panel.set_xscale("log", base=2)
-    panel.set_yscale("log")
-    panel.set_title(mode)
-    panel.set_xlabel("chunk size (bytes)")
-    panel.grid(True, which="major", alpha=0.3)
+    _finish(panel, mode, "chunk size (bytes)")
 
 
 def _draw_workers(panel: Axes, figures: Mapping[str, Any]) -> None:
@@ -94,9 +90,12 @@ def _draw_workers(panel: Axes, figures: Mapping[str, Any]) -> None:
     for rate in RATES_GBIT:
         panel.axhline(rate / 8, color="grey", linewidth=0.5)
         panel.annotate(f"{rate} Gbit/s", (numbers[-1], rate / 8), ha="right", fontsize="x-small")
-    panel.set_xscale("log", base=2)
-    panel.set_yscale("log")
-    panel.set_title("4 KiB, by number of workers")
-    panel.set_xlabel("workers, or threads")
-    panel.grid(True, which="major", alpha=0.3)
+    _finish(panel, "4 KiB, by number of workers", "workers, or threads")
     panel.legend(fontsize="x-small", loc="upper left")
+
+
+def _finish(panel: Axes, title: str, label: str) -> None:
+    """Set a panel's logarithmic scales, its title and what stands at its x axis."""
+    panel.set_xscale("log", base=2)
+    panel.set(yscale="log", title=title, xlabel=label)
+    panel.grid(True, which="major", alpha=0.3)

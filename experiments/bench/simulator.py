@@ -14,6 +14,7 @@ import resource
 import sys
 import time
 from collections.abc import Collection
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -50,12 +51,8 @@ def measure(hosts: Collection[int] = HOSTS, ranks: int = ALLGATHER_RANKS) -> dic
     networks = []
     for size in hosts:
         attempts = ATTEMPTS if size <= 128 else 1
-        networks.append(min((carry(size) for _ in range(attempts)), key=_seconds))
+        networks.append(min((carry(size) for _ in range(attempts)), key=itemgetter("seconds")))
     return {"permutation": networks, "allgather": allgather(ranks)}
-
-
-def _seconds(figures: dict[str, Any]) -> float:
-    return float(figures["seconds"])
 
 
 class Flow:

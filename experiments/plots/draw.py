@@ -299,8 +299,7 @@ def _draw_models(axes: Axes, shown: Lines) -> bool:
 
 
 def _scale(axes: Axes, shown: Lines, spec: PlotSpec) -> None:
-    axes.set_xlabel(shown.axis.label)
-    axes.set_ylabel(shown.y_label)
+    axes.set(xlabel=shown.axis.label, ylabel=shown.y_label)
     positions, ticks = shown.axis.positions, shown.axis.ticks
     if not shown.axis.numeric:
         wrap = textwrap.TextWrapper(NAME_CHARACTERS, break_long_words=False)
@@ -342,10 +341,6 @@ def _roomy(axes: Axes, positions: Sequence[float], ticks: Sequence[str]) -> list
     return kept
 
 
-def _groups(names: Sequence[str], stacked: bool) -> list[str]:
-    return list(names) if stacked else [name.replace(" ", "\n", 1) for name in names]
-
-
 def _minor(y: float, wide: bool) -> str:
     """What stands at 2, 3, 4 times a power of ten: something, where the powers alone are few."""
     text = f"{y:g}"
@@ -369,7 +364,8 @@ def _draw_panels(figure: Figure, shown: Panels, *, stacked: bool) -> None:
             axes.set_title(panel.title, loc="left", color=INK)
         _draw_bars(axes, shown, panel.values, panel.models, stacked=stacked)
         crowded = max(map(len, panel.groups)) * len(places) * columns > 60
-        axes.set_xticks(places, _groups(panel.groups, stacked))
+        names = panel.groups if stacked else [name.replace(" ", "\n", 1) for name in panel.groups]
+        axes.set_xticks(places, names)
         axes.tick_params(axis="x", length=0, labelsize=9 if crowded else 10)
         if shown.x_label:
             axes.set_xlabel(shown.x_label)

@@ -13,10 +13,12 @@ from matplotlib.ticker import MaxNLocator
 from weft.analysis.link_loads import FloatArray, Numbers
 from weft.controller.clos_paths import ClosPaths
 from weft.experiments.plots.canvas import HEAD_IN, empty_figure, saved, write_head
+from weft.experiments.results.summary import unit_of
 from weft.experiments.theory.static_paths import SchemeLoads
 
 CURVES_IN, MAPS_IN = 3.0, 1.9
 MAPS_A_ROW = 4
+UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1))
 COLOURS = ("#d55e00", "#e69f00", "#0072b2", "#009e73", "#cc79a7", "#56b4e9", "#6a51a3", "#8c6d31")
 DASHES: tuple[Any, ...] = ("-", "-", (0, (4, 2)), (0, (1, 1)))
 
@@ -37,14 +39,9 @@ def loads_svg(paths: ClosPaths, results: Sequence[SchemeLoads], title: str) -> b
         return saved(figure, "svg")
 
 
-def _unit(results: Sequence[SchemeLoads]) -> tuple[str, float]:
-    most = max((float(result.loads.fabric.max(initial=0)) for result in results), default=0.0)
-    units = (("B", 1.0), ("KiB", 2.0**10), ("MiB", 2.0**20), ("GiB", 2.0**30), ("TiB", 2.0**40))
-    return next((unit for unit in reversed(units) if most >= unit[1]), units[0])
-
-
 def _draw_curves(axes: Axes, results: Sequence[SchemeLoads]) -> None:
-    name, unit = _unit(results)
+    most = max((float(result.loads.fabric.max(initial=0)) for result in results), default=0.0)
+    name, unit = unit_of(most, UNITS)
     for number, result in enumerate(results):
         load = np.sort(result.loads.fabric)[::-1] / unit
         share = (np.arange(len(load)) + 0.5) / max(1, len(load)) * 100
@@ -52,10 +49,8 @@ def _draw_curves(axes: Axes, results: Sequence[SchemeLoads]) -> None:
             share, load, color=COLOURS[number % len(COLOURS)], lw=2, label=result.scheme,
             ls=DASHES[number % len(DASHES)], drawstyle="steps-mid",
         )  # fmt: skip
-    axes.set_xlabel("links, from the fullest on (% of directions)")
-    axes.set_ylabel(f"load ({name})")
-    axes.set_xlim(0, 100)
-    axes.set_ylim(bottom=0)
+    axes.set(xlabel="links, from the fullest on (% of directions)", ylabel=f"load ({name})")
+    axes.set(xlim=(0, 100), ylim=(0, None))
     axes.legend(loc="lower left", ncols=4)
 
 

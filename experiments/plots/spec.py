@@ -10,6 +10,7 @@ from typing import Any
 
 from weft.base.errors import InputError
 from weft.base.units import shown
+from weft.experiments.scenario.choices import choose
 from weft.experiments.scenario.options import OPTIONS, by_key, read_option
 from weft.topo.clos import LINK_TIERS
 
@@ -72,13 +73,13 @@ class PlotSpec:
     """Only these runs: values by option; ``algorithm`` among them."""
 
     def __post_init__(self) -> None:
-        _choose("kind", self.kind, KINDS)
-        _choose("tier", self.tier, TIERS)
-        _choose("log", self.log, LOGS)
+        choose("kind", self.kind, KINDS)
+        choose("tier", self.tier, TIERS)
+        choose("log", self.log, LOGS)
         if self.kind == "lines":
             if not self.y:
                 raise InputError(f"y is missing: say what is plotted, one of {', '.join(METRICS)}")
-            _choose("y", self.y, METRICS)
+            choose("y", self.y, METRICS)
         if self.kind in ("lines", "phases") and not self.x:
             raise InputError("x is missing: name a swept option, or ranks")
         self._no(*MEANINGLESS.get(self.kind, ("x", "log", "y")))
@@ -134,10 +135,10 @@ class PlotSpec:
                 f"x {self.x!r} is not swept: give it values under [sweep], or choose from {known}"
             )
         if self.x:
-            _choose("x", self.x, (*sorted(swept), "ranks"))
+            choose("x", self.x, (*sorted(swept), "ranks"))
         for name in ("numerator", "denominator"):
             if getattr(self, name):
-                _choose(name, getattr(self, name), sorted(algorithms))
+                choose(name, getattr(self, name), sorted(algorithms))
 
     def to_dict(self) -> dict[str, Any]:
         """As it stands in results.json."""
@@ -201,11 +202,3 @@ def _where(value: Any) -> dict[str, list[Any]]:
         name: list(values) if isinstance(values, list) else [values]
         for name, values in by_key(value, "where").items()
     }
-
-
-def _choose(name: str, value: str, choices: Collection[str]) -> None:
-    if value not in choices:
-        near = difflib.get_close_matches(value, choices, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        said = ", ".join(choice or "none" for choice in choices)
-        raise InputError(f"{name} {shown(value)} is unknown{hint}: choose from {said}")

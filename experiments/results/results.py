@@ -307,7 +307,11 @@ class Results:
             for index, run in enumerate(results.runs):
                 _check(run, f"runs[{index}]")
             _check_swept(results)
-            results.runs = [_judged(run) for run in results.runs]
+            # Older documents do not say of a run that failed that its verdict is that.
+            results.runs = [
+                run if run.verified else replace(run, fidelity=run.fidelity.of_failed())
+                for run in results.runs
+            ]
         except (documents.Damage, InputError) as damage:
             raise InputError(f"the results document is damaged: {damage}") from None
         return results
@@ -402,11 +406,6 @@ def scenario_of(document: Mapping[str, Any]) -> Scenario:
             raise InputError(f"{item.name} is missing")
     values["faults"] = tuple(Fault.parse(text) for text in values.get("faults", ()))
     return Scenario(**values)
-
-
-def _judged(run: Run) -> Run:
-    """A run of a document; one that failed is so in its verdict, as old documents have it not."""
-    return run if run.verified else replace(run, fidelity=run.fidelity.of_failed())
 
 
 def _check(run: Run, place: str) -> None:

@@ -363,20 +363,27 @@ def worst_fidelity(results: Results) -> str:
     return max((run.fidelity.verdict for run in results.runs), key=_badness, default="ok")
 
 
+_BYTES = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1))
+_TIMES = (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
+_RATES = (("Gbit/s", 10**9), ("Mbit/s", 10**6), ("kbit/s", 10**3), ("bit/s", 1))
+
+
+def unit_of(largest: float, units: Sequence[tuple[str, int]]) -> tuple[str, int]:
+    """Return the unit in which figures up to `largest` read well: the first that is not larger.
+
+    ``units`` are names and sizes in descending order. The last one serves whatever is smaller.
+    """
+    return next((unit for unit in units if largest >= unit[1]), units[-1])
+
+
 def byte_unit(largest: float) -> tuple[str, int]:
-    """The binary unit in which figures up to `largest` bytes read well, and its bytes."""
-    for name, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if largest >= size:
-            return name, size
-    return "B", 1
+    """Return the binary unit in which figures up to `largest` bytes read well, and its bytes."""
+    return unit_of(largest, _BYTES)
 
 
 def time_unit(longest_ns: float) -> tuple[str, int]:
-    """The unit in which durations up to `longest_ns` read well, and its nanoseconds."""
-    for name, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
-        if longest_ns >= size:
-            return name, size
-    return "ns", 1
+    """Return the unit in which durations up to `longest_ns` read well, and its nanoseconds."""
+    return unit_of(longest_ns, _TIMES)
 
 
 def three_digits(value: float) -> str:
@@ -402,7 +409,5 @@ def short_size(size_bytes: float) -> str:
 
 def short_rate(rate_bps: float) -> str:
     """``93.4 Mbit/s``."""
-    for unit, size in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
-        if rate_bps >= size:
-            return f"{three_digits(rate_bps / size)} {unit}"
-    return f"{three_digits(rate_bps)} bit/s"
+    unit, size = unit_of(rate_bps, _RATES)
+    return f"{three_digits(rate_bps / size)} {unit}"

@@ -65,11 +65,9 @@ def summary_table(results: Results) -> Table:
     )
     for name in swept:
         table.add_column(name.replace("-", "\n"), justify="right", no_wrap=True)
-    table.add_column("algorithm", no_wrap=True)
-    table.add_column("data", no_wrap=True)
+    for name in ("algorithm", "data"):
+        table.add_column(name, no_wrap=True)
     times = ("mean\ntime", "least\nto most") if spread else ("time",)
-    for heading in (*times, "bound", *["goodput\nMbit/s"] * (not several and not spread)):
-        table.add_column(heading, justify="right", no_wrap=True)
     # Points have bytes of any size, each in its unit; what no point has takes no room.
     largest = max((size for each in summaries for size in each.tiers.values()), default=0.0)
     unit = None if several else byte_unit(largest)
@@ -81,9 +79,16 @@ def summary_table(results: Results) -> Table:
     resent = not several or any(each.retransmitted_packets for each in summaries)
     lost = not several or any(each.dropped for each in summaries)
     rounded = several and any(each.accuracy for each in summaries)
-    for name in ("rms\nerror", "max\nerror") if rounded else ():
-        table.add_column(name, justify="right", no_wrap=True)
-    for name in (*kinds, *["re-\nsent"] * resent, *["lost"] * lost):
+    figures = [
+        *times,
+        "bound",
+        *["goodput\nMbit/s"] * (not several and not spread),
+        *["rms\nerror", "max\nerror"] * rounded,
+        *kinds,
+        *["re-\nsent"] * resent,
+        *["lost"] * lost,
+    ]
+    for name in figures:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("fidelity", no_wrap=True)
     for each in summaries:
@@ -295,12 +300,10 @@ def links_table(network: Topology) -> Table:
     """A network's links: ends with their ports, rate, delay and the bound of a port's queue."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.title, table.title_justify = network.describe(), "left"
-    table.add_column("link", no_wrap=True)
-    table.add_column("from port", no_wrap=True)
-    table.add_column("to port", no_wrap=True)
-    table.add_column("rate", justify="right", no_wrap=True)
-    table.add_column("delay", justify="right", no_wrap=True)
-    table.add_column("queue", justify="right", no_wrap=True)
+    for name in ("link", "from port", "to port"):
+        table.add_column(name, no_wrap=True)
+    for name in ("rate", "delay", "queue"):
+        table.add_column(name, justify="right", no_wrap=True)
     for link in network.links:
         table.add_row(
             link.name,

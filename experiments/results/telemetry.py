@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import accumulate, takewhile
+from operator import not_
 
 from weft.experiments.results.results import TIERS, LinkResult
 
@@ -35,13 +38,10 @@ def merged(distributions: Iterable[Depths]) -> list[tuple[int, int]]:
 
 def quantile(depths: Depths, fraction: float) -> int:
     """The least depth in bytes that so large a part of the packets found at the most; 0 of none."""
-    wanted = fraction * sum(packets for _, packets in depths)
-    seen = 0
-    for size_bytes, packets in depths:
-        seen += packets
-        if seen >= wanted:
-            return size_bytes
-    return 0
+    if not depths:
+        return 0
+    seen = list(accumulate(packets for _, packets in depths))
+    return depths[bisect_left(seen, fraction * seen[-1])][0]
 
 
 def queue_figures(links: Sequence[LinkResult]) -> dict[str, dict[str, int]]:
@@ -90,9 +90,4 @@ def trimmed(
 
 def _idle_at_end(bins: Sequence[int]) -> int:
     """How many of the last bins hold nothing."""
-    idle = 0
-    for size_bytes in reversed(bins):
-        if size_bytes:
-            break
-        idle += 1
-    return idle
+    return sum(1 for _ in takewhile(not_, reversed(bins)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from weft.agents.collectives.names import FLOW_ALGORITHMS, FLOWS, algorithms
 from weft.base.errors import InputError
@@ -50,14 +50,13 @@ MAX_HOSTS = 8192
 """Of a network: what a fat tree of three tiers and 32 ports has. A larger one takes minutes."""
 
 
-def choose(name: str, value: str, choices: Sequence[str]) -> None:
-    """Raise `InputError` for a value that is not among the choices."""
+def choose(name: str, value: str, choices: Collection[str]) -> None:
+    """Raise `InputError` for a value that is not among the choices; an empty one is told as none."""
     if value not in choices:
         near = difflib.get_close_matches(str(value), choices, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        raise InputError(
-            f"{name} {shown(value)} is unknown{hint}: choose from {', '.join(choices)}"
-        )
+        known = ", ".join(choice or "none" for choice in choices)
+        raise InputError(f"{name} {shown(value)} is unknown{hint}: choose from {known}")
 
 
 def whole(name: str, value: int, low: int, high: int) -> None:

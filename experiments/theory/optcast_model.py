@@ -157,8 +157,8 @@ def _between_servers(
             while here in above:
                 down.append((above[here], here, int(results[owner, piece])))
                 here = above[here]
-    yield _transfers(up)
-    yield _transfers(down)
+    for found in (up, down):
+        yield Transfers(*np.array(found, np.int64).reshape(-1, 3).T)
 
 
 def _results(
@@ -180,8 +180,3 @@ def _with_servers(ranks: int, optcast: Optcast, cursor: int) -> tuple[IntArray, 
     rank = np.broadcast_to(np.arange(ranks, dtype=np.int64)[:, None], (ranks, optcast.pieces))
     turns = cursor + np.arange(optcast.pieces, dtype=np.int64)
     return rank, optcast.servers_of(ranks, turns).T[rank[:, 0] // (optcast.fan_in or ranks)]
-
-
-def _transfers(found: Sequence[tuple[int, int, int]]) -> Transfers:
-    columns = np.array(found, np.int64).reshape(-1, 3).T
-    return Transfers(columns[0], columns[1], columns[2])

@@ -45,16 +45,11 @@ def tier_model_frame_bytes(network: Topology, scenario: Scenario, algorithm: str
 
 def frames_of(scenario: Scenario, algorithm: str) -> Sizing:
     """The `Sizing` that counts frames as the algorithm sends them."""
-    if _multicasts(scenario, algorithm):
+    known = scenario.collective not in (FSDP, FLOWS)
+    if known and algorithm_of(scenario.collective, algorithm).multicasts:
         packet_bytes = min(scenario.chunk_bytes or scenario.mtu, scenario.mtu)
         return lambda size_bytes: frame_bytes(size_bytes, packet_bytes, UD_OVERHEAD_BYTES)
     return lambda size_bytes: frame_bytes(size_bytes, scenario.mtu, RC_OVERHEAD_BYTES)
-
-
-def _multicasts(scenario: Scenario, algorithm: str) -> bool:
-    if scenario.collective in (FSDP, FLOWS):
-        return False
-    return algorithm_of(scenario.collective, algorithm).multicasts
 
 
 def task_of(scenario: Scenario, sizing: Sizing = payload) -> Task:
@@ -163,15 +158,14 @@ def _tier_bytes(
 def _job_tier_bytes(
     network: Topology, scenario: Scenario, algorithm: str, job: int, *, frames: bool
 ) -> dict[str, int]:
+    members = member_hosts(scenario, job)
+    sizing = frames_of(scenario, algorithm) if frames else payload
     if scenario.collective == FLOWS:
         table = scenario.flow_graph(algorithm).table
-        sizing = frames_of(scenario, algorithm) if frames else payload
         flows = Transfers(table.source, table.destination, sizing(table.size_bytes))
-        return unicast_tier_bytes(network, placed([flows], member_hosts(scenario, job)))
+        return unicast_tier_bytes(network, placed([flows], members))
     shards = scenario.shard_sizes
-    members = member_hosts(scenario, job)
     hosts = members[: len(shards)]
-    sizing = frames_of(scenario, algorithm) if frames else payload
     kind = algorithm_of(scenario.collective, algorithm)
     if kind.serves:
         rounds = optcast_rounds(

@@ -11,9 +11,11 @@ its destination, a collective whose part here is done. What the trace says of me
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -158,9 +160,8 @@ class _Traces:
         self._builder = GraphBuilder()
         self._ended: dict[tuple[int, int], Events] = {}
         """By rank and node: what says that it is done."""
-        self._after: dict[tuple[int, int], list[_Node]] = {}
-        self._left: dict[tuple[int, int], int] = {}
-        self._able: deque[_Node] = deque()
+        self._order: TopologicalSorter[tuple[int, int]] = TopologicalSorter()
+        """By rank and node: which may be taken, as all that they depend on has become tasks."""
         self._flows: dict[tuple[int, int, int], tuple[deque[_Node], deque[_Node]]] = {}
         """Sends and receives that have not met, by source, destination and tag."""
         self._collectives: dict[tuple[str, int], list[_Node]] = {}
@@ -171,20 +172,20 @@ class _Traces:
         """How many ranks have not come to one."""
 
     def build(self) -> GraphBuilder:
-        for nodes in self._ranks:
-            for node in nodes.values():
-                self._left[node.rank, node.number] = len(node.before)
-                for number in node.before:
-                    self._after.setdefault((node.rank, number), []).append(node)
-                if not node.before:
-                    self._able.append(node)
+        every = [node for nodes in self._ranks for node in nodes.values()]
+        for node in every:  # before what they depend on, so that they are taken in this order
+            self._order.add((node.rank, node.number))
+        for node in every:
+            self._order.add((node.rank, node.number), *((node.rank, n) for n in node.before))
         self._match_collectives()
-        while self._able:
-            self._take(self._able.popleft())
-        if len(self._ended) < len(self._left):
-            rank, number = next(key for key in self._left if key not in self._ended)
-            node = self._ranks[rank][number]
-            raise node.error("it never begins, or has no counterpart on another rank")
+        with contextlib.suppress(CycleError):  # its nodes never begin, and are told of below
+            self._order.prepare()
+        while able := self._order.get_ready():
+            for rank, number in able:
+                self._take(self._ranks[rank][number])
+        for node in every:
+            if (node.rank, node.number) not in self._ended:
+                raise node.error("it never begins, or has no counterpart on another rank")
         return self._builder
 
     def _match_collectives(self) -> None:
@@ -277,9 +278,5 @@ class _Traces:
         return tuple(dict.fromkeys(event for each in events for event in each))
 
     def _end(self, node: _Node, events: Events) -> None:
-        key = node.rank, node.number
-        self._ended[key] = events
-        for following in self._after.get(key, ()):
-            self._left[following.rank, following.number] -= 1
-            if not self._left[following.rank, following.number]:
-                self._able.append(following)
+        self._ended[node.rank, node.number] = events
+        self._order.done((node.rank, node.number))

@@ -101,19 +101,6 @@ def read_nodes(data: bytes, name: str) -> Iterator[Any]:
         place += length
 
 
-def encode(*messages: Any) -> bytes:
-    """A trace of messages, as `read_nodes` reads it."""
-    parts = []
-    for message in messages:
-        data = message.SerializeToString()
-        length = len(data)
-        while length >= 0x80:
-            parts.append(bytes([length & 0x7F | 0x80]))
-            length >>= 7
-        parts.append(bytes([length]) + data)
-    return b"".join(parts)
-
-
 def _varint(data: bytes, place: int, name: str) -> tuple[int, int]:
     value = 0
     for index in range(10):
