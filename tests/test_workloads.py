@@ -24,7 +24,7 @@ from weft.experiments.theory.bounds import completion_bound_ns, expected_ns
 from weft.experiments.theory.flow_steps import steps_of, steps_of_graph
 from weft.experiments.theory.traffic_model import tier_model_bytes
 from weft.experiments.workloads.collectives import add_collective, algorithm_for
-from weft.experiments.workloads.gpt import MODELS, model_of, training_step
+from weft.experiments.workloads.gpt import MODELS, training_step
 from weft.experiments.workloads.load import WorkloadOptions, graph_of
 from weft.experiments.workloads.matrix import HEADERS, KINDS, NUMBERS, parse_matrix, read_matrix
 
@@ -201,16 +201,16 @@ def test_other_collectives_take_an_algorithm_like_the_allreduces() -> None:
 
 
 def test_the_large_models_have_the_sizes_of_the_paper() -> None:
-    assert model_of("gpt-7b").activation_bytes == 33_554_432
-    assert model_of("gpt-13b").activation_bytes == 41_943_040
-    assert (model_of("gpt-7b").layers, model_of("gpt-13b").layers) == (36, 40)
+    assert MODELS["gpt-7b"].activation_bytes == 33_554_432
+    assert MODELS["gpt-13b"].activation_bytes == 41_943_040
+    assert (MODELS["gpt-7b"].layers, MODELS["gpt-13b"].layers) == (36, 40)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_step_sums_activations_in_tensor_groups_and_gradients_across_them(name: str) -> None:
     graph = training_step(name, 8, 4, "direct", share=0.01, layers=2, micro_batches=3)
-    activations = round(model_of(name).activation_bytes * 0.01)
-    gradients = round(model_of(name).gradient_bytes * 0.01 / 4)
+    activations = round(MODELS[name].activation_bytes * 0.01)
+    gradients = round(MODELS[name].gradient_bytes * 0.01 / 4)
     passes = 3 * 2 * 2  # of three micro-batches, two layers and two directions
     sums: Counter[int] = Counter()
     for (source, destination), size_bytes in between(graph).items():

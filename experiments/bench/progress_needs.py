@@ -12,10 +12,10 @@ from weft.experiments.bench.progress_scaling import OffloadedThread, Scaling, fi
 MODES = ("direct", "staged")
 RATES_GBIT = (200, 400, 800, 1600)
 CHUNK_BYTES = 4096
-"""Of the chunks that rates are told in."""
+"""The size of the chunks that rates are told in."""
 CLOCK_HZ = 1.8e9
-"""Of a BlueField-3's data-path accelerator, as it is reported; the paper's 598 cycles at its 11.9
-GiB/s come to 1.87 GHz."""
+"""The clock of a BlueField-3's data-path accelerator, as it is reported. The paper's 598 cycles at
+its 11.9 GiB/s come to 1.87 GHz."""
 PAPER: dict[str, Any] = {
     "what": "one thread of a BlueField-3 (SC24, SmartNIC offload), chunks of 4096 bytes",
     "direct_gibytes_per_s": 11.9,
@@ -41,7 +41,12 @@ def needs_of(figures: Mapping[str, Any]) -> dict[str, Any]:
         },
         "memcpy_contention": None if memcpy is None else memcpy.contention,
         "needed": _needed(figures),
-        "offloaded_modelled": _offloaded(),
+        "offloaded_modelled": {
+            "what": PAPER["what"],
+            "clock_hz": CLOCK_HZ,
+            "chunk_bytes": CHUNK_BYTES,
+            **{mode: _thread_figures(thread_of(mode)) for mode in MODES},
+        },
     }
 
 
@@ -49,12 +54,14 @@ OWN = 0.95
 """Workers had cores of their own if they were on them for so much of the time: the rest is that
 they begin and end apart, and what interrupts them; more, and others were there."""
 COPIES = {"direct": 1, "staged": 2}
-"""Of each payload."""
+"""How often each payload is copied, by mode."""
 
 
 def scaling_of(figures: Mapping[str, Any], mode: str) -> Scaling | None:
-    """How a mode's workers in memory scale at 4096 bytes a chunk, in chunks a second; by those that
-    had cores of their own."""
+    """Return how a mode's workers in memory scale at 4096 bytes a chunk, in chunks a second.
+
+    Only workers that had cores of their own count.
+    """
     rates = {
         row["workers"]: row["chunks_per_s"]
         for row in figures["memory"]
@@ -64,7 +71,7 @@ def scaling_of(figures: Mapping[str, Any], mode: str) -> Scaling | None:
 
 
 def cores_had(row: Mapping[str, Any]) -> float:
-    """The part of their cores' time that workers had, 0 to 1."""
+    """Return the part of their cores' time that the workers of a row had, 0 to 1."""
     return float(row["cpu_ns_per_chunk"] * row["chunks_per_s"] / row["workers"] / 1e9)
 
 
@@ -81,8 +88,8 @@ def _scaling_figures(figures: Mapping[str, Any], mode: str, scaling: Scaling) ->
 
 
 def _needed(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """How many workers some rates take at 4096 bytes a chunk: intervals, and how many threads of a
-    SmartNIC by the model."""
+    """Return how many workers some rates take at 4096 bytes a chunk, as intervals, and how many
+    threads of a SmartNIC they take by the model."""
     found = []
     for rate in RATES_GBIT:
         chunks_per_s = rate * 1e9 / 8 / CHUNK_BYTES
@@ -101,13 +108,5 @@ def thread_of(mode: str) -> OffloadedThread:
     return OffloadedThread(PAPER[f"{mode}_cycles_per_chunk"], CLOCK_HZ)
 
 
-def _offloaded() -> dict[str, Any]:
-    """One thread of the SmartNIC as the model has it."""
-    modes = {
-        mode: {
-            "chunk_ns": thread_of(mode).chunk_ns,
-            "gbytes_per_s": CHUNK_BYTES / thread_of(mode).chunk_ns,
-        }
-        for mode in MODES
-    }
-    return {"what": PAPER["what"], "clock_hz": CLOCK_HZ, "chunk_bytes": CHUNK_BYTES, **modes}
+def _thread_figures(thread: OffloadedThread) -> dict[str, float]:
+    return {"chunk_ns": thread.chunk_ns, "gbytes_per_s": CHUNK_BYTES / thread.chunk_ns}

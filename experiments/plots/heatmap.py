@@ -12,7 +12,7 @@ from weft.experiments.results.results import LinkResult, Results, Run, scenario_
 
 MAX_RUNS = 6
 MAX_NAMED_ROWS = 40
-"""Of more rows, those of one node have its name."""
+"""Where there are more rows, those of one node together have its name."""
 TIER_ORDER = ("host_up", "fabric_up", "fabric_down", "host_down")
 """Rows follow the way of a packet."""
 RAMP = ((255, 255, 255), (205, 225, 242), (126, 184, 218), (42, 111, 178), (10, 35, 92))
@@ -21,14 +21,14 @@ RAMP = ((255, 255, 255), (205, 225, 242), (126, 184, 218), (42, 111, 178), (10, 
 
 @dataclass(frozen=True)
 class HeatMap:
-    """One run."""
+    """The loads of one run's links."""
 
     names: tuple[str, ...]
-    """Of directions, a row each: ``leaf0>spine1``."""
+    """The name of each direction, which has a row: ``leaf0>spine1``."""
     sources: tuple[str, ...]
-    """The node that each leaves."""
+    """The node that each direction leaves."""
     loads: tuple[tuple[float, ...], ...]
-    """By row and bin of time, 0 to 1: of what the link carries at its rate."""
+    """By row and bin of time, how much of what the link can carry it carried, 0 to 1."""
     bin_ns: int
 
     @property
@@ -37,7 +37,7 @@ class HeatMap:
         return self.bin_ns * len(self.loads[0])
 
     def marks(self) -> list[tuple[float, str]]:
-        """What is written beside the rows: (place of its middle, counted in rows; name)."""
+        """Return what is written beside the rows: pairs of a place, counted in rows, and a name."""
         if len(self.names) <= MAX_NAMED_ROWS:
             return [(row + 0.5, name) for row, name in enumerate(self.names)]
         found = []
@@ -51,7 +51,7 @@ class HeatMap:
 
 
 def heat_map(run: Run, tiers: Collection[str]) -> HeatMap | None:
-    """The loads of a run's links of these kinds; None where they were not counted."""
+    """Return the loads of a run's links of these kinds, or None where they were not counted."""
     network = scenario_of(run.scenario).network()
     rates = {direction.ends: direction.link.rate_bps for direction in network.directions}
     order = {name: place for place, name in enumerate(network.nodes)}
@@ -81,7 +81,7 @@ def _shares(
 
 
 def heat_maps_of(results: Results, spec: PlotSpec) -> list[tuple[str, HeatMap]]:
-    """The runs that a plot shows, each with its title: the first `MAX_RUNS` of them."""
+    """Return the first `MAX_RUNS` of the runs that a plot shows, each with its title."""
     found = []
     for point in selected(results, spec):
         for each in point:

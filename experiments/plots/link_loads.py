@@ -24,7 +24,7 @@ DASHES: tuple[Any, ...] = ("-", "-", (0, (4, 2)), (0, (1, 1)))
 
 
 def loads_svg(paths: ClosPaths, results: Sequence[SchemeLoads], title: str) -> bytes:
-    """An SVG file's content: below the curves of all schemes, heat maps of each."""
+    """Return an SVG file's content: the curves of all schemes, and below them heat maps of each."""
     rows = 2 * -(-len(results) // MAPS_A_ROW) if paths.uplinks else 0
     height_in = HEAD_IN + CURVES_IN + rows * MAPS_IN
     with empty_figure(height_in) as figure:
@@ -55,7 +55,7 @@ def _draw_curves(axes: Axes, results: Sequence[SchemeLoads]) -> None:
 
 
 def _draw_maps(figure: Figure, grid: Any, columns: int, results: Sequence[SchemeLoads]) -> None:
-    """A map upwards and, below it, one downwards of each scheme, over the mean of its own."""
+    """Draw for each scheme a map of loads upwards and below it one downwards, over their means."""
     maps = [
         [_over_mean(load) for load in (result.loads.leaf_up, result.loads.leaf_down)]
         for result in results
@@ -82,6 +82,6 @@ def _draw_maps(figure: Figure, grid: Any, columns: int, results: Sequence[Scheme
 
 
 def _over_mean(load: Numbers) -> FloatArray:
-    """A load over the mean of what has any."""
+    """Return loads over the mean of those that are not 0."""
     mean = float(load[load > 0].mean()) if load.any() else 1.0
     return np.asarray(load / mean, np.float64)

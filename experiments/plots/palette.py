@@ -40,28 +40,28 @@ OTHER_PHASES = (("#cc79a7", "#e09cc2"), ("#b35c5c", "#d08a8a"), ("#8c6d31", "#c4
 
 
 def colour(algorithm: str) -> str:
-    """Of an algorithm, or of a scheme of path assignment, on white."""
+    """Return the colour of an algorithm, or of a scheme of path assignment, on white."""
     return SCHEMES.get(algorithm) or ALGORITHMS.get(algorithm, OTHER)[0]
 
 
 def in_order(phases: Iterable[str]) -> list[str]:
-    """Names of phases, each once, in the order in which they follow each other."""
+    """Return the names of phases, each once, in the order in which they follow each other."""
     names = list(dict.fromkeys(phases))
     return [name for name in PHASES if name in names] + [n for n in names if n not in PHASES]
 
 
 def algorithm_class(algorithm: str) -> str:
-    """The class of the report's style sheet that colours an algorithm."""
+    """Return the class of the report's style sheet that colours an algorithm."""
     return algorithm if algorithm in ALGORITHMS else "other"
 
 
 def phase_class(name: str) -> str:
-    """The class of the report's style sheet that colours a phase."""
+    """Return the class of the report's style sheet that colours a phase."""
     return f"phase-{_phase(name)}"
 
 
 def phase_colour(name: str) -> str:
-    """Of a phase, on white."""
+    """Return the colour of a phase on white."""
     return [*PHASES.values(), *OTHER_PHASES][_phase(name)][0]
 
 
@@ -75,12 +75,12 @@ LINE, PAPER = "#dde2e8", "#ffffff"
 _OF_PAGE = {"#1a2230": "--ink", "#586273": "--soft", LINE: "--line", PAPER: "--paper"}
 """Colours of drawings that the page's style sheet has by name."""
 _DARK = dict([*ALGORITHMS.values(), *PHASES.values(), *OTHER_PHASES, OTHER])
-"""By each colour on white, that on a dark page."""
+"""The colour on a dark page by the colour on white."""
 
 
 def style_sheet() -> str:
-    """The classes, each with its colour as ``--key``, and the colours of `with_page_colours`, on
-    white and on dark pages."""
+    """Return the classes, each with its colour as ``--key``, and the colours that
+    `with_page_colours` names, for white and for dark pages."""
     named = {**ALGORITHMS, "other": OTHER}
     for index, pair in enumerate((*PHASES.values(), *OTHER_PHASES)):
         named[f"phase-{index}"] = pair
@@ -97,7 +97,7 @@ def style_sheet() -> str:
 
 
 def with_page_colours(svg: str) -> str:
-    """A drawing whose colours are the page's, other ones where that is dark."""
+    """Return a drawing whose colours are the page's, which differ where the page is dark."""
 
     def named(found: re.Match[str]) -> str:
         colour = found[0]

@@ -21,14 +21,14 @@ from weft.experiments.scenario.scenario import title_of
 
 MAX_RUNS = 6
 MAX_RANKS = 8
-"""Of more, half are the fastest and half the slowest."""
+"""Where there are more, half of those shown are the fastest and half the slowest."""
 ROW_IN, HEAD_IN = 0.3, 0.75
-"""Heights: of a rank, and of what stands around a run."""
+"""The heights of a rank and of what stands around a run, in inches."""
 PAINTS: dict[str, tuple[str, str]] = {
     "allgather": ("#0072b2", "#5aaae6"),
     "reduce-scatter": ("#d55e00", "#f08c3c"),
 }
-"""By collective, of one operation and the next."""
+"""By collective, the colours of one operation and of the next."""
 OTHER_PAINTS = ("#44546a", "#a9b8cb")
 IDLE = "#dfe4ea"
 IN_TURN = ("in-network", "multicast", "switch")
@@ -42,13 +42,13 @@ class Bar:
     collective: str
     layer: int
     begin_ns: int
-    """Of those in turn: when the one before had ended, too."""
+    """Where operations have the links in turn, it is not before the one before had ended."""
     end_ns: int
 
 
 @dataclass(frozen=True)
 class Row:
-    """One rank."""
+    """The bars of one rank."""
 
     rank: int
     lanes: tuple[tuple[Bar, ...], ...]
@@ -61,7 +61,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Timeline:
-    """One run."""
+    """The rows of one run."""
 
     title: str
     rows: tuple[Row, ...]
@@ -69,8 +69,7 @@ class Timeline:
 
 
 def timelines_of(results: Results, spec: PlotSpec) -> list[Timeline]:
-    """The runs that a plot shows, the first `MAX_RUNS` of them; those without times of operations
-    are left out."""
+    """Return those runs of a plot that have times of operations, at most `MAX_RUNS`."""
     summaries = [each for point in selected(results, spec) for each in point]
     shown = [each for each in summaries if any(rank.spans_ns for rank in each.shown.ranks)]
     return [_timeline(each, results.swept) for each in shown[:MAX_RUNS]]
@@ -109,7 +108,7 @@ def _row(summary: Summary, rank: RankResult, end_ns: int) -> Row:
 
 
 def gaps(bars: Sequence[Bar], end_ns: int) -> tuple[tuple[int, int], ...]:
-    """The times up to an end in which none of the bars is."""
+    """Return the times before `end_ns` in which there is no bar."""
     found = []
     until_ns = 0
     for bar in sorted(bars, key=lambda bar: bar.begin_ns):
@@ -126,7 +125,7 @@ def _lanes(timeline: Timeline) -> int:
 
 
 def draw_timelines(figure: Figure, timelines: Sequence[Timeline]) -> list[Any]:
-    """Draw into an empty figure; returns the legend's handles."""
+    """Draw timelines into an empty figure and return the legend's handles."""
     heights = [HEAD_IN + _lanes(each) * ROW_IN * len(each.rows) / 2 for each in timelines]
     ends_ns = [each.end_ns for each in timelines]
     cells, unit_ns = axes_over_time(figure, ends_ns, heights, sum(heights))

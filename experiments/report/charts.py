@@ -32,17 +32,17 @@ from weft.experiments.results.summary import (
 )
 
 WIDTH, LABELS = 1000.0, 190.0
-"""Of a chart, and of what is written left of its bars."""
+"""The widths of a chart and of what is written left of its bars, in pixels."""
 CHARACTER, LEAST_TEXT = 8.6, 160.0
 """Width to keep for a character of what is written at a bar's end, in a wide typeface, and for all
 of it at the least."""
 GAP, AXIS = 26.0, 30.0
-"""Heights: between groups of bars, and of what stands below them."""
+"""The heights between groups of bars and of what stands below them, in pixels."""
 HEAT_LEFT, HEAT_RIGHT, HEAT_AXIS = 150.0, 30.0, 28.0
 ROW, LEAST_HEIGHT, MOST_HEIGHT = 11.0, 120.0, 620.0
-"""Of heat maps."""
+"""The height of a row of a heat map, and the least and the greatest height of all rows."""
 PIXELS_AN_INCH = 72.0
-"""Of SVG files of matplotlib's."""
+"""The resolution of matplotlib's SVG files."""
 
 
 @dataclass(frozen=True)
@@ -53,21 +53,21 @@ class Bar:
     value: float
     colour: str
     text: str
-    """What is written at its end."""
+    """What is written at the end of the bar."""
     mark: float | None
     """Where the theory's line stands, on the same scale."""
     tooltip: str
     points: Sequence[float] = ()
-    """Single measurements."""
+    """The single measurements, which are drawn as points."""
 
     @property
     def end(self) -> float:
-        """Where the last thing that is drawn of it stands."""
+        """Where the last thing that is drawn of the bar stands, on the scale of its value."""
         return max(self.value, self.mark or 0.0, *self.points)
 
 
 def completion_times(summaries: Sequence[Summary]) -> Markup | None:
-    """Bars against the bound, single runs as points; None where no run has a time."""
+    """Draw bars against the bound, with single runs as points; None where no run has a time."""
     drawn = [
         Bar(
             each.algorithm,
@@ -104,7 +104,7 @@ def _over(summary: Summary) -> str:
 
 
 def tier_bytes(summaries: Sequence[Summary]) -> Markup:
-    """Bytes on every tier, measured against the model."""
+    """Draw the bytes on every tier, measured against the model."""
     unit, unit_bytes = byte_unit(max(size for each in summaries for size in each.tiers.values()))
     groups = []
     for tier, name in TIERS.items():
@@ -137,7 +137,7 @@ def _bars(
     thickness: float,
     description: str,
 ) -> Markup:
-    """Groups of horizontal bars on one scale from zero.
+    """Draw groups of horizontal bars on one scale from zero.
 
     Args:
         groups: name and bars of each; where it is empty, each bar has its own name.
@@ -184,7 +184,7 @@ def _draw_bar(axes: Axes, bar: Bar, y: float, thickness: float, scale: float) ->
 
 
 def heat_map(shown: HeatMap) -> Markup:
-    """The map of one run: time to the right, a row a direction of a link."""
+    """Draw the map of one run: time to the right, and a row for each direction of a link."""
     rows = len(shown.names)
     width = WIDTH - HEAT_LEFT - HEAT_RIGHT
     height = min(MOST_HEIGHT, max(LEAST_HEIGHT, ROW * rows))
@@ -224,7 +224,7 @@ def _write(
 def _mark_scale(
     axes: Axes, largest: float, unit: tuple[str, int], scale: float, y: float
 ) -> list[float]:
-    """Write round figures along the x axis, at y; where they stand."""
+    """Write round figures along the x axis, at y, and return where they stand."""
     name, size = unit
     marks = ticks(largest, size)
     for mark in marks:
@@ -234,14 +234,17 @@ def _mark_scale(
 
 
 def ticks(largest: float, unit: float = 1.0) -> list[float]:
-    """Round multiples of a unit from zero up to `largest`, some five of them."""
+    """Return some five round multiples of a unit, from zero up to `largest`."""
     values = MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(0, largest / unit)
     return [float(value) * unit for value in values if 0 <= value * unit <= largest * 1.000001]
 
 
 def _inline(axes: Axes, description: str, classes: str) -> Markup:
-    """A chart as an element of the page: text as text, colours of its style sheet, no names but
-    tooltips, which become titles, and nothing that refers to something else."""
+    """Return a chart as an element of the page.
+
+    Text stays text, colours are those of the page's style sheet, tooltips become titles, and there
+    are no other names and no references to anything else.
+    """
     for artist in axes.get_children():
         artist.set_clip_on(False)
     figure = axes.figure

@@ -23,16 +23,16 @@ class Comparison:
     """How many times as fast one was, or is predicted to be, as the other; None where nothing
     predicts it."""
     doubtful: tuple[Summary, ...] = ()
-    """Those of the two whose times are not to be compared."""
+    """Which of the two have times that are not to be compared."""
 
     @property
     def measured(self) -> bool:
-        """Whether the ratio is one of measured times; else, of predicted ones."""
+        """Whether the ratio is one of measured times rather than of predicted ones."""
         return not self.doubtful
 
 
 def compare(one: Summary, other: Summary) -> Comparison | None:
-    """How many times as fast `one` was as `other`; None where one of them has no time."""
+    """Return how many times as fast `one` was as `other`, or None where one of them has no time."""
     if not one.completion_ns or not other.completion_ns:
         return None
     doubtful = tuple(each for each in (one, other) if each.fidelity != "ok")

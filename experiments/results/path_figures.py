@@ -15,7 +15,7 @@ FABRIC = ("fabric_up", "fabric_down")
 
 @dataclass(frozen=True)
 class PathFigures:
-    """Of one run; packets, unless the name says otherwise."""
+    """The figures of one run. They count packets, unless the name says otherwise."""
 
     imbalance: float | None
     """Bytes of the fullest link between switches, over the mean of all that lead the same way; the
@@ -25,18 +25,18 @@ class PathFigures:
     marks: int
     """Data packets that arrived with a congestion mark."""
     reordered: int
-    """That arrived before an earlier one of their queue pair and were kept."""
+    """Packets that arrived before an earlier one of their queue pair and were kept."""
     reorder_distance: int
-    """The most that one was ahead of what was due."""
+    """The most packets that one of them was ahead of the one that was due."""
     dropped_ahead: int
-    """That arrived before their turn and were thrown away: go-back-N."""
+    """Packets that arrived before their turn and were thrown away, as go-back-N does."""
     retransmitted: int
     path_changes: int
     """Times that a sender gave a queue pair another path."""
 
 
 def path_figures(run: Run) -> PathFigures:
-    """From what a run's ranks and links counted."""
+    """Return the figures of what a run's ranks and links counted."""
     return PathFigures(
         imbalance=imbalance(run.links),
         flows=_sum(run, "flow_count"),
@@ -50,7 +50,7 @@ def path_figures(run: Run) -> PathFigures:
 
 
 def mean_figures(runs: Sequence[PathFigures]) -> PathFigures:
-    """Of several runs, of which each has figures; packets to the nearest whole one."""
+    """Return the means over several runs, with packets to the nearest whole one."""
     found: dict[str, float | None] = {}
     for item in fields(PathFigures):
         spread = Spread.of(getattr(run, item.name) for run in runs)
@@ -60,7 +60,7 @@ def mean_figures(runs: Sequence[PathFigures]) -> PathFigures:
 
 
 def imbalance(links: Sequence[LinkResult]) -> float | None:
-    """As `PathFigures.imbalance`."""
+    """Return the imbalance of links as `PathFigures.imbalance` has it."""
     found = []
     for tier in FABRIC:
         loads = np.array([link.tx_bytes for link in links if link.tier == tier], np.float64)

@@ -42,7 +42,7 @@ FAILED = "failed"
 """The verdict on a run that failed or whose data did not verify: it has no times to be judged."""
 
 MOST_BYTES = 1 << 30
-"""Of a ``results.json`` that is read."""
+"""The largest ``results.json`` that is read."""
 
 TIERS = ("host_up", "host_down", "fabric_up", "fabric_down")
 """Directions of links: a host's first link, or one between switches."""
@@ -65,9 +65,8 @@ class RankResult:
     statistics: dict[str, Any] = field(default_factory=dict)
     """Counters of the rank's transport, collective and driver."""
     spans_ns: list[tuple[int, int]] = field(default_factory=list)
-    """Of each of the run's operations that ended, in order: when it began and when it was done,
-    from the common start. Of FSDP interleaving: of each step the Allgather, then the
-    Reduce-Scatter."""
+    """When each of the run's operations that ended began and was done, in order, in ns from the
+    common start. FSDP interleaving has the Allgather and then the Reduce-Scatter of each step."""
 
 
 @dataclass(frozen=True)
@@ -119,11 +118,13 @@ class LinkResult:
 
 @dataclass(frozen=True)
 class FlowTimes:
-    """The flows of a workload, a column each, in order; times are in ns from the common start, null
-    for what did not happen."""
+    """The flows of a workload in order, a list for each property.
+
+    Times are in ns from the common start, and null for what did not happen.
+    """
 
     source: list[int]
-    """Ranks."""
+    """The rank that sends each flow."""
     destination: list[int]
     size_bytes: list[int]
     begun_ns: list[int | None]
@@ -134,7 +135,7 @@ class FlowTimes:
     """When its source knew."""
 
     def completions_ns(self) -> list[int]:
-        """What each flow that has come took, from its begin on; sorted."""
+        """Return how long each flow that has come took from its begin on, in ns, sorted."""
         pairs = zip(self.begun_ns, self.received_ns, strict=True)
         return sorted(end - begun for begun, end in pairs if begun is not None and end is not None)
 
@@ -159,7 +160,7 @@ class Fidelity:
     """Packets that were lost neither by a fault nor by a full queue."""
 
     def of_failed(self) -> Fidelity:
-        """The same of a run that failed. What else was wrong may be why, and stays."""
+        """Return the same for a run that failed; other reasons stay, as they may be why."""
         if self.verdict == FAILED:
             return self
         others = self.reasons if self.verdict != "ok" else []
@@ -209,22 +210,22 @@ class Run:
     fidelity: Fidelity
     error: str | None = None
     digest: str | None = None
-    """Of a simulated run: tells its trace, every frame on every link, from any other."""
+    """What tells the trace of a simulated run, every frame on every link, from any other."""
     predicted_ns: int | None = None
-    """Of an emulated run: the completion time of the same run in the simulated world."""
+    """The completion time of the same run in the simulated world; emulated runs alone have it."""
     queues: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Of each kind of link, the bytes that packets found waiting in switches' queues: ``p50``,
-    ``p99``, ``max``; and their number, ``packets``."""
+    """By kind of link, the bytes that packets found waiting in switches' queues (``p50``, ``p99``,
+    ``max``), and how many packets came (``packets``)."""
     load_bin_ns: int = 0
     """How long each of `LinkResult.load_bytes` took; 0 where they were not counted."""
     flows: FlowTimes | None = None
-    """Of the collective flows."""
+    """The flows of a run of the collective ``flows``."""
     accuracy: Accuracy | None = None
-    """Of sums of data that are not exact (``data`` of the scenario)."""
+    """How far sums are off where they are rounded (``data`` of the scenario)."""
 
     @property
     def retransmitted_packets(self) -> int:
-        """Of all ranks."""
+        """The packets that all ranks sent again."""
         return sum(rank.retransmitted_packets for rank in self.ranks)
 
     @property
@@ -359,7 +360,7 @@ def points_of(runs: Sequence[Run]) -> list[dict[str, list[Run]]]:
 
 
 def completions_of(runs: Sequence[Run]) -> Spread | None:
-    """Mean and range of the completion times of verified runs."""
+    """Return mean and range of the completion times of verified runs."""
     return Spread.of(run.completion_ns for run in runs if run.verified)
 
 
@@ -373,7 +374,7 @@ def is_exact(runs: Sequence[Run]) -> bool:
 
 
 def _summed_up(runs: Sequence[Run], swept: Sequence[str]) -> dict[str, Any]:
-    """What ``summary`` says of the runs of one algorithm at one point."""
+    """Return what ``summary`` says of the runs of one algorithm at one point."""
     spread = completions_of(runs)
     return {
         "point": {name: runs[0].scenario.get(field_of(name)) for name in swept},

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Spread:
-    """Of one figure of several runs."""
+    """The mean and the range of one figure over several runs."""
 
     mean: float
     least: float
     greatest: float
     count: int
-    """Of runs."""
+    """How many runs have the figure."""
 
     @staticmethod
     def of(values: Iterable[float | None]) -> Spread | None:
-        """Of the runs that have the figure; None if none has."""
+        """Return the spread over the runs that have the figure, or None if none has."""
         known = [value for value in values if value is not None]
         if not known:
             return None

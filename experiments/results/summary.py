@@ -37,10 +37,10 @@ TIERS = {
 """Names of the tiers' directions, in the order in which they are shown."""
 
 MAX_DOUBTS = 6
-"""Of many points, so many are told; the report has all."""
+"""So many doubts are told where there are many points; the report has all."""
 
 VERDICTS = ("ok", "strained", "invalid", FAILED)
-"""Of fidelity, from best to worst."""
+"""The verdicts on fidelity, from best to worst."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,12 @@ class Summary:
 
     @property
     def scenario(self) -> dict[str, Any]:
-        """What was asked, the same for all the runs."""
+        """The scenario of the runs, which is the same for all of them but for the seed."""
         return self.runs[0].scenario
 
     @property
     def ranks(self) -> int:
-        """How many there are."""
+        """How many ranks there are."""
         return len(self.runs[0].ranks)
 
     def place_among(self, swept: Sequence[str]) -> list[str]:
@@ -79,7 +79,7 @@ class Summary:
 
     @property
     def operations(self) -> int:
-        """Of each run."""
+        """How many operations each run has."""
         return int(self.scenario.get("operations", 1))
 
     @cached_property
@@ -95,17 +95,17 @@ class Summary:
 
     @property
     def completions_ns(self) -> list[int]:
-        """Of the verified runs, in order of repetition."""
+        """The completion times of the verified runs, in order of repetition."""
         return [run.completion_ns for run in self.verified if run.completion_ns is not None]
 
     @cached_property
     def completions(self) -> Spread | None:
-        """Mean, least and greatest."""
+        """The mean, the least and the greatest completion time."""
         return completions_of(self.runs)
 
     @property
     def completion_ns(self) -> float | None:
-        """The mean."""
+        """The mean completion time."""
         return self.completions.mean if self.completions else None
 
     @cached_property
@@ -135,7 +135,7 @@ class Summary:
 
     @property
     def predicted_ns(self) -> float | None:
-        """The mean of what the simulated world predicts; None if a run has no prediction."""
+        """The mean of what the simulated world predicts, or None if a run has no prediction."""
         found = Spread.of(run.predicted_ns for run in self.runs)
         return found.mean if found and found.count == len(self.runs) else None
 
@@ -148,7 +148,7 @@ class Summary:
 
     @property
     def goodput_bps(self) -> float | None:
-        """The mean."""
+        """The mean goodput."""
         found = Spread.of(run.goodput_bps for run in self.verified)
         return found.mean if found else None
 
@@ -169,8 +169,8 @@ class Summary:
 
     @property
     def injection(self) -> tuple[float, float] | None:
-        """How much of what the hosts' links could have carried in the time they carried: up and
-        down, 0 to 1; None without a time."""
+        """The parts, 0 to 1, of what the hosts' links could have carried in the time that they did
+        carry, up and down; None without a time."""
         if not self.completion_ns:
             return None
         bits = self.completion_ns * self.scenario["rate_bps"] * self.ranks / 1e9
@@ -178,23 +178,23 @@ class Summary:
 
     @property
     def slowest(self) -> RankResult | None:
-        """Of the run that is shown, the rank that was done last; None if it has no times."""
+        """The rank that was done last in the run that is shown, or None if it has no times."""
         timed = [rank for rank in self.shown.ranks if rank.completion_ns is not None]
         return max(timed, key=lambda rank: rank.completion_ns or 0, default=None)
 
     @property
     def phases_ns(self) -> dict[str, int]:
-        """Of the slowest rank; empty where there are none."""
+        """The phases of the slowest rank, in ns; empty where there are none."""
         return dict(self.slowest.phases_ns) if self.slowest else {}
 
     @property
     def retransmitted_packets(self) -> int:
-        """Of all ranks in all runs."""
+        """The packets that all ranks sent again in all runs."""
         return sum(run.retransmitted_packets for run in self.runs)
 
     @property
     def dropped(self) -> int:
-        """Packets lost anywhere, in all runs."""
+        """The packets that were lost anywhere in all runs."""
         return sum(run.dropped for run in self.runs)
 
     @cached_property
@@ -204,13 +204,15 @@ class Summary:
 
     @cached_property
     def imbalance(self) -> Spread | None:
-        """Of the verified runs; None where no link between switches carried anything."""
+        """The verified runs' imbalance; None where no link between switches carried anything."""
         return Spread.of(imbalance(run.links) for run in self.verified or self.runs)
 
     @property
     def accuracy(self) -> Accuracy | None:
-        """Of the verified runs' sums: the median of the root mean squares, and the greatest of the
-        rest; None where nothing is rounded."""
+        """How far the verified runs' sums are off, or None where nothing is rounded.
+
+        It is the median of the root mean squares, and the greatest of the other figures.
+        """
         found = [run.accuracy for run in self.verified if run.accuracy is not None]
         if not found:
             return None
@@ -238,12 +240,12 @@ def _badness(verdict: str) -> int:
 
 
 def summarize(results: Results) -> Sequence[Summary]:
-    """One summary a point and algorithm, in the order in which they ran first."""
+    """Return a summary for each point and algorithm, in the order in which they ran first."""
     return [summary for point in by_point(results) for summary in point]
 
 
 def by_point(results: Results) -> Sequence[Sequence[Summary]]:
-    """The summaries of each point, one an algorithm."""
+    """Return the summaries of each point, one for each algorithm."""
     return [
         [Summary(algorithm, tuple(runs)) for algorithm, runs in point.items()]
         for point in points_of(results.runs)
@@ -359,7 +361,7 @@ def common_of(scenarios: Sequence[Mapping[str, Any]], swept: Sequence[str]) -> s
 
 
 def worst_fidelity(results: Results) -> str:
-    """The worst verdict of all runs; ``ok`` without any."""
+    """Return the worst verdict of all runs, or ``ok`` without any."""
     return max((run.fidelity.verdict for run in results.runs), key=_badness, default="ok")
 
 

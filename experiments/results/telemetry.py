@@ -18,17 +18,17 @@ BINS_OF_BOUND = 128
 twice as many before they double them."""
 LEAST_BIN_NS = 1_000
 MOST_FIGURES = 1 << 16
-"""Of a run, bins of all directions of links together; those of large networks are longer."""
+"""The most bins that a run has, over all directions of links; large networks have longer ones."""
 FEWEST_BINS = 16
 
 
 def first_bin_ns(bound_ns: int) -> int:
-    """How long bins of time are at first, for a run that takes so long at the least."""
+    """Return how long bins of time are at first, in ns, given the least time that the run takes."""
     return max(LEAST_BIN_NS, bound_ns // BINS_OF_BOUND)
 
 
 def merged(distributions: Iterable[Depths]) -> list[tuple[int, int]]:
-    """One distribution of all packets of several."""
+    """Return one distribution of the packets of several distributions."""
     total: dict[int, int] = {}
     for depths in distributions:
         for size_bytes, packets in depths:
@@ -37,7 +37,10 @@ def merged(distributions: Iterable[Depths]) -> list[tuple[int, int]]:
 
 
 def quantile(depths: Depths, fraction: float) -> int:
-    """The least depth in bytes that so large a part of the packets found at the most; 0 of none."""
+    """Return the least depth in bytes that at least this fraction of the packets did not exceed.
+
+    Without packets it is 0.
+    """
     if not depths:
         return 0
     seen = list(accumulate(packets for _, packets in depths))
@@ -63,8 +66,8 @@ def queue_figures(links: Sequence[LinkResult]) -> dict[str, dict[str, int]]:
 
 
 def load_spread(links: Sequence[LinkResult]) -> tuple[int, float]:
-    """What the direction of a link with the most to carry carried, and what each did on average, in
-    bytes; 0 of none."""
+    """Return what the fullest direction of a link carried, and what each direction carried on
+    average, in bytes; both are 0 without links."""
     loads = [link.tx_bytes for link in links]
     return (max(loads), sum(loads) / len(loads)) if loads else (0, 0.0)
 
@@ -72,8 +75,11 @@ def load_spread(links: Sequence[LinkResult]) -> tuple[int, float]:
 def trimmed(
     links: Sequence[LinkResult], bin_ns: int, end_ns: int | None
 ) -> tuple[list[LinkResult], int]:
-    """Links with bins of time up to the end of the run (None: of what they carried), and no more
-    than results have room for; and how long the bins are then, 0 if no link carried anything."""
+    """Return the links with bins of time up to the end of the run, and the bins' length in ns.
+
+    Where `end_ns` is None, bins end with what the links carried. Bins are joined in pairs until
+    results have room for them. Their length is 0 if no link carried anything.
+    """
     bins = [link.load_bytes for link in links]
     used = max((len(each) - _idle_at_end(each) for each in bins), default=0)
     if used and end_ns is not None:
@@ -89,5 +95,5 @@ def trimmed(
 
 
 def _idle_at_end(bins: Sequence[int]) -> int:
-    """How many of the last bins hold nothing."""
+    """Return how many of the last bins hold nothing."""
     return sum(1 for _ in takewhile(not_, reversed(bins)))

@@ -51,7 +51,7 @@ MAX_HOSTS = 8192
 
 
 def choose(name: str, value: str, choices: Collection[str]) -> None:
-    """Raise `InputError` for a value that is not among the choices; an empty one is told as none."""
+    """Raise `InputError` for a value that is not among the choices, in which "" is "none"."""
     if value not in choices:
         near = difflib.get_close_matches(str(value), choices, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""

@@ -17,7 +17,7 @@ from weft.base.errors import InputError
 from weft.experiments.workloads.collectives import Events, add_collective
 
 ELEMENT_BYTES = 2
-"""Of an activation or a gradient in half precision."""
+"""The bytes of an activation or a gradient, in half precision."""
 
 
 @dataclass(frozen=True)
@@ -31,30 +31,24 @@ class Model:
 
     @property
     def activation_bytes(self) -> int:
-        """Of a layer's output for a micro-batch: what a tensor group sums up."""
+        """The bytes of a layer's output for a micro-batch, which a tensor group sums up."""
         return self.width * self.sequence * self.micro_batch * ELEMENT_BYTES
 
     @property
     def gradient_bytes(self) -> int:
-        """Of a layer's 12 d^2 + 13 d parameters."""
+        """The bytes of the gradients of a layer's 12 d^2 + 13 d parameters."""
         return (12 * self.width + 13) * self.width * ELEMENT_BYTES
 
 
-_MODELS = {
+MODELS = {
     "gpt-13b": Model(5120, 40, 2048, 2),
     "gpt-7b": Model(4096, 36, 2048, 2),
     "gpt-xl": Model(1600, 48, 1024, 2),
     "gpt-medium": Model(1024, 24, 1024, 2),
     "gpt-small": Model(768, 12, 1024, 2),
 }
-"""7B and 13B as arXiv 2407.00550 has them; the others by table 2 of Radford et al., "Language
-Models are Unsupervised Multitask Learners" (2019)."""
-MODELS = tuple(_MODELS)
-
-
-def model_of(name: str) -> Model:
-    """A model by its name, one of `MODELS`."""
-    return _MODELS[name]
+"""The models by name: 7B and 13B as arXiv 2407.00550 has them; the others by table 2 of Radford et
+al., "Language Models are Unsupervised Multitask Learners" (2019)."""
 
 
 def training_step(
@@ -83,7 +77,7 @@ def training_step(
             f"tensor {tensor} does not divide {ranks} ranks into equal groups: choose a divisor, "
             "and two ranks or more"
         )
-    model = _MODELS[name]
+    model = MODELS[name]
     step = _Step(ranks, tensor, algorithm)
     activation_bytes = max(1, round(model.activation_bytes * share))
     gradient_bytes = max(1, round(model.gradient_bytes * share / tensor))
@@ -106,17 +100,17 @@ class _Step:
         self._tensor = [range(first, first + tensor) for first in range(0, ranks, tensor)]
         self._data = [range(place, ranks, tensor) for place in range(tensor)]
         self._computed: dict[int, Events] = {}
-        """By rank: what the next layer waits for."""
+        """By rank, the events that the next layer waits for."""
         self._reduced: dict[int, Events] = {}
-        """By rank: what the next gradients wait for beside that: those before, for the link."""
+        """By rank, what the next gradients wait for besides: those before them, for the link."""
 
     def activations(self, size_bytes: int) -> None:
-        """A layer of one pass, of all tensor groups."""
+        """Add the Allreduces of all tensor groups in one layer of one pass."""
         for group in self._tensor:
             self._computed.update(self._allreduce(group, size_bytes, self._computed))
 
     def gradients(self, size_bytes: int) -> None:
-        """Of the layer that was last, of all data groups."""
+        """Add the Allreduces of all data groups for the layer that was last."""
         for group in self._data:
             after = {
                 rank: (*self._computed.get(rank, ()), *self._reduced.get(rank, ()))
