@@ -32,3 +32,12 @@ class RunError(WeftError):
 
 class ProtocolError(RunError):
     """A peer that broke a protocol: a malformed or impossible message."""
+
+
+def demand(holds: object, error: type[WeftError], why: str) -> None:
+    """Raise an error that says why, unless what is demanded holds.
+
+    The message is made in any case, so this is not for what is checked for every packet.
+    """
+    if not holds:
+        raise error(why)

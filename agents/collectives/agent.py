@@ -42,7 +42,7 @@ from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.endpoint_agent import EndpointAgent
 from weft.agents.transport.posting import Completion
 from weft.agents.transport.types import CompletionKind, MemoryRegion
-from weft.base.errors import InputError, ProtocolError, RunError
+from weft.base.errors import InputError, ProtocolError, RunError, demand
 
 PROBE_NS = 500_000_000
 """How often a rank asks whether the peers that it waits for are there."""
@@ -372,8 +372,11 @@ def build(
         if output is None:
             raise InputError(f"{name}: pass the array for the result as output")
         result = flat_bytes(output, request, count, f"{name}, the output of rank {rank}")
-        if np.may_share_memory(data, result):
-            raise InputError(f"{name}: buffer and output overlap; pass arrays of their own")
+        demand(
+            not np.may_share_memory(data, result),
+            InputError,
+            f"{name}: buffer and output overlap; pass arrays of their own",
+        )
         if request.flows is not None:
             return FlowsOperation(communicator, request, data, result, register)
     algorithm = algorithm_of(request.collective, request.algorithm)

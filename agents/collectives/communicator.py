@@ -17,7 +17,7 @@ from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.posting import Posting
 from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair
 from weft.agents.transport.types import RemoteQueuePair, TransportMisuse
-from weft.base.errors import InputError
+from weft.base.errors import InputError, demand
 
 SLOTS = 128
 """N: rounds of a job under way at a time. With 256 values a packet, 11.5 ms at 100 Mbit/s."""
@@ -124,10 +124,11 @@ class Communicator:
         aggregation: SwitchJob | None = None,
         lanes: Mapping[int, Sequence[Lane]] | None = None,
     ) -> None:
-        if not 0 <= rank < len(addresses):
-            raise InputError(
-                f"rank {rank}: a group of {len(addresses)} has 0 to {len(addresses) - 1}"
-            )
+        demand(
+            0 <= rank < len(addresses),
+            InputError,
+            f"rank {rank}: a group of {len(addresses)} has 0 to {len(addresses) - 1}",
+        )
         if endpoint.address != addresses[rank]:
             raise InputError(
                 f"rank {rank} has address {ipv4_text(addresses[rank])}, "
@@ -210,16 +211,18 @@ class Communicator:
             InputError: a peer's is lacking, or it has another number of lanes.
         """
         for peer in self.queue_pairs:
-            if peer not in introductions:
-                raise InputError(
-                    f"rank {self.rank}: {self.title(peer)} said nothing of its queue pair"
-                )
+            demand(
+                peer in introductions,
+                InputError,
+                f"rank {self.rank}: {self.title(peer)} said nothing of its queue pair",
+            )
             pairs, words = self._pairs_of(peer), introductions[peer]
-            if len(words) != 2 * len(pairs):
-                raise InputError(
-                    f"rank {self.rank} has {len(pairs)} lanes with {self.title(peer)}, which has "
-                    f"{len(words) // 2}: both ends need the same number"
-                )
+            demand(
+                len(words) == 2 * len(pairs),
+                InputError,
+                f"rank {self.rank} has {len(pairs)} lanes with {self.title(peer)}, which has "
+                f"{len(words) // 2}: both ends need the same number",
+            )
             for pair, number, initial_psn in zip(pairs, words[::2], words[1::2], strict=True):
                 pair.connect(RemoteQueuePair(self.members[peer], number, initial_psn))
 

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, demand
 
 IntArray = npt.NDArray[np.int64]
 
@@ -73,8 +73,11 @@ class FlowGraph:
             raise InputError(f"flows: a number is out of range: {error}") from None
         ranks = np.concatenate([table.source, table.destination])
         times = int(np.sum(table.delay_ns.astype(np.float64)) < MAX_TIME_NS)
-        if ranks.min() < 0 or table.delay_ns.min() < 0 or not times:
-            raise InputError("flows: a rank or a time is out of range")
+        demand(
+            ranks.min() >= 0 and table.delay_ns.min() >= 0 and times,
+            InputError,
+            "flows: a rank or a time is out of range",
+        )
         wait = table.source == table.destination
         for task in np.flatnonzero(np.where(wait, table.size_bytes != 0, table.size_bytes < 1))[:1]:
             raise InputError(
@@ -85,13 +88,22 @@ class FlowGraph:
     def _check_dependencies(self) -> None:
         table, tasks = self.table, len(self.source)
         for column in (table.cause, table.waiting):
-            if len(column) and not (column.min() >= 0 and column.max() < tasks):
-                raise InputError(f"flows: a dependency on what is none of the {tasks}")
-        if not np.isin(table.event, (DONE, RECEIVED)).all():
-            raise InputError("flows: a dependency on an event that is none")
+            demand(
+                not len(column) or (column.min() >= 0 and column.max() < tasks),
+                InputError,
+                f"flows: a dependency on what is none of the {tasks}",
+            )
+        demand(
+            np.isin(table.event, (DONE, RECEIVED)).all(),
+            InputError,
+            "flows: a dependency on an event that is none",
+        )
         wait = (table.source == table.destination)[table.cause]
-        if (wait & (table.event == RECEIVED)).any():
-            raise InputError("flows: a wait is not received: it is done")
+        demand(
+            not (wait & (table.event == RECEIVED)).any(),
+            InputError,
+            "flows: a wait is not received: it is done",
+        )
         found = np.bincount(table.waiting, minlength=tasks)
         for task in np.flatnonzero((table.needed < 0) | (table.needed > found))[:1]:
             raise InputError(

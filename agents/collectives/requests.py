@@ -23,7 +23,7 @@ from weft.agents.collectives.names import (
     algorithms,
 )
 from weft.agents.collectives.timing import operation_timeout_ns
-from weft.base.errors import InputError
+from weft.base.errors import InputError, demand
 
 _UFUNCS: dict[str, np.ufunc] = dict(zip(OPS, (np.add, np.minimum, np.maximum, np.add), strict=True))
 MAX_NUMBER = (1 << 32) - 1
@@ -128,8 +128,11 @@ class Request:
             self._check_reduction()
 
     def _check_reduction(self) -> None:
-        if not is_float(self.dtype) and not is_integer(self.dtype):
-            raise InputError(f"dtype {self.dtype!r} cannot be reduced: integers and floats can")
+        demand(
+            is_float(self.dtype) or is_integer(self.dtype),
+            InputError,
+            f"dtype {self.dtype!r} cannot be reduced: integers and floats can",
+        )
 
     def _check_numbers(self) -> None:
         """Make Python's integers of all numbers, and raise InputError for those out of range."""
@@ -145,8 +148,11 @@ class Request:
         counts = self.counts
         listed = counts if isinstance(counts, Iterable) else (counts,)
         each = tuple(_whole("counts", count) for count in listed)
-        if min(each, default=0) < 0:
-            raise InputError(f"counts {counts}: a number of elements is not negative")
+        demand(
+            min(each, default=0) >= 0,
+            InputError,
+            f"counts {counts}: a number of elements is not negative",
+        )
         object.__setattr__(self, "counts", each if listed is counts else each[0])
 
     @property
@@ -162,15 +168,24 @@ class Request:
         Raises InputError where the request is of another number of ranks.
         """
         counts = self.counts
-        if self.collective in ROOTED and self.root >= size:
-            raise InputError(f"root {self.root} of {size} ranks: choose 0 to {size - 1}")
+        demand(
+            self.collective not in ROOTED or self.root < size,
+            InputError,
+            f"root {self.root} of {size} ranks: choose 0 to {size - 1}",
+        )
         if self.flows is not None:
-            if self.flows.ranks > size:
-                raise InputError(f"flows of {self.flows.ranks} ranks on {size}: that is too many")
+            demand(
+                self.flows.ranks <= size,
+                InputError,
+                f"flows of {self.flows.ranks} ranks on {size}: that is too many",
+            )
             return tuple(sum(self.flows.sizes(self.flows.sent_by(rank))) for rank in range(size))
         if isinstance(counts, tuple):
-            if len(counts) != size:
-                raise InputError(f"{len(counts)} counts for {size} ranks: one a rank is needed")
+            demand(
+                len(counts) == size,
+                InputError,
+                f"{len(counts)} counts for {size} ranks: one a rank is needed",
+            )
             return counts
         if self.collective == "broadcast":
             return tuple(counts if rank == self.root else 0 for rank in range(size))
@@ -233,13 +248,18 @@ def flat_bytes(array: npt.NDArray[np.generic], request: Request, count: int, wha
     if not isinstance(array, np.ndarray):
         raise InputError(f"{what}: it is a {type(array).__name__}; pass a numpy array")
     wanted = dtype_of(request.dtype)
-    if array.dtype != wanted:
-        raise InputError(f"{what}: its elements are {array.dtype}, the request's {wanted}")
-    if array.size != count:
-        raise InputError(f"{what}: it has {array.size} elements; {count} are needed")
-    if not array.flags.c_contiguous or not array.flags.writeable:
-        raise InputError(
-            f"{what}: it is {'read-only' if array.flags.c_contiguous else 'not C-contiguous'}; "
-            "pass a C-contiguous array that may be written, such as array.copy()"
-        )
+    demand(
+        array.dtype == wanted,
+        InputError,
+        f"{what}: its elements are {array.dtype}, the request's {wanted}",
+    )
+    demand(
+        array.size == count, InputError, f"{what}: it has {array.size} elements; {count} are needed"
+    )
+    demand(
+        array.flags.c_contiguous and array.flags.writeable,
+        InputError,
+        f"{what}: it is {'read-only' if array.flags.c_contiguous else 'not C-contiguous'}; "
+        "pass a C-contiguous array that may be written, such as array.copy()",
+    )
     return np.asarray(array).reshape(-1).view(np.uint8)

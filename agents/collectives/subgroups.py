@@ -20,7 +20,7 @@ from weft.agents.collectives.requests import Request
 from weft.agents.transport.queue_pairs import UdQueuePair
 from weft.agents.transport.sink import ChunkSink
 from weft.agents.transport.types import MemoryRegion
-from weft.base.errors import InputError
+from weft.base.errors import InputError, demand
 
 
 @dataclass(frozen=True)
@@ -57,17 +57,19 @@ class Subgroups:
     ) -> None:
         path_mtu = communicator.endpoint.path_mtu
         chunk_bytes = request.chunk_bytes or path_mtu
-        if chunk_bytes > path_mtu and chunk_bytes % path_mtu:
-            raise InputError(
-                f"chunks of {chunk_bytes} bytes are no whole number of packets of {path_mtu}: "
-                f"choose at most {path_mtu}, or a multiple of it"
-            )
+        demand(
+            chunk_bytes <= path_mtu or not chunk_bytes % path_mtu,
+            InputError,
+            f"chunks of {chunk_bytes} bytes are no whole number of packets of {path_mtu}: "
+            f"choose at most {path_mtu}, or a multiple of it",
+        )
         workers = request.workers
-        if len(communicator.multicast) < workers:
-            raise InputError(
-                f"{workers} workers: the communicator has {len(communicator.multicast)} multicast "
-                "groups, and each worker needs one of its own"
-            )
+        demand(
+            len(communicator.multicast) >= workers,
+            InputError,
+            f"{workers} workers: the communicator has {len(communicator.multicast)} multicast "
+            "groups, and each worker needs one of its own",
+        )
         self.packet_bytes = min(chunk_bytes, path_mtu)
         self._groups = [communicator.multicast[worker::workers] for worker in range(workers)]
         sizes = np.asarray(shards, np.int64)

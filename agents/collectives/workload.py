@@ -33,7 +33,7 @@ from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.sum_errors import SumErrors, distances, error_bound, errors_of
 from weft.agents.collectives.sum_orders import sums_of
-from weft.base.errors import InputError
+from weft.base.errors import InputError, demand
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -103,21 +103,22 @@ class Workload:
         elif self._reducing and is_float(request.dtype):
             exact = 2 ** significand_bits(request.dtype)
             self._magnitude = min(_MAX_MAGNITUDE, exact // size)
-            if not self._magnitude:
-                raise InputError(
-                    f"{size} ranks: sums in {request.dtype} are not exact, so not to be checked"
-                )
+            demand(
+                self._magnitude,
+                InputError,
+                f"{size} ranks: sums in {request.dtype} are not exact, so not to be checked",
+            )
 
     def _check_gradients(self) -> None:
         """Raise InputError unless sums of the data are floating-point numbers."""
         request, data = self.request, self._data
-        if data not in DATA:
-            raise InputError(f"data {data!r}: choose from {', '.join(DATA)}")
-        if not is_float(request.dtype) or request.op not in ("sum", "average"):
-            raise InputError(
-                f"data {data} of {request.dtype} by op {request.op}: it is for sums and averages of"
-                " floating-point numbers; choose another dtype or op, or data exact"
-            )
+        demand(data in DATA, InputError, f"data {data!r}: choose from {', '.join(DATA)}")
+        demand(
+            is_float(request.dtype) and request.op in ("sum", "average"),
+            InputError,
+            f"data {data} of {request.dtype} by op {request.op}: it is for sums and averages of"
+            " floating-point numbers; choose another dtype or op, or data exact",
+        )
         most = int(2.0 ** (largest_power(request.dtype) - 1) / LARGEST[data])
         if self.size > most:
             raise InputError(

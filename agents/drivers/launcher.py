@@ -46,7 +46,7 @@ from weft.agents.drivers.messages import (
 from weft.agents.ranks import RankConfig
 from weft.base.children import how_it_ended, python_command, python_path
 from weft.base.effort import Effort
-from weft.base.errors import MachineError, RunError
+from weft.base.errors import MachineError, RunError, demand
 from weft.base.private_files import open_private
 
 WARM_LIMIT_S = 600.0
@@ -220,11 +220,12 @@ class Launcher:
         take()
         heard = self._heard
         while not done() and not self._channel.closed:
-            if effort.counted_s(time.monotonic()) >= limit_s:
-                raise RunError(
-                    f"the launcher (pid {self.pid}) {what}: it has worked, or done nothing, for "
-                    f"{limit_s:.0f} s"
-                )
+            demand(
+                effort.counted_s(time.monotonic()) < limit_s,
+                RunError,
+                f"the launcher (pid {self.pid}) {what}: it has worked, or done nothing, for "
+                f"{limit_s:.0f} s",
+            )
             select.select([self], [], [], min(LOOK_S, limit_s / 4))
             take()
             if self._heard != heard:

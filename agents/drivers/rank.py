@@ -50,7 +50,7 @@ from weft.agents.servers.sums import prepare as prepare_sums
 from weft.agents.transport import Endpoint
 from weft.agents.transport.receive_worker import ReceiveWorker
 from weft.agents.transport.types import PEAKS
-from weft.base.errors import MachineError, ProtocolError, RunError, WeftError
+from weft.base.errors import MachineError, ProtocolError, RunError, WeftError, demand
 
 PROGRESS_NS = 100_000_000
 """Time between two reports of progress."""
@@ -125,8 +125,11 @@ class _Rank:
                 self._serve()
                 for message in self._channel.receive():
                     self._take(message)
-                if self._channel.closed and not self._closed:
-                    raise RunError("the runner has closed the rendezvous")
+                demand(
+                    not self._channel.closed or self._closed,
+                    RunError,
+                    "the runner has closed the rendezvous",
+                )
                 if self._work is not None:
                     self._go_on(self._work)
         finally:

@@ -11,7 +11,7 @@ from weft.agents.datagrams import ipv4_text
 from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.queue_pairs import RcQueuePair
 from weft.agents.transport.types import RemoteQueuePair
-from weft.base.errors import InputError
+from weft.base.errors import InputError, demand
 
 
 class Members:
@@ -24,8 +24,11 @@ class Members:
     def __init__(
         self, endpoint: Endpoint, index: int, addresses: Sequence[int], servers: Sequence[int]
     ) -> None:
-        if not 0 <= index < len(servers):
-            raise InputError(f"server {index}: the job has servers 0 to {len(servers) - 1}")
+        demand(
+            0 <= index < len(servers),
+            InputError,
+            f"server {index}: the job has servers 0 to {len(servers) - 1}",
+        )
         if endpoint.address != servers[index]:
             raise InputError(
                 f"server {index} has address {ipv4_text(servers[index])}, "

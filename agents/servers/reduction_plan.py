@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from weft.agents.collectives.names import OPS, REDUCING
 from weft.agents.servers.sums import DTYPES, Reduction
-from weft.base.errors import InputError, ProtocolError
+from weft.base.errors import InputError, ProtocolError, demand
 
 Numbers = npt.NDArray[np.int64]
 
@@ -141,10 +141,11 @@ def terms_of(
         InputError: there is no such operation.
     """
     reduction = Reduction(dtype, op)
-    if not servers:
-        raise InputError(
-            f"{collective} by optcast needs reduction servers; the communicator has none"
-        )
+    demand(
+        servers,
+        InputError,
+        f"{collective} by optcast needs reduction servers; the communicator has none",
+    )
     pieces = split or min(servers, MAX_SPLIT)
     total = sum(counts) * reduction.item_bytes
     if not block_bytes:
@@ -158,8 +159,7 @@ def terms_of(
         blocks * packet_bytes, cursor % (1 << 32), packet_bytes,
     )  # fmt: skip
     problem = terms.problem()
-    if problem:
-        raise InputError(f"{collective} by optcast with {problem}")
+    demand(not problem, InputError, f"{collective} by optcast with {problem}")
     return terms
 
 

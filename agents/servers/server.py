@@ -24,7 +24,7 @@ from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.endpoint_agent import EndpointAgent
 from weft.agents.transport.posting import Completion, Posting
 from weft.agents.transport.types import CompletionKind, MemoryRegion
-from weft.base.errors import InputError, ProtocolError
+from weft.base.errors import InputError, ProtocolError, demand
 
 
 @dataclass
@@ -96,8 +96,9 @@ class ReductionServer(EndpointAgent):
         Raises:
             InputError: the number is taken, or this is not that server.
         """
-        if job in self.jobs:
-            raise InputError(f"job {job} is served already; choose another number")
+        demand(
+            job not in self.jobs, InputError, f"job {job} is served already; choose another number"
+        )
         made = ServedCommunicator(Members(self.endpoint, server_index, addresses, servers))
         self.jobs[job] = made
         self._places.update(
@@ -186,24 +187,28 @@ class ReductionServer(EndpointAgent):
         number, terms = message.operation, Terms.decode(message.data)
         members = job.members
         if member < members.size:
-            if number <= job.opened.get(member, -1):
-                raise ProtocolError(f"OPEN of operation {number}, which is over or open")
-            job.opened[member] = number
-        if (terms.size, terms.servers, terms.packet_bytes) != (
-            members.size,
-            members.servers,
-            members.path_mtu,
-        ):
-            raise ProtocolError(
-                f"OPEN for {terms.size} ranks, {terms.servers} servers and packets of "
-                f"{terms.packet_bytes} bytes; the job has {members.size}, {members.servers} and "
-                f"{members.path_mtu}"
+            demand(
+                number > job.opened.get(member, -1),
+                ProtocolError,
+                f"OPEN of operation {number}, which is over or open",
             )
+            job.opened[member] = number
+        demand(
+            (terms.size, terms.servers, terms.packet_bytes)
+            == (members.size, members.servers, members.path_mtu),
+            ProtocolError,
+            f"OPEN for {terms.size} ranks, {terms.servers} servers and packets of "
+            f"{terms.packet_bytes} bytes; the job has {members.size}, {members.servers} and "
+            f"{members.path_mtu}",
+        )
         operation = job.operations.get(number)
         if operation is None:
             plan = plan_of(terms)
-            if member not in plan.share(members.index).incoming:
-                raise ProtocolError(f"OPEN of operation {number}, in which it has no part here")
+            demand(
+                member in plan.share(members.index).incoming,
+                ProtocolError,
+                f"OPEN of operation {number}, in which it has no part here",
+            )
             reason = self._lacks(plan, job)
             if reason:
                 members.send(member, Control(Kind.REFUSE, number, text=reason))

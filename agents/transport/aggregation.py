@@ -18,6 +18,7 @@ from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import layout as at
 from weft.agents.transport.posting import LENGTH, Completion, Owner, Posting, Work, check_word
 from weft.agents.transport.types import AggregationStatistics, CompletionKind, TransportMisuse
+from weft.base.errors import demand
 from weft.base.jit import words_in, words_of
 
 Array = npt.NDArray[np.generic]
@@ -55,20 +56,27 @@ def make_job(
     silence_ns: int,
 ) -> _Job:  # fmt: skip
     """For the endpoint: the arrays of a new job; TransportMisuse for values that make no sense."""
-    if address >> 28 != 0xE:
-        raise TransportMisuse(
-            f"{ipv4_text(address)} is no multicast address: 224.0.0.0 to 239.255.255.255"
-        )
-    if not 1 <= epoch < 1 << 32:
-        raise TransportMisuse(f"epoch {epoch}: it is 1 to {(1 << 32) - 1}")
-    if not 1 <= slots <= MOST_SLOTS or slots & (slots - 1):
-        raise TransportMisuse(f"{slots} slots: a power of 2 is needed, at most {MOST_SLOTS}")
-    if not 1 <= values <= path_mtu // 4:
-        raise TransportMisuse(
-            f"{values} values a packet: 1 to {path_mtu // 4}, the path MTU is {path_mtu} bytes"
-        )
-    if not 1 <= ranks <= MOST_RANKS or not 0 <= rank < ranks:
-        raise TransportMisuse(f"rank {rank} of {ranks}: 0 to {ranks - 1} of at most {MOST_RANKS}")
+    demand(
+        address >> 28 == 14,
+        TransportMisuse,
+        f"{ipv4_text(address)} is no multicast address: 224.0.0.0 to 239.255.255.255",
+    )
+    demand(1 <= epoch < 1 << 32, TransportMisuse, f"epoch {epoch}: it is 1 to {(1 << 32) - 1}")
+    demand(
+        1 <= slots <= MOST_SLOTS and (not slots & slots - 1),
+        TransportMisuse,
+        f"{slots} slots: a power of 2 is needed, at most {MOST_SLOTS}",
+    )
+    demand(
+        1 <= values <= path_mtu // 4,
+        TransportMisuse,
+        f"{values} values a packet: 1 to {path_mtu // 4}, the path MTU is {path_mtu} bytes",
+    )
+    demand(
+        1 <= ranks <= MOST_RANKS and 0 <= rank < ranks,
+        TransportMisuse,
+        f"rank {rank} of {ranks}: 0 to {ranks - 1} of at most {MOST_RANKS}",
+    )
     table = np.zeros(slots, at_job.Slot.dtype)
     table["round"] = np.arange(slots)
     queue = np.zeros(slots, np.int64)
@@ -187,16 +195,21 @@ class AggregationQueuePair(Posting):
         count = _items(values, kind, "values")
         mine = count
         if shards is not None:
-            if len(shards) != ranks or min(shards) < 0 or sum(shards) != count:
-                raise TransportMisuse(f"{count} values are no {ranks} shards of {list(shards)}")
-            mine = shards[rank]
-        if _items(result, kind, "result") != mine or not result.flags.writeable:
-            raise TransportMisuse(
-                f"a result of {result.size} values, writeable: {result.flags.writeable}; it needs"
-                f" {mine} that may be written"
+            demand(
+                len(shards) == ranks and min(shards) >= 0 and (sum(shards) == count),
+                TransportMisuse,
+                f"{count} values are no {ranks} shards of {list(shards)}",
             )
-        if np.may_share_memory(values, result):
-            raise TransportMisuse("values and result overlap")
+            mine = shards[rank]
+        demand(
+            _items(result, kind, "result") == mine and result.flags.writeable,
+            TransportMisuse,
+            f"a result of {result.size} values, writeable: {result.flags.writeable}; it needs"
+            f" {mine} that may be written",
+        )
+        demand(
+            not np.may_share_memory(values, result), TransportMisuse, "values and result overlap"
+        )
         state = at_job.AggregationOperation.zeroed()
         arrays: list[Array] = [values, result]
         size, slots = self._job.state.values, self._job.state.slots

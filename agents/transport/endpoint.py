@@ -41,6 +41,7 @@ from weft.agents.transport.types import (
 )
 from weft.agents.wire.headers import HEADER_ROOM_BYTES, PSN_MASK
 from weft.agents.wire.packets import Fields
+from weft.base.errors import demand
 from weft.base.jit import Words, words_of
 
 Table = npt.NDArray[np.void]
@@ -78,10 +79,16 @@ class Endpoint:
         seed: int = 0,
         options: TransportOptions | None = None,
     ) -> None:
-        if path_mtu not in PATH_MTUS:
-            raise TransportMisuse(f"path MTU {path_mtu}: it is one of 256, 512, 1024, 2048, 4096")
-        if rate_bps < 0:
-            raise TransportMisuse(f"a rate of {rate_bps} bit/s: it is positive, or 0 for no limit")
+        demand(
+            path_mtu in PATH_MTUS,
+            TransportMisuse,
+            f"path MTU {path_mtu}: it is one of 256, 512, 1024, 2048, 4096",
+        )
+        demand(
+            rate_bps >= 0,
+            TransportMisuse,
+            f"a rate of {rate_bps} bit/s: it is positive, or 0 for no limit",
+        )
         self.address = address
         self.path_mtu = path_mtu
         self.rate_bps = rate_bps
@@ -200,17 +207,24 @@ class Endpoint:
     def register(self, buffer: npt.NDArray[np.uint8]) -> MemoryRegion:
         """Let peers that show the key read and write a C-contiguous uint8 buffer (of any size,
         also 0)."""
-        if buffer.dtype != np.uint8 or buffer.ndim != 1 or not buffer.flags.c_contiguous:
-            raise TransportMisuse(
-                f"a memory region needs a flat, C-contiguous uint8 buffer, not {buffer.dtype}"
-                f" of {buffer.ndim} dimensions"
-            )
-        if not buffer.flags.writeable:
-            raise TransportMisuse("a memory region needs a buffer that may be written")
+        demand(
+            buffer.dtype == np.uint8 and buffer.ndim == 1 and buffer.flags.c_contiguous,
+            TransportMisuse,
+            f"a memory region needs a flat, C-contiguous uint8 buffer, not {buffer.dtype}"
+            f" of {buffer.ndim} dimensions",
+        )
+        demand(
+            buffer.flags.writeable,
+            TransportMisuse,
+            "a memory region needs a buffer that may be written",
+        )
         numbers = range(len(self._registered) + 1)
         index = next(number for number in numbers if number not in self._registered)
-        if index >= _MAXIMUM_REGIONS:
-            raise TransportMisuse(f"more than {_MAXIMUM_REGIONS} memory regions")
+        demand(
+            index < _MAXIMUM_REGIONS,
+            TransportMisuse,
+            f"more than {_MAXIMUM_REGIONS} memory regions",
+        )
         if index >= len(self._regions):
             self._regions = np.concatenate([self._regions, np.zeros_like(self._regions)])
         rkey = self._random.randrange(1, 1 << 16) << 16 | index
@@ -310,10 +324,11 @@ class Endpoint:
         self, group_address: int, qkey: int, source_port: int | None = None, tos: int = 0
     ) -> UdQueuePair:
         """A new UD queue pair on a multicast group. The driver joins `groups`."""
-        if group_address >> 28 != 0xE:
-            raise TransportMisuse(
-                f"{ipv4_text(group_address)} is no multicast group: 224.0.0.0 to 239.255.255.255"
-            )
+        demand(
+            group_address >> 28 == 14,
+            TransportMisuse,
+            f"{ipv4_text(group_address)} is no multicast group: 224.0.0.0 to 239.255.255.255",
+        )
         check_word("Q_Key", qkey)
         index, number = self._new_row(at.UD, source_port, tos)
         self.row_of(index).fill(
@@ -356,8 +371,11 @@ class Endpoint:
             address, epoch, slots, values, ranks, rank, self.path_mtu,
             4 * self.options.give_up_ns if silence_ns is None else silence_ns,
         )  # fmt: skip
-        if address in self._jobs:
-            raise TransportMisuse(f"{ipv4_text(address)} is the address of another job here")
+        demand(
+            address not in self._jobs,
+            TransportMisuse,
+            f"{ipv4_text(address)} is the address of another job here",
+        )
         index, number = self._new_row(at_job.AGGREGATION, source_port, tos)
         pair = AggregationQueuePair(self, index, number, address, epoch, made)
         row = self.row_of(index)
@@ -388,12 +406,13 @@ class Endpoint:
         index = len(self._queue_pairs)
         number = self.state.first_number + index
         port = 0xC000 | (number * 40503 >> 2 & 0x3FFF) if source_port is None else source_port
-        if not 0 < port < 1 << 16:
-            raise TransportMisuse(f"UDP source port {port}: it is 1 to 65535")
-        if not 0 <= tos < 256:
-            raise TransportMisuse(f"TOS {tos}: it is 0 to 255")
-        if index == _MAXIMUM_QUEUE_PAIRS:
-            raise TransportMisuse(f"more than {_MAXIMUM_QUEUE_PAIRS} queue pairs")
+        demand(0 < port < 1 << 16, TransportMisuse, f"UDP source port {port}: it is 1 to 65535")
+        demand(0 <= tos < 256, TransportMisuse, f"TOS {tos}: it is 0 to 255")
+        demand(
+            index != _MAXIMUM_QUEUE_PAIRS,
+            TransportMisuse,
+            f"more than {_MAXIMUM_QUEUE_PAIRS} queue pairs",
+        )
         if index == len(self._pairs):
             self._make_rows(2 * index)
         self.row_of(index).fill(

@@ -26,6 +26,7 @@ from weft.agents.wire.headers import (
     SYNDROME_INVALID_REQUEST,
     SYNDROME_REMOTE_ACCESS_ERROR,
 )
+from weft.base.errors import demand
 
 _MAXIMUM_MESSAGE = (1 << 31) - 1
 _REFUSALS = {
@@ -106,10 +107,16 @@ class RcQueuePair(Posting):
         round and round (completes as `repathed`). TransportMisuse if the endpoint's `entropy`
         chooses them, or for ports that there are not."""
         entropy = self._endpoint.options.entropy
-        if entropy != "fixed":
-            raise TransportMisuse(f"source ports of a queue pair whose entropy is {entropy}")
-        if not ports or not all(0 < port < 1 << 16 for port in ports):
-            raise TransportMisuse(f"UDP source ports {list(ports)}: at least one, of 1 to 65535")
+        demand(
+            entropy == "fixed",
+            TransportMisuse,
+            f"source ports of a queue pair whose entropy is {entropy}",
+        )
+        demand(
+            ports and all(0 < port < 1 << 16 for port in ports),
+            TransportMisuse,
+            f"UDP source ports {list(ports)}: at least one, of 1 to 65535",
+        )
         self._ports = np.array(ports, np.int64)
         self._endpoint.row_of(self._index).fill(
             source_port=ports[0], ports=self._ports.ctypes.data, port_count=len(ports), port_at=0
@@ -315,20 +322,24 @@ class UdQueuePair(Posting):
         if length is None:
             length = region.length - offset
         memory = self._endpoint.memory_of(region, offset, length)
-        if not 1 <= chunk_bytes <= self._endpoint.path_mtu:
-            raise TransportMisuse(
-                f"chunks of {chunk_bytes} bytes: they have 1 to {self._endpoint.path_mtu},"
-                " the path MTU"
-            )
+        demand(
+            1 <= chunk_bytes <= self._endpoint.path_mtu,
+            TransportMisuse,
+            f"chunks of {chunk_bytes} bytes: they have 1 to {self._endpoint.path_mtu},"
+            " the path MTU",
+        )
         end = first_chunk + count
-        if first_chunk < 0 or count < 0 or (count and (end - 1) * chunk_bytes >= length):
-            raise TransportMisuse(
-                f"chunks {first_chunk} to {end - 1} of {chunk_bytes} bytes in {length} bytes"
-            )
-        if rate_bps < 0:
-            raise TransportMisuse(f"a rate of {rate_bps} bit/s: it is positive, or 0 for no limit")
-        if batch < 1:
-            raise TransportMisuse(f"batches of {batch} chunks: at least 1 is needed")
+        demand(
+            first_chunk >= 0 and count >= 0 and (not count or (end - 1) * chunk_bytes < length),
+            TransportMisuse,
+            f"chunks {first_chunk} to {end - 1} of {chunk_bytes} bytes in {length} bytes",
+        )
+        demand(
+            rate_bps >= 0,
+            TransportMisuse,
+            f"a rate of {rate_bps} bit/s: it is positive, or 0 for no limit",
+        )
+        demand(batch >= 1, TransportMisuse, f"batches of {batch} chunks: at least 1 is needed")
         check_word("immediate", immediate_base)
         check_word("immediate", immediate_base + max(end - 1, 0))
         work = (

@@ -21,6 +21,7 @@ from weft.agents.transport.kernels.receive import receive_chunks, wait_for_batch
 from weft.agents.transport.sink import MAXIMUM_OPERATIONS, ChunkSink, own_lines
 from weft.agents.transport.types import Statistics, TransportMisuse
 from weft.agents.wire.packets import Fields
+from weft.base.errors import demand
 from weft.base.jit import words_in, words_of
 
 STAGING_SLOTS = 8192
@@ -51,8 +52,11 @@ class ReceiveWorker:
         window: int = WINDOW,
     ) -> None:
         for name, value in (("slots", slots), ("slot_bytes", slot_bytes), ("window", window)):
-            if value < 1:
-                raise TransportMisuse(f"a staging ring with {name} {value}: at least 1 is needed")
+            demand(
+                value >= 1,
+                TransportMisuse,
+                f"a staging ring with {name} {value}: at least 1 is needed",
+            )
         self.address = address
         self.groups = [group for group, _ in groups]
         self._slot_bytes = slot_bytes if staged else 0
@@ -79,10 +83,11 @@ class ReceiveWorker:
             scratch=self._scratch.ctypes.data,
         )
         for index, (group, qkey) in enumerate(groups):
-            if group >> 28 != 0xE:
-                raise TransportMisuse(
-                    f"{ipv4_text(group)} is no multicast group: 224.0.0.0 to 239.255.255.255"
-                )
+            demand(
+                group >> 28 == 14,
+                TransportMisuse,
+                f"{ipv4_text(group)} is no multicast group: 224.0.0.0 to 239.255.255.255",
+            )
             row = at.Group.at(endpoint.group_table, index)
             row.fill(address=group, qkey=qkey, queue_pair=index)
         if staged:
@@ -117,11 +122,12 @@ class ReceiveWorker:
             raise TransportMisuse(
                 f"operation {sink.operation} has a sink on {ipv4_text(self.groups[group])} already"
             )
-        if self._slot_bytes and sink.chunk_bytes > self._slot_bytes:
-            raise TransportMisuse(
-                f"chunks of {sink.chunk_bytes} bytes do not fit the staging ring's slots of"
-                f" {self._slot_bytes}"
-            )
+        demand(
+            not self._slot_bytes or sink.chunk_bytes <= self._slot_bytes,
+            TransportMisuse,
+            f"chunks of {sink.chunk_bytes} bytes do not fit the staging ring's slots of"
+            f" {self._slot_bytes}",
+        )
         sink.feed(self)
         self._sinks[group][sink.operation] = sink
         self._table["sinks"][group, sink.operation] = sink.state.location

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from weft.agents.transport.kernels.chunks import count_missing
 from weft.agents.transport.layout import SinkState
 from weft.agents.transport.types import Gap, MemoryRegion, TransportMisuse
+from weft.base.errors import demand
 from weft.base.jit import words_in
 
 MAXIMUM_CHUNKS = 1 << 24
@@ -71,34 +72,54 @@ class ChunkSink:
         packets_per_chunk: int = 1,
     ) -> None:
         memory = buffer.buffer if isinstance(buffer, MemoryRegion) else buffer
-        if memory.dtype != np.uint8 or memory.ndim != 1 or not memory.flags.c_contiguous:
-            raise TransportMisuse(
-                f"a chunk sink needs a flat, C-contiguous uint8 buffer, not {memory.dtype}"
-                f" of {memory.ndim} dimensions"
-            )
-        if not 0 <= operation < MAXIMUM_OPERATIONS:
-            raise TransportMisuse(f"operation {operation} does not fit 8 bits (0 to 255)")
-        if chunk_bytes < 1:
-            raise TransportMisuse(f"chunks of {chunk_bytes} bytes: at least 1 is needed")
-        if packets_per_chunk < 1:
-            raise TransportMisuse(f"chunks of {packets_per_chunk} packets: at least 1 is needed")
+        demand(
+            memory.dtype == np.uint8 and memory.ndim == 1 and memory.flags.c_contiguous,
+            TransportMisuse,
+            f"a chunk sink needs a flat, C-contiguous uint8 buffer, not {memory.dtype}"
+            f" of {memory.ndim} dimensions",
+        )
+        demand(
+            0 <= operation < MAXIMUM_OPERATIONS,
+            TransportMisuse,
+            f"operation {operation} does not fit 8 bits (0 to 255)",
+        )
+        demand(
+            chunk_bytes >= 1,
+            TransportMisuse,
+            f"chunks of {chunk_bytes} bytes: at least 1 is needed",
+        )
+        demand(
+            packets_per_chunk >= 1,
+            TransportMisuse,
+            f"chunks of {packets_per_chunk} packets: at least 1 is needed",
+        )
         sizes = np.asarray(shard_bytes, np.int64).reshape(-1)
         if shard_offsets is None:
             offsets = np.cumsum(sizes) - sizes
         else:
             offsets = np.asarray(shard_offsets, np.int64).reshape(-1)
-        if len(offsets) != len(sizes):
-            raise TransportMisuse(f"{len(sizes)} shards with {len(offsets)} offsets")
-        if len(sizes) and (
-            sizes.min() < 0 or offsets.min() < 0 or int((offsets + sizes).max()) > len(memory)
-        ):
-            raise TransportMisuse(f"a shard lies outside its buffer of {len(memory)} bytes")
+        demand(
+            len(offsets) == len(sizes),
+            TransportMisuse,
+            f"{len(sizes)} shards with {len(offsets)} offsets",
+        )
+        demand(
+            not len(sizes)
+            or (
+                sizes.min() >= 0
+                and offsets.min() >= 0
+                and (int((offsets + sizes).max()) <= len(memory))
+            ),
+            TransportMisuse,
+            f"a shard lies outside its buffer of {len(memory)} bytes",
+        )
         chunks = -(-sizes // chunk_bytes)
         total = int(chunks.sum())
-        if total > MAXIMUM_CHUNKS:
-            raise TransportMisuse(
-                f"{total} chunks of {chunk_bytes} bytes do not fit 24 bits: use larger chunks"
-            )
+        demand(
+            total <= MAXIMUM_CHUNKS,
+            TransportMisuse,
+            f"{total} chunks of {chunk_bytes} bytes do not fit 24 bits: use larger chunks",
+        )
         self.operation = operation
         self.chunk_bytes = chunk_bytes
         self.packets_per_chunk = packets_per_chunk

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from weft.base.errors import WeftError
+from weft.base.errors import WeftError, demand
 
 
 class TransportMisuse(WeftError):
@@ -149,25 +149,34 @@ def check_options(options: TransportOptions) -> None:
     }
     for name, known in choices.items():
         value = getattr(options, name)
-        if value not in known:
-            raise TransportMisuse(f"{name} {value!r}: it is {' or '.join(known)}")
-    if options.reorder_packets < 1:
-        raise TransportMisuse(f"reorder_packets {options.reorder_packets}: at least 1 is needed")
-    if not 1 <= options.entropies <= 1 << 14:
-        raise TransportMisuse(f"entropies {options.entropies}: there are 1 to 16384")
+        demand(value in known, TransportMisuse, f"{name} {value!r}: it is {' or '.join(known)}")
+    demand(
+        options.reorder_packets >= 1,
+        TransportMisuse,
+        f"reorder_packets {options.reorder_packets}: at least 1 is needed",
+    )
+    demand(
+        1 <= options.entropies <= 1 << 14,
+        TransportMisuse,
+        f"entropies {options.entropies}: there are 1 to 16384",
+    )
     for name in ("first_timeout_ns", "minimum_timeout_ns", "control_timeout_ns"):
         value = getattr(options, name)
         if value is not None and value < 1:
             raise TransportMisuse(f"{name} {value}: at least 1 ns is needed")
-    if options.alternates < 1 or (options.alternates > 1 and options.entropy != "fixed"):
-        raise TransportMisuse(
-            f"alternates {options.alternates} with entropy {options.entropy}: at least 1 is "
-            "needed, and 1 where the entropy chooses ports"
-        )
+    demand(
+        options.alternates >= 1 and (options.alternates <= 1 or options.entropy == "fixed"),
+        TransportMisuse,
+        f"alternates {options.alternates} with entropy {options.entropy}: at least 1 is "
+        "needed, and 1 where the entropy chooses ports",
+    )
     if options.explore_packets is not None and options.explore_packets < 0:
         raise TransportMisuse(f"explore_packets {options.explore_packets}: it is not negative")
-    if options.freeze_ns < 0:
-        raise TransportMisuse(f"freeze_ns {options.freeze_ns}: it is not negative")
+    demand(
+        options.freeze_ns >= 0,
+        TransportMisuse,
+        f"freeze_ns {options.freeze_ns}: it is not negative",
+    )
 
 
 @dataclass(slots=True)

@@ -36,7 +36,7 @@ from weft.agents.collectives.timing import UD_OVERHEAD_BYTES, Pace, chain_of, fr
 from weft.agents.collectives.transfers import Task
 from weft.agents.collectives.unicast import Bytes
 from weft.agents.transport.types import MemoryRegion, TransportMisuse
-from weft.base.errors import InputError, ProtocolError
+from weft.base.errors import InputError, ProtocolError, demand
 
 POSTED, ARMED = 0, 1
 """The two barriers: all have posted their buffers; all have armed their sinks."""
@@ -59,8 +59,11 @@ class MulticastOperation(Operation):
         self._fetch_only = request.cutoff == "fetch-only"
         chains = request.chains if request.collective == "allgather" else 0
         self._chains = chains or size
-        if self._chains > size:
-            raise InputError(f"{self._chains} chains of {size} ranks: choose 1 to {size}")
+        demand(
+            self._chains <= size,
+            InputError,
+            f"{self._chains} chains of {size} ranks: choose 1 to {size}",
+        )
         super().__init__(communicator, request)
         self._request = request
         self._region = region

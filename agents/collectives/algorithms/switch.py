@@ -28,7 +28,7 @@ from weft.agents.collectives.operation import Operation, Report, Ticket
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import ipv4_text
 from weft.agents.transport.aggregation import DataKind, Reduction
-from weft.base.errors import InputError
+from weft.base.errors import InputError, demand
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -60,10 +60,16 @@ class SwitchOperation(Operation):
                 f"{name}: the communicator has no aggregation job; make it with one, or choose"
                 " another algorithm"
             )
-        if request.dtype not in _KINDS:
-            raise InputError(f"{name}: dtype {request.dtype}; switches add {', '.join(_KINDS)}")
-        if request.op not in ("sum", "average"):
-            raise InputError(f"{name}: op {request.op}; switches do sum and average")
+        demand(
+            request.dtype in _KINDS,
+            InputError,
+            f"{name}: dtype {request.dtype}; switches add {', '.join(_KINDS)}",
+        )
+        demand(
+            request.op in ("sum", "average"),
+            InputError,
+            f"{name}: op {request.op}; switches do sum and average",
+        )
         super().__init__(communicator, request)
         self._request = request
         self._pair = communicator.aggregation
@@ -126,15 +132,17 @@ class Switch(Algorithm):
     adds = True
 
     def check(self, request: Request) -> None:
-        if request.dtype not in SWITCH_DTYPES:
-            raise InputError(
-                f"dtype {request.dtype!r}: switches add {', '.join(SWITCH_DTYPES)}; choose one of "
-                "these, or another algorithm"
-            )
-        if request.op not in ("sum", "average"):
-            raise InputError(
-                f"op {request.op!r}: switches add; choose sum or average, or another algorithm"
-            )
+        demand(
+            request.dtype in SWITCH_DTYPES,
+            InputError,
+            f"dtype {request.dtype!r}: switches add {', '.join(SWITCH_DTYPES)}; choose one of "
+            "these, or another algorithm",
+        )
+        demand(
+            request.op in ("sum", "average"),
+            InputError,
+            f"op {request.op!r}: switches add; choose sum or average, or another algorithm",
+        )
 
     def operation(
         self, communicator: Communicator, request: Request, data: Bytes, result: Bytes | None,
